@@ -47,7 +47,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install check check-programs check-all demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install check check-programs check-cluster check-all demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -92,7 +92,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install check check-programs check-all demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install check check-programs check-cluster check-all demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -109,11 +109,11 @@ ifneq ($(filter check%,$(goals)),)
 check_jobs := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 endif
 
-check check-programs:
-	@DEPS=$(DEPS) tools/dev/deps check
+check check-programs check-cluster:
+	@DEPS=$(DEPS) tools/dev/deps $(if $(filter check-cluster,$@),cluster,check)
 	@+$(MAKE) $(check_jobs) --no-print-directory run-$@
 
-check-all: check check-programs
+check-all: check check-programs check-cluster
 	@+$(MAKE) $(check_jobs) --no-print-directory run-check-long
 	$(if $(SANITIZER),,@+$(MAKE) --no-print-directory run-check-gpu-kit)
 
@@ -173,7 +173,8 @@ help:
 	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
-	@echo 'make check-all  both, minutes of chaos, the long forms of tests, check-gpu-kit'
+	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus'
+	@echo 'make check-all  all three, minutes of chaos, the long forms of tests, check-gpu-kit'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make bench PEERS=/path/a.so,/path/b.so  Spillway beside other preload libraries, in one table'
 	@echo 'make bench-compare BASE=COMMIT  the same beside that commit, by turns: which rows are slower'

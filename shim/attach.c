@@ -23,6 +23,7 @@
 #include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/once.h"
+#include "core/config/config.h"
 #include "core/cuda/driver.h"
 #include "core/memory/arena/host_trial.h"
 #include "shim/disabled.h"
@@ -67,6 +68,12 @@ static struct once attach_once;
 static CUresult missing_function(void)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Stands in for everything once the process was refused. */
+static CUresult refused_call(void)
+{
+	return CUDA_ERROR_NOT_PERMITTED;
 }
 
 static CUresult without_driver(void)
@@ -182,6 +189,14 @@ static void publish(void)
 		                 __ATOMIC_RELEASE);
 }
 
+void shim_refuse(void)
+{
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++)
+		if (i != ENTRY_cuGetErrorName && i != ENTRY_cuGetErrorString &&
+		    i != ENTRY_cuDriverGetVersion)
+			__atomic_store_n(&TARGET[i], (void *)refused_call, __ATOMIC_RELEASE);
+}
+
 /* The loader's answers: what one thread found, until it is taken or proves to be late. */
 struct found {
 	void *handle;
@@ -195,6 +210,7 @@ static void find_driver(const char *asked)
 {
 	const char *name = names;
 
+	config_machine(); /* by which driver is not left to the environment */
 	found->handle = driver_open(asked, found->path, sizeof(found->path));
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++, name += strlen(name) + 1) {
 		void *real = found->handle ? dlsym(found->handle, name) : (void *)without_driver;

@@ -39,6 +39,12 @@ void shim_attach(const char *path, const struct trampolines *from);
 void *shim_resolve(uint32_t entry, const struct trampolines *from);
 
 /*
+ * Refuses every further call of the driver with CUDA_ERROR_NOT_PERMITTED: what the machine's file
+ * asks of the process cannot be held.
+ */
+void shim_refuse(void);
+
+/*
  * Returns our exported symbol for the hooked function that the driver has at this address, else the
  * address. *known: it is that of a symbol in the table.
  */

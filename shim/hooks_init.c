@@ -2,6 +2,7 @@
 #include "shim/shim.h"
 
 #include "core/job/job.h"
+#include "shim/attach.h"
 #include "shim/nvml.h"
 
 /*
@@ -21,7 +22,10 @@ HOOK(cuInit, unsigned int Flags)
 	initialising = false;
 	if (result == CUDA_SUCCESS) {
 		nvml_tells_used();
-		job_start();
+		if (!job_start()) {
+			shim_refuse();
+			result = CUDA_ERROR_NOT_PERMITTED;
+		}
 	}
 	return result;
 }

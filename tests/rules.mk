@@ -9,6 +9,7 @@ include tests/conformance/rules.mk
 include tests/gpu/rules.mk
 include tests/fuzz/rules.mk
 include tests/chaos/rules.mk
+include tests/cluster/rules.mk
 include tests/house/rules.mk
 
 # Of every day, and what downloads packages. ROOM=core/memory/move: of both, those that concern that
@@ -24,6 +25,10 @@ run-check: all $(filter $(unit_out),$(call selected,$(unit_out))) $(e2e_out) $(c
 .PHONY: run-check-programs
 run-check-programs: all $(e2e_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(program_tests))
+
+.PHONY: run-check-cluster
+run-check-cluster: all $(e2e_out)
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(cluster_tests))
 
 # What takes too long for every day. Tests may leave lines in the report.
 .PHONY: run-check-long

@@ -13,6 +13,7 @@
 
 #include "core/base/file_status.h"
 #include "core/base/loader_cache.h"
+#include "core/base/place.h"
 
 #if defined(__x86_64__)
 #define MULTIARCH "x86_64-linux-gnu"
@@ -150,11 +151,11 @@ bool driver_library_find(const char *shim, const char *asked, char *path, size_t
                          const char **from, bool *named_is_bad)
 {
 	struct search s = {DRIVER_LIBRARY, shim, path, size};
-	const char *named = secure_getenv("SPILLWAY_DRIVER");
+	const char *named = place_variable("SPILLWAY_DRIVER");
 
 	*named_is_bad = false;
 	*from = "SPILLWAY_DRIVER";
-	if (named && *named) {
+	if (named) {
 		if (named[0] == '/' && accept(&s, named))
 			return true;
 		*named_is_bad = true;

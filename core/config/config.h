@@ -7,6 +7,8 @@
  * selector  what stands after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or
  *           an unambiguous beginning of one, as CUDA_VISIBLE_DEVICES allows), a PCI bus id
  * ceiling   [ceiling] in /etc: clamps what every other layer asks for, with a warning
+ * enforced  [ceiling] enforce = yes: the environment chooses no name, file or switch any more, and
+ *           raises nothing; all that the layers above /etc can do is to ask for less
  *
  * A bad layer never takes effect in part: config_load() fails, says file, line, value and what was
  * expected, and the caller keeps the snapshot it has.
@@ -36,6 +38,14 @@ enum {
 	CONFIG_PATH_MAX = 4000
 };
 
+/*
+ * How the machine's file may bind a key. A ceiling: [ceiling] may give the most of it; where the
+ * file is enforced, what the file sets is the most, too, or else what is built in. The machine's:
+ * where the file is enforced nobody else sets it, because by it a job could take more than its
+ * part.
+ */
+enum config_bound { CONFIG_FREE, CONFIG_CEILING, CONFIG_MACHINES };
+
 enum config_kind {
 	CONFIG_SIZE_OR_PERCENT, /* of the device's memory; "unlimited" */
 	CONFIG_SIZE,            /* "unlimited" too */
@@ -57,56 +67,58 @@ enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 
 /*
- * Every key of [gpu], a row each: X(name, kind, built-in, choices, whether a ceiling may bind it,
- * option, meaning). From the row are made the parser and its messages, the variables of the
+ * Every key of [gpu], a row each: X(name, kind, built-in, choices, how the machine's file may bind
+ * it, option, meaning). From the row are made the parser and its messages, the variables of the
  * environment, the ceiling, the option of `run` and `set` ("": none) with its help and completion,
  * and what doctor prints; besides it a key needs its paragraphs in spillway.ini(5) and
  * conf/spillway.ini, and an option one in the commands' pages, which tests look for. All values are
  * held as uint64_t; percents in thousandths of a percent.
  */
-#define CONFIG_GPU_KEYS(X)                                                                         \
-	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", "", true, "memory",                   \
-	  "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited")                    \
-	X(memory_limit_max, CONFIG_SIZE_OR_PERCENT, "0", "", true, "memory-max",                   \
-	  "How far that limit may rise by itself while the GPU has room; 0: not at all")           \
-	X(host_limit, CONFIG_SIZE, "auto", "auto", true, "host-memory",                            \
-	  "Host memory for what does not fit: 64GiB, unlimited; auto: half of what is available")  \
-	X(share, CONFIG_PERCENT, "100", "", true, "share",                                         \
-	  "Percent of GPU time; 0 pauses, 100 is unlimited")                                       \
-	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight", false, "",                             \
-	  "cap: never more than the share; weight: only while others want the device")             \
-	X(share_window, CONFIG_DURATION, "100ms", "", false, "",                                   \
-	  "How much unused share may be saved up")                                                 \
-	X(priority, CONFIG_CHOICE, "normal", "opportunistic|normal|guaranteed", true, "priority",  \
-	  "guaranteed: never slowed for others; opportunistic: runs in time others leave")         \
-	X(slowdown, CONFIG_PERCENT, "2", "", false, "slowdown",                                    \
-	  "How much slower a guaranteed job may become beside others")                             \
-	X(turn, CONFIG_CHOICE, "fine", "fine|whole", true, "turn",                                 \
-	  "whole: the job has its GPUs to itself, or none, in turns of turn_length")               \
-	X(turn_length, CONFIG_DURATION, "30s", "", true, "turn-length", "How long such a turn is") \
-	X(idle_yield, CONFIG_DURATION, "30s", "never", true, "idle-yield",                         \
-	  "How long the job is idle before others may have its memory's place; or never")          \
-	X(steps, CONFIG_CHOICE, "auto", "auto|on|off", false, "",                                  \
-	  "Look for steps in the launches; auto: where they are paced or the limit can rise")      \
-	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", false, "",                  \
-	  "How memory is held on the host")                                                        \
-	X(spill_after, CONFIG_COUNT, "auto", "auto", false, "",                                    \
-	  "Out-of-memory answers before spilling; auto: two a time to who gives back its cache")   \
-	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", false, "reported",          \
-	  "What the program is told a GPU has")                                                    \
-	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", false, "",                                   \
-	  "auto: an allocation may be partly on the host; whole: it is all on one side")           \
-	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", false, "placement",              \
-	  "What is on the host: what costs kernels least, or what they used least lately")         \
-	X(demote_deadline, CONFIG_DURATION, "100ms", "", false, "",                                \
-	  "How long a changed limit waits for a good moment to move memory")                       \
-	X(shrink, CONFIG_CHOICE, "fast", "fast|gentle", false, "shrink",                           \
-	  "How live memory moves; gentle: the program works most of the time meanwhile")           \
-	X(deferred_free, CONFIG_BOOL, "no", "", false, "",                                         \
-	  "yes: freeing returns at once, and the memory is used again when earlier work is done")  \
-	X(pin_new, CONFIG_BOOL, "auto", "auto", false, "",                                         \
-	  "yes: what is allocated from now on never moves; auto: what a network may reach")        \
-	X(evict, CONFIG_BOOL, "no", "", false, "",                                                 \
+#define CONFIG_GPU_KEYS(X)                                                                        \
+	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", "", CONFIG_CEILING, "memory",        \
+	  "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited")                   \
+	X(memory_limit_max, CONFIG_SIZE_OR_PERCENT, "0", "", CONFIG_CEILING, "memory-max",        \
+	  "How far that limit may rise by itself while the GPU has room; 0: not at all")          \
+	X(host_limit, CONFIG_SIZE, "auto", "auto", CONFIG_CEILING, "host-memory",                 \
+	  "Host memory for what does not fit: 64GiB, unlimited; auto: half of what is available") \
+	X(share, CONFIG_PERCENT, "100", "", CONFIG_CEILING, "share",                              \
+	  "Percent of GPU time; 0 pauses, 100 is unlimited")                                      \
+	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight", CONFIG_MACHINES, "",                  \
+	  "cap: never more than the share; weight: only while others want the device")            \
+	X(share_window, CONFIG_DURATION, "100ms", "", CONFIG_MACHINES, "",                        \
+	  "How much unused share may be saved up")                                                \
+	X(priority, CONFIG_CHOICE, "normal", "opportunistic|normal|guaranteed", CONFIG_CEILING,   \
+	  "priority",                                                                             \
+	  "guaranteed: never slowed for others; opportunistic: runs in time others leave")        \
+	X(slowdown, CONFIG_PERCENT, "2", "", CONFIG_MACHINES, "slowdown",                         \
+	  "How much slower a guaranteed job may become beside others")                            \
+	X(turn, CONFIG_CHOICE, "fine", "fine|whole", CONFIG_CEILING, "turn",                      \
+	  "whole: the job has its GPUs to itself, or none, in turns of turn_length")              \
+	X(turn_length, CONFIG_DURATION, "30s", "", CONFIG_CEILING, "turn-length",                 \
+	  "How long such a turn is")                                                              \
+	X(idle_yield, CONFIG_DURATION, "30s", "never", CONFIG_CEILING, "idle-yield",              \
+	  "How long the job is idle before others may have its memory's place; or never")         \
+	X(steps, CONFIG_CHOICE, "auto", "auto|on|off", CONFIG_FREE, "",                           \
+	  "Look for steps in the launches; auto: where they are paced or the limit can rise")     \
+	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", CONFIG_FREE, "",           \
+	  "How memory is held on the host")                                                       \
+	X(spill_after, CONFIG_COUNT, "auto", "auto", CONFIG_FREE, "",                             \
+	  "Out-of-memory answers before spilling; auto: two a time to who gives back its cache")  \
+	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", CONFIG_FREE, "reported",   \
+	  "What the program is told a GPU has")                                                   \
+	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", CONFIG_FREE, "",                            \
+	  "auto: an allocation may be partly on the host; whole: it is all on one side")          \
+	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", CONFIG_FREE, "placement",       \
+	  "What is on the host: what costs kernels least, or what they used least lately")        \
+	X(demote_deadline, CONFIG_DURATION, "100ms", "", CONFIG_MACHINES, "",                     \
+	  "How long a changed limit waits for a good moment to move memory")                      \
+	X(shrink, CONFIG_CHOICE, "fast", "fast|gentle", CONFIG_FREE, "shrink",                    \
+	  "How live memory moves; gentle: the program works most of the time meanwhile")          \
+	X(deferred_free, CONFIG_BOOL, "no", "", CONFIG_FREE, "",                                  \
+	  "yes: freeing returns at once, and the memory is used again when earlier work is done") \
+	X(pin_new, CONFIG_BOOL, "auto", "auto", CONFIG_FREE, "",                                  \
+	  "yes: what is allocated from now on never moves; auto: what a network may reach")       \
+	X(evict, CONFIG_BOOL, "no", "", CONFIG_FREE, "",                                          \
 	  "yes: all that can move is on the host; what pause --evict writes")
 
 enum config_key {
@@ -182,8 +194,25 @@ const char *config_status_file(const struct config *config);
 bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
 /* Returns the hash of the override file's bytes as read; 0 when there was none. */
 uint64_t config_override_hash(const struct config *config);
+/* Returns whether the system file is enforced. */
+bool config_enforces(const struct config *config);
 /* Warnings worth showing in stat (clamped by a ceiling, ...), one per line, "" when none. */
 const char *config_warnings(const struct config *config);
+
+/* What the machine's file, CONFIG_SYSTEM_FILE, says of how it is to be kept to. */
+struct config_machine {
+	bool enforces; /* the environment is not to be followed further than it may lead */
+	bool requires; /* who cannot be limited is refused */
+	/* Why the file cannot be relied on, so that who is limited by it is refused; "": it can. */
+	char fault[CONFIG_MESSAGE_MAX];
+};
+
+/*
+ * Reads that once in a process, whatever becomes of the file; before a driver is chosen, a
+ * directory is opened or a job is named. Where the file is enforced the variables that choose
+ * places are none any more (core/base/place.h).
+ */
+const struct config_machine *config_machine(void);
 
 /*
  * Returns a number for all limits on memory that are set, of the device and of the host, the same

@@ -80,6 +80,31 @@ static const char *const others[] = {
     "SPILLWAY_RUN",
     NULL};
 
+/* Warns of a variable that the machine's file, being enforced, leaves no effect. 0 or -ENOMEM. */
+static int warn_of_bound(struct config *config, const char *name, const char *text)
+{
+	if (strcmp(name, others[JOB_KEY_name]) == 0 && strcmp(text, config->job_name) == 0)
+		return 0; /* as `spillway run` has set it */
+	return config_warn(config, "%s = %s: not followed: " CONFIG_SYSTEM_FILE " is enforced",
+	                   name, text);
+}
+
+static int warn_of_all_bound(struct config *config, char *const *environment)
+{
+	static const char *const bound[] = {"SPILLWAY_CONFIG",      "SPILLWAY_DISABLE",
+	                                    "CUDA_DISABLE_CONTROL", "SPILLWAY_STATE_DIR",
+	                                    "SPILLWAY_NODE_DIR",    "SPILLWAY_DRIVER"};
+	int status = 0;
+
+	for (size_t i = 0; i < sizeof(bound) / sizeof(*bound) && status == 0; i++) {
+		const char *text = config_variable(environment, bound[i]);
+
+		if (text)
+			status = warn_of_bound(config, bound[i], text);
+	}
+	return status;
+}
+
 /* Warns of a misspelt SPILLWAY_ variable; others with that prefix are not ours to judge. */
 static int warn_if_misspelt(struct config *config, const char *name)
 {
@@ -158,6 +183,9 @@ static int read_disabled(struct config *config, char *const *environment,
 	const char *name = "SPILLWAY_DISABLE";
 	const char *text = config_variable(environment, name);
 
+	if (config_enforces(config))
+		return 0;
+
 	if (!text) {
 		name = "CUDA_DISABLE_CONTROL";
 		text = config_variable(environment, name);
@@ -175,7 +203,9 @@ static int read_job(struct config *config, char *const *environment, struct conf
 	for (int key = 0; key < JOB_KEY_COUNT && status == 0; key++) {
 		const char *text = config_variable(environment, others[key]);
 
-		if (text)
+		if (text && config_job_is_bound(config, (enum config_job_key)key))
+			status = warn_of_bound(config, others[key], text);
+		else if (text)
 			status =
 			    config_set_job(config, (enum config_job_key)key,
 			                   (struct config_place){others[key], 0}, "", text, error);
@@ -189,6 +219,9 @@ int config_add_environment(struct config *config, char *const *environment,
 	bool paced;
 	int status;
 
+	if (config_enforces(config) && warn_of_all_bound(config, environment) != 0)
+		return config_fail(error, -ENOMEM, (struct config_place){"environment", 0},
+		                   "out of memory");
 	if ((status = read_disabled(config, environment, error)) != 0 ||
 	    (status = read_job(config, environment, error)) != 0 ||
 	    (status = read_policy(environment, &paced, error)) != 0)

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int add_file(struct config *config, enum config_layer layer, const char *path,
+int config_add_file(struct config *config, enum config_layer layer, const char *path,
                     struct config_error *error)
 {
 	struct config_place place = {path, 0};
@@ -37,13 +37,14 @@ static int add_layers(struct config *config, const struct config_sources *source
 	int status = 0;
 
 	if (sources->system_file)
-		status = add_file(config, LAYER_SYSTEM, sources->system_file, error);
-	if (status == 0 && sources->file)
-		status = add_file(config, LAYER_FILE, sources->file, error);
+		status = config_add_file(config, LAYER_SYSTEM, sources->system_file, error);
+	config_name_enforced(config);
+	if (status == 0 && sources->file && !config_enforces(config))
+		status = config_add_file(config, LAYER_FILE, sources->file, error);
 	if (status == 0 && sources->environment)
 		status = config_add_environment(config, sources->environment, error);
 	if (status == 0 && sources->override_file)
-		status = add_file(config, LAYER_OVERRIDE, sources->override_file, error);
+		status = config_add_file(config, LAYER_OVERRIDE, sources->override_file, error);
 	if (status == 0)
 		status = config_check(config, error);
 	return status;

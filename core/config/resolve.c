@@ -9,16 +9,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The strongest layer wins; within it the more specific selector. */
-static const struct config_setting *
-effective(const struct config *config, const struct config_device *device, enum config_key key)
+/*
+ * Finds the setting that counts up to a layer: the strongest layer wins; within it the more
+ * specific selector.
+ */
+static const struct config_setting *effective_up_to(enum config_layer most,
+                                                    const struct config *config,
+                                                    const struct config_device *device,
+                                                    enum config_key key)
 {
 	const struct config_setting *best = NULL;
 
 	for (size_t i = 0; i < config->count; i++) {
 		const struct config_setting *setting = &config->settings[i];
 
-		if (setting->key != key || setting->layer == LAYER_CEILING ||
+		if (setting->key != key || setting->layer > most ||
 		    !config_selector_matches(&setting->selector, device))
 			continue;
 		if (!best || setting->layer > best->layer ||
@@ -29,18 +34,54 @@ effective(const struct config *config, const struct config_device *device, enum 
 	return best;
 }
 
+/* Returns whether nobody but the machine's file may set the key. */
+static bool is_machines(const struct config *config, enum config_key key)
+{
+	return config_enforces(config) && config_key_bound(key) == CONFIG_MACHINES;
+}
+
+static const struct config_setting *
+effective(const struct config *config, const struct config_device *device, enum config_key key)
+{
+	return effective_up_to(is_machines(config, key) ? LAYER_SYSTEM : LAYER_OVERRIDE, config,
+	                       device, key);
+}
+
 /*
- * Finds the ceiling of a key. A ceiling on the limit holds for its growth too, unless that has its
- * own.
+ * Finds the ceiling of a key: that of [ceiling], else, where the machine's file is enforced, what
+ * it sets.
  */
-static const struct config_setting *ceiling(const struct config *config, enum config_key key)
+static const struct config_setting *
+own_ceiling(const struct config *config, const struct config_device *device, enum config_key key)
 {
 	const struct config_selector all = {.kind = SELECT_ALL};
 	const struct config_setting *setting = config_find(config, LAYER_CEILING, key, &all);
 
-	if (!setting && key == CONFIG_KEY_memory_limit_max)
-		setting = config_find(config, LAYER_CEILING, CONFIG_KEY_memory_limit, &all);
+	if (!setting && config_enforces(config) && config_key_bound(key) == CONFIG_CEILING)
+		setting = effective_up_to(LAYER_SYSTEM, config, device, key);
 	return setting;
+}
+
+/* Finds it likewise. A ceiling on the limit holds for its growth too, unless that has its own. */
+static const struct config_setting *ceiling(const struct config *config,
+                                            const struct config_device *device, enum config_key key)
+{
+	const struct config_setting *setting = own_ceiling(config, device, key);
+
+	if (!setting && key == CONFIG_KEY_memory_limit_max)
+		setting = own_ceiling(config, device, CONFIG_KEY_memory_limit);
+	return setting;
+}
+
+/*
+ * Returns whether nobody may have more of a key than what is built in: the machine's file is
+ * enforced and does not mention it.
+ */
+static bool is_bound_by_builtin(const struct config *config, const struct config_setting *ceiling,
+                                enum config_key key)
+{
+	return !ceiling && config_enforces(config) && config_key_bound(key) == CONFIG_CEILING &&
+	       key != CONFIG_KEY_memory_limit_max; /* which the limit binds */
 }
 
 static uint64_t amount(struct config_value value, uint64_t memory)
@@ -62,7 +103,7 @@ static uint64_t resolve(const struct config *config, const struct config_device 
                         enum config_key key, const struct config_setting **from)
 {
 	const struct config_setting *setting = effective(config, device, key);
-	const struct config_setting *limit = ceiling(config, key);
+	const struct config_setting *limit = ceiling(config, device, key);
 	uint64_t value =
 	    amount(setting ? setting->value : config_value_builtin(key), device->memory);
 
@@ -70,6 +111,10 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 	if (limit && amount(limit->value, device->memory) < value) {
 		setting = limit;
 		value = amount(limit->value, device->memory);
+	}
+	if (is_bound_by_builtin(config, limit, key) && config_value_builtin(key).number < value) {
+		setting = NULL;
+		value = config_value_builtin(key).number;
 	}
 	if (from)
 		*from = setting;
@@ -82,7 +127,7 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 static uint64_t resolve_kept(const struct config *config, const struct config_device *device,
                              uint64_t idle_yield)
 {
-	const struct config_setting *most = ceiling(config, CONFIG_KEY_idle_yield);
+	const struct config_setting *most = ceiling(config, device, CONFIG_KEY_idle_yield);
 
 	if (effective(config, device, CONFIG_KEY_idle_yield))
 		return idle_yield;
@@ -164,7 +209,7 @@ static void read_quotas(const struct config *config, const struct config_selecto
 	memset(values, 0, sizeof(*values)); /* it is hashed as bytes */
 	for (int i = 0; i < QUOTAS; i++) {
 		const struct config_setting *setting = effective(config, &device, quotas[i]);
-		const struct config_setting *most = ceiling(config, quotas[i]);
+		const struct config_setting *most = ceiling(config, &device, quotas[i]);
 		struct config_value value =
 		    setting ? setting->value : config_value_builtin(quotas[i]);
 
@@ -268,9 +313,20 @@ static int check_growth(const struct config *config, const struct config_selecto
 
 static int warn_of_ceiling(struct config *config, const struct config_setting *setting)
 {
-	const struct config_setting *limit = ceiling(config, setting->key);
+	const struct config_device device = device_of(&setting->selector);
+	const struct config_setting *limit = ceiling(config, &device, setting->key);
 
-	if (!limit || setting->layer == LAYER_CEILING)
+	if (is_machines(config, setting->key) && setting->layer > LAYER_SYSTEM)
+		return config_warn(config,
+		                   "%s: %s = %s: not followed: " CONFIG_SYSTEM_FILE " is enforced",
+		                   setting->origin, config_key_name(setting->key), setting->text);
+	if (is_bound_by_builtin(config, limit, setting->key) &&
+	    setting->value.number > config_value_builtin(setting->key).number)
+		return config_warn(config,
+		                   "%s: %s = %s: not followed: " CONFIG_SYSTEM_FILE
+		                   " is enforced and says nothing of it",
+		                   setting->origin, config_key_name(setting->key), setting->text);
+	if (!limit || setting->layer == LAYER_CEILING || limit == setting)
 		return 0;
 	if (setting->value.of_memory != limit->value.of_memory)
 		return config_warn(config, "%s: %s = %s: no more than the ceiling of %s (%s)",

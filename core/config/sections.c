@@ -13,10 +13,17 @@ static const char *const job_keys[] = {
 #undef X
         NULL};
 
+static const char *const ceiling_keys[] = {
+#define X(name, choices) #name,
+    CONFIG_CEILING_KEYS(X)
+#undef X
+        NULL};
+
 struct target {
 	struct config *config;
 	enum config_layer layer;
-	int job_line[JOB_KEY_COUNT]; /* where each key of [job] was seen in this file; 0: not */
+	/* Where each key was seen in this file; 0: not. */
+	int job_line[JOB_KEY_COUNT], ceiling_line[CEILING_KEY_COUNT];
 };
 
 static const char *const section_names[] = {"job", "gpu", "ceiling", NULL};
@@ -42,6 +49,10 @@ static bool home_of(const char *key, const char **section, const char **meant)
 		return true;
 	*section = "job";
 	*meant = nearest_word(key, job_keys);
+	if (*meant)
+		return true;
+	*section = "ceiling";
+	*meant = nearest_word(key, ceiling_keys);
 	return *meant != NULL;
 }
 
@@ -137,12 +148,31 @@ static int take_job(struct target *target, const struct config_item *item,
 	if (target->job_line[key] > 0)
 		return fail_repeated(error, item, target->job_line[key]);
 	target->job_line[key] = item->place.line;
+	target->config->is_machines[key] |= target->layer == LAYER_SYSTEM;
 	/* The override file is found by the name. */
 	if (key == JOB_KEY_name && target->layer == LAYER_OVERRIDE)
 		return config_fail_value(error, item->place, item->key, item->value,
 		                         "a running job cannot be renamed");
+	if (target->layer != LAYER_SYSTEM &&
+	    config_job_is_bound(target->config, (enum config_job_key)key))
+		return 0;
 	return config_set_job(target->config, (enum config_job_key)key, item->place, item->key,
 	                      item->value, error);
+}
+
+/* Takes a key of [ceiling] that says how the file is to be kept to. */
+static int take_ceiling(struct target *target, const struct config_item *item, int key,
+                        struct config_error *error)
+{
+	char problem[64];
+
+	if (target->ceiling_line[key] > 0)
+		return fail_repeated(error, item, target->ceiling_line[key]);
+	target->ceiling_line[key] = item->place.line;
+	if (config_ceiling_parse((enum config_ceiling_key)key, item->value,
+	                         &target->config->ceiling[key], problem, sizeof(problem)) != 0)
+		return config_fail_value(error, item->place, item->key, item->value, problem);
+	return 0;
 }
 
 static int take_setting(struct target *target, const struct config_item *item,
@@ -151,10 +181,12 @@ static int take_setting(struct target *target, const struct config_item *item,
 {
 	const enum config_key key = config_find_key(item->key);
 	const struct config_setting *other;
-	const char *known[CONFIG_KEY_COUNT + 1];
+	const char *known[(int)CONFIG_KEY_COUNT + CEILING_KEY_COUNT + 1];
 	struct config_selector selector;
+	int count = config_list_keys(layer == LAYER_CEILING, known);
 
-	config_list_keys(layer == LAYER_CEILING, known);
+	if (layer == LAYER_CEILING) /* with the NULL at their end */
+		memcpy(known + count, ceiling_keys, sizeof(ceiling_keys));
 	if (index_of(item->key, known) < 0)
 		return fail_unknown(error, item, known);
 	config_selector_parse(selector_text, &selector); /* begin_section() has checked it */
@@ -169,6 +201,7 @@ static int take_item(void *cookie, const struct config_item *item, struct config
 {
 	struct target *target = cookie;
 	const char *selector;
+	int key;
 
 	if (!item->key)
 		return begin_section(target, item, error);
@@ -178,9 +211,12 @@ static int take_item(void *cookie, const struct config_item *item, struct config
 		                   item->key, item->value);
 	if (config_section_is_gpu(item->section, &selector))
 		return take_setting(target, item, target->layer, selector, error);
-	if (strcmp(item->section, "ceiling") == 0)
-		return take_setting(target, item, LAYER_CEILING, "", error);
-	return take_job(target, item, error);
+	if (strcmp(item->section, "ceiling") != 0)
+		return take_job(target, item, error);
+	key = index_of(item->key, ceiling_keys);
+	if (key >= 0)
+		return take_ceiling(target, item, key, error);
+	return take_setting(target, item, LAYER_CEILING, "", error);
 }
 
 int config_add_text(struct config *config, enum config_layer layer, const char *file,

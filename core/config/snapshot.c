@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/units.h"
 
@@ -189,6 +190,23 @@ int config_set_job(struct config *config, enum config_job_key key, struct config
 	return -EINVAL;
 }
 
+/*
+ * A name that the process chose would be another full quota. So it is the one of the machine's file
+ * or, where that gives none or each user has one quota, the user's.
+ */
+void config_name_enforced(struct config *config)
+{
+	if (config_enforces(config) &&
+	    (config->ceiling[CEILING_KEY_per] || !config->is_machines[JOB_KEY_name]))
+		snprintf(config->job_name, sizeof(config->job_name), "user-%u",
+		         (unsigned)geteuid());
+}
+
+bool config_job_is_bound(const struct config *config, enum config_job_key key)
+{
+	return config_enforces(config) && (key == JOB_KEY_name || config->is_machines[key]);
+}
+
 int config_warn(struct config *config, const char *format, ...)
 {
 	const char *before = config->warnings ? config->warnings : "";
@@ -238,6 +256,11 @@ const char *config_status_file(const struct config *config)
 const char *config_nvml_origin(const struct config *config)
 {
 	return config->nvml_origin ? config->nvml_origin : "built-in";
+}
+
+bool config_enforces(const struct config *config)
+{
+	return config->ceiling[CEILING_KEY_enforce];
 }
 
 bool config_disabled(const struct config *config)

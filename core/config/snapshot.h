@@ -58,6 +58,19 @@ enum config_job_key {
 	    JOB_KEY_COUNT
 };
 
+/* The keys of [ceiling] besides those of [gpu]: X(name, choices). The first is the default. */
+#define CONFIG_CEILING_KEYS(X) \
+	X(enforce, "no|yes")   \
+	X(per, "job|user")     \
+	X(required, "no|yes")
+
+enum config_ceiling_key {
+#define X(name, choices) CEILING_KEY_##name,
+	CONFIG_CEILING_KEYS(X)
+#undef X
+	    CEILING_KEY_COUNT
+};
+
 /* value.c */
 struct config_value {
 	uint64_t number;
@@ -68,8 +81,14 @@ struct config_value {
 int config_value_parse(enum config_key key, const char *text, struct config_value *value,
                        char *message, size_t size);
 struct config_value config_value_builtin(enum config_key key);
-/* Lists the names of all keys, or of those that a ceiling may bind; NULL-terminated. */
-void config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1]);
+/* Parses the value of a key of [ceiling] alone, likewise; *is_other: it is not the default. */
+int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is_other,
+                         char *message, size_t size);
+/* Returns how the machine's file may bind the key. */
+enum config_bound config_key_bound(enum config_key key);
+/* Lists the names of all keys, or of those that a ceiling may bind; NULL-terminated. Returns how
+ * many they are. */
+int config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1]);
 /* Finds a key by its name; CONFIG_KEY_COUNT: there is none. */
 enum config_key config_find_key(const char *name);
 
@@ -96,6 +115,8 @@ struct config_setting {
 struct config {
 	struct config_setting *settings;
 	size_t count, capacity;
+	bool ceiling[CEILING_KEY_COUNT]; /* whether it is not the default */
+	bool is_machines[JOB_KEY_COUNT]; /* the machine's file gives this key of [job] */
 	char job_name[CONFIG_NAME_MAX];
 	char labels[CONFIG_LABELS_MAX];
 	bool has_file;
@@ -119,8 +140,17 @@ int config_add(struct config *config, enum config_layer layer, enum config_key k
 /* Takes the value of a key of [job]; name is how the source calls it. 0 or a negative errno. */
 int config_set_job(struct config *config, enum config_job_key key, struct config_place place,
                    const char *name, const char *text, struct config_error *error);
+/* Names the job as the machine's file has it, where that is enforced. */
+void config_name_enforced(struct config *config);
+/* Returns whether the machine's file, being enforced, leaves the key to nobody else. */
+bool config_job_is_bound(const struct config *config, enum config_job_key key);
 int config_warn(struct config *config, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
+
+/* layers.c */
+/* Adds a file as a layer; that it is missing is an error of the one that SPILLWAY_CONFIG names. */
+int config_add_file(struct config *config, enum config_layer layer, const char *path,
+                    struct config_error *error);
 
 /* file.c */
 /* Loads all of a small regular file, NUL-terminated; free it. Returns 0 or a negative errno. */

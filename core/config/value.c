@@ -12,11 +12,10 @@
 /* Texts, not pointers, which the loader would have to write in every process. */
 static const struct key {
 	char name[20], builtin[12], choices[32];
-	bool has_ceiling;
+	enum config_bound bound;
 	enum config_kind kind;
 } keys[CONFIG_KEY_COUNT] = {
-#define X(name, kind, builtin, choices, has_ceiling, ...) \
-	{#name, builtin, choices, has_ceiling, kind},
+#define X(name, kind, builtin, choices, bound, ...) {#name, builtin, choices, bound, kind},
     CONFIG_GPU_KEYS(X)
 #undef X
 };
@@ -26,14 +25,20 @@ const char *config_key_name(enum config_key key)
 	return keys[key].name;
 }
 
-void config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1])
+enum config_bound config_key_bound(enum config_key key)
+{
+	return keys[key].bound;
+}
+
+int config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1])
 {
 	int count = 0;
 
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		if (!of_ceiling || keys[key].has_ceiling)
+		if (!of_ceiling || keys[key].bound == CONFIG_CEILING)
 			names[count++] = keys[key].name;
 	names[count] = NULL;
+	return count;
 }
 
 enum config_key config_find_key(const char *name)
@@ -97,6 +102,28 @@ static void list_choices(const char *choices, char *buf, size_t size)
 			used = (size_t)(stpcpy(buf + used, c == last ? " or " : ", ") - buf);
 	}
 	buf[used] = '\0';
+}
+
+int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is_other,
+                         char *message, size_t size)
+{
+	static const char choices[CEILING_KEY_COUNT][12] = {
+#define X(name, choices) choices,
+	    CONFIG_CEILING_KEYS(X)
+#undef X
+	};
+	char list[32];
+	uint64_t index;
+
+	if (strcmp(choices[key], "no|yes") == 0 && units_parse_bool(text, is_other) == 0)
+		return 0;
+	if (parse_choice(choices[key], text, &index) == 0) {
+		*is_other = index != 0;
+		return 0;
+	}
+	list_choices(choices[key], list, sizeof(list));
+	snprintf(message, size, "expected %s", list);
+	return -EINVAL;
 }
 
 static void explain(const struct key *key, char *message, size_t size)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "core/base/file_status.h"
@@ -17,7 +18,8 @@ static char **copy_environment(void)
 	size_t count = 0;
 	char **copy;
 
-	while (environ && environ[count])
+	/* That of a set-uid process is not to be trusted. */
+	while (environ && environ[count] && !getauxval(AT_SECURE))
 		count++;
 	copy = calloc(count + 1, sizeof(*copy));
 	for (size_t i = 0; copy && i < count; i++) {
@@ -127,17 +129,26 @@ static void locate_override(struct job_config *c)
 bool job_config_start(struct job_config *c)
 {
 	struct config_error error;
-	const char *file = getenv("SPILLWAY_CONFIG"), *run = getenv("SPILLWAY_RUN");
+	const char *file = secure_getenv("SPILLWAY_CONFIG"), *run = secure_getenv("SPILLWAY_RUN");
+	const struct config_machine *machine = config_machine();
 
 	c->environment = copy_environment();
 	c->file = file && *file ? strdup(file) : NULL;
 	if (!c->environment || (file && *file && !c->file))
 		return false;
 	snprintf(c->run, sizeof(c->run), "%s", run ? run : "");
+	if (machine->fault[0]) {
+		log_error("%s; " JOB_CONFIG_REFUSED, machine->fault);
+		return false;
+	}
 	if (load_all(c, &c->now, &error) != 0) {
 		const char *counts;
 
 		memcpy(c->complaint, error.message, sizeof(c->complaint));
+		if (job_config_binds()) {
+			log_error("%s; " JOB_CONFIG_REFUSED, c->complaint);
+			return false;
+		}
 		counts = load_the_rest(c, &c->now, &error);
 		log_error("%s; %s", c->complaint, counts ? counts : error.message);
 		if (!counts)
@@ -149,6 +160,32 @@ bool job_config_start(struct job_config *c)
 		name_unnamed(c, config_limits(c->now));
 	locate_override(c);
 	return true;
+}
+
+bool job_config_binds(void)
+{
+	return config_machine()->enforces || config_machine()->requires;
+}
+
+/* Returns whether launches on one of the devices are held to a share. */
+static bool has_share(const struct job_config *c, const struct device_set *devices)
+{
+	const uint64_t all = 100 * 1000;
+	struct config_gpu settings;
+	bool found = false;
+
+	for (int i = 0; i < devices->count; i++) {
+		config_for_device(c->now, &devices->device[i].id, &settings);
+		found |= settings.share < all;
+	}
+	return found;
+}
+
+bool job_config_must_hold(const struct job_config *c, const struct device_set *devices)
+{
+	return config_machine()->requires ||
+	       (config_machine()->enforces &&
+	        (job_config_is_limited(c, devices) || has_share(c, devices)));
 }
 
 bool job_config_is_limited(const struct job_config *c, const struct device_set *devices)

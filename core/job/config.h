@@ -29,8 +29,20 @@ struct job_config {
 	    [CONFIG_MESSAGE_MAX]; /* why the newest could not be loaded; "" when it could */
 };
 
+#define JOB_CONFIG_REFUSED \
+	"cuInit is refused, because " CONFIG_SYSTEM_FILE " wants no job run without its limits"
+
+/* Returns whether the machine's file is enforced or wants every process limited. */
+bool job_config_binds(void);
+/*
+ * Returns whether the process must not use the devices unless it has its part in the job: the
+ * machine's file wants that of every process, or is enforced and the job is limited.
+ */
+bool job_config_must_hold(const struct job_config *config, const struct device_set *devices);
+
 /* Reads all layers for the first time. With one that is bad or cannot be read, what is good of the
- * system's file and the environment counts, and it is said. Returns false without memory for it. */
+ * system's file and the environment counts, and it is said; where the machine's file binds nothing
+ * does. Returns false then, and without memory for it. */
 bool job_config_start(struct job_config *config);
 /*
  * Decides on the name, once the devices are known and the state directory is made: a process none

@@ -105,7 +105,11 @@ static void wait_for_news(struct pollfd *fd, int ms)
 
 static void say_not_joined(const char *why)
 {
-	if (job_settings_hold_alone())
+	bool is_limited = job_settings_hold_alone();
+
+	if (job_settings_must_hold())
+		log_error("%s; " JOB_CONFIG_REFUSED, why);
+	else if (is_limited)
 		log_error("%s; " HELPER_NOT_IN_THE_BOOKS, why);
 	else
 		log_warning("%s; this process is not in the job's books: no memory is limited, and "

@@ -44,6 +44,7 @@
 
 static LOCK_OF(START) starting = LOCK_FREE;
 static _Atomic bool is_started; /* or given up: nothing more to do */
+static _Atomic bool is_refused;
 
 /*
  * Forgets the job, in a forked child. Locks may be held by threads that do not exist here, malloc's
@@ -152,20 +153,36 @@ static const char *refused_call(void)
 static const struct movable_kind *const what_moves[] = {&movable_chunks, &movable_own, NULL};
 
 /*
- * Starts the process's part in the job, with the lock held. Whatever fails leaves a process that
- * runs as without us, and a log line.
+ * Says why the process has no part in its job, and how it goes on. Returns false where it does not,
+ * as the machine's file has it.
  */
-static void start(void)
+static bool say_off(const char *why, bool is_bound)
 {
+	if (is_bound)
+		log_error("%s; " JOB_CONFIG_REFUSED, why);
+	else
+		log_error("%s: Spillway is off in this process", why);
+	return !is_bound;
+}
+
+/*
+ * Starts the process's part in the job, with the lock held. Whatever fails leaves a process that
+ * runs as without us, and a log line; or one that is refused, where the machine's file has it so:
+ * then it returns false.
+ */
+static bool start(void)
+{
+	char why[128];
+
 	uint64_t used;
 	bool entered;
 	int failed;
 
 	if (!job_config_start(&this_job.config))
-		return;
+		return !job_config_binds();
 	if (config_disabled(this_job.config.now)) {
 		atomic_store(&this_job.configured, true);
-		return;
+		return true;
 	}
 	watch_for_forks();
 	keep_directory();
@@ -173,9 +190,8 @@ static void start(void)
 	if (failed) {
 		device_set_clear(&this_job.devices);
 		atomic_store(&this_job.configured, true);
-		log_error("devices cannot be read (%s): Spillway is off in this process",
-		          strerror(-failed));
-		return;
+		snprintf(why, sizeof(why), "devices cannot be read (%s)", strerror(-failed));
+		return say_off(why, job_config_binds());
 	}
 	job_config_settle(&this_job.config, &this_job.devices);
 	atomic_store(&this_job.configured, true);
@@ -187,10 +203,14 @@ static void start(void)
 		in_use_without_context(&this_job.devices.device[0], &used);
 	if (!failed)
 		helper_join();
-	if (failed && !job_settings_hold_alone()) {
-		log_error("no helper thread (%s%s): Spillway is off in this process",
-		          refused_call(), strerror(-failed));
-		return;
+	if (failed)
+		snprintf(why, sizeof(why), "no helper thread (%s%s)", refused_call(),
+		         strerror(-failed));
+	if (failed && (!job_settings_hold_alone() || job_settings_must_hold()))
+		return say_off(why, job_settings_must_hold());
+	if (!this_job.segment && job_settings_must_hold()) { /* the helper has said why */
+		helper_go(false);
+		return false;
 	}
 	entered = device_set_enter(&this_job.devices, this_job.segment, this_job.config.name) == 0;
 	if (!entered)
@@ -198,13 +218,11 @@ static void start(void)
 	if (!entered ||
 	    !job_pace_start(&this_job.devices, this_job.segment, this_job.config.name) ||
 	    !job_settings_start()) {
-		log_error("out of memory: Spillway is off in this process");
 		helper_go(false);
-		return;
+		return say_off("out of memory", job_settings_must_hold());
 	}
 	if (failed)
-		log_error("no helper thread (%s%s); " HELPER_NOT_IN_THE_BOOKS, refused_call(),
-		          strerror(-failed));
+		log_error("%s; " HELPER_NOT_IN_THE_BOOKS, why);
 	/* The override's place is known now: it holds from the first allocation on. */
 	job_config_reload(&this_job.config, &this_job.devices);
 	job_settings_apply();
@@ -223,24 +241,26 @@ static void start(void)
 	mover_begin(what_moves);
 	atomic_store(&wiped.is_active, true);
 	helper_go(true);
+	return true;
 }
 
-void job_start(void)
+bool job_start(void)
 {
 	int saved = errno, cancel;
 
 	if (atomic_load(&is_started))
-		return;
+		return !atomic_load(&is_refused);
 	/* Files are opened here: a thread cancelled half way would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	lock_acquire(&starting);
 	if (!atomic_load(&is_started)) {
-		start();
+		atomic_store(&is_refused, !start());
 		atomic_store(&is_started, true);
 	}
 	lock_release(&starting);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
+	return !atomic_load(&is_refused);
 }
 
 /* --- what goes --- */

@@ -16,8 +16,11 @@
 #include "core/job/launch.h"
 #include "core/job/process.h"
 
-/* Becomes part of the job; called after each successful cuInit, acts on the first. */
-void job_start(void);
+/*
+ * Becomes part of the job; called after each successful cuInit, acts on the first. Returns false
+ * where the process must not use a GPU, because it cannot be held to what the machine's file asks.
+ */
+bool job_start(void);
 /*
  * Surrounds the driver's call that destroys a context: job_leave_context() before it (after
  * context_leave()); job_stay_context() where the driver refuses; job_left_context() in the thread

@@ -185,6 +185,11 @@ bool job_settings_hold_alone(void)
 	return job_config_is_limited(&this_job.config, &this_job.devices);
 }
 
+bool job_settings_must_hold(void)
+{
+	return job_config_must_hold(&this_job.config, &this_job.devices);
+}
+
 void job_settings_apply(void)
 {
 	apply();

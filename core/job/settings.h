@@ -33,5 +33,7 @@ bool job_settings_are_any(void);
  * Returns whether there is a limit, which holds all the same, as 0.
  */
 bool job_settings_hold_alone(void);
+/* Returns whether the process is refused rather than run without a part in its job. */
+bool job_settings_must_hold(void);
 
 #endif

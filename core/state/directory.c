@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "core/base/file_status.h"
+#include "core/base/place.h"
 #include "core/state/refuse.h"
 
 const char *directory_root = "";
@@ -34,15 +35,22 @@ static const char *const places[] = {"/dev/shm/spillway-%u", "/run/user/%u/spill
                                      "/tmp/spillway-%u"};
 enum { PLACES = sizeof places / sizeof *places };
 
+/* Returns how many of them there are. Where the machine's configuration is enforced there is one:
+ * who spoils it would have another quota in the next. */
+static int place_count(void)
+{
+	return place_is_bound() ? 1 : PLACES;
+}
+
 static char kept[PATH_MAX];
 static _Atomic bool is_kept;
 
 /* Returns what was given in place of the default, or NULL. */
 static const char *given_path(void)
 {
-	const char *given = is_kept ? kept : secure_getenv("SPILLWAY_STATE_DIR");
-
-	return given && *given ? given : NULL;
+	if (is_kept)
+		return *kept ? kept : NULL;
+	return place_variable("SPILLWAY_STATE_DIR");
 }
 
 static const char *place_path(int place, char *path, size_t size)
@@ -91,7 +99,7 @@ static int choose(void)
 	char path[PATH_MAX];
 	int free_place = -1;
 
-	for (int i = 0; i < PLACES; i++) {
+	for (int i = 0; i < place_count(); i++) {
 		int error = check_path(place_path(i, path, sizeof path), NULL, 0);
 
 		if (error == 0)
@@ -120,7 +128,7 @@ static int open_place(int create, char *path, size_t path_size, char *message, s
 	char why[PATH_MAX + 128];
 	int error = 0;
 
-	for (int place = choose(); place < PLACES; place++) {
+	for (int place = choose(); place < place_count(); place++) {
 		int fd = directory_open_path(place_path(place, path, path_size), create, why,
 		                             sizeof why);
 
@@ -162,15 +170,20 @@ void directory_keep(void)
 	is_kept = true;
 }
 
+void directory_use(const char *path)
+{
+	snprintf(kept, sizeof kept, "%s", path);
+	is_kept = true;
+}
+
 bool directory_passed_over(char *message, size_t size)
 {
-	const char *given = secure_getenv("SPILLWAY_STATE_DIR");
 	char path[PATH_MAX], first[PATH_MAX], why[PATH_MAX + 128];
 	int error;
 
 	place_path(0, first, sizeof first);
 	directory_path(path, sizeof path);
-	if ((given && *given) || strcmp(path, first) == 0)
+	if (place_variable("SPILLWAY_STATE_DIR") || strcmp(path, first) == 0)
 		return false;
 	error = check_path(first, why, sizeof why);
 	if (error == 0 || error == -ENOENT)
@@ -181,8 +194,8 @@ bool directory_passed_over(char *message, size_t size)
 
 const char *directory_of_node(char *path, size_t size)
 {
-	const char *given = secure_getenv("SPILLWAY_NODE_DIR");
-	snprintf(path, size, "%s", given && *given ? given : "/run/spillway");
+	const char *given = place_variable("SPILLWAY_NODE_DIR");
+	snprintf(path, size, "%s", given ? given : "/run/spillway");
 	return path;
 }
 

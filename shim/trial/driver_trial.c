@@ -204,6 +204,25 @@ static CUresult mixed(void)
 	return over_border(host_first, plain);
 }
 
+/*
+ * Opens the driver by glibc's own dlopen, which is in its own library: where the machine preloads
+ * the shim into every process the shim's stands before it, and what is asked here is the driver.
+ */
+static void *open_driver(const char *driver)
+{
+	static const char *const homes[] = {"libc.so.6", "libdl.so.2"};
+	int mode = RTLD_NOW | (dlsym(RTLD_DEFAULT, "cuInit") ? RTLD_DEEPBIND : 0);
+
+	for (size_t i = 0; i < sizeof(homes) / sizeof(*homes); i++) {
+		void *home = dlopen(homes[i], RTLD_LAZY | RTLD_NOLOAD);
+		void *(*opens)(const char *, int) = home ? dlsym(home, "dlopen") : NULL;
+
+		if (opens)
+			return opens(driver, mode);
+	}
+	return dlopen(driver, mode);
+}
+
 /* Asks in a process of its own, in which the driver is opened. Returns the error, or CRASHED. */
 static int ask(const char *driver, CUresult (*question)(void))
 {
@@ -215,7 +234,7 @@ static int ask(const char *driver, CUresult (*question)(void))
 	child = fork();
 	if (child == 0) {
 		alarm(SECONDS);
-		library = dlopen(driver, RTLD_NOW);
+		library = open_driver(driver);
 		answer = library ? (int)CALL(cuInit, 0) : CUDA_ERROR_NOT_INITIALIZED;
 		if (answer == CUDA_SUCCESS)
 			answer = (int)question();

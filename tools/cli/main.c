@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/nearest.h"
+#include "core/config/config.h"
 #include "tools/cli/commands.h"
 #include "tools/doctor/doctor.h"
 #include "tools/top/top.h"
@@ -95,7 +96,8 @@ int main(int argc, char **argv)
 	if (argc < 1)
 		return TOOL_USAGE;
 	output_check_at_end();
-	argv[0] = name; /* how every message begins, whatever path we were called by */
+	config_machine(); /* before a directory is chosen */
+	argv[0] = name;   /* how every message begins, whatever path we were called by */
 	operands = arguments_read(&line, argc, argv);
 	if (!operands[0])
 		usage_error("which command?");

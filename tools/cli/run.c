@@ -126,8 +126,13 @@ static const char *choose_name(struct run *run)
 	struct config *config = load_config(NULL);
 	const char *name = run->name;
 
-	if (!name && *config_job_name(config))
+	if (config_enforces(config) || (!name && *config_job_name(config)))
 		name = text("%s", config_job_name(config));
+	run->common |= config_enforces(config);
+	if (run->name && strcmp(name, run->name) != 0)
+		complain("--name %s: not followed: " CONFIG_SYSTEM_FILE
+		         " is enforced and the job is called %s",
+		         run->name, name);
 	config_release(config);
 	run->is_named = name != NULL;
 	return name ? name : job_name(run->program, &run->common);

@@ -416,6 +416,11 @@ static bool check_config(const struct driver_report *report, bool all)
 		finding_try("man spillway.ini, which has what can be set");
 		return false;
 	}
+	if (config_machine()->fault[0])
+		finding(false, "configuration: %s; cuInit is refused", config_machine()->fault);
+	else if (config_enforces(config))
+		finding(true, "configuration: " CONFIG_SYSTEM_FILE " is enforced; the job is %s",
+		        config_job_name(config));
 	enabled = !config_disabled(config);
 	finding(enabled, "configuration: %s",
 	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"

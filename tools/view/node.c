@@ -367,7 +367,7 @@ static bool is_in(const struct node_job *job, const char *directory, char *why, 
 	struct segment_view *view = allocate(sizeof *view);
 	bool is_it;
 
-	setenv("SPILLWAY_STATE_DIR", directory, 1);
+	directory_use(directory);
 	is_it = segment_read(job->page.job, view, why, size) == 0 && view->token == job->page.token;
 	segment_view_free(view);
 	return is_it;

@@ -1,0 +1,18 @@
+/*
+ * Variables of the environment that choose places: a directory, a driver.
+ */
+#ifndef SPILLWAY_PLACE_H
+#define SPILLWAY_PLACE_H
+
+#include <stdbool.h>
+
+/*
+ * Returns the variable's value; NULL where it is missing or empty, in a set-uid process, and after
+ * place_bind().
+ */
+const char *place_variable(const char *name);
+/* Binds the process to the usual places, whatever its environment says; for good. */
+void place_bind(void);
+bool place_is_bound(void);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * What the machine's file says of how it is to be kept to, before anything else is read.
+ *
+ * What cannot be read may have said that it is enforced: it counts as if it had. Runs inside the
+ * user's process.
+ */
+#include "core/config/snapshot.h"
+
+#include "core/base/file_status.h"
+#include "core/base/once.h"
+#include "core/base/place.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct config_machine machine;
+static struct once once;
+
+static void say(const char *path, const struct stat *found)
+{
+	snprintf(machine.fault, sizeof(machine.fault),
+	         "%s: belongs to user %u, mode %04o; expected a file of user 0 that nobody else "
+	         "may write, as it is to be enforced",
+	         path, (unsigned)found->st_uid, (unsigned)found->st_mode & 07777);
+}
+
+/* Checks that only root can have written what stands at the path. */
+static bool is_roots(const char *path, mode_t others)
+{
+	struct stat found = {.st_uid = UINT32_MAX};
+
+	if (file_status(path, &found) == 0 && found.st_uid == 0 && !(found.st_mode & others))
+		return true;
+	say(path, &found);
+	return false;
+}
+
+/* Checks the file and the folder, in which somebody could put another file in its place. */
+static void check_owner(void)
+{
+	char folder[] = CONFIG_SYSTEM_FILE;
+
+	*strrchr(folder, '/') = '\0';
+	if (is_roots(CONFIG_SYSTEM_FILE, S_IWGRP | S_IWOTH))
+		is_roots(folder, S_IWGRP | S_IWOTH);
+}
+
+/* Returns whether the text of a file that is no configuration says that it is enforced. */
+static bool may_bind(void)
+{
+	char *text;
+	size_t length;
+	bool binds;
+
+	if (config_file_load(CONFIG_SYSTEM_FILE, true, &text, &length) != 0)
+		return true;
+	binds = strstr(text, "\nenforce") || strstr(text, "\nrequired");
+	free(text);
+	return binds;
+}
+
+static void read_machine(void)
+{
+	struct config *config = config_create();
+	struct config_error error = {.message = "out of memory"};
+	struct stat found;
+	int status =
+	    config ? config_add_file(config, LAYER_SYSTEM, CONFIG_SYSTEM_FILE, &error) : -ENOMEM;
+
+	if (status == 0) {
+		machine.enforces = config->ceiling[CEILING_KEY_enforce];
+		machine.requires = config->ceiling[CEILING_KEY_required];
+		if (machine.enforces || machine.requires)
+			check_owner();
+	} else if (file_status(CONFIG_SYSTEM_FILE, &found) == 0 && may_bind()) {
+		machine.enforces = machine.requires = true;
+		snprintf(machine.fault, sizeof(machine.fault), "%s", error.message);
+	}
+	config_release(config);
+	if (machine.enforces)
+		place_bind();
+}
+
+const struct config_machine *config_machine(void)
+{
+	once_call(&once, read_machine);
+	return &machine;
+}

@@ -1,0 +1,97 @@
+#!/bin/sh
+# Five ways out of a limit that the machine's file enforces, and some more: each ends below it.
+set -eu
+# shellcheck source=tests/cluster/node.sh
+. tests/cluster/node.sh
+mib=1048576
+allocate=$node/bin/allocate
+
+# takes N WHO COMMAND...: a process, started by COMMAND, that takes what it gets of N blocks of 8 MiB
+takes() {
+	blocks=$1 who=$2
+	shift 2
+	rm -f "$scratch/end.$who" "$scratch/ready.$who"
+	"$@" "$allocate" --mib 8 --count "$blocks" --until "$scratch/end.$who" --ready "$scratch/ready.$who" >"$scratch/out.$who" 2>&1 &
+	until_true $patience test -e "$scratch/ready.$who" || fail "$who: not ready: $(cat "$scratch/out.$who")"
+}
+ends() { # ends WHO...
+	for who in "$@"; do
+		: >"$scratch/end.$who"
+	done
+	wait
+	until_true $patience is_on_device 0 || fail "$(device_bytes) bytes are left on the device"
+}
+is_on_device() { [ "$(device_bytes)" -eq "$1" ]; }
+
+# kept WHAT COMMAND...: beside a process that holds 16 MiB of the 24, COMMAND allocate has 8 more on
+# the GPU; the job is one
+kept() {
+	what=$1
+	shift
+	takes 2 first env
+	same "$what: held before" $((16 * mib)) "$(device_bytes)"
+	takes 6 second "$@"
+	same "$what: on the device" $((24 * mib)) "$(device_bytes)"
+	same "$what: processes of the job" 2 "$("$spillway" stat "$job" --json | grep -o '"pid":' | grep -c .)"
+	same "$what: jobs that run" 1 "$("$spillway" stat | grep -c ' running ')"
+	ends first second
+}
+
+# By the whole machine: two processes of one user share 24 MiB, whatever they say.
+escapes() { # escapes HOW
+	kept "$1: no escape" env
+	kept "$1: another job name" env SPILLWAY_JOB=other
+	kept "$1: SPILLWAY_DISABLE" env SPILLWAY_DISABLE=yes
+	kept "$1: CUDA_DISABLE_CONTROL" env CUDA_DISABLE_CONTROL=true
+	# shellcheck disable=SC2086 # words
+	kept "$1: a cleared environment" env -i $machine
+	kept "$1: unset LD_PRELOAD" env -u LD_PRELOAD
+	mkdir -p "$scratch/elsewhere"
+	chmod 700 "$scratch/elsewhere"
+	kept "$1: another state directory" env SPILLWAY_STATE_DIR="$scratch/elsewhere"
+	[ -z "$(ls -A "$scratch/elsewhere")" ] || fail "$1: another state directory: it is used"
+}
+preloaded yes
+configured '[ceiling]' 'enforce = yes' 'per = user' '[gpu]' 'memory_limit = 24MiB'
+escapes "per user"
+
+# The same where it is a ceiling, and the machine names the job; and more ways.
+job=slurm-7
+configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
+escapes "per job"
+printf '[job]\nname = mine\n[gpu]\nmemory_limit = unlimited\n' >"$scratch/own.ini"
+kept "another configuration" env SPILLWAY_CONFIG="$scratch/own.ini" SPILLWAY_MEMORY_LIMIT=1GiB
+cp "$softgpu/libcuda.so.1" "$scratch/driver.so"
+kept "another driver" env SPILLWAY_DRIVER="$scratch/driver.so"
+kept "spillway run" "$spillway" run --join --name mine --memory 1GiB
+has "spillway run: said" "$(cat "$scratch/out.second")" \
+	"spillway: --name mine: not followed: $ini is enforced and the job is called slurm-7"
+has "spillway run: said" "$(cat "$scratch/out.second")" "lowered to the ceiling of 24MiB"
+takes 2 first env
+has "set" "$("$spillway" set slurm-7 --memory 1GiB 2>&1)" "limit_set 24.0 MiB"
+has "set to less" "$("$spillway" set slurm-7 --memory 8MiB 2>&1)" "limit_set 8.00 MiB"
+same "set to less: on the device" $((8 * mib)) "$(device_bytes)"
+ends first
+printf '[gpu]\nmemory_limit = unlimited\n' >"$own/slurm-7.override.ini"
+kept "an override that somebody wrote" env
+rm "$own/slurm-7.override.ini"
+if [ "$(id -u)" -eq 0 ]; then
+	chgrp 1 "$allocate"
+	chmod 2755 "$allocate"
+	kept "a set-gid program" setpriv --regid 2 --clear-groups env SPILLWAY_DISABLE=yes SPILLWAY_STATE_DIR="$scratch"
+	chmod 755 "$allocate"
+fi
+
+# What is not followed is told.
+takes 2 first env SPILLWAY_JOB=other SPILLWAY_SHARE_POLICY=weight
+has "stat" "$("$spillway" stat slurm-7)" "SPILLWAY_JOB = other: not followed: $ini is enforced"
+has "stat" "$("$spillway" stat slurm-7)" "share_policy = weight: not followed: $ini is enforced"
+ends first
+
+# It is the file that does it: where it is not enforced both get out.
+configured '[gpu]' 'memory_limit = 24MiB'
+takes 3 first env SPILLWAY_JOB=one
+takes 3 second env SPILLWAY_JOB=two
+takes 2 third env SPILLWAY_DISABLE=yes
+same "not enforced: on the device" $((64 * mib)) "$(device_bytes)"
+ends first second third

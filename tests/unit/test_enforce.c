@@ -1,0 +1,268 @@
+/* The machine's file enforced: nobody above it chooses a name, a file or a switch, or gets more. */
+#include "core/config/config.h"
+
+#include "tests/unit/scratch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENVIRON(...) ((char *const *)(const char *const[]){__VA_ARGS__, NULL})
+#define GIB          (UINT64_C(1) << 30)
+
+static const struct config_device gpu = {0, "GPU-5ac31234-aaaa-bbbb-cccc-0123456789ab",
+                                         "0000:3B:00.0", 16 * GIB};
+
+/* Loads an enforced file, with these lines more, under an environment and an override. */
+static struct config *load(const char *lines, char *const *environment, const char *override)
+{
+	struct config_sources sources = {.environment = environment};
+	struct config *config = NULL;
+	struct config_error error;
+	char text[1024];
+
+	snprintf(text, sizeof(text), "[ceiling]\nenforce = yes\n%s", lines);
+	sources.system_file = scratch_write("system.ini", text);
+	if (override)
+		sources.override_file = scratch_write("job.override.ini", override);
+	ck_assert_msg(config_load(&sources, &config, &error) == 0, "%s", error.message);
+	return config;
+}
+
+static const char *refused(const char *text)
+{
+	static struct config_error error;
+	struct config_sources sources = {.system_file = scratch_write("system.ini", text)};
+	struct config *config;
+
+	ck_assert_int_eq(config_load(&sources, &config, &error), -EINVAL);
+	return strstr(error.message, "system.ini");
+}
+
+static struct config_gpu settings_of(struct config *config)
+{
+	struct config_gpu settings;
+
+	config_for_device(config, &gpu, &settings);
+	config_release(config);
+	return settings;
+}
+
+static const char *user_job(void)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "user-%u", (unsigned)geteuid());
+	return name;
+}
+
+START_TEST(the_name_is_the_machines)
+{
+	char *const *named = ENVIRON("SPILLWAY_JOB=mine", "SPILLWAY_LABELS=a=b");
+	static const struct {
+		const char *lines, *name; /* NULL: the user's */
+	} cases[] = {
+	    {"", NULL},
+	    {"per = user\n", NULL},
+	    {"per = job\n", NULL},
+	    {"per = user\n[job]\nname = slurm-7\n", NULL},
+	    {"[job]\nname = slurm-7\n", "slurm-7"},
+	    {"per = job\n[job]\nname = slurm-7\n", "slurm-7"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct config *config = load(cases[i].lines, named, NULL);
+		const char *name = cases[i].name ? cases[i].name : user_job();
+
+		ck_assert(config_enforces(config));
+		ck_assert_str_eq(config_job_name(config), name);
+		ck_assert_str_eq(config_labels(config), "a=b");
+		ck_assert_str_eq(config_warnings(config),
+		                 "SPILLWAY_JOB = mine: not followed: " CONFIG_SYSTEM_FILE
+		                 " is enforced");
+		config_release(config);
+	}
+}
+END_TEST
+
+START_TEST(what_the_machine_says_of_a_job_stands)
+{
+	struct config *config =
+	    load("[job]\nlabels = pod=p\nnvml = yes\n",
+	         ENVIRON("SPILLWAY_LABELS=pod=q", "SPILLWAY_NVML=no"), "[job]\nlabels = pod=r\n");
+
+	ck_assert_str_eq(config_labels(config), "pod=p");
+	ck_assert(config_nvml(config));
+	config_release(config);
+}
+END_TEST
+
+START_TEST(nobody_switches_it_off)
+{
+	struct config *config =
+	    load("", ENVIRON("SPILLWAY_DISABLE=yes", "CUDA_DISABLE_CONTROL=true"), NULL);
+
+	ck_assert(!config_disabled(config));
+	ck_assert_ptr_nonnull(strstr(config_warnings(config), "SPILLWAY_DISABLE = yes: not "));
+	ck_assert_ptr_nonnull(strstr(config_warnings(config), "CUDA_DISABLE_CONTROL = true: not "));
+	config_release(config);
+}
+END_TEST
+
+START_TEST(nobody_chooses_a_file)
+{
+	struct config_sources sources = {
+	    .system_file = scratch_write("system.ini", "[ceiling]\nenforce = yes\n"),
+	    .file = "/nowhere"};
+	struct config *config;
+	struct config_error error;
+
+	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
+	config_release(config);
+	sources.system_file = scratch_write("system.ini", "[ceiling]\nenforce = no\n");
+	ck_assert_int_eq(config_load(&sources, &config, &error), -ENOENT);
+}
+END_TEST
+
+/* What the file sets is the most of it, unless its ceiling says more. */
+START_TEST(nobody_gets_more)
+{
+	char *const *greedy = ENVIRON(
+	    "SPILLWAY_MEMORY_LIMIT=12GiB", "SPILLWAY_MEMORY_LIMIT_MAX=16GiB",
+	    "SPILLWAY_HOST_LIMIT=unlimited", "SPILLWAY_SHARE=100", "SPILLWAY_SHARE_POLICY=weight",
+	    "SPILLWAY_SHARE_WINDOW=1h", "SPILLWAY_DEMOTE_DEADLINE=1h", "SPILLWAY_SHRINK=gentle");
+	const char *machine = "[gpu]\nmemory_limit = 8GiB\nhost_limit = 4GiB\nshare = 30\n"
+	                      "demote_deadline = 1s\n";
+	const char *override = "[gpu]\nmemory_limit = unlimited\nshare_policy = weight\n";
+	struct config_gpu settings = settings_of(load(machine, greedy, override));
+
+	ck_assert_uint_eq(settings.memory_limit, 8 * GIB);
+	ck_assert_uint_eq(settings.memory_limit_max, 8 * GIB); /* which is not at all */
+	ck_assert_uint_eq(settings.host_limit, 4 * GIB);
+	ck_assert_uint_eq(settings.share, 30000);
+	ck_assert_uint_eq(settings.share_policy, POLICY_CAP);
+	ck_assert_uint_eq(settings.share_window, 100000000);
+	ck_assert_uint_eq(settings.demote_deadline, 1000000000);
+	ck_assert_uint_eq(settings.shrink, SHRINK_GENTLE); /* by which nobody gets more */
+
+	settings = settings_of(
+	    load("memory_limit = 10GiB\nshare = 50\n[gpu]\nmemory_limit = 8GiB\nshare = 30\n",
+	         greedy, NULL));
+	ck_assert_uint_eq(settings.memory_limit, 10 * GIB);
+	ck_assert_uint_eq(settings.share, 50000);
+}
+END_TEST
+
+START_TEST(less_may_be_asked_for)
+{
+	const char *machine = "[gpu]\nmemory_limit = 8GiB\nmemory_limit_max = 12GiB\nshare = 30\n";
+	struct config_gpu settings =
+	    settings_of(load(machine, ENVIRON("SPILLWAY_MEMORY_LIMIT=2GiB"), NULL));
+
+	ck_assert_uint_eq(settings.memory_limit, 2 * GIB);
+	ck_assert_uint_eq(settings.memory_limit_max, 12 * GIB);
+	settings = settings_of(load(machine, ENVIRON("A=b"), "[gpu]\nshare = 10\n"));
+	ck_assert_uint_eq(settings.share, 10000);
+	ck_assert_uint_eq(settings.memory_limit, 8 * GIB);
+}
+END_TEST
+
+/* What the file does not mention is what it is for everybody. */
+START_TEST(nobody_ranks_higher)
+{
+	char *const *greedy = ENVIRON("SPILLWAY_PRIORITY=guaranteed", "SPILLWAY_TURN=whole",
+	                              "SPILLWAY_IDLE_YIELD=never", "SPILLWAY_SLOWDOWN=0.1");
+	struct config *config = load("", greedy, NULL);
+	struct config_gpu settings;
+
+	ck_assert_ptr_nonnull(strstr(config_warnings(config),
+	                             "priority = guaranteed: not followed: " CONFIG_SYSTEM_FILE
+	                             " is enforced and says nothing of it"));
+	settings = settings_of(config);
+	ck_assert_uint_eq(settings.priority, PRIORITY_NORMAL);
+	ck_assert_uint_eq(settings.turn, TURN_FINE);
+	ck_assert_uint_eq(settings.idle_yield, 30000000000);
+	ck_assert_uint_eq(settings.slowdown, 2000);
+	settings = settings_of(load("priority = guaranteed\n", greedy, NULL));
+	ck_assert_uint_eq(settings.priority, PRIORITY_GUARANTEED);
+	settings = settings_of(load("", ENVIRON("SPILLWAY_PRIORITY=opportunistic"), NULL));
+	ck_assert_uint_eq(settings.priority, PRIORITY_OPPORTUNISTIC);
+}
+END_TEST
+
+/* One GPU's part is no other GPU's. */
+START_TEST(each_gpu_has_its_own_most)
+{
+	const char *machine =
+	    "[gpu]\nmemory_limit = 4GiB\n[gpu 0000:3b:00.0]\nmemory_limit = 8GiB\n";
+	struct config_device other = {1, "GPU-77", "0000:af:00.0", 16 * GIB};
+	struct config *config = load(machine, ENVIRON("SPILLWAY_MEMORY_LIMIT=unlimited"), NULL);
+	struct config_gpu settings;
+
+	config_for_device(config, &other, &settings);
+	ck_assert_uint_eq(settings.memory_limit, 4 * GIB);
+	ck_assert_uint_eq(settings_of(config).memory_limit, 8 * GIB);
+}
+END_TEST
+
+START_TEST(without_enforcing_all_is_as_it_was)
+{
+	struct config_sources sources = {
+	    .system_file = scratch_write("system.ini", "[ceiling]\nper = user\nrequired = yes\n"
+	                                               "[gpu]\nmemory_limit = 4GiB\n"),
+	    .environment = ENVIRON("SPILLWAY_JOB=mine", "SPILLWAY_DISABLE=yes",
+	                           "SPILLWAY_MEMORY_LIMIT=8GiB", "SPILLWAY_SHARE_POLICY=weight")};
+	struct config *config;
+	struct config_error error;
+
+	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
+	ck_assert(!config_enforces(config));
+	ck_assert(config_disabled(config));
+	ck_assert_str_eq(config_job_name(config), "mine");
+	ck_assert_str_eq(config_warnings(config), "");
+	ck_assert_uint_eq(settings_of(config).memory_limit, 8 * GIB);
+}
+END_TEST
+
+START_TEST(bad_values)
+{
+	ck_assert_str_eq(refused("[ceiling]\nenforce = maybe\n"),
+	                 "system.ini:2: enforce = maybe: expected no or yes");
+	ck_assert_str_eq(refused("[ceiling]\nrequired =\n"),
+	                 "system.ini:2: required = : expected no or yes");
+	ck_assert_str_eq(refused("[ceiling]\n\nper = group\n"),
+	                 "system.ini:3: per = group: expected job or user");
+	ck_assert_str_eq(
+	    refused("[ceiling]\nenforce = yes\nenforce = no\n"),
+	    "system.ini:3: enforce = no: already set in line 2; expected each key once");
+	ck_assert_str_eq(refused("[ceiling]\nenforced = yes\n"),
+	                 "system.ini:2: enforced: unknown key in [ceiling], did you mean enforce?; "
+	                 "expected one of memory_limit, memory_limit_max, host_limit, share, "
+	                 "priority, turn, turn_length, idle_yield, enforce, "
+	                 "per, required");
+	ck_assert_str_eq(refused("[gpu]\nrequired = yes\n"),
+	                 "system.ini:2: required: belongs to [ceiling], not to [gpu]");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("enforce");
+	TCase *tests = tcase_create("enforce");
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, scratch_make, scratch_remove);
+	tcase_add_test(tests, the_name_is_the_machines);
+	tcase_add_test(tests, what_the_machine_says_of_a_job_stands);
+	tcase_add_test(tests, nobody_switches_it_off);
+	tcase_add_test(tests, nobody_chooses_a_file);
+	tcase_add_test(tests, nobody_gets_more);
+	tcase_add_test(tests, nobody_ranks_higher);
+	tcase_add_test(tests, less_may_be_asked_for);
+	tcase_add_test(tests, each_gpu_has_its_own_most);
+	tcase_add_test(tests, without_enforcing_all_is_as_it_was);
+	tcase_add_test(tests, bad_values);
+	suite_add_tcase(suite, tests);
+	return scratch_run(suite);
+}
