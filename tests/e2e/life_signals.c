@@ -81,33 +81,53 @@ static void end_storm(int timer)
 	setitimer(timer, &never, NULL);
 }
 
-static void storm(void)
+/* Takes eight blocks, half of which are spilled, and frees them, the spilled ones first or last. */
+static void storm_round(int round, bool spilled_first)
 {
 	unsigned int words[4];
 	CUdeviceptr block[8];
 
-	main_thread = getpid();
+	for (int i = 0; i < 8; i++) {
+		block[i] = take_mib(2);
+		CHECK(cuMemsetD32_v2(block[i], (unsigned int)(round + i), 4));
+		CHECK(launch(function, NULL));
+	}
+	for (int n = 0; n < 8; n++) {
+		int i = spilled_first ? 7 - n : n;
+
+		CHECK(cuMemcpyDtoH_v2(words, block[i], sizeof(words)));
+		EXPECT(words[0] == (unsigned int)(round + i) && words[3] == words[0]);
+		CHECK(cuMemFree_v2(block[i]));
+	}
+}
+
+static void storm_rounds(bool spilled_first)
+{
 	begin_storm(SIGALRM, ITIMER_REAL, 0);
 	begin_storm(SIGPROF, ITIMER_PROF, SA_RESTART);
-	begin_cuda();
-	function = load_kernel();
-	for (int round = 0; round < ROUNDS; round++) {
-		for (int i = 0; i < 8; i++) { /* half of them are spilled */
-			block[i] = take_mib(2);
-			CHECK(cuMemsetD32_v2(block[i], (unsigned int)(round + i), 4));
-			CHECK(launch(function, NULL));
-		}
-		for (int i = 0; i < 8; i++) {
-			CHECK(cuMemcpyDtoH_v2(words, block[i], sizeof(words)));
-			EXPECT(words[0] == (unsigned int)(round + i) && words[3] == words[0]);
-			CHECK(cuMemFree_v2(block[i]));
-		}
-	}
+	for (int round = 0; round < ROUNDS / 2; round++)
+		storm_round(round, spilled_first);
 	end_storm(ITIMER_REAL);
 	end_storm(ITIMER_PROF);
+}
+
+static void storm(void)
+{
+	main_thread = getpid();
+	begin_cuda();
+	function = load_kernel();
+	/* While something is spilled there is no room for it: nothing comes back. */
+	storm_rounds(true);
+	EXPECT(book("promotions") == 0);
+	EXPECT(book("spills") == 4 * ROUNDS / 2);
+	/*
+	 * There is, from the first free on: what is spilled comes back meanwhile, and the memory it is
+	 * to go to is not yet given up when the next round needs it, if the mover is late.
+	 */
+	storm_rounds(false);
+	EXPECT(book("spills") >= 4 * ROUNDS && book("spills") <= 8 * ROUNDS);
 	EXPECT(arrived > 100);
 	EXPECT(elsewhere == 0);
-	EXPECT(book("spills") == 4 * ROUNDS);
 	EXPECT(book("refusals") == 0);
 	EXPECT(book("idle_slots") > 0);
 	EXPECT(book("launches") == 8 * ROUNDS);
