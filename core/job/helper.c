@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -34,11 +36,22 @@
  */
 #define UNWATCHED_NS 200000000ull
 
+enum { LOOKS = 100 };
+
 static struct listener *listener; /* NULL: nobody listens */
 static bool files_changed;
 static struct status status; /* what is known to stand in the status file */
 static bool is_given_up;     /* what started cannot go on */
-static sem_t joined, ready;
+static sem_t ready;
+static bool is_started;
+
+/* What the helper does first. */
+static struct {
+	int (*take)(void *of); /* NULL: there is no seat to be had */
+	void *of;
+	int error;
+	sem_t is_taken;
+} seat;
 
 static void note_change(void *cookie, const char *path)
 {
@@ -82,17 +95,6 @@ static void count(void)
 	segment_count(this_job.segment, thread_count(), contexts_known());
 }
 
-static int join(char *message, size_t size)
-{
-	const struct job_config *c = &this_job.config;
-	const char *labels = config_labels(c->now);
-
-	if (c->is_unnamed)
-		return segment_join_unnamed(c->name, labels, c->run, c->shared_by,
-		                            &this_job.segment, message, size);
-	return segment_join(c->name, labels, c->run, &this_job.segment, message, size);
-}
-
 static void wait_for_news(struct pollfd *fd, int ms)
 {
 	/*
@@ -119,28 +121,24 @@ static void say_not_joined(const char *why)
 
 static void *help(void *cookie)
 {
-	char message[512] = "";
 	int look_ms = LISTENER_POLL_MS;
-	int error;
 
 	(void)cookie;
 	pthread_setname_np(pthread_self(), "spillway");
-	error = join(message, sizeof(message));
-	if (error) {
-		job_config_distrust(&this_job.config);
-		say_not_joined(message[0] ? message : strerror(-error));
-	} else {
-		resources_start(this_job.segment);
-	}
-	sem_post(&joined);
-	if (this_job.segment && this_job.config.is_unnamed)
-		segment_remove_left(this_job.segment);
+	if (seat.take)
+		seat.error = seat.take(seat.of);
+	sem_post(&seat.is_taken);
 	while (sem_wait(&ready) != 0 && errno == EINTR)
 		;
 	if (is_given_up) {
 		if (this_job.segment) /* which stays mapped: books may lead there */
 			segment_exiting(this_job.segment);
 		return NULL;
+	}
+	if (this_job.segment) {
+		resources_start(this_job.segment);
+		if (this_job.config.is_unnamed)
+			segment_remove_left(this_job.segment);
 	}
 	/* The configuration is ours from here on. Files may have changed unwatched. */
 	deadline_sleep(UNWATCHED_NS);
@@ -185,17 +183,65 @@ static void *help(void *cookie)
 	return NULL;
 }
 
-int helper_start(void)
+/*
+ * Starts the helper and waits until it has taken a seat. A thread that comes soon is not slept for:
+ * to be woken takes longer.
+ */
+static int start_with_seat(int (*take)(void *of), void *of)
 {
-	sem_init(&joined, 0, 0);
-	sem_init(&ready, 0, 0);
-	return thread_start(help);
+	int error;
+
+	seat.take = take;
+	seat.of = of;
+	error = thread_start(help);
+	if (error)
+		return error;
+	is_started = true;
+	for (int i = 0; i < LOOKS; i++) {
+		if (sem_trywait(&seat.is_taken) == 0)
+			return seat.error;
+		sched_yield();
+	}
+	while (sem_wait(&seat.is_taken) != 0 && errno == EINTR)
+		;
+	return seat.error;
 }
 
-void helper_join(void)
+static int join(char *message, size_t size)
 {
-	while (sem_wait(&joined) != 0 && errno == EINTR)
-		;
+	const struct job_config *c = &this_job.config;
+	const char *labels = config_labels(c->now);
+
+	if (c->is_unnamed)
+		return segment_join_unnamed(c->name, labels, c->run, c->shared_by,
+		                            &this_job.segment, message, size);
+	return segment_join(c->name, labels, c->run, &this_job.segment, message, size);
+}
+
+int helper_start(void)
+{
+	int error = thread_can_wait(), failed;
+	char message[512] = "";
+	sigset_t all, before;
+
+	if (error)
+		return error;
+	sem_init(&seat.is_taken, 0, 0);
+	sem_init(&ready, 0, 0);
+	segment_owner(start_with_seat);
+	/* No handler of the program's interrupts what is done to the job's files. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	failed = join(message, sizeof(message));
+	seat.take = NULL;
+	if (!is_started)
+		error = thread_start(help);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!error && failed) {
+		job_config_distrust(&this_job.config);
+		say_not_joined(message[0] ? message : strerror(-failed));
+	}
+	return error;
 }
 
 void helper_go(bool goes_on)

@@ -12,12 +12,12 @@
 	"the GPU"
 
 /*
- * Starts the helper, which joins the job and then waits for helper_go(). Returns a negative errno
- * where there is none.
+ * Joins the job, in a seat of the helper, which is started for that and then waits for helper_go().
+ * What is done to files is done before there is a second thread, because each page that a process
+ * of several threads writes first interrupts the processors of the others. Returns a negative errno
+ * where there is no helper.
  */
 int helper_start(void);
-/* Waits until the helper has joined the job or cannot. */
-void helper_join(void);
 /*
  * Tells the helper to go on: the rest has started, and from then on the configuration is the
  * helper's. Where the rest could not start, the helper ends.

@@ -198,11 +198,9 @@ static bool start(void)
 	say_who_shares();
 	sharing_start(&this_job.devices, this_job.config.name);
 	failed = helper_start();
-	/* While it joins the job NVML is opened, which a job nobody named need not wait for. */
+	/* NVML is opened, for which a job nobody named need not wait. */
 	if (!this_job.config.is_unnamed)
 		in_use_without_context(&this_job.devices.device[0], &used);
-	if (!failed)
-		helper_join();
 	if (failed)
 		snprintf(why, sizeof(why), "no helper thread (%s%s)", refused_call(),
 		         strerror(-failed));

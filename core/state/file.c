@@ -196,10 +196,10 @@ static int initialise(struct segment_file *file, const char *job, bool unnamed)
 /* Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what
  * a killed creator leaves behind is overwritten by the next, or removed by an unnamed job
  * (remove.c). */
-static int create(int directory, const char *job, bool unnamed, char *message, size_t size)
+static int create(int directory, const char *job, bool unnamed, struct segment_file **file,
+                  char *message, size_t size)
 {
 	char path[512], name[SEGMENT_FILE_NAME_MAX], unfinished[SEGMENT_FILE_NAME_MAX];
-	struct segment_file *file = NULL;
 	int error;
 
 	snprintf(name, sizeof name, "%s.segment", job);
@@ -211,18 +211,19 @@ static int create(int directory, const char *job, bool unnamed, char *message, s
 		goto failed;
 	}
 	error = segment_reserve_file(fd, row_at(0) + row_size(0));
-	if (!error && (file = segment_map(fd)) == NULL)
+	if (!error && (*file = segment_map(fd)) == NULL)
 		error = -ENOMEM;
-	if (error)
-		goto failed;
-	error = initialise(file, job, unnamed);
-	munmap(file, sizeof *file);
+	if (!error)
+		error = initialise(*file, job, unnamed);
 	if (!error && renameat(directory, unfinished, directory, name) != 0)
 		error = -errno;
 	if (error)
 		goto failed;
 	return fd;
 failed:
+	if (*file)
+		munmap(*file, sizeof **file);
+	*file = NULL;
 	if (fd >= 0) {
 		close(fd);
 		unlinkat(directory, unfinished, 0);
@@ -278,8 +279,8 @@ int segment_reopen(const struct segment *segment)
 
 /* Puts a new segment in place of one of the version before whose processes have all ended. Who
  * comes while some live is told what to do: a second set of books would be a second quota. */
-static int replace_before(int directory, const char *job, bool unnamed, int error, char *message,
-                          size_t size)
+static int replace_before(int directory, const char *job, bool unnamed, int error,
+                          struct segment_file **file, char *message, size_t size)
 {
 	char path[512];
 	bool is_over;
@@ -287,7 +288,7 @@ static int replace_before(int directory, const char *job, bool unnamed, int erro
 	if (!segment_is_of_before(directory, job, &is_over))
 		return error;
 	if (is_over)
-		return create(directory, job, unnamed, message, size);
+		return create(directory, job, unnamed, file, message, size);
 	return state_refuse(error, message, size,
 	                    "%s: job %s runs with an earlier version of Spillway (segment of "
 	                    "version %d, ours is of "
@@ -297,26 +298,29 @@ static int replace_before(int directory, const char *job, bool unnamed, int erro
 	                    SEGMENT_VERSION);
 }
 
-int segment_open_or_create(int directory, const char *job, bool unnamed, char *message, size_t size)
+int segment_open_or_create(int directory, const char *job, bool unnamed, struct segment_file **file,
+                           char *message, size_t size)
 {
 	struct segment_header header = {0};
 	uint64_t file_size = 0;
 
 	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, message, size);
 	if (fd == -ENOENT)
-		return create(directory, job, unnamed, message, size);
+		return create(directory, job, unnamed, file, message, size);
 	if (fd < 0)
 		return fd;
 	int error = segment_check(&header, file_size, job, message, size);
 	if (error) {
 		close(fd);
-		return replace_before(directory, job, unnamed, error, message, size);
+		return replace_before(directory, job, unnamed, error, file, message, size);
 	}
 	if (!segment_is_of_this_boot(&header)) {
 		close(fd);
-		return create(directory, job, unnamed, message, size);
+		return create(directory, job, unnamed, file, message, size);
 	}
 	error = fill_holes(fd, &header);
+	if (!error && (*file = segment_map(fd)) == NULL)
+		error = -errno;
 	if (error) {
 		char path[512];
 

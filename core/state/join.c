@@ -45,7 +45,17 @@ struct joiner {
 	bool is_unnamed;
 	const char *labels, *shared_by;
 	char run[sizeof((struct segment_header *)0)->run];
+	char command[64];
+	struct segment *segment; /* takes a seat in this one */
+	int fd;
 };
+
+static int (*run_in_owner)(int (*take)(void *of), void *of); /* NULL: who joins is the owner */
+
+void segment_owner(int (*run)(int (*take)(void *of), void *of))
+{
+	run_in_owner = run;
+}
 
 /* Returns whether the next process begins another run. Nobody lives; it may still belong to the run
  * of those who did. */
@@ -89,12 +99,14 @@ static void begin_job(struct segment_file *file, const struct joiner *joiner)
 	memset(header->claim, 0, sizeof header->claim);
 	memset(file->lanes.lane, 0, (lanes < LANES_MAX ? lanes : LANES_MAX) * sizeof(struct lane));
 	memset(&file->lanes, 0, offsetof(struct lanes, lane));
-	exports_forget_orphans(file);
+	/* Of a new segment the pages for this need not be touched. */
+	if (header->created_ns)
+		exports_forget_orphans(file);
 	quota_recount(file);
 }
 
 /* Enters the seat that was taken; under the lock. */
-static void enter(struct segment *segment, const struct joiner *joiner, const char *command)
+static void enter(struct segment *segment, const struct joiner *joiner)
 {
 	struct segment_file *file = segment->file;
 
@@ -108,22 +120,22 @@ static void enter(struct segment *segment, const struct joiner *joiner, const ch
 		begin_run(file, joiner);
 	segment->seat->pid = getpid();
 	segment->seat->started_ns = clock_of_day();
-	segment_copy_text(segment->seat->command, sizeof segment->seat->command, command);
+	segment_copy_text(segment->seat->command, sizeof segment->seat->command, joiner->command);
 	seats_tended(&file->header);
 	seats_enter(file, segment->number);
 	segment_change_end(&file->header);
 }
 
 /* Takes a seat. Where those that have pages are all taken there are more of them first. */
-static int take_seat(struct segment *segment, int fd, const struct joiner *joiner)
+static int take_seat(void *of)
 {
+	const struct joiner *joiner = of;
+	struct segment *segment = joiner->segment;
 	struct segment_file *file = segment->file;
 	struct segment_header *header = &file->header;
 	uint32_t rows = 0, devices = 0;
-	char command[64];
 	int error;
 
-	read_command(command, sizeof command);
 	while ((error = segment_lock(file)) == 0) {
 		segment->begins_job = !seats_any_lives(file);
 		segment->number = seats_take(file);
@@ -133,7 +145,7 @@ static int take_seat(struct segment *segment, int fd, const struct joiner *joine
 			segment->number = seats_take(file);
 		}
 		if (segment->number >= 0)
-			enter(segment, joiner, command);
+			enter(segment, joiner);
 		rows = atomic_load(&header->rows);
 		devices = atomic_load(&header->device_count);
 		segment_unlock(file);
@@ -142,7 +154,7 @@ static int take_seat(struct segment *segment, int fd, const struct joiner *joine
 		if (rows >= SEGMENT_ROWS)
 			return -EUSERS;
 		/* Without the lock, under which nobody calls the system. */
-		error = segment_reserve_row(fd, rows, devices);
+		error = segment_reserve_row(joiner->fd, rows, devices);
 		if (error)
 			return error;
 	}
@@ -161,11 +173,12 @@ static bool looks_for_rings(const struct segment *segment)
 	return segment->begins_run || segment->seat->started_ns / 1000 % (live / 16 + 1) == 0;
 }
 
-static int join_locked(int directory, const char *job, const struct joiner *joiner,
+static int join_locked(int directory, const char *job, struct joiner *joiner,
                        struct segment **result, char *message, size_t size)
 {
 	char path[PATH_MAX];
-	int fd = segment_open_or_create(directory, job, joiner->is_unnamed, message, size);
+	struct segment_file *file = NULL;
+	int fd = segment_open_or_create(directory, job, joiner->is_unnamed, &file, message, size);
 	if (fd < 0)
 		return fd;
 	struct segment *segment = calloc(1, sizeof *segment);
@@ -175,11 +188,14 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 		segment->node = strdup(directory_of_node(path, sizeof path));
 	}
 	if (segment && segment->directory && segment->node) {
-		segment->file = segment_map(fd);
-		error = segment->file ? take_seat(segment, fd, joiner) : -errno;
+		segment->file = file;
+		joiner->segment = segment;
+		joiner->fd = fd;
+		read_command(joiner->command, sizeof joiner->command);
+		error = run_in_owner ? run_in_owner(take_seat, joiner) : take_seat(joiner);
 	}
 	close(fd);
-	if (!error && segment->file) {
+	if (!error) {
 		if (looks_for_rings(segment))
 			rings_remove(directory, job, segment->file,
 			             segment->begins_run ? 0 : RING_KEPT);
@@ -189,8 +205,7 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 		*result = segment;
 		return 0;
 	}
-	if (segment && segment->file)
-		munmap(segment->file, sizeof *segment->file);
+	munmap(file, sizeof *file);
 	if (segment) {
 		free(segment->directory);
 		free(segment->node);

@@ -258,10 +258,10 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 /* Opens an existing segment and reads its header. A descriptor or a negative errno and message. */
 int segment_open(int directory, const char *job, int flags, struct segment_header *header,
                  uint64_t *file_size, char *message, size_t size);
-/* Finds or makes a segment that fits; under the job lock. Returns a descriptor, else as
- * segment_open(). */
-int segment_open_or_create(int directory, const char *job, bool unnamed, char *message,
-                           size_t size);
+/* Finds or makes a segment that fits, and maps it; under the job lock. Returns a descriptor, else
+ * as segment_open(). */
+int segment_open_or_create(int directory, const char *job, bool unnamed, struct segment_file **file,
+                           char *message, size_t size);
 /* Gives a file pages that nobody uses yet: size bytes from `at`. Returns 0 or a negative errno. */
 int segment_reserve_pages(int fd, size_t at, size_t size);
 /* Does the same for a row, as far as so many devices need it, or for one device alone. */

@@ -54,13 +54,16 @@ struct segment_device {
 /*
  * Opens or creates the job's segment and takes a seat. When no live process is in it, and run (may
  * be NULL) is empty or not that of the last process, statistics are cleared: a new run of the job
- * begins. The calling thread becomes the owner of the seat's mutex and must live as long as the
- * process uses it (the helper thread). Returns 0 or a negative errno, message filled: -EPROTO not a
- * segment of this version, -EUSERS no seat left, -EBUSY a lock was not had.
+ * begins. The owner of the seat's mutex must live as long as the process uses it. Returns 0 or a
+ * negative errno, message filled: -EPROTO not a segment of this version, -EUSERS no seat left,
+ * -EBUSY a lock was not had.
  */
 int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
                  char *message, size_t size);
-/* Gives the seat back and unmaps; called by the owning thread. What is still charged is freed. */
+/* Sets who runs what takes a seat, in the thread that is to own it (else that is who joins), and
+ * answers what it answers. */
+void segment_owner(int (*run)(int (*take)(void *of), void *of));
+/* Gives the seat back and unmaps; called by the owner. What is still charged is freed. */
 void segment_leave(struct segment *segment);
 /* Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
  * calls it every SEGMENT_TEND_NS: a death that nobody was there to notice is taken to have come no

@@ -22,8 +22,8 @@
  * given up when no unit comes for as long as 256 take.
  *
  * Nothing is said of how long steps take: a program may run ahead of the device (job/step_time.h
- * measures that). Validations of a single batch, every few steps, may count. Of programs that launch more
- * than 1024 functions in a step, several are taken for one.
+ * measures that). Validations of a single batch, every few steps, may count. Of programs that
+ * launch more than 1024 functions in a step, several are taken for one.
  *
  * A step is found by what comes back, not by the exact sequence: batches vary in length, streams
  * interleave, optimizers are left out, and validations lie between, so sequences repeat exactly

@@ -121,8 +121,8 @@ static void storm(void)
 	EXPECT(book("promotions") == 0);
 	EXPECT(book("spills") == 4 * ROUNDS / 2);
 	/*
-	 * There is, from the first free on: what is spilled comes back meanwhile, and the memory it is
-	 * to go to is not yet given up when the next round needs it, if the mover is late.
+	 * There is, from the first free on: what is spilled comes back meanwhile, and the memory
+	 * it is to go to is not yet given up when the next round needs it, if the mover is late.
 	 */
 	storm_rounds(false);
 	EXPECT(book("spills") >= 4 * ROUNDS && book("spills") <= 8 * ROUNDS);
