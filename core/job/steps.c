@@ -17,12 +17,12 @@
 #define TOLD_EVERY_NS 1000000u
 
 static struct {
-	LOCK_OF(STEPS) lock;
+	QUICK_LOCK_OF(STEPS) lock;
 	struct step_detector *detector; /* made when steps are first wanted, kept */
 	_Atomic unsigned int wanted;    /* enum job_steps_for, any of them */
 	uint64_t counted, told_ns;
 	struct step_ends ends; /* since their times were asked for */
-} steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
+} steps[DEVICE_MAX];
 
 bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted)
 {

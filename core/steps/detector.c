@@ -194,8 +194,10 @@ static void seek(struct step_detector *d)
 
 static bool tell(struct step_detector *d, struct step *ended)
 {
-	*ended = d->newest;
-	ended->number -= --d->owed;
+	/* Word by word: they have just been written so. */
+	ended->number = d->newest.number - --d->owed;
+	ended->is_whole = d->newest.is_whole;
+	ended->is_first = d->newest.is_first;
 	d->newest.is_first = false;
 	return true;
 }

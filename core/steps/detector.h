@@ -89,8 +89,9 @@ struct step_pattern {
 	uint32_t steady;   /* functions that keep their number */
 	uint32_t returns, units;
 	uint32_t events,
-	    launches; /* from the first return to the last; launches: those not written included */
-	uint64_t ns;  /* likewise */
+	    launches;  /* from the first return to the last; launches: those not written included */
+	uint64_t ns;   /* likewise */
+	uint32_t late; /* launches after which the anchor should have come long ago */
 };
 
 struct step_detector {

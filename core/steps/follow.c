@@ -25,8 +25,7 @@ static void begin_unit(struct step_detector *d)
 	d->unit++;
 	d->covered = d->odd = d->excess = d->excess_launches = d->excess_usual = d->visitor_count =
 	    d->closers_seen = 0;
-	d->late_position =
-	    d->position + LATE_UNITS * (d->pattern.launches / d->pattern.returns + 1);
+	d->late_position = d->position + d->pattern.late;
 }
 
 /* --- steps --- */
@@ -292,8 +291,7 @@ void step_late(struct step_detector *d)
 {
 	uint32_t units = hidden_units(d);
 
-	d->late_position =
-	    d->position + LATE_UNITS * (d->pattern.launches / d->pattern.returns + 1);
+	d->late_position = d->position + d->pattern.late;
 	if (units == 1)
 		return;
 	begin_unit(d);
@@ -311,6 +309,7 @@ void step_follow_start(struct step_detector *d)
 		function->unit = 0;
 	}
 	d->newest.number = d->before;
+	d->pattern.late = LATE_UNITS * (d->pattern.launches / d->pattern.returns + 1);
 	d->unit = 0;
 	d->true_unit = 1;
 	d->closing = 1;
