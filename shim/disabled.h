@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 /*
- * Returns whether there are nothing but trampolines: by SPILLWAY_DISABLE, or in a set-uid process,
- * unless the machine's file is enforced.
+ * Returns whether there are nothing but trampolines: by SPILLWAY_DISABLE, in a set-uid process, or
+ * because another Spillway is preloaded before this one; unless the machine's file is enforced.
  */
 bool shim_is_disabled(void);
 

@@ -22,6 +22,7 @@
 #endif
 
 OLD(dladdr, BASE);
+OLD(dladdr1, SINCE("GLIBC_2.3.3"));
 OLD(dlclose, BASE);
 OLD(dlerror, BASE);
 OLD(dlinfo, SINCE("GLIBC_2.3.3"));
@@ -45,6 +46,7 @@ OLD(pthread_setspecific, BASE);
 OLD(pthread_sigmask, BASE);
 OLD(sem_init, BASE);
 OLD(sem_post, BASE);
+OLD(sem_trywait, BASE);
 OLD(sem_wait, BASE);
 
 #undef OLD

@@ -217,8 +217,9 @@ int device_set_enter(struct device_set *set, struct segment *segment, const char
 	for (int i = 0; i < set->count && !error; i++)
 		error = enter_books(&set->device[i], segment, set->job);
 	if (!error)
-		log_info("%d devices by %s, %d spill tiers by %s", set->count,
-		         set->made_by[DEVICE_GPU], set->tier_count, set->made_by[DEVICE_CPU]);
+		log_info("GPUs: %d, found through \"%s\"; kinds of host memory: %d, through \"%s\"",
+		         set->count, set->made_by[DEVICE_GPU], set->tier_count,
+		         set->made_by[DEVICE_CPU]);
 	return error;
 }
 

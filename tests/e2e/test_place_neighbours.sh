@@ -27,11 +27,16 @@ beside() {
 	case $said in *spillway:*) fail "$what: $said" ;; esac
 }
 
-# Itself once more, from another folder: each takes the other for the driver, and the line says what
-# to mend.
+# Itself once more, from another folder: the first acts, the second stands aside and says so.
 cp "${shim%% *}" "$scratch/libspillway.so"
-LD_PRELOAD="$shim $scratch/libspillway.so" "$allocate" >"$scratch/out" 2>"$scratch/said" && fail "preloaded twice: it ran"
-has "preloaded twice" "$(cat "$scratch/said")" "is Spillway itself, not a driver, or Spillway is preloaded twice: LD_PRELOAD and"
+LD_PRELOAD="$shim $scratch/libspillway.so" "$allocate" >"$scratch/out" 2>"$scratch/said" ||
+	fail "preloaded twice: status $?: $(cat "$scratch/said")"
+same "preloaded twice" "$expected" "$(cat "$scratch/out")"
+has "preloaded twice" "$(cat "$scratch/said")" "Spillway is preloaded twice: ${shim%% *} comes first and acts, another stands aside;"
+same "preloaded twice: lines" 1 "$(grep -c . "$scratch/said")"
+out=$(LD_PRELOAD="$scratch/libspillway.so $shim" "$build/tests/e2e/entry" libcuda.so.1 libcuda.so "$softgpu/libcuda.so.1" 2>"$scratch/said")
+has "preloaded twice, dlopen" "$out" "libcuda.so.1: shim"
+has "preloaded twice, dlopen by path" "$out" "$softgpu/libcuda.so.1: shim"
 
 # An allocator that forgives nothing, first and last.
 beside "allocator first" "$neighbour""_malloc.so $shim"

@@ -118,3 +118,18 @@ spillway=$TMPDIR/nowhere
 typing stat ''
 offers ''
 finish
+
+# A job that has ended can be shown, and neither paused nor set.
+kill -KILL "$pid"
+tries=0
+until "$spillway" stat gpt | grep -q ' ended '; do
+	tries=$((tries + 1))
+	[ $tries -lt 600 ] || fail 'a killed job has not ended'
+	sleep 0.1
+done
+for command in set pause resume; do
+	typing $command ''
+	offers bert
+done
+typing stat ''
+offers 'bert gpt'

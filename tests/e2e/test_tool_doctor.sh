@@ -129,6 +129,10 @@ for variable in CUDA_OVERSUBSCRIBE CUDA_TASK_PRIORITY ACTIVE_OOM_KILLER LIBCUDA_
 	says "$out" "^no  hami: $variable=.*: not honoured: "
 done
 says "$out" '^no  hami: libvgpu.so is preloaded, too'
+LD_PRELOAD=$build/lib/libspillway-alias.so "$spillway" doctor >"$out" 2>/dev/null
+says "$out" '^no  preload: libspillway-alias.so is preloaded without libspillway.so: '
+LD_PRELOAD="$build/lib/libspillway.so $build/lib/libspillway-alias.so" "$spillway" doctor >"$out" 2>/dev/null
+! grep 'preload: libspillway-alias' "$out" || fail "both are preloaded"
 CUDA_DEVICE_SM_LIMIT=30 SPILLWAY_SHARE=20 CUDA_DEVICE_SM_LIMIT_1=40 "$spillway" doctor >"$out"
 says "$out" '^no  hami: CUDA_DEVICE_SM_LIMIT=30: not honoured: SPILLWAY_SHARE goes before it$'
 CUDA_DEVICE_SM_LIMIT=30 GPU_CORE_UTILIZATION_POLICY=disable "$spillway" doctor >"$out"

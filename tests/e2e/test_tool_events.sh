@@ -120,7 +120,8 @@ expect 0 "$spillway" events --json --resource "/job:a/process:$pid"
 python 'assert len(events) == 15'
 expect 0 "$spillway" events --json --resource "${handle%0}"
 python 'assert events == []'
-for handle in a /job: job:a /job:a/ ''; do
+for handle in a /job: job:a /job:a/ '' /job:../gpu:9 /job:a/gpu:0 /job:a/process:x /job:a/process:7/gpu:0/ \
+	"$handle/more" /job:a/process:7/gpu:/ctx3; do
 	expect 2 "$spillway" events --resource "$handle"
 done
 

@@ -93,10 +93,34 @@ static void take_since(const struct argument *argument, const char *text)
 	events->since_ns = ago < monotonic ? monotonic - ago : 0;
 }
 
+/* Returns whether a handle may begin so: with as many of its parts as there are. */
+static bool begins_handle(const char *text)
+{
+	static const char *const kinds[] = {"/job:", "/process:", "/gpu:", "/", "/", "/"};
+	size_t part = 0, kind, length;
+	char name[REGISTRY_HANDLE_MAX];
+
+	for (; part < sizeof kinds / sizeof *kinds && (*text || part == 0); part++) {
+		kind = strlen(kinds[part]);
+		if (strncmp(text, kinds[part], kind) != 0)
+			return false;
+		text += kind;
+		length = strcspn(text, "/");
+		if (!length || length >= sizeof name)
+			return false;
+		memcpy(name, text, length);
+		name[length] = '\0';
+		if (part == 0 ? directory_check_name(name) != 0
+		              : part < 3 && strspn(name, "0123456789") != length)
+			return false;
+		text += length;
+	}
+	return !*text;
+}
+
 static void take_resource(const struct argument *argument, const char *text)
 {
-	if (strncmp(text, "/job:", 5) != 0 || text[5] == '\0' || text[5] == '/' ||
-	    text[strlen(text) - 1] == '/')
+	if (!begins_handle(text))
 		usage_error("--resource '%s': expected a handle, such as "
 		            "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f0000000000, or its "
 		            "first parts",

@@ -11,9 +11,12 @@ _spillway_words() {
 	fi
 }
 
+# The jobs that the command is about: of those that have ended there is nothing to pause or to set.
 _spillway_jobs() {
+	local ended='^$'
+	case $2 in pause | resume | set) ended='^[^ ]*  *[^ ]*  *ended ' ;; esac
 	# as the table has them, which says what to type where two jobs have one name
-	"$1" stat 2>/dev/null | sed -n '1{/^JOB  */!q;d;};s/^\([A-Za-z0-9._@-]*\) .*/\1/p' | sort -u
+	"$1" stat 2>/dev/null | sed -n "1{/^JOB  */!q;d;};/$ended/d;s/^\\([A-Za-z0-9._@-]*\\) .*/\\1/p" | sort -u
 }
 
 # Words of the list that begin with what is typed.
@@ -35,7 +38,7 @@ _spillway_offer_argument() {
 	case $1 in
 	*'|'*) _spillway_offer "${1//|/$'\n'}" ;;
 	FILE) _spillway_offer_files ;;
-	JOB) _spillway_offer "$(_spillway_jobs "$program")" ;;
+	JOB) _spillway_offer "$(_spillway_jobs "$program" "$command")" ;;
 	FORMAT)
 		_spillway_offer $'text\njson\ncsv\ncsv,noheader\ncsv,nounits\ncsv,noheader,nounits\nprometheus\nantman'
 		;;
@@ -98,7 +101,7 @@ _spillway() {
 		COMPREPLY=($(compgen -c -- "$current"))
 		[ ${#COMPREPLY[@]} -gt 0 ] || _spillway_offer_files
 	elif [ -z "$operand" ]; then
-		_spillway_offer "$(_spillway_jobs "$program")"
+		_spillway_offer "$(_spillway_jobs "$program" "$command")"
 	fi
 }
 

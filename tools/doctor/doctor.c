@@ -429,6 +429,7 @@ static bool check_config(const struct driver_report *report, bool all)
 		finding_try("unset SPILLWAY_DISABLE CUDA_DISABLE_CONTROL");
 	configuration_warn(config, print_warning);
 	surroundings_hami(environ);
+	surroundings_preloaded();
 	if (all || !is_built_in(config_nvml_origin(config)))
 		finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
 		        config_nvml_origin(config));

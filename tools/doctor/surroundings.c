@@ -183,10 +183,26 @@ static void judge(const struct hami *hami, const char *variable, const char *ord
 		finding(true, "hami: %s: honoured as %s", variable, hami->as);
 }
 
-void surroundings_hami(char *const *environment)
+/* Returns whether a library is preloaded whose name begins so. */
+static bool is_preloaded(const char *name)
 {
 	const char *preload = getenv("LD_PRELOAD");
 	char line[PATH_MAX];
+
+	return (preload && strstr(preload, name)) ||
+	       (read_line("/etc/ld.so.preload", line, sizeof line) && strstr(line, name));
+}
+
+void surroundings_preloaded(void)
+{
+	if (is_preloaded("libspillway-alias.so") && !is_preloaded("libspillway.so") &&
+	    !is_preloaded("libspillway-2.34.so"))
+		finding(false, "preload: libspillway-alias.so is preloaded without libspillway.so: "
+		               "nothing is limited or counted");
+}
+
+void surroundings_hami(char *const *environment)
+{
 
 	for (; *environment; environment++) {
 		for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -196,7 +212,6 @@ void surroundings_hami(char *const *environment)
 				judge(&known[i], *environment, ordinal);
 		}
 	}
-	if ((preload && strstr(preload, "libvgpu.so")) ||
-	    (read_line("/etc/ld.so.preload", line, sizeof line) && strstr(line, "libvgpu.so")))
+	if (is_preloaded("libvgpu.so"))
 		finding(false, "hami: libvgpu.so is preloaded, too: both limit the program");
 }

@@ -10,5 +10,7 @@
 /* Prints findings, as does the other. Neither keeps a job from running. */
 void surroundings_container(void);
 void surroundings_hami(char *const *environment);
+/* Says where what is preloaded of Spillway does nothing. */
+void surroundings_preloaded(void);
 
 #endif
