@@ -99,10 +99,11 @@ static void begin_job(struct segment_file *file, const struct joiner *joiner)
 	memset(header->claim, 0, sizeof header->claim);
 	memset(file->lanes.lane, 0, (lanes < LANES_MAX ? lanes : LANES_MAX) * sizeof(struct lane));
 	memset(&file->lanes, 0, offsetof(struct lanes, lane));
-	/* Of a new segment the pages for this need not be touched. */
-	if (header->created_ns)
+	/* A new segment has none: its pages are left untouched. */
+	if (header->created_ns) {
 		exports_forget_orphans(file);
-	quota_recount(file);
+		quota_recount(file);
+	}
 }
 
 /* Enters the seat that was taken; under the lock. */
