@@ -29,7 +29,7 @@ static_assert(sizeof(struct card) == CARD_SIZE, "layout changed: raise CARD_VERS
 static_assert(offsetof(struct card, check) == 2 * sizeof(uint64_t), "see CHECKED_FROM");
 static_assert(offsetof(struct card, slowdown_ppm) == 112, "layout changed: raise CARD_VERSION");
 static_assert(offsetof(struct card, limit) == 168, "layout changed: raise CARD_VERSION");
-static_assert(offsetof(struct card, gang) == 264, "layout changed: raise CARD_VERSION");
+static_assert(offsetof(struct card, gang) == 296, "layout changed: raise CARD_VERSION");
 
 /* The first word that the check covers. */
 enum { CHECKED_FROM = offsetof(struct card, check) / sizeof(uint64_t) + 1 };

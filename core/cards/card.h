@@ -70,7 +70,10 @@ struct card {
 	uint64_t claim, claim_since_ns;
 	uint64_t yielded, quiet_until_ns;
 	uint64_t link; /* bytes in a second */
-	uint32_t claim_must_be_on_device, memory_reserved;
+	uint32_t claim_must_be_on_device;
+	uint32_t asks_owner; /* whose claim is met asks this job, of this user, */
+	uint64_t asks_job, asks_down_to;
+	uint64_t keeps, keeps_for_ns; /* to which claim it gives, and down to where */
 
 	/* whole turns */
 	uint32_t gang[CARD_GANG]; /* hashes of the UUIDs of its devices, ascending; 0: no more */
@@ -78,7 +81,7 @@ struct card {
 	uint64_t exchange, host_reserved; /* bytes */
 	uint32_t turn_state, turn_reserved;
 
-	uint64_t unused[18];
+	uint64_t unused[14];
 };
 
 /* Where a card lies. */

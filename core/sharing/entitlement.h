@@ -1,0 +1,52 @@
+/*
+ * Who is entitled to how much of a device's memory, as the cards say it.
+ *
+ * job sum   the cards of one job, of one user, added up
+ * demand    what a job holds on the device, has on the host and claims
+ * margin    a part of the device that nobody is entitled to: a 32nd, and a context per process
+ *
+ * Guaranteed jobs come first, then normal, then opportunistic ones. Of a class each job with a
+ * limit is entitled to that, as far as those before it leave it; those without one to equal parts of
+ * what is left, and what one does not need counts for the others. A job that is idle needs nothing.
+ * Entitlements of limits may add up to more than there is: then nobody of them borrows, and who
+ * comes first keeps what he has.
+ */
+#ifndef SPILLWAY_ENTITLEMENT_H
+#define SPILLWAY_ENTITLEMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/cards/cards.h"
+
+struct job_sum {
+	uid_t owner;
+	uint64_t job;
+	bool is_own, is_idle, is_silent;
+	uint8_t priority;
+	uint64_t limit, held, movable, on_host, entitled;
+	uint64_t link, quiet_until_ns, idle_since_ns, beat_ns;
+	uint64_t keeps, keeps_for_ns; /* what it does not give, and to which claim */
+	uint64_t claim, claim_since_ns;
+	const struct card *asks; /* the card by which it claims; NULL: it does not */
+};
+
+struct job_sums {
+	int count, cards;
+	struct job_sum of[CARDS_MAX + 1];
+};
+
+/* Adds the cards up; own: this process's, of user `owner`; its job comes first. */
+void job_sums_make(struct job_sums *sums, const struct card *own, uid_t owner,
+                   const struct cards *others);
+/* Finds who is entitled to what of so much memory; context: bytes of the largest context. */
+void job_sums_entitle(struct job_sums *sums, uint64_t memory, uint64_t context);
+/* Returns what nobody is entitled to. */
+uint64_t job_sums_margin(const struct job_sums *sums, uint64_t memory, uint64_t context);
+/* Returns what a job holds beyond what it is entitled to. */
+uint64_t job_sum_borrows(const struct job_sum *job);
+/* Returns what a job must give when `to` claims it. */
+uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,498 @@
+/* Grants. A pure function of cards, time and what was decided before. */
+#include "core/sharing/grant.h"
+
+#include <string.h>
+
+#include "core/config/config.h"
+#include "core/sharing/bytes.h"
+
+/* Where nobody has measured the link; it makes patience longer, and nothing else. */
+#define LINK_UNKNOWN ((uint64_t)256 << 20)
+#define LEAST_BYTES  ((uint64_t)2 << 20)
+#define SECOND       1000000000ull
+#define QUIET_LEAST  SECOND
+#define QUIET_MOST   (60 * SECOND)
+/* How long a claim waits for what it was given to arrive, and then before it is raised again. */
+#define SETTLE_NS     (SECOND / 2)
+#define REFUSED_LEAST (SECOND / 2)
+#define REFUSED_MOST  (30 * SECOND)
+enum { QUIET_TIMES = 10, PATIENCE_TIMES = 2 };
+
+/* One look at the cards. */
+struct look {
+	struct grant *g;
+	const struct grant_needs *needs;
+	struct card *own;
+	struct job_sums sums;
+	struct job_sum *job; /* the own one */
+	const struct job_sum *granted;
+	struct grant_answer *answer;
+	bool may_judge_silence;
+};
+
+/* Returns how long a link copies so many bytes. */
+static uint64_t copies_ns(uint64_t bytes, uint64_t link)
+{
+	double ns = (double)bytes * 1e9 / (double)(link ? link : LINK_UNKNOWN);
+
+	return ns < 3600e9 ? (uint64_t)ns : 3600 * SECOND;
+}
+
+static uint64_t quiet_ns(uint64_t bytes, uint64_t link)
+{
+	uint64_t ns = least(copies_ns(bytes, link), QUIET_MOST) * QUIET_TIMES;
+
+	return more(QUIET_LEAST, least(ns, QUIET_MOST));
+}
+
+/* --- whose claim is met --- */
+
+static bool is_lapsed(const struct grant *g, const struct job_sum *job, uint64_t now)
+{
+	for (int i = 0; i < GRANT_LAPSED; i++)
+		if (job_is(job, &g->lapsed[i].job) && now < g->lapsed[i].until_ns)
+			return true;
+	return false;
+}
+
+/* Passes a job's claims over for a while; the oldest of those that are passed over makes room. */
+static void lapse(struct grant *g, const struct job_sum *job, uint64_t until)
+{
+	int at = 0;
+
+	for (int i = 1; i < GRANT_LAPSED; i++)
+		if (g->lapsed[i].until_ns < g->lapsed[at].until_ns)
+			at = i;
+	g->lapsed[at].job = job_key_of(job);
+	g->lapsed[at].until_ns = until;
+}
+
+static bool goes_first(const struct job_sum *a, const struct job_sum *b)
+{
+	if (!b || a->priority != b->priority)
+		return !b || a->priority > b->priority;
+	if (a->claim_since_ns != b->claim_since_ns)
+		return a->claim_since_ns < b->claim_since_ns;
+	return a->job != b->job ? a->job < b->job : a->owner < b->owner;
+}
+
+static bool is_heard(const struct look *l, uint64_t beat, uint64_t since)
+{
+	return !l->may_judge_silence ||
+	       minus(l->needs->now_ns, more(beat, since)) <= GRANT_SILENCE_NS;
+}
+
+/*
+ * Returns how long a grant of so much may last for those who only look on, by the link that they
+ * know themselves.
+ */
+static uint64_t grant_lasts(const struct look *l, uint64_t bytes)
+{
+	return 2 * (PATIENCE_TIMES * copies_ns(least(bytes, l->needs->memory), l->job->link) +
+	            SECOND + GRANT_SILENCE_NS * (uint64_t)l->sums.cards);
+}
+
+/*
+ * Takes care that no claim counts as older than the look before it was first seen, whatever its card
+ * says; looked_ns: when that was.
+ */
+static void date_claims(struct look *l, uint64_t looked_ns)
+{
+	struct claim_met met[CARDS_MAX + 1];
+	struct grant *g = l->g;
+	int count = 0;
+
+	for (int i = 0; i < l->sums.count; i++) {
+		struct job_sum *job = &l->sums.of[i];
+		struct claim_met *now = &met[count];
+
+		if (!job->asks)
+			continue;
+		*now = (struct claim_met){job_key_of(job), job->claim_since_ns,
+		                          more(job->claim_since_ns, looked_ns)};
+		for (int k = 0; k < g->met_count; k++)
+			if (job_is(job, &g->met[k].job) && g->met[k].since_ns == now->since_ns)
+				*now = g->met[k];
+		job->claim_since_ns = now->from_ns;
+		count++;
+	}
+	memcpy(g->met, met, (size_t)count * sizeof *met);
+	g->met_count = count;
+}
+
+/* Finds the job whose claim is met. */
+static void find_granted(struct look *l)
+{
+	struct grant *g = l->g;
+	uint64_t now = l->needs->now_ns;
+	const struct job_sum *first = NULL;
+
+	for (int i = 0; i < l->sums.count; i++) {
+		const struct job_sum *job = &l->sums.of[i];
+
+		if (!job->asks || is_lapsed(g, job, now) ||
+		    (!job->is_own && !is_heard(l, job->asks->beat_ns, 0)))
+			continue;
+		if (goes_first(job, first))
+			first = job;
+	}
+	l->granted = first;
+	if (!first) {
+		g->granted_bytes = 0;
+		return;
+	}
+	if (!g->granted_bytes || !job_is(first, &g->granted)) {
+		g->granted = job_key_of(first);
+		g->granted_at_ns = now;
+		g->granted_bytes = 0;
+	}
+	g->granted_bytes = more(g->granted_bytes, first->claim);
+	if (first->is_own || now - g->granted_at_ns <= grant_lasts(l, g->granted_bytes))
+		return;
+	lapse(g, first, now + quiet_ns(least(g->granted_bytes, l->needs->memory), l->job->link));
+	g->granted_bytes = 0;
+	find_granted(l);
+}
+
+/* --- the own claim --- */
+
+static bool is_done(const struct grant *g, const struct job_sum *job)
+{
+	for (int i = 0; i < g->done_count; i++)
+		if (job_is(job, &g->done[i]))
+			return true;
+	return false;
+}
+
+/* Returns the rank of who is to give: borrowers, idle jobs, lower priority. */
+static int rank_of(const struct job_sum *job, const struct job_sum *to)
+{
+	if (job->is_idle)
+		return 1;
+	return job->priority < to->priority && job->limit == CONFIG_UNLIMITED ? 2 : 0;
+}
+
+static bool gives_first(const struct job_sum *a, const struct job_sum *b, const struct job_sum *to)
+{
+	if (!b || rank_of(a, to) != rank_of(b, to))
+		return !b || rank_of(a, to) < rank_of(b, to);
+	if (a->priority != b->priority)
+		return a->priority < b->priority;
+	if (job_sum_borrows(a) != job_sum_borrows(b))
+		return job_sum_borrows(a) > job_sum_borrows(b);
+	return a->job < b->job;
+}
+
+static const struct job_sum *next_to_ask(const struct look *l)
+{
+	const struct job_sum *first = NULL;
+
+	for (int i = 1; i < l->sums.count; i++) {
+		const struct job_sum *job = &l->sums.of[i];
+
+		if (job->is_silent || is_done(l->g, job) ||
+		    job_sum_yields(job, l->job, l->needs->now_ns) < LEAST_BYTES)
+			continue;
+		if (gives_first(job, first, l->job))
+			first = job;
+	}
+	return first;
+}
+
+static void stop_asking(struct look *l)
+{
+	l->g->asked_ns = 0;
+	l->own->asks_job = l->own->asks_owner = 0;
+	l->own->asks_down_to = UINT64_MAX;
+}
+
+/* Looks at what the asked one has given so far. */
+static void look_at_asked(struct look *l)
+{
+	struct grant *g = l->g;
+	const struct job_sum *asked = NULL;
+	uint64_t now = l->needs->now_ns, given, patience, keeps;
+
+	for (int i = 1; i < l->sums.count; i++)
+		if (job_is(&l->sums.of[i], &g->asked))
+			asked = &l->sums.of[i];
+	given = asked ? minus(g->asked_held, asked->held) : g->asked_bytes;
+	patience =
+	    PATIENCE_TIMES * copies_ns(g->asked_bytes, asked ? asked->link : 0) + GRANT_SILENCE_NS;
+	keeps = asked && asked->keeps_for_ns == g->since_ns ? asked->keeps : 0;
+	if (asked && asked->held > more(l->own->asks_down_to, keeps) &&
+	    now - g->asked_ns <= patience && is_heard(l, asked->beat_ns, g->asked_ns))
+		return;
+	g->given += given;
+	if (g->done_count < CARDS_MAX)
+		g->done[g->done_count++] = g->asked;
+	stop_asking(l);
+}
+
+/* Returns what the asked one and those before it have made free. */
+static uint64_t given_so_far(const struct look *l)
+{
+	const struct grant *g = l->g;
+
+	for (int i = 1; g->asked_ns && i < l->sums.count; i++)
+		if (job_is(&l->sums.of[i], &g->asked))
+			return g->given + minus(g->asked_held, l->sums.of[i].held);
+	return g->given;
+}
+
+static void ask(struct look *l, const struct job_sum *job, uint64_t bytes)
+{
+	struct grant *g = l->g;
+
+	g->asked = job_key_of(job);
+	g->asked_ns = l->needs->now_ns;
+	g->asked_bytes = least(job_sum_yields(job, l->job, l->needs->now_ns), bytes);
+	g->asked_held = job->held;
+	l->own->asks_job = job->job;
+	l->own->asks_owner = job->owner;
+	l->own->asks_down_to = job->held - g->asked_bytes;
+	l->answer->tells = true;
+}
+
+/* Ends the claim: it is met, or nobody is left to meet it. */
+static void end_claim(struct look *l, bool is_met)
+{
+	struct grant *g = l->g;
+	uint64_t now = l->needs->now_ns, took = minus(l->job->held, g->held_then);
+
+	if (g->asked_ns)
+		stop_asking(l);
+	if (took && g->given)
+		l->own->quiet_until_ns = more(l->own->quiet_until_ns,
+		                              now + quiet_ns(least(took, g->given), l->job->link));
+	g->refused_for_ns = is_met || took >= LEAST_BYTES
+	                        ? 0
+	                        : least(more(REFUSED_LEAST, 2 * g->refused_for_ns), REFUSED_MOST);
+	/* What is left is no hurry. */
+	g->refused_until_ns = is_met ? now : now + more(g->refused_for_ns, REFUSED_LEAST);
+	l->answer->took = least(took, g->given);
+	l->answer->must_is_decided = true;
+	l->answer->has_room = true;
+	l->answer->tells = true;
+	g->since_ns = 0;
+	l->own->claim = l->own->claim_since_ns = 0;
+	l->own->claim_must_be_on_device = 0;
+}
+
+/* Drives the claim while it is the one that is met. */
+static void drive(struct look *l)
+{
+	struct grant *g = l->g;
+	uint64_t now = l->needs->now_ns, given, came, need;
+	const struct job_sum *next;
+
+	/* Those who claim at the same time are to see each other first. */
+	if (now - g->since_ns < GRANT_TICK_NS)
+		return;
+	if (!g->began_ns) {
+		g->began_ns = now;
+		g->held_then = l->job->held;
+		g->given = g->seen_sum = 0;
+		g->done_count = 0;
+	}
+	if (g->asked_ns)
+		look_at_asked(l);
+	given = given_so_far(l);
+	came = minus(l->job->held, g->held_then);
+	if (given + came != g->seen_sum) {
+		l->answer->has_room |= given > came;
+		g->seen_sum = given + came;
+		g->seen_ns = now;
+	}
+	need = minus(l->job->claim, minus(given, came));
+	if (l->needs->must && given >= l->needs->must)
+		l->answer->must_is_decided = true;
+	if (g->asked_ns)
+		return;
+	next = need >= LEAST_BYTES ? next_to_ask(l) : NULL;
+	if (next)
+		ask(l, next, need);
+	else if (now - more(g->seen_ns, g->began_ns) > (given > came ? SETTLE_NS : 0))
+		end_claim(l, need < LEAST_BYTES);
+}
+
+/* Returns what this process claims. */
+static uint64_t wanted(const struct look *l)
+{
+	const struct grant_needs *n = l->needs;
+	uint64_t room = minus(l->job->entitled, l->job->held), bytes = 0;
+	bool is_raised = l->g->since_ns != 0;
+
+	if (n->must)
+		return n->must;
+	/* What was raised stands until all is there, however it comes. */
+	if ((n->is_blocked || is_raised) && !l->job->is_idle)
+		bytes = least(l->own->on_host, room);
+	return bytes >= LEAST_BYTES ? bytes : 0;
+}
+
+/* Says why what is on the host stays there. */
+static enum claim_wait why_it_waits(const struct look *l, uint64_t bytes)
+{
+	const struct grant *g = l->g;
+	uint64_t now = l->needs->now_ns;
+
+	if (g->since_ns)
+		return l->granted == l->job ? CLAIM_IS_MET : CLAIM_OTHERS;
+	if (!l->own->on_host || !l->needs->is_blocked)
+		return CLAIM_NONE;
+	if (now < g->takes_after_ns)
+		return CLAIM_QUIET;
+	return bytes ? CLAIM_NOBODY : CLAIM_BEYOND;
+}
+
+/* Raises the claim, changes or withdraws it; before it is known who has the grant. */
+static void tend_claim(struct look *l)
+{
+	struct grant *g = l->g;
+	uint64_t now = l->needs->now_ns, bytes = wanted(l);
+
+	if (!bytes) {
+		if (g->since_ns)
+			end_claim(l, true);
+		return;
+	}
+	if (!g->since_ns) {
+		bool may =
+		    l->sums.count > 1 &&
+		    (l->needs->must || (now >= g->takes_after_ns && now >= g->refused_until_ns));
+
+		/* Nobody to ask: the call that waits is refused as it would be alone. */
+		if (!may) {
+			l->answer->must_is_decided = true;
+			return;
+		}
+		g->done_count = 0;
+		if (!next_to_ask(l)) {
+			g->refused_until_ns = now + REFUSED_LEAST;
+			l->answer->must_is_decided = true;
+			return;
+		}
+		g->since_ns = now;
+		g->began_ns = g->asked_ns = 0;
+		l->answer->tells = true;
+	}
+	l->own->claim = bytes;
+	l->own->claim_since_ns = g->since_ns;
+	l->own->claim_must_be_on_device = l->needs->must != 0;
+	l->job->claim = more(l->job->claim, bytes);
+	if (!l->job->asks || l->job->asks == l->own) {
+		l->job->asks = l->own;
+		l->job->claim_since_ns = g->since_ns;
+	}
+}
+
+/* --- what is given --- */
+
+/* Ends giving: what has gone does not come back for a while. */
+static void end_giving(struct look *l)
+{
+	struct grant *g = l->g;
+	uint64_t now = l->needs->now_ns, gave = minus(g->gives_from, l->job->held);
+
+	g->gives = false;
+	g->bound = l->job->held; /* what has not gone by now stays */
+	l->own->keeps = 0;
+	if (gave < LEAST_BYTES)
+		return;
+	g->gave_idle = l->job->is_idle;
+	/* What was given piece by piece counts as a whole. */
+	g->takes_after_ns =
+	    least(more(now, g->takes_after_ns) + quiet_ns(gave, l->job->link), now + QUIET_MOST);
+	l->own->yielded += gave;
+	l->answer->gave = gave;
+}
+
+/* Gives what is asked for, as far as it is to. Returns whether it is asked. */
+static bool give(struct look *l)
+{
+	struct grant *g = l->g;
+	const struct job_sum *to = l->granted;
+	uint64_t yields, since;
+
+	if (!to || to->is_own || to->asks->asks_job != l->job->job ||
+	    to->asks->asks_owner != l->job->owner)
+		return false;
+	since = to->asks->claim_since_ns;
+	if (g->gives && g->gives_for_ns != since)
+		end_giving(l);
+	if (!g->gives) {
+		g->gives = true;
+		g->gives_for_ns = since;
+		g->gives_from = l->job->held;
+		g->bound = l->job->held;
+	}
+	yields = job_sum_yields(l->job, to, l->needs->now_ns);
+	g->bound = least(l->job->held, more(to->asks->asks_down_to, minus(l->job->held, yields)));
+	/* What cannot move is no part of the answer. */
+	l->own->keeps = more(g->bound, minus(l->job->held, l->job->movable));
+	l->own->keeps_for_ns = since;
+	return true;
+}
+
+/* Returns what the job may hold while it neither gives nor has the grant. */
+static uint64_t stand_still(struct look *l)
+{
+	struct grant *g = l->g;
+	const struct job_sum *to = l->granted;
+	uint64_t bound = UINT64_MAX;
+
+	/* Who works again takes what room there is. */
+	if (g->gave_idle && !l->job->is_idle)
+		g->gave_idle = false, g->takes_after_ns = 0;
+	if (l->needs->now_ns < g->takes_after_ns)
+		bound = g->bound;
+	if (!to || to->is_own || to->priority < l->job->priority) {
+		g->stands_since_ns = 0;
+		return bound;
+	}
+	if (g->stands_since_ns != to->claim_since_ns || !job_is(to, &g->stands_for)) {
+		g->stands_for = job_key_of(to);
+		g->stands_since_ns = to->claim_since_ns;
+		g->stands_at = l->job->held;
+	}
+	return least(bound, g->stands_at);
+}
+
+void grant_decide(struct grant *g, const struct grant_needs *needs, struct card *own, uid_t owner,
+                  const struct cards *others, struct grant_answer *answer)
+{
+	struct look l = {.g = g, .needs = needs, .own = own, .answer = answer};
+	uint64_t looked_ns = g->looked_ns;
+
+	*answer = (struct grant_answer){.bound = UINT64_MAX};
+	/* Who was not run himself says nothing of others' silence. */
+	l.may_judge_silence = needs->now_ns - looked_ns <= 3 * GRANT_TICK_NS;
+	g->looked_ns = needs->now_ns;
+	job_sums_make(&l.sums, own, owner, others);
+	job_sums_entitle(&l.sums, needs->memory, needs->context);
+	l.job = &l.sums.of[0];
+	tend_claim(&l);
+	date_claims(&l, looked_ns);
+	find_granted(&l);
+	if (l.granted == l.job && l.job->asks == own && g->since_ns)
+		drive(&l);
+	else if (l.granted == l.job)
+		answer->has_room = true; /* another process of the job drives */
+	else if (g->asked_ns)
+		stop_asking(&l), g->began_ns = 0;
+	if (!give(&l)) {
+		if (g->gives)
+			end_giving(&l);
+		answer->bound = stand_still(&l);
+	} else {
+		answer->bound = g->bound;
+	}
+	/* Room that is made for a call is left to it. */
+	if (needs->must && l.granted == l.job)
+		answer->bound = least(answer->bound, l.job->held);
+	own->entitled = l.job->entitled;
+	own->borrowed = job_sum_borrows(l.job);
+	answer->why = why_it_waits(&l, wanted(&l));
+	answer->is_busy = l.granted != NULL || g->since_ns != 0;
+}

@@ -1,0 +1,111 @@
+/*
+ * Claims and grants: how memory of a device changes hands between jobs.
+ *
+ * claim   memory that a job is entitled to and has on the host, or must have on the device
+ * grant   one claim at a time is met: that of the highest priority, of those the oldest. All find
+ *         the same one by the cards. Meanwhile nobody else grows or brings memory back
+ * ask     who has the grant asks one job at a time to hold no more than so much: first borrowers,
+ *         then idle jobs, then those of lower priority
+ * bound   what this process's job is to hold at most (budget/yield.h)
+ * quiet   after memory has changed hands the giver takes none, and the taker gives none but to a
+ *         higher priority, for ten times as long as the move took, a second at least
+ *
+ * An ask lapses after 2 * bytes / link, or when the asked one is silent for 50 ms; then the next is
+ * asked. A grant lapses when nobody is left, when its holder is silent for 50 ms, and at last after
+ * a time that everybody reckons by the claim, so that one who never lets go is passed over. Nobody
+ * gives more than entitlement.h says, whatever a card asks for.
+ *
+ * All of it is one pure function over the cards, the time and what was decided before.
+ */
+#ifndef SPILLWAY_GRANT_H
+#define SPILLWAY_GRANT_H
+
+#include "core/sharing/entitlement.h"
+
+#define GRANT_SILENCE_NS 50000000ull
+#define GRANT_TICK_NS    10000000ull
+
+enum { GRANT_LAPSED = 8 };
+
+/* Names a job on the device. */
+struct job_key {
+	uint64_t job;
+	uid_t owner;
+};
+
+static inline struct job_key job_key_of(const struct job_sum *job)
+{
+	return (struct job_key){job->job, job->owner};
+}
+
+static inline bool job_is(const struct job_sum *job, const struct job_key *key)
+{
+	return job->job == key->job && job->owner == key->owner;
+}
+
+/* Why a job waits for memory. */
+enum claim_wait {
+	CLAIM_NONE,   /* it does not */
+	CLAIM_IS_MET, /* others make room for it */
+	CLAIM_OTHERS, /* another job's claim is met first */
+	CLAIM_QUIET,  /* memory has just changed hands */
+	CLAIM_NOBODY, /* nobody has any that is to be given */
+	CLAIM_BEYOND, /* it is not entitled to more */
+};
+
+/* What was decided before; zeroed at first. */
+struct grant {
+	uint64_t looked_ns;
+	/* Claims as they were first seen: nobody's is older than the look before. */
+	int met_count;
+	struct claim_met {
+		struct job_key job;
+		uint64_t since_ns, from_ns;
+	} met[CARDS_MAX + 1];
+	/* whose claim is met, as seen here */
+	struct job_key granted;
+	uint64_t granted_at_ns, granted_bytes; /* bytes: 0: nobody's */
+	struct {
+		struct job_key job;
+		uint64_t until_ns;
+	} lapsed[GRANT_LAPSED];
+	/* its own claim */
+	uint64_t since_ns, began_ns, held_then, given, seen_ns, seen_sum;
+	uint64_t refused_until_ns, refused_for_ns;
+	struct job_key asked;
+	uint64_t asked_ns, asked_bytes, asked_held; /* ns: 0: nobody is asked */
+	int done_count;
+	struct job_key done[CARDS_MAX];
+	/* what it gives */
+	bool gives, gave_idle;
+	uint64_t gives_for_ns, gives_from, bound, takes_after_ns;
+	struct job_key stands_for;           /* whose grant it stands still for, */
+	uint64_t stands_since_ns, stands_at; /* ns: the claim's; 0: nobody's */
+};
+
+/* What the process knows of itself; what it holds and has on the host its card says. */
+struct grant_needs {
+	uint64_t now_ns;
+	uint64_t memory;  /* of the device */
+	uint64_t context; /* bytes that a context takes */
+	uint64_t must;    /* bytes that a call waits for, because they must be on the device */
+	bool is_blocked;  /* what is on the host finds no room */
+};
+
+struct grant_answer {
+	uint64_t bound;       /* of the job; UINT64_MAX: none */
+	bool tells;           /* the others are to look at once */
+	bool has_room;        /* room has come, or may have */
+	bool must_is_decided; /* who waits tries again */
+	bool is_busy;         /* memory changes hands: again after GRANT_TICK_NS */
+	enum claim_wait why;
+	uint64_t gave, took; /* bytes, once a change of hands has ended */
+};
+
+/*
+ * Decides, and writes the memory part of the own card. owner: the caller's user.
+ */
+void grant_decide(struct grant *g, const struct grant_needs *needs, struct card *own, uid_t owner,
+                  const struct cards *others, struct grant_answer *answer);
+
+#endif

@@ -1,0 +1,658 @@
+/*
+ * Memory that changes hands, in a world whose time is counted: jobs of random sizes and priorities on one device, which
+ * allocate, free, fall idle, wake, are killed and freeze in mid exchange, and cards that lie. Decisions are the product's
+ * (core/sharing); what they lead to happens at the speed of a link.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config/config.h"
+#include "core/sharing/grant.h"
+#include "scratch.h"
+#include "suite.h"
+
+#define MIB    ((uint64_t)1 << 20)
+#define MS     1000000ull
+#define SECOND (1000 * MS)
+
+enum { JOBS_MAX = 16, TICK_MS = 10 };
+
+#define DEVICE (8192 * MIB)
+#define LINK   (4096 * MIB) /* a second */
+#define CHUNK  (32 * MIB)
+
+/* A job of one process in this world. */
+struct world_job {
+	bool lives, is_frozen, is_liar;
+	uint64_t frozen_until;
+	struct card card;
+	struct grant grant;
+	struct grant_answer answer;
+	uint64_t limit, held, on_host, fixed; /* fixed: of what is held, what cannot move */
+	uint64_t must, must_since;
+	bool must_was_had;
+	uint64_t used_ns; /* when it last worked */
+	uint64_t idle_yield;
+	bool works;
+	/* what happened */
+	uint64_t gave, took, gave_ns, took_ns, moved, woke_ns;
+};
+
+static struct world {
+	uint64_t now;
+	int count;
+	struct world_job job[JOBS_MAX];
+	uint64_t moved;
+	uint64_t longest_claim;
+	uint8_t highest; /* priority of those who claimed when all looked last */
+} world;
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static uint64_t free_bytes(void)
+{
+	uint64_t held = 0;
+
+	for (int i = 0; i < world.count; i++)
+		held += world.job[i].lives ? world.job[i].held : 0;
+	ck_assert_uint_le(held, DEVICE);
+	return DEVICE - held;
+}
+
+static struct world_job *add_job(uint8_t priority, uint64_t limit)
+{
+	struct world_job *job = &world.job[world.count++];
+
+	*job = (struct world_job){.lives = true,
+	                          .limit = limit,
+	                          .works = true,
+	                          .used_ns = world.now,
+	                          .idle_yield = 30 * SECOND};
+	job->card.job = (uint64_t)world.count;
+	job->card.token = (uint64_t)world.count;
+	job->card.priority = priority;
+	job->answer.bound = UINT64_MAX;
+	return job;
+}
+
+/* What is new is on the device while it has room and the job may hold it; else on the host. */
+static void grow_by(struct world_job *job, uint64_t bytes)
+{
+	uint64_t bound = least(job->limit, job->answer.bound);
+	uint64_t fits = least(least(bytes, free_bytes()), minus(bound, job->held)) / CHUNK * CHUNK;
+
+	job->held += fits;
+	job->on_host += bytes - fits;
+}
+
+static void shrink_by(struct world_job *job, uint64_t bytes)
+{
+	uint64_t from_host = least(bytes, job->on_host);
+
+	job->on_host -= from_host;
+	job->held -= least(bytes - from_host, job->held - job->fixed);
+}
+
+static bool is_frozen(const struct world_job *job)
+{
+	return world.now < job->frozen_until;
+}
+
+static bool is_blocked(const struct world_job *job)
+{
+	return job->on_host && (free_bytes() < CHUNK || job->held >= job->answer.bound);
+}
+
+static void fill_card(struct world_job *job)
+{
+	struct card *card = &job->card;
+
+	card->limit = job->limit;
+	card->held = job->held;
+	card->movable = job->held - job->fixed;
+	card->on_host = job->on_host;
+	card->link = LINK;
+	if (job->works)
+		job->used_ns = world.now;
+	card->idle_since_ns = world.now - job->used_ns >= job->idle_yield ? job->used_ns : 0;
+	card->beat_ns = world.now;
+}
+
+/* A card that says whatever it likes, but what makes it a card of another user's. */
+static void lie(struct world_job *job)
+{
+	struct card *card = &job->card;
+
+	if (scratch_random() % 8 == 0) {
+		unsigned char *bytes = (unsigned char *)&card->limit;
+
+		for (size_t i = 0; i < (size_t)((char *)&card->gang - (char *)&card->limit); i++)
+			bytes[i] = (unsigned char)scratch_random();
+		if (scratch_random() % 2) {
+			card->asks_job = 1 + scratch_random() % (uint64_t)world.count;
+			card->asks_owner = 0;
+			card->asks_down_to = 0;
+			card->claim = DEVICE;
+			card->claim_since_ns = 1 + scratch_random() % 2;
+		}
+	}
+	card->priority = PRIORITY_NORMAL;
+	card->beat_ns = world.now;
+}
+
+/* All decide by the same cards. */
+static void decide(void)
+{
+	static struct cards others[JOBS_MAX];
+
+	world.highest = 0;
+	for (int i = 0; i < world.count; i++)
+		if (world.job[i].lives && world.job[i].card.claim &&
+		    world.job[i].card.priority > world.highest)
+			world.highest = world.job[i].card.priority;
+	for (int i = 0; i < world.count; i++) {
+		struct cards *seen = &others[i];
+
+		seen->count = 0;
+		for (int k = 0; k < world.count; k++)
+			if (k != i && world.job[k].lives)
+				seen->other[seen->count++] = (struct cards_other){
+				    .owner = world.job[k].is_liar ? 1 : 0,
+				    .is_silent = world.now - world.job[k].card.beat_ns > 3 * SECOND,
+				    .card = world.job[k].card};
+	}
+	for (int i = 0; i < world.count; i++) {
+		struct world_job *job = &world.job[i];
+		struct grant_needs needs = {.now_ns = world.now,
+		                            .memory = DEVICE,
+		                            .must = job->must,
+		                            .is_blocked = is_blocked(job)};
+
+		if (!job->lives || is_frozen(job) || job->is_liar)
+			continue;
+		grant_decide(&job->grant, &needs, &job->card, 0, &others[i], &job->answer);
+	}
+}
+
+/* Nobody who works gives what it is entitled to, but to a higher priority. */
+static void check_gives(const struct world_job *job, uint64_t bytes)
+{
+	ck_assert_msg(!bytes || job->card.idle_since_ns || world.highest > job->card.priority ||
+	                  job->held > job->card.entitled,
+	              "job %d of class %d gives %llu of %llu MiB, and is entitled to %llu",
+	              (int)(job - world.job), job->card.priority, (unsigned long long)(bytes / MIB),
+	              (unsigned long long)(job->held / MIB),
+	              (unsigned long long)(job->card.entitled / MIB));
+}
+
+/* Memory that is to leave goes at the speed of the link; what may come back does, where it has room. */
+static void move(struct world_job *job)
+{
+	uint64_t slice = LINK / 1000 * TICK_MS, bound = least(job->limit, job->answer.bound), bytes;
+
+	if (job->held > bound) {
+		bytes = least(least(job->held - bound, slice), job->held - job->fixed);
+		check_gives(job, bytes);
+		job->held -= bytes;
+		job->on_host += bytes;
+		job->gave += bytes;
+		job->gave_ns = bytes ? world.now : job->gave_ns;
+	} else {
+		bytes = least(least(job->on_host, slice), least(bound - job->held, free_bytes()));
+		/* What has just been given does not come back, but to who works again. */
+		ck_assert(!bytes || !job->gave_ns || job->woke_ns > job->gave_ns ||
+		          world.now - job->gave_ns >= SECOND);
+		job->held += bytes;
+		job->on_host -= bytes;
+		job->took += bytes;
+		job->took_ns = bytes ? world.now : job->took_ns;
+	}
+	job->moved += bytes;
+	world.moved += bytes;
+}
+
+/* A call that waits for memory on the device tries as soon as it is told to. */
+static void try_must(struct world_job *job)
+{
+	if (!job->must || !job->answer.must_is_decided)
+		return;
+	job->must_was_had = free_bytes() >= job->must;
+	if (job->must_was_had) {
+		job->held += job->must;
+		job->fixed += job->must;
+	}
+	job->must = 0;
+}
+
+static int grants(void)
+{
+	int count = 0;
+
+	for (int i = 0; i < world.count; i++)
+		count += world.job[i].lives && !is_frozen(&world.job[i]) &&
+		         world.job[i].card.asks_job && world.job[i].answer.why == CLAIM_IS_MET &&
+		         !world.job[i].is_liar;
+	return count;
+}
+
+static void tick(void)
+{
+	world.now += TICK_MS * MS;
+	for (int i = 0; i < world.count; i++) {
+		struct world_job *job = &world.job[i];
+
+		if (!job->lives || is_frozen(job))
+			continue;
+		if (job->is_liar)
+			lie(job);
+		else
+			fill_card(job);
+	}
+	decide();
+	ck_assert_int_le(grants(), 1);
+	for (int i = 0; i < world.count; i++) {
+		struct world_job *job = &world.job[i];
+
+		if (!job->lives || is_frozen(job) || job->is_liar)
+			continue;
+		try_must(job);
+		move(job);
+		/* How long one claim lasts. */
+		if (job->card.claim && job->grant.began_ns &&
+		    world.now - job->grant.began_ns > world.longest_claim)
+			world.longest_claim = world.now - job->grant.began_ns;
+	}
+	free_bytes();
+}
+
+static void run(uint64_t ns)
+{
+	for (uint64_t until = world.now + ns; world.now < until;)
+		tick();
+}
+
+static void start(void)
+{
+	memset(&world, 0, sizeof world);
+	world.now = 1000 * SECOND;
+}
+
+/* Returns how long it takes until the job has all on the device. */
+static uint64_t until_all_is_there(struct world_job *job)
+{
+	uint64_t began = world.now;
+
+	while (job->on_host && world.now - began < 600 * SECOND)
+		tick();
+	ck_assert_uint_eq(job->on_host, 0);
+	return world.now - began;
+}
+
+static uint64_t copies(uint64_t bytes)
+{
+	return bytes * 1000 / LINK * MS;
+}
+
+/* --- who is entitled to what --- */
+
+static void entitle(struct job_sums *sums)
+{
+	static struct cards others;
+
+	others.count = 0;
+	for (int i = 0; i < world.count; i++)
+		fill_card(&world.job[i]);
+	for (int i = 1; i < world.count; i++)
+		others.other[others.count++] = (struct cards_other){.card = world.job[i].card};
+	job_sums_make(sums, &world.job[0].card, 0, &others);
+	job_sums_entitle(sums, DEVICE, 0);
+}
+
+START_TEST(each_is_entitled_to_its_limit_and_those_without_one_to_equal_parts)
+{
+	const uint64_t margin = DEVICE / 32;
+	struct job_sums sums;
+
+	start();
+	for (int i = 0; i < 3; i++)
+		add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED)->on_host = DEVICE;
+	entitle(&sums);
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_eq(sums.of[i].entitled, (DEVICE - margin) / 3);
+	/* What one does not need counts for the others. */
+	world.job[2].on_host = 1024 * MIB;
+	entitle(&sums);
+	ck_assert_uint_eq(sums.of[0].entitled, (DEVICE - margin - 1024 * MIB) / 2);
+	/* Limits come first, as far as they are used; a lower class has what is left. */
+	add_job(PRIORITY_NORMAL, 4096 * MIB)->on_host = 2048 * MIB;
+	add_job(PRIORITY_OPPORTUNISTIC, CONFIG_UNLIMITED)->held = 512 * MIB;
+	entitle(&sums);
+	ck_assert_uint_eq(sums.of[3].entitled, 4096 * MIB);
+	ck_assert_uint_eq(sums.of[0].entitled, (DEVICE - margin - 3072 * MIB) / 2);
+	ck_assert_uint_eq(sums.of[4].entitled, 0);
+	ck_assert_uint_eq(job_sum_borrows(&sums.of[4]), 512 * MIB);
+	/* One that is idle needs nothing. */
+	world.job[1].works = false;
+	world.job[1].used_ns = world.now - 60 * SECOND;
+	entitle(&sums);
+	ck_assert_uint_eq(sums.of[0].entitled, DEVICE - margin - 3072 * MIB);
+	/* A context for each is left. */
+	job_sums_entitle(&sums, DEVICE, 256 * MIB);
+	ck_assert_uint_eq(sums.of[0].entitled, DEVICE - 5 * 256 * MIB - 3072 * MIB);
+}
+END_TEST
+
+/* --- what is asked for is had --- */
+
+START_TEST(an_idle_job_makes_room_and_has_it_back_when_it_works_again)
+{
+	const uint64_t bytes = DEVICE / 10 * 8 / CHUNK * CHUNK;
+	struct world_job *idle, *new;
+	uint64_t took;
+
+	start();
+	idle = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(idle, bytes);
+	run(SECOND);
+	idle->works = false;
+	run(60 * SECOND);
+	/* Nobody claims: it keeps all. */
+	ck_assert_uint_eq(idle->held, bytes);
+	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(new, bytes);
+	took = until_all_is_there(new);
+	ck_assert_uint_le(took, copies(bytes) * 3 / 2 + 100 * MS);
+	/* No more than was needed has gone. */
+	ck_assert_uint_ge(idle->held + new->held, DEVICE - 2 * CHUNK);
+	run(60 * SECOND);
+	ck_assert_uint_eq(new->on_host, 0);
+	/* It works: what has room comes at once, and both have an equal part in the end. */
+	idle->works = true;
+	idle->woke_ns = world.now;
+	run(60 * SECOND);
+	ck_assert_uint_ge(idle->held, (DEVICE - DEVICE / 32) / 2 - CHUNK);
+	ck_assert_uint_ge(new->held, (DEVICE - DEVICE / 32) / 2 - CHUNK);
+	/* The other ends: all of it is back as soon as there is room. */
+	new->lives = false;
+	took = until_all_is_there(idle);
+	ck_assert_uint_le(took, copies(bytes) * 3 / 2 + 100 * MS);
+}
+END_TEST
+
+START_TEST(who_is_never_idle_keeps_what_it_is_entitled_to)
+{
+	struct world_job *keeps, *new;
+
+	start();
+	keeps = add_job(PRIORITY_NORMAL, 6144 * MIB);
+	keeps->idle_yield = CONFIG_NEVER;
+	grow_by(keeps, 6144 * MIB);
+	keeps->works = false;
+	run(60 * SECOND);
+	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(new, 4096 * MIB);
+	run(60 * SECOND);
+	ck_assert_uint_eq(keeps->gave, 0);
+	ck_assert_uint_eq(new->held, 2048 * MIB);
+}
+END_TEST
+
+START_TEST(a_guaranteed_job_takes_from_an_opportunistic_one)
+{
+	const uint64_t held = DEVICE / 10 * 9 / CHUNK * CHUNK, bytes = DEVICE / 2;
+	struct world_job *filler, *job;
+
+	start();
+	filler = add_job(PRIORITY_OPPORTUNISTIC, CONFIG_UNLIMITED);
+	grow_by(filler, held);
+	run(10 * SECOND);
+	job = add_job(PRIORITY_GUARANTEED, _i ? CONFIG_UNLIMITED : 4096 * MIB);
+	job->idle_yield = CONFIG_NEVER;
+	run(SECOND);
+	ck_assert_uint_eq(filler->gave, 0);
+	grow_by(job, bytes);
+	ck_assert_uint_le(until_all_is_there(job), copies(bytes) * 3 / 2 + 100 * MS);
+	run(60 * SECOND);
+	ck_assert_uint_eq(job->gave, 0);
+	/* It frees, allocates and frees: what it takes is held against the quiet time. */
+	filler->moved = 0;
+	for (int i = 0; i < 60; i++) {
+		shrink_by(job, bytes);
+		run(SECOND / 2);
+		grow_by(job, bytes);
+		run(SECOND / 2);
+	}
+	ck_assert_uint_le(copies(filler->moved), 60 * SECOND / 4);
+}
+END_TEST
+
+START_TEST(three_equals_have_equal_parts_and_then_nothing_moves)
+{
+	struct world_job *job[3];
+	uint64_t moved;
+
+	start();
+	for (int i = 0; i < 3; i++) {
+		job[i] = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+		grow_by(job[i], DEVICE / 10 * 6);
+		run(5 * SECOND);
+	}
+	run(120 * SECOND);
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_ge(job[i]->held, (DEVICE - DEVICE / 32) / 3 - CHUNK);
+	moved = world.moved;
+	run(600 * SECOND);
+	ck_assert_uint_eq(world.moved, moved);
+}
+END_TEST
+
+/* What is promised by a limit and lent to who grows is had back, and so is what must be on the device. */
+START_TEST(what_is_lent_is_called_back)
+{
+	struct world_job *borrower, *owner;
+
+	start();
+	owner = add_job(PRIORITY_NORMAL, 4096 * MIB);
+	borrower = add_job(PRIORITY_NORMAL, DEVICE);
+	borrower->card.limit = 2048 * MIB;
+	borrower->limit = CONFIG_UNLIMITED; /* it has grown */
+	grow_by(borrower, DEVICE);
+	for (int i = 0; i < 20; i++)
+		tick();
+	ck_assert_uint_eq(free_bytes(), 0);
+	if (_i) {
+		owner->must = 1024 * MIB;
+		for (uint64_t began = world.now; owner->must;) {
+			world.job[1].card.limit = 2048 * MIB;
+			tick();
+			ck_assert_uint_le(world.now - began, copies(1024 * MIB) * 2 + 200 * MS);
+		}
+		ck_assert(owner->must_was_had);
+	} else {
+		grow_by(owner, 4096 * MIB);
+		until_all_is_there(owner);
+	}
+}
+END_TEST
+
+/* A giver that freezes in mid exchange is passed over, and the next gives. */
+START_TEST(who_freezes_or_dies_delays_the_others_by_a_bound_and_once)
+{
+	struct world_job *first, *second, *new;
+	uint64_t began;
+
+	start();
+	first = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	second = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(first, 4096 * MIB);
+	grow_by(second, 4096 * MIB);
+	run(SECOND);
+	first->works = second->works = false;
+	run(40 * SECOND);
+	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(new, 2048 * MIB);
+	began = world.now;
+	while (!first->gave && !second->gave)
+		tick();
+	if (_i == 0)
+		(first->gave ? first : second)->frozen_until = world.now + 3600 * SECOND;
+	else
+		(first->gave ? first : second)->lives = false;
+	until_all_is_there(new);
+	ck_assert_uint_le(world.now - began, copies(2048 * MIB) * 3 / 2 + 300 * MS);
+}
+END_TEST
+
+/* A claimant that freezes lets the others go on. */
+START_TEST(a_frozen_claimant_is_passed_over)
+{
+	struct world_job *idle, *frozen, *new;
+
+	start();
+	idle = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(idle, DEVICE);
+	run(SECOND);
+	idle->works = false;
+	run(40 * SECOND);
+	frozen = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(frozen, 2048 * MIB);
+	run(30 * MS);
+	frozen->frozen_until = world.now + 3600 * SECOND;
+	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(new, 2048 * MIB);
+	ck_assert_uint_le(until_all_is_there(new), 2 * SECOND);
+}
+END_TEST
+
+/* --- lies --- */
+
+START_TEST(a_card_that_lies_costs_a_bounded_part_of_the_time)
+{
+	struct world_job *honest, *other;
+
+	for (int i = 0; i < 100 * _i; i++)
+		scratch_random();
+	start();
+	honest = add_job(PRIORITY_NORMAL, 4096 * MIB);
+	other = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(honest, 4096 * MIB);
+	grow_by(other, 2048 * MIB);
+	add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED)->is_liar = true;
+	run(120 * SECOND);
+	/* What a limit promises is not lent, and a borrower gives what it borrowed and no more often than it is quiet. */
+	ck_assert_uint_eq(honest->gave, 0);
+	ck_assert_uint_le(copies(other->moved), 120 * SECOND / 5);
+	/* Who claims still has its own, in time. */
+	grow_by(other, 1024 * MIB);
+	shrink_by(honest, 4096 * MIB);
+	run(60 * SECOND);
+	grow_by(honest, 4096 * MIB);
+	run(60 * SECOND);
+	ck_assert_uint_eq(honest->on_host, 0);
+}
+END_TEST
+
+/* --- whatever happens --- */
+
+enum { RUNS = 60, EVENTS = 60 };
+
+static void happen(void)
+{
+	struct world_job *job = &world.job[scratch_random() % (uint64_t)world.count];
+
+	if (!job->lives || is_frozen(job))
+		return;
+	switch (scratch_random() % 8) {
+	case 0:
+		if (scratch_random() % 4 == 0)
+			job->lives = false;
+		break;
+	case 1:
+		if (scratch_random() % 4 == 0)
+			job->frozen_until = world.now + scratch_random() % (10 * SECOND);
+		break;
+	case 2:
+	case 3:
+		job->works = !job->works;
+		job->woke_ns = job->works ? world.now : job->woke_ns;
+		break;
+	case 4:
+		shrink_by(job, scratch_random() % 2048 * MIB / CHUNK * CHUNK);
+		break;
+	default:
+		if (job->held + job->on_host < DEVICE)
+			grow_by(job, scratch_random() % 2048 * MIB / CHUNK * CHUNK);
+	}
+}
+
+/* Each that works has what it needs and is entitled to, as far as it is not in somebody's hands who cannot give. */
+static void check_that_claims_are_met(void)
+{
+	for (int i = 0; i < world.count; i++) {
+		struct world_job *job = &world.job[i];
+
+		if (!job->lives || !job->works)
+			continue;
+		ck_assert_msg(
+		    !job->on_host || job->held + CHUNK >= least(job->limit, job->card.entitled) ||
+		        job->answer.why == CLAIM_NOBODY,
+		    "job %d of %d holds %llu, has %llu on the host, is entitled to %llu: %d", i,
+		    world.count, (unsigned long long)(job->held / MIB),
+		    (unsigned long long)(job->on_host / MIB),
+		    (unsigned long long)(job->card.entitled / MIB), (int)job->answer.why);
+	}
+}
+
+START_TEST(whatever_happens_claims_are_met_one_at_a_time_and_then_it_is_quiet)
+{
+	uint64_t moved;
+
+	for (int i = 0; i < 1000 * _i; i++)
+		scratch_random();
+	start();
+	for (int i = 2 + (int)(scratch_random() % (JOBS_MAX - 1)); i; i--)
+		add_job((uint8_t)(scratch_random() % 3),
+		        scratch_random() % 2 ? CONFIG_UNLIMITED
+		                             : (1 + scratch_random() % 64) * 128 * MIB)
+		    ->idle_yield = scratch_random() % 3 ? 5 * SECOND : CONFIG_NEVER;
+	for (int i = 0; i < EVENTS; i++) {
+		happen();
+		run(scratch_random() % (4 * SECOND));
+	}
+	/* All who live go on: claims are met, and then nothing moves any more. */
+	run(240 * SECOND);
+	check_that_claims_are_met();
+	moved = world.moved;
+	run(120 * SECOND);
+	ck_assert_uint_eq(world.moved, moved);
+	ck_assert_uint_le(world.longest_claim, 2 * copies(DEVICE) + 5 * SECOND);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("lending");
+
+	tcase_set_timeout(tests, 120);
+	tcase_add_test(tests, each_is_entitled_to_its_limit_and_those_without_one_to_equal_parts);
+	tcase_add_test(tests, an_idle_job_makes_room_and_has_it_back_when_it_works_again);
+	tcase_add_test(tests, who_is_never_idle_keeps_what_it_is_entitled_to);
+	tcase_add_loop_test(tests, a_guaranteed_job_takes_from_an_opportunistic_one, 0, 2);
+	tcase_add_test(tests, three_equals_have_equal_parts_and_then_nothing_moves);
+	tcase_add_loop_test(tests, what_is_lent_is_called_back, 0, 2);
+	tcase_add_loop_test(tests, who_freezes_or_dies_delays_the_others_by_a_bound_and_once, 0, 2);
+	tcase_add_test(tests, a_frozen_claimant_is_passed_over);
+	tcase_add_loop_test(tests, a_card_that_lies_costs_a_bounded_part_of_the_time, 0, 10);
+	tcase_add_loop_test(
+	    tests, whatever_happens_claims_are_met_one_at_a_time_and_then_it_is_quiet, 0, RUNS);
+	return suite_run("lending", tests);
+}
