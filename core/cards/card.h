@@ -76,12 +76,14 @@ struct card {
 	uint64_t keeps, keeps_for_ns; /* to which claim it gives, and down to where */
 
 	/* whole turns */
-	uint32_t gang[CARD_GANG]; /* hashes of the UUIDs of its devices, ascending; 0: no more */
-	uint64_t turn_since_ns, turn_length_ns;
-	uint64_t exchange, host_reserved; /* bytes */
-	uint32_t turn_state, turn_reserved;
+	uint32_t gang[CARD_GANG]; /* hashes of the UUIDs of its devices; 0: no more */
+	uint64_t turn_process;    /* the same on all cards of the process; 0: it has not begun */
+	uint64_t turn_beat_ns, turn_ticket_ns, turn_since_ns, turn_length_ns, turn_exchange_ns;
+	uint64_t turn_bytes, turn_on_host;
+	uint32_t turn_state;
+	uint16_t turn_why, turn_wants;
 
-	uint64_t unused[14];
+	uint64_t unused[10];
 };
 
 /* Where a card lies. */

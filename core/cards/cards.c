@@ -46,20 +46,19 @@ static bool is_recent(uint64_t then, uint64_t now, uint64_t within)
 	return then + within > now && then < now + within;
 }
 
-static bool is_valid(const struct cards *cards, const struct cards_other *other,
-                     const struct card *card)
+static bool is_valid(const struct cards_other *other, const struct card *card)
 {
 	return memcmp(card->magic, CARD_MAGIC, sizeof card->magic) == 0 &&
 	       card->version == CARD_VERSION && card->size == CARD_SIZE &&
 	       card->check == card_check(card) && card->token == other->token &&
-	       card->device == card_device(cards->uuid);
+	       card->device == other->device;
 }
 
 /*
  * Copies a card. Returns whether it is to be kept: its owner lives. One that cannot be had whole,
  * because its owner was stopped while he wrote, stays what it was.
  */
-static bool copy(const struct cards *cards, struct cards_other *other, uint64_t now)
+static bool copy(struct cards_other *other, uint64_t now)
 {
 	struct stat found;
 	struct card card;
@@ -70,7 +69,7 @@ static bool copy(const struct cards *cards, struct cards_other *other, uint64_t 
 	for (int tries = 0; tries < COPY_TRIES && !is_whole; tries++) {
 		if (pread(other->fd, &card, sizeof card, 0) != (ssize_t)sizeof card)
 			return false;
-		is_whole = is_valid(cards, other, &card);
+		is_whole = is_valid(other, &card);
 	}
 	if (is_whole)
 		other->card = card;
@@ -82,22 +81,42 @@ static bool copy(const struct cards *cards, struct cards_other *other, uint64_t 
 
 /* --- finding --- */
 
-/* Takes the name apart: card-UUID-UID-TOKEN. Returns whether it is one of this device. */
-static bool parse(const char *name, const char *uuid, uid_t *owner, uint64_t *token)
+/* Returns where the UUID ends in what follows "card-": two dashes are behind it. */
+static size_t uuid_length(const char *name)
 {
-	size_t length = strlen(uuid);
-	char expected[32], *end;
+	const char *last = strrchr(name, '-');
+	size_t length = last ? (size_t)(last - name) : 0;
 
-	if (strncmp(name, "card-", 5) != 0 || strncmp(name + 5, uuid, length) != 0 ||
-	    name[5 + length] != '-')
+	while (length && name[length - 1] != '-')
+		length--;
+	return length ? length - 1 : 0;
+}
+
+/*
+ * Takes the name apart: card-UUID-UID-TOKEN. Returns whether it is one of this device (NULL: of
+ * any).
+ */
+static bool parse(const char *name, const char *uuid, struct cards_other *other)
+{
+	char expected[32], device[64], *end;
+	size_t length;
+
+	if (strncmp(name, "card-", 5) != 0)
 		return false;
-	name += 5 + length + 1;
-	*owner = (uid_t)strtoul(name, &end, 10);
+	name += 5;
+	length = uuid ? strlen(uuid) : uuid_length(name);
+	if (!length || length >= sizeof device || (uuid && strncmp(name, uuid, length) != 0) ||
+	    name[length] != '-')
+		return false;
+	snprintf(device, sizeof device, "%.*s", (int)length, name);
+	other->device = card_device(device);
+	name += length + 1;
+	other->owner = (uid_t)strtoul(name, &end, 10);
 	if (end == name || *end != '-')
 		return false;
-	*token = strtoull(end + 1, NULL, 16);
-	snprintf(expected, sizeof expected, "%u-%016" PRIx64, (unsigned)*owner, *token);
-	return *token && strcmp(name, expected) == 0;
+	other->token = strtoull(end + 1, NULL, 16);
+	snprintf(expected, sizeof expected, "%u-%016" PRIx64, (unsigned)other->owner, other->token);
+	return other->token && strcmp(name, expected) == 0;
 }
 
 /* Removes a card of our user whose owner is dead, under its lock, that no new owner has it. */
@@ -147,35 +166,34 @@ static bool has_room_for(const struct cards *cards, uid_t owner)
 static void meet(struct cards *cards, int directory, const char *name, uint64_t now)
 {
 	struct cards_other *other = &cards->other[cards->count];
+	struct cards_other met = {.is_there = true};
 	struct stat found;
-	uint64_t token;
-	uid_t owner;
 	int at;
 
-	if (!parse(name, cards->uuid, &owner, &token) || token == cards->own_token)
+	if (!parse(name, cards->uuid, &met) || met.token == cards->own_token)
 		return;
-	at = known(cards, token, owner);
+	at = known(cards, met.token, met.owner);
 	if (at >= 0) {
 		cards->other[at].is_there = true;
 		return;
 	}
-	if (!has_room_for(cards, owner))
+	if (!has_room_for(cards, met.owner))
 		return;
-	*other = (struct cards_other){.owner = owner, .token = token, .is_there = true};
+	*other = met;
 	/* NONBLOCK: it might be a pipe */
 	other->fd = descriptor_above_stdio(
 	    openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 	if (other->fd < 0)
 		return;
 	if (file_status_of(other->fd, &found) == 0 && S_ISREG(found.st_mode) &&
-	    found.st_uid == owner) {
+	    found.st_uid == other->owner) {
 		other->volume = found.st_dev;
 		other->inode = found.st_ino;
-		if (copy(cards, other, now)) {
+		if (copy(other, now)) {
 			cards->count++;
 			return;
 		}
-		if (owner == geteuid() && is_unlocked(other->fd))
+		if (other->owner == geteuid() && is_unlocked(other->fd))
 			sweep(directory, name);
 	}
 	close(other->fd);
@@ -209,7 +227,7 @@ static void forget(struct cards *cards, int i)
 int cards_copy(struct cards *cards, uint64_t now_ns)
 {
 	for (int i = cards->count - 1; i >= 0; i--)
-		if (!copy(cards, &cards->other[i], now_ns))
+		if (!copy(&cards->other[i], now_ns))
 			forget(cards, i);
 	return cards->count;
 }

@@ -22,7 +22,7 @@ struct cards_other {
 	bool is_silent;   /* no sign of life for CARD_SILENT_NS: its process is frozen */
 	struct card card; /* the last whole copy */
 	/* private */
-	uint64_t token;
+	uint64_t token, device;
 	int fd;
 	dev_t volume;
 	ino_t inode;
@@ -31,7 +31,7 @@ struct cards_other {
 
 struct cards {
 	const char *node, *state; /* directories; kept */
-	const char *uuid;         /* likewise */
+	const char *uuid;         /* likewise; NULL: of all devices */
 	uint64_t own_token;       /* passed over */
 	int count;
 	struct cards_other other[CARDS_MAX];

@@ -16,7 +16,7 @@
 #include "core/base/thread.h"
 #include "core/cuda/capture.h"
 
-enum { LOOK_NS = 20000 };
+enum { LOOK_NS = 20000, SEEN_MAX = 64 };
 
 _Atomic bool idle_has_failed;
 
@@ -124,6 +124,38 @@ CUresult idle_wait(CUcontext own)
 		result = wait_for_others(own);
 	} while (!idle_is_refused(result) && generation != context_generation());
 	return own && !idle_is_refused(result) ? wait_for(own) : result;
+}
+
+/* --- asking, by anybody --- */
+
+static bool is_seen_in(const struct context *context)
+{
+	uint64_t listed[SEEN_MAX];
+	size_t count =
+	    registry_list_chained(context->of->registry, context->container, listed, SEEN_MAX);
+	bool is_idle;
+
+	if (context_push(context->handle) != CUDA_SUCCESS)
+		return true;
+	is_idle = driver.cuStreamQuery(CU_STREAM_LEGACY) != CUDA_ERROR_NOT_READY;
+	for (size_t i = 0; is_idle && i < count && i < SEEN_MAX; i++)
+		is_idle =
+		    driver.cuStreamQuery((CUstream)(uintptr_t)listed[i]) != CUDA_ERROR_NOT_READY;
+	context_pop(context->handle);
+	return is_idle;
+}
+
+bool idle_is_seen(void)
+{
+	bool is_idle = true;
+	struct context context;
+
+	if (!capture_sync_enter())
+		return false;
+	for (size_t i = 0; is_idle && context_at(i, &context); i++)
+		is_idle = is_seen_in(&context);
+	capture_sync_leave();
+	return is_idle;
 }
 
 /* --- the thread that waits --- */

@@ -39,6 +39,12 @@ static inline void idle_note(CUresult result)
  */
 CUresult idle_judge(const struct context *context, uint64_t now_ns);
 
+/*
+ * Returns whether the streams that have a handle we know run nothing, which disturbs nothing; false
+ * while a capture is active. Any thread.
+ */
+bool idle_is_seen(void);
+
 /* --- for the mover alone, with the gate seized --- */
 
 enum idle { IDLE, IDLE_BUSY, IDLE_BROKEN };

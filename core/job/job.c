@@ -22,6 +22,7 @@
 #include "core/job/pace.h"
 #include "core/job/settings.h"
 #include "core/job/sharing.h"
+#include "core/job/whole.h"
 #include "core/job/step_time.h"
 #include "core/memory/copy/stage.h"
 #include "core/memory/uses/graph_memory.h"
@@ -89,6 +90,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	    getpid() != this_job.process)
 		return;
 	job_pace_let_go();
+	whole_let_go();
 	mover_stop();
 	ipc_stop();
 	segment_exiting(this_job.segment);

@@ -15,6 +15,7 @@
 #include "core/job/pace.h"
 #include "core/job/process.h"
 #include "core/job/steps.h"
+#include "core/job/whole_hold.h"
 
 static struct counters uncounted; /* launches outside the job */
 
@@ -80,6 +81,13 @@ static int hold_back(void *cookie, void *subject)
 	launch->at.stream = launch->stream;
 	launch->at.key = key_of(launch->function, launch->threads);
 	pacer_before(launch->pacer, &launch->at);
+	return CUDA_SUCCESS;
+}
+
+static int wait_for_turn(void *cookie, void *subject)
+{
+	(void)cookie;
+	whole_hold(((const struct job_launch *)subject)->device);
 	return CUDA_SUCCESS;
 }
 
@@ -149,6 +157,7 @@ static int end_surveyed(void *cookie, void *subject)
 
 static const struct action counting = {ACTION_STATISTICS, "statistics", count_launch, NULL},
                            stepping = {ACTION_STATISTICS, "steps", find_steps, NULL},
+                           waiting = {ACTION_RESOURCES, "turn", wait_for_turn, NULL},
                            holding = {ACTION_RESOURCES, "pacing", hold_back, NULL},
                            measuring = {ACTION_RESOURCES, "pacing", measure, NULL},
                            /* The measurement begins after the slot. */
@@ -172,7 +181,7 @@ static bool put(enum action_group group, const struct action *action, bool acts)
 
 static struct {
 	LOCK_OF(LAUNCHES) lock;
-	bool is_paced, has_steps;
+	bool is_paced, has_steps, is_held;
 	unsigned int surveyed; /* devices, a bit each */
 } wanted = {.lock = LOCK_FREE};
 
@@ -184,9 +193,21 @@ static bool put_all(void)
 	/* Nothing acts after a launch where nothing does before it. */
 	return put(ACTION_POST_LAUNCH, &surveyed, wanted.surveyed) &&
 	       put(ACTION_POST_LAUNCH, &stepping, has_steps) &&
-	       put(ACTION_PRE_LAUNCH, &counting, wanted.is_paced || has_steps) &&
+	       put(ACTION_PRE_LAUNCH, &counting, wanted.is_paced || wanted.is_held || has_steps) &&
+	       put(ACTION_PRE_LAUNCH, &waiting, wanted.is_held) &&
 	       put(ACTION_PRE_LAUNCH, &holding, wanted.is_paced) &&
 	       put(ACTION_PRE_LAUNCH, &surveying, wanted.surveyed);
+}
+
+bool job_launches_hold(bool is_held)
+{
+	bool is_put;
+
+	lock_acquire(&wanted.lock);
+	wanted.is_held = is_held;
+	is_put = put_all();
+	lock_release(&wanted.lock);
+	return is_put;
 }
 
 bool job_launches_act(bool is_paced, bool has_steps)

@@ -12,6 +12,7 @@
 #include "core/job/sharing.h"
 #include "core/job/step_record.h"
 #include "core/job/steps.h"
+#include "core/job/whole.h"
 #include "core/memory/heat/survey.h"
 #include "core/memory/move/lull.h"
 #include "core/registry/actions.h"
@@ -83,6 +84,7 @@ static int change_pacers(void *cookie, void *subject)
 		config_for_device(change->config, &change->devices->device[i].id, &settings);
 		is_paced = job_pace_set(i, &settings);
 		sharing_set(i, &settings);
+		whole_set(change->devices, i, &settings);
 		change->is_paced |= is_paced;
 		change->has_steps |= finds_steps(i, &settings, is_paced);
 	}

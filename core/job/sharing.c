@@ -23,8 +23,9 @@ static struct {
 	struct device_set *devices;
 	int first_looks;
 	struct config_gpu settings[DEVICE_MAX];
+	LOCK_OF(SHARING) lock; /* of who makes a card */
 	_Atomic(struct sharing *) of[DEVICE_MAX];
-} sharing;
+} sharing = {.lock = LOCK_FREE};
 
 void sharing_start(struct device_set *devices, const char *job)
 {
@@ -76,6 +77,20 @@ static void make(int i)
 	atomic_store(&sharing.of[i], s);
 }
 
+struct sharing *sharing_of(int i)
+{
+	struct context context;
+
+	if (!atomic_load(&sharing.of[i]) &&
+	    context_of_device(&sharing.devices->device[i], &context)) {
+		lock_acquire(&sharing.lock);
+		if (!atomic_load(&sharing.of[i]))
+			make(i);
+		lock_release(&sharing.lock);
+	}
+	return atomic_load(&sharing.of[i]);
+}
+
 /* Looks at the cards of one device. Returns in how many milliseconds again, at the latest. */
 static int tend(struct sharing *s, int again_ms)
 {
@@ -97,15 +112,12 @@ int sharing_tend(int at_most_ms)
 	bool is_any = false;
 
 	for (int i = 0; sharing.devices && i < sharing.devices->count; i++) {
-		struct context context;
+		struct sharing *s = sharing_of(i);
 
-		if (!atomic_load(&sharing.of[i]) &&
-		    context_of_device(&sharing.devices->device[i], &context))
-			make(i);
-		if (!atomic_load(&sharing.of[i]))
+		if (!s)
 			continue;
 		is_any = true;
-		at_most_ms = tend(atomic_load(&sharing.of[i]), at_most_ms);
+		at_most_ms = tend(s, at_most_ms);
 	}
 	if (!is_any && sharing.first_looks++ < FIRST_LOOKS && at_most_ms > FIRST_LOOK_MS)
 		return FIRST_LOOK_MS;

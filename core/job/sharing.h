@@ -28,6 +28,11 @@ void sharing_start(struct device_set *devices, const char *job);
  * is to be called again at the latest.
  */
 int sharing_tend(int at_most_ms);
+/*
+ * Returns what there is of the i-th device, with its card made where the device is in use; NULL: it
+ * is not, or there can be none. Any thread.
+ */
+struct sharing *sharing_of(int i);
 /* Takes new settings for the i-th device. By the helper, or before it runs. */
 void sharing_set(int i, const struct config_gpu *settings);
 /* Removes the cards: the process exits. */

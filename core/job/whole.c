@@ -1,0 +1,479 @@
+/*
+ * Taking whole turns. Rules: a thread in someone else's process: every signal blocked, no driver
+ * call while a capture is active.
+ *
+ * What is told and what is done come in an order: launches are held back before the others are
+ * told that the turn is over, and go on after they were told that it is ours.
+ */
+#include "core/job/whole.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/base/thread.h"
+#include "core/budget/host_memory.h"
+#include "core/budget/in_use.h"
+#include "core/budget/terms.h"
+#include "core/budget/yield.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/idle.h"
+#include "core/job/launch.h"
+#include "core/job/sharing.h"
+#include "core/job/whole_hold.h"
+#include "core/memory/move/plan.h"
+#include "core/rings/event.h"
+#include "core/sharing/gang.h"
+
+#define MS 1000000ull
+
+/* How long the thread sleeps: alone, beside jobs with fine turns, in a turn, around an exchange. */
+#define ALONE_NS    (250 * MS)
+#define FINE_NS     (100 * MS)
+#define TURN_NS     (20 * MS)
+#define EXCHANGE_NS (5 * MS)
+/* Files are looked for and the machine's memory is asked for so often. */
+#define FIND_NS (100 * MS)
+#define ASK_NS  (1000 * MS)
+/* Who has launched nothing for so long, or half an exchange, and has nothing in flight, rests. */
+#define RESTS_LEAST_NS (100 * MS)
+#define RESTS_MOST_NS  (2000 * MS)
+/* While memory leaves and nothing moves for so long a launch passes; the next after twice that. */
+#define PATIENCE_NS      (250 * MS)
+#define PATIENCE_MOST_NS (1000 * MS)
+/* What has not moved for so long does not come back now. */
+#define STANDS_NS (500 * MS)
+/* The device memory that is never filled by what comes back, and the steps of it: parts of all. */
+enum { MARGIN_PART = 32, STEP_PART = 16 };
+
+/* A sum of bytes that changes, for who waits for it. */
+struct watched {
+	uint64_t bytes, since_ns;
+};
+
+static struct {
+	struct device_set *devices;
+	_Atomic bool is_started;
+	_Atomic uint32_t is_whole; /* a bit for each device */
+	_Atomic uint64_t length_ns;
+	/* the thread's */
+	struct gang gang;
+	struct cards *cards;
+	struct sharing *shared[DEVICE_MAX]; /* NULL: not in use */
+	struct gang_facts facts;
+	uint64_t now_ns, found_ns, asked_ns;
+	uint64_t launches, launched_ns;
+	struct watched on_device, on_host;
+	uint64_t settled_on_host; /* when the last turn ended */
+	uint64_t patience_ns, passed_ns;
+	bool is_held;  /* launches go by whole_hold() */
+	uint32_t said; /* reasons, a bit each */
+} whole;
+
+static void watch(struct watched *w, uint64_t bytes)
+{
+	if (w->bytes != bytes || !w->since_ns)
+		*w = (struct watched){bytes, whole.now_ns};
+}
+
+/* --- what others tell --- */
+
+static uint32_t device_hash(const struct card *card)
+{
+	uint32_t hash = (uint32_t)(card->device ^ card->device >> 32);
+
+	return hash ? hash : 1;
+}
+
+static uint64_t of_user(uid_t user, uint64_t number)
+{
+	return hash_word(hash_word(HASH_NOTHING, user), number);
+}
+
+static void read_card(struct gang_member *m, const struct cards_other *other)
+{
+	const struct card *card = &other->card;
+
+	*m = (struct gang_member){.process = of_user(other->owner, card->token),
+	                          .job = of_user(other->owner, card->job)};
+	if (card->turn != TURN_WHOLE) {
+		m->device[0] = device_hash(card);
+		m->beat_ns = other->is_silent ? 0 : whole.now_ns;
+		m->wants = card->working != CARD_IDLE;
+		return;
+	}
+	if (!card->turn_process)
+		return; /* it uses no device yet */
+	m->process = of_user(other->owner, card->turn_process);
+	memcpy(m->device, card->gang, sizeof m->device);
+	m->beat_ns = card->turn_beat_ns;
+	m->state = card->turn_state;
+	m->why = card->turn_why;
+	m->is_whole = true;
+	m->wants = card->turn_wants;
+	m->ticket_ns = card->turn_ticket_ns;
+	m->since_ns = card->turn_since_ns;
+	m->length_ns = card->turn_length_ns;
+	m->exchange_ns = card->turn_exchange_ns;
+	m->bytes = card->turn_bytes;
+	m->on_host = card->turn_on_host;
+}
+
+/* Adds a member; of a process that has several cards once. */
+static int add(struct gang_member *members, int count, const struct gang_member *m)
+{
+	for (int i = 0; i < count; i++)
+		if (members[i].process == m->process && members[i].job == m->job)
+			return count;
+	members[count] = *m;
+	return count + 1;
+}
+
+static int look_at_others(struct gang_member *members)
+{
+	uint64_t now = whole.now_ns;
+	int count = 0;
+
+	if (now - whole.found_ns >= FIND_NS || !whole.gang.own.since_ns) {
+		cards_look(whole.cards, now);
+		whole.found_ns = now;
+	} else {
+		cards_copy(whole.cards, now);
+	}
+	for (int i = 0; i < whole.cards->count && count < GANG_MEMBERS; i++) {
+		struct gang_member m;
+
+		read_card(&m, &whole.cards->other[i]);
+		count = add(members, count, &m);
+	}
+	return count;
+}
+
+/* --- what we are --- */
+
+/* Finds the devices that we use. Returns whether there are any. */
+static bool find_devices(void)
+{
+	struct gang_member *own = &whole.gang.own;
+	int count = 0;
+
+	memset(own->device, 0, sizeof own->device);
+	for (int i = 0; i < whole.devices->count && count < GANG_DEVICES; i++) {
+		struct sharing *s = sharing_of(i);
+
+		whole.shared[i] = s;
+		if (!s)
+			continue;
+		own->device[count++] = device_hash(&s->own.now);
+		if (!own->process) {
+			own->process = of_user(geteuid(), s->own.now.token);
+			own->job = of_user(geteuid(), s->own.now.job);
+			whole.cards->node = s->others.node;
+			whole.cards->state = s->others.state;
+		}
+	}
+	own->is_whole = atomic_load(&whole.is_whole) != 0;
+	own->length_ns = atomic_load(&whole.length_ns);
+	return count > 0;
+}
+
+static uint64_t sum_launches(void)
+{
+	uint64_t all = 0;
+
+	for (int i = 0; i < whole.devices->count; i++) {
+		const struct counters *s = whole.devices->device[i].statistics;
+
+		all += counters_get(s, launches) + counters_get(s, graph_launches);
+	}
+	return all;
+}
+
+/* Returns whether the process works: it launched lately, waits to, or has work in flight. */
+static bool works(void)
+{
+	uint64_t launches = sum_launches(), rest_ns = whole.gang.own.exchange_ns / 2;
+
+	rest_ns = rest_ns < RESTS_LEAST_NS ? RESTS_LEAST_NS : rest_ns;
+	rest_ns = rest_ns > RESTS_MOST_NS ? RESTS_MOST_NS : rest_ns;
+	if (launches != whole.launches || !whole.launched_ns)
+		whole.launched_ns = whole.now_ns;
+	whole.launches = launches;
+	if (whole_hold_is_wanted() || whole.now_ns - whole.launched_ns < rest_ns)
+		return true;
+	/* Who has no turn has nothing in flight that would need one. */
+	return whole.gang.own.state == GANG_HAS && !idle_is_seen();
+}
+
+static void add_bytes(void *cookie, const struct candidate *candidate)
+{
+	uint64_t *bytes = cookie;
+
+	*bytes += candidate->size;
+}
+
+/* Returns the bytes of all our devices that can move and are on this side. */
+static uint64_t movable_on(enum segment_side side)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < whole.devices->count; i++)
+		if (whole.shared[i])
+			plan_each(whole.shared[i]->device, side, add_bytes, &bytes);
+	return bytes;
+}
+
+static enum gang_why find_why(void)
+{
+	if (gang_other_nodes(getenv))
+		return GANG_OTHER_NODES;
+	for (int i = 0; i < whole.devices->count; i++) {
+		struct device *device;
+		struct terms terms;
+
+		if (!whole.shared[i])
+			continue;
+		device = whole.shared[i]->device;
+		if (device_elastic(device) > ELASTIC_YES)
+			return GANG_UNMOVABLE;
+		terms = terms_of(device);
+		if (device_charged(device, SEGMENT_ON_HOST) +
+		        device_used(device, SEGMENT_ON_DEVICE) >
+		    terms_host_limit(&terms, device))
+			return GANG_HOST_FULL;
+	}
+	return GANG_NOTHING;
+}
+
+/* Asks what is worth asking once in a while. */
+static void ask(void)
+{
+	if (whole.asked_ns && whole.now_ns - whole.asked_ns < ASK_NS)
+		return;
+	whole.asked_ns = whole.now_ns;
+	whole.facts.host_room = host_memory_limit(CONFIG_AUTO, 0);
+	whole.facts.why = find_why();
+	watch(&whole.on_device, movable_on(SEGMENT_ON_DEVICE));
+	watch(&whole.on_host, movable_on(SEGMENT_ON_HOST));
+	whole.gang.own.bytes = whole.on_device.bytes + whole.on_host.bytes;
+	whole.gang.own.on_host = whole.on_host.bytes;
+}
+
+static void look_at_ourselves(void)
+{
+	struct gang_facts *facts = &whole.facts;
+	uint32_t state = whole.gang.own.state;
+
+	ask();
+	facts->wants = works();
+	if (state == GANG_LEAVES)
+		watch(&whole.on_device, movable_on(SEGMENT_ON_DEVICE));
+	if (state == GANG_TAKES)
+		watch(&whole.on_host, movable_on(SEGMENT_ON_HOST));
+	facts->has_left = whole.on_device.bytes == 0;
+	facts->is_back = whole.on_host.bytes <= whole.settled_on_host ||
+	                 whole.now_ns - whole.on_host.since_ns > STANDS_NS;
+}
+
+/* --- what is done --- */
+
+static void tell(void)
+{
+	const struct gang_member *own = &whole.gang.own;
+
+	for (int i = 0; i < whole.devices->count; i++) {
+		struct card *card;
+
+		if (!whole.shared[i])
+			continue;
+		card = card_edit(&whole.shared[i]->own);
+		memcpy(card->gang, own->device, sizeof card->gang);
+		card->turn_process = own->process;
+		card->turn_beat_ns = own->beat_ns;
+		card->turn_state = own->state;
+		card->turn_why = (uint16_t)own->why;
+		card->turn_wants = own->wants;
+		card->turn_ticket_ns = own->ticket_ns;
+		card->turn_since_ns = own->since_ns;
+		card->turn_length_ns = own->length_ns;
+		card->turn_exchange_ns = own->exchange_ns;
+		card->turn_bytes = own->bytes;
+		card->turn_on_host = own->on_host;
+		card_publish(&whole.shared[i]->own, whole.now_ns);
+	}
+}
+
+/* Returns how much the job may hold on a device while its memory comes and another's leaves. */
+static uint64_t room_on(struct device *device)
+{
+	uint64_t held = device_charged(device, SEGMENT_ON_DEVICE), free_bytes;
+
+	if (whole.gang.cleared_ns)
+		return UINT64_MAX;
+	if (capture_is_active() || !in_use_free(device, &free_bytes))
+		return yield_above(device);
+	return gang_room(held + free_bytes, 0, device->id.memory / MARGIN_PART, held,
+	                 device->id.memory / STEP_PART);
+}
+
+static void move(void)
+{
+	uint32_t state = whole.gang.own.state;
+
+	for (int i = 0; i < whole.devices->count; i++) {
+		struct device *device = whole.shared[i] ? whole.shared[i]->device : NULL;
+
+		if (device)
+			yield_set(device, YIELD_FOR_TURN,
+			          gang_yields(state)    ? 0
+			          : state == GANG_TAKES ? room_on(device)
+			                                : UINT64_MAX);
+	}
+}
+
+/*
+ * Lets a launch pass where memory does not leave although nothing else is launched: what runs may
+ * need it.
+ */
+static void be_patient(void)
+{
+	uint64_t since = whole.on_device.since_ns;
+
+	if (whole.gang.own.state != GANG_LEAVES) {
+		whole.patience_ns = PATIENCE_NS;
+		return;
+	}
+	since = since > whole.passed_ns ? since : whole.passed_ns;
+	since = since > whole.gang.own.since_ns ? since : whole.gang.own.since_ns;
+	if (whole.now_ns - since < whole.patience_ns)
+		return;
+	whole.passed_ns = whole.now_ns;
+	whole.patience_ns =
+	    whole.patience_ns < PATIENCE_MOST_NS / 2 ? 2 * whole.patience_ns : PATIENCE_MOST_NS;
+	whole_hold_pass_one();
+}
+
+static void say(uint32_t before, uint64_t since_ns)
+{
+	const struct gang_member *own = &whole.gang.own;
+
+	if (before == GANG_HAS && own->state != GANG_HAS) {
+		whole.settled_on_host = whole.on_host.bytes;
+		for (int i = 0; i < whole.devices->count; i++)
+			if (whole.shared[i])
+				event_note(.kind = EVENT_turn, .device = i, .begin_ns = since_ns,
+				           .duration_ns = whole.now_ns - since_ns);
+	}
+	if (own->state != before)
+		log_debug("turn = whole: %s, then %s", gang_state_name(before),
+		          gang_state_name(own->state));
+	if (own->why && own->is_whole && !(whole.said >> own->why & 1)) {
+		whole.said |= 1U << own->why;
+		log_warning("turn = whole: turns are fine, because %s", gang_why_text(own->why));
+	}
+}
+
+/* Has launches go by whole_hold() where they may have to wait. */
+static void hold(bool is_held)
+{
+	if (is_held != whole.is_held && job_launches_hold(is_held))
+		whole.is_held = is_held;
+}
+
+/* Goes one step on. Returns after how long the next is due. */
+static uint64_t step(void)
+{
+	struct gang_member others[GANG_MEMBERS], *own = &whole.gang.own;
+	bool is_first = !own->since_ns, is_alone;
+	uint64_t since_ns = own->since_ns;
+	uint32_t before = own->state;
+	int count;
+
+	whole.now_ns = clock_now();
+	if (!find_devices()) {
+		/* Who launches and can have no card meets nobody. */
+		if (whole_hold_is_wanted())
+			whole_hold_set(false, UINT64_MAX);
+		return ALONE_NS;
+	}
+	count = look_at_others(others);
+	look_at_ourselves();
+	gang_step(&whole.gang, whole.now_ns, &whole.facts, others, count);
+	is_alone = own->state == GANG_FREE;
+	if (!is_alone)
+		hold(true);
+	if (gang_holds(own->state))
+		whole_hold_set(true, UINT64_MAX);
+	tell();
+	if (!gang_holds(own->state))
+		whole_hold_set(false, is_alone ? UINT64_MAX : own->beat_ns + GANG_LEASE_NS);
+	if (is_alone)
+		hold(false);
+	move();
+	be_patient();
+	say(before, since_ns);
+	if (is_first)
+		return 0;
+	if (is_alone)
+		return own->why ? FINE_NS : ALONE_NS;
+	return own->state == GANG_HAS || own->state == GANG_RESTS ? TURN_NS : EXCHANGE_NS;
+}
+
+static void *take_turns(void *cookie)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway-turn");
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	for (;;) {
+		uint32_t called = atomic_load(&whole_hold_called);
+		uint64_t again_ns = step();
+
+		if (again_ns)
+			clock_in_use->wait(&whole_hold_called, called, clock_now() + again_ns);
+	}
+	return NULL;
+}
+
+static bool start(struct device_set *devices)
+{
+	whole.devices = devices;
+	whole.cards = calloc(1, sizeof *whole.cards);
+	if (!whole.cards)
+		return false;
+	/* The first launch waits until the others' cards were seen. */
+	whole.is_held = job_launches_hold(true);
+	whole_hold_set(true, UINT64_MAX);
+	/* Before the program's own handlers, which may wait for its threads. */
+	(void)atexit(whole_let_go);
+	if (thread_start(take_turns) == 0)
+		return true;
+	job_launches_hold(false);
+	whole_hold_set(false, UINT64_MAX);
+	return false;
+}
+
+void whole_set(struct device_set *devices, int i, const struct config_gpu *settings)
+{
+	if (settings->turn == TURN_WHOLE) {
+		atomic_store(&whole.length_ns, settings->turn_length);
+		atomic_fetch_or(&whole.is_whole, 1U << i);
+	} else {
+		atomic_fetch_and(&whole.is_whole, ~(1U << i));
+	}
+	if (atomic_load(&whole.is_whole) && !atomic_exchange(&whole.is_started, true) &&
+	    !start(devices))
+		log_warning("no thread or no memory for whole turns: they are fine");
+	else if (atomic_load(&whole.is_started))
+		clock_in_use->wake(&whole_hold_called);
+}
+
+void whole_let_go(void)
+{
+	whole_hold_let_go();
+}

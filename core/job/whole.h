@@ -1,0 +1,19 @@
+/*
+ * Whole turns, as this process takes part in them: a thread that looks at the cards of all devices,
+ * decides by core/sharing/gang.h, holds launches back (whole_hold.h) and has memory leave and come
+ * (core/budget/yield.h). Private to core/job.
+ *
+ * There is none before turns are to be whole. A job that shares with nobody looks four times a
+ * second; its launches and allocations pay nothing.
+ */
+#ifndef SPILLWAY_JOB_WHOLE_H
+#define SPILLWAY_JOB_WHOLE_H
+
+#include "core/budget/device.h"
+
+/* Takes new settings for the i-th device. By the helper, or before it runs. */
+void whole_set(struct device_set *devices, int i, const struct config_gpu *settings);
+/* Lets whoever waits go on, because the process exits. */
+void whole_let_go(void);
+
+#endif

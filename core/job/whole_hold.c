@@ -1,0 +1,102 @@
+/* Waiting for a whole turn. Rules: runs inside the user's process, on its launch path. */
+#include "core/job/whole_hold.h"
+
+#include <pthread.h>
+
+#include "core/base/clock.h"
+#include "core/cuda/capture.h"
+#include "core/rings/event.h"
+#include "core/sharing/gang.h"
+
+/* Whoever decides may be late by so much before launches go on without it. */
+#define LATE_NS 5000000000ull
+/* A launch that waits counts the time so often. */
+#define TICK_NS 100000000ull
+
+_Atomic uint32_t whole_hold_called;
+
+static struct {
+	_Atomic uint32_t changed; /* for those who wait */
+	_Atomic bool holds, lets_go, one;
+	_Atomic uint64_t lease_ns;
+	_Atomic uint32_t waiting;
+} hold = {.lease_ns = UINT64_MAX};
+
+static bool passes(uint64_t since_ns, uint64_t now)
+{
+	uint64_t lease = atomic_load(&hold.lease_ns);
+
+	if (atomic_load(&hold.lets_go) || now - since_ns > GANG_WAIT_NS + LATE_NS)
+		return true;
+	if (!atomic_load(&hold.holds))
+		return now < lease || now - lease > LATE_NS;
+	return atomic_exchange(&hold.one, false);
+}
+
+/* Waits, and counts the time as idle; of threads that wait together the first one does. */
+static void wait(const struct device *device)
+{
+	uint64_t began = clock_now(), told = began, now = began;
+	bool counts = atomic_fetch_add(&hold.waiting, 1) == 0;
+
+	if (counts)
+		statistics_add(&device->statistics->idle_slots, 1);
+	clock_in_use->wake(&whole_hold_called);
+	for (;;) {
+		uint32_t seen = atomic_load(&hold.changed);
+
+		if (passes(began, now))
+			break;
+		clock_in_use->wait(&hold.changed, seen, now + TICK_NS);
+		now = clock_now();
+		if (counts)
+			statistics_add(&device->statistics->idle_ns, now - told);
+		told = now;
+	}
+	atomic_fetch_sub(&hold.waiting, 1);
+	if (counts)
+		event_note(.kind = EVENT_slot, .device = device->id.ordinal, .begin_ns = began,
+		           .duration_ns = now - began, .a = IDLE_TURN);
+}
+
+void whole_hold(const struct device *device)
+{
+	uint64_t lease = atomic_load_explicit(&hold.lease_ns, memory_order_acquire);
+	int cancel;
+
+	if (!atomic_load_explicit(&hold.holds, memory_order_acquire) &&
+	    (lease == UINT64_MAX || clock_now() < lease))
+		return;
+	/* What is captured does not run, and others may wait for the end of the capture. */
+	if (capture_is_active())
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	wait(device);
+	pthread_setcancelstate(cancel, NULL);
+}
+
+void whole_hold_set(bool holds, uint64_t lease_ns)
+{
+	bool held = atomic_exchange(&hold.holds, holds);
+	uint64_t before = atomic_exchange(&hold.lease_ns, lease_ns);
+
+	if (!holds && (held || before != lease_ns) && whole_hold_is_wanted())
+		clock_in_use->wake(&hold.changed);
+}
+
+void whole_hold_pass_one(void)
+{
+	atomic_store(&hold.one, true);
+	clock_in_use->wake(&hold.changed);
+}
+
+bool whole_hold_is_wanted(void)
+{
+	return atomic_load(&hold.waiting) != 0;
+}
+
+void whole_hold_let_go(void)
+{
+	atomic_store(&hold.lets_go, true);
+	clock_in_use->wake(&hold.changed);
+}

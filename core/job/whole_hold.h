@@ -1,0 +1,34 @@
+/*
+ * Launches that wait for a whole turn (core/sharing/gang.h). Private to core/job.
+ *
+ * Nothing is waited for without an end: while memory leaves, which waits for what runs, and nothing
+ * moves, one launch at a time may pass, because what runs may need it; and whoever has waited for
+ * longer than anybody is to wait passes.
+ */
+#ifndef SPILLWAY_JOB_WHOLE_HOLD_H
+#define SPILLWAY_JOB_WHOLE_HOLD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/budget/device.h"
+
+/* Changes when somebody begins to wait. */
+extern _Atomic uint32_t whole_hold_called;
+
+/* Waits before a launch on the device, with no lock held, while launches are held back. */
+void whole_hold(const struct device *device);
+/*
+ * Holds launches back from now on, or lets them go on until lease_ns (UINT64_MAX: for good), unless
+ * that is renewed: a process that was stopped meanwhile is to look first whose turn it is.
+ */
+void whole_hold_set(bool holds, uint64_t lease_ns);
+/* Lets one launch pass. */
+void whole_hold_pass_one(void);
+/* Returns whether a launch waits. */
+bool whole_hold_is_wanted(void);
+/* Holds nobody back any more, because the process exits. */
+void whole_hold_let_go(void);
+
+#endif

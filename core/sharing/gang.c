@@ -1,0 +1,336 @@
+/* Whole turns. Rules: pure; what members say is theirs to say, and costs others a bounded time. */
+#include "core/sharing/gang.h"
+
+#include <stddef.h>
+
+/* Who is first in line and could take its turn has so long to do it. */
+#define CLAIM_NS 2000000000ull
+/* By so much more, and twice, an exchange may take than the last before it is believed. */
+#define HELD_UP_NS 100000000ull
+
+static bool is_found_by_us(enum gang_why why)
+{
+	return why == GANG_HOST_FULL || why == GANG_TOO_MANY || why == GANG_WAITED;
+}
+
+/* Decides whether turns are fine, for a while at least, and says why. */
+static void judge(struct gang *gang, const struct line *line, const struct gang_facts *facts)
+{
+	struct gang_member *own = &gang->own;
+	bool stays = line->now_ns < gang->fine_until_ns;
+	enum gang_why why = facts->why;
+
+	if (!why && !line_is_alone(line))
+		why = line_why_not(line, facts->host_room);
+	if (!why && (own->state == GANG_WAITS || own->state == GANG_TAKES) &&
+	    line->now_ns > sum(own->ticket_ns, GANG_WAIT_NS))
+		why = GANG_WAITED;
+	if (line_is_alone(line))
+		stays = false;
+	if (why && (!stays || is_found_by_us(why) || !is_found_by_us(own->why))) {
+		own->why = why;
+		gang->fine_until_ns =
+		    line->now_ns +
+		    (is_found_by_us(why) ? GANG_AGAIN_NS : least(own->length_ns, GANG_WAIT_NS));
+	} else if (!stays) {
+		own->why = GANG_NOTHING;
+	}
+}
+
+/* Passes by who is first in line and does not take its turn. */
+static void pass_by(struct gang *gang, const struct line *line, const struct job *first)
+{
+	unsigned int i = gang->passes++ % LINE_PASSED;
+
+	if (gang->kept_by != first->id || line_kept_until(line, first, line->own)) {
+		gang->kept_by = first->id;
+		gang->kept_since_ns = line->now_ns;
+	} else if (line->now_ns > gang->kept_since_ns + CLAIM_NS) {
+		gang->passed[i].job = first->id;
+		gang->passed[i].ticket_ns = first->ticket_ns;
+		gang->kept_by = 0;
+	}
+}
+
+/*
+ * Returns whether our turn may come now. *until: those we overtake, who are kept waiting by others
+ * for some time yet, want it back then.
+ */
+static bool is_next(struct gang *gang, const struct line *line, uint64_t *until)
+{
+	uint64_t worth =
+	    most(GANG_WORTH * line->own->exchange_ns, line_length(line, line->own) / 4);
+	const struct job *own = line->own, *first = NULL;
+
+	*until = UINT64_MAX;
+	for (int i = line_next_beside(line, own, -1); i >= 0; i = line_next_beside(line, own, i)) {
+		const struct job *other = &line->job[i];
+		uint64_t kept_until;
+
+		if (other->states & LINE_HOLDS)
+			return false;
+		if (!line_waits(other) || !line_goes_before(other, own))
+			continue;
+		kept_until = line_kept_until(line, other, own);
+		if (kept_until >= sum(line->now_ns, worth))
+			*until = least(*until, kept_until);
+		else if (!first || line_goes_before(other, first))
+			first = other;
+	}
+	if (first)
+		pass_by(gang, line, first);
+	return !first;
+}
+
+/* Returns whether our turn is to end: somebody waits for it, and may have it. */
+static bool is_over(const struct gang *gang, const struct line *line)
+{
+	const struct job *own = line->own;
+	uint64_t end = least(line_turn_end(line, own), gang->overtakes_until_ns);
+
+	for (int i = line_next_beside(line, own, -1); i >= 0; i = line_next_beside(line, own, i)) {
+		const struct job *other = &line->job[i];
+
+		if (!line_waits(other) || !other->wants)
+			continue;
+		if (!own->wants || line->now_ns >= end)
+			return true;
+		/* Whom we have overtaken nobody else keeps any more. */
+		if (gang->overtakes_until_ns != UINT64_MAX && line_goes_before(other, own) &&
+		    !line_kept_until(line, other, own))
+			return true;
+	}
+	return false;
+}
+
+/* --- steps --- */
+
+static void enter(struct gang *gang, const struct line *line, enum gang_state state)
+{
+	struct gang_member *own = &gang->own;
+
+	if (own->state == state && own->since_ns)
+		return;
+	if (state == GANG_WAITS && own->state != GANG_TAKES)
+		own->ticket_ns = line->now_ns;
+	if (own->state == GANG_LEAVES)
+		gang->left_ns = line->now_ns - own->since_ns;
+	if (state != GANG_TAKES && state != GANG_HAS)
+		gang->overtakes_until_ns = UINT64_MAX;
+	gang->cleared_ns = 0;
+	own->state = state;
+	own->since_ns = line->now_ns;
+}
+
+/* Returns the states of the others of our job that live. */
+static uint32_t states_of_siblings(const struct gang *gang, const struct gang_member *others,
+                                   int count, uint64_t now)
+{
+	uint32_t states = 0;
+
+	for (int i = 0; i < count && i < GANG_MEMBERS; i++)
+		if (others[i].job == gang->own.job && line_has(&others[i], &gang->own, now))
+			states |= line_bit(others[i].state);
+	return states;
+}
+
+/* Returns the states of all who share devices with us. */
+static uint32_t states_beside(const struct line *line)
+{
+	uint32_t states = 0;
+
+	for (int i = line_next_beside(line, line->own, -1); i >= 0;
+	     i = line_next_beside(line, line->own, i))
+		states |= line->job[i].states;
+	return states;
+}
+
+/*
+ * Returns whether somebody beside us has the devices since before us: of two who met while both had
+ * them the later one leaves.
+ */
+static bool is_later(const struct gang *gang, const struct line *line)
+{
+	const struct gang_member *own = &gang->own;
+
+	for (int i = line_next_beside(line, line->own, -1); i >= 0;
+	     i = line_next_beside(line, line->own, i)) {
+		const struct job *other = &line->job[i];
+
+		if ((other->states & LINE_HOLDS) &&
+		    (other->since_ns != own->since_ns ? other->since_ns < own->since_ns
+		                                      : other->id < own->job))
+			return true;
+	}
+	return false;
+}
+
+/* Begins: beside a part of our job that has its turn we are to have it, too. */
+static void begin(struct gang *gang, const struct line *line, uint32_t siblings)
+{
+	gang->own.since_ns = 0;
+	enter(gang, line, GANG_WAITS);
+	if (siblings & (line_bit(GANG_HAS) | line_bit(GANG_TAKES)))
+		enter(gang, line, GANG_TAKES);
+}
+
+/* Notes what an exchange took. One that took far longer than the last may have been held up. */
+static void note_exchange(struct gang *gang, uint64_t took_ns)
+{
+	gang->own.exchange_ns = least(took_ns, 2 * gang->own.exchange_ns + HELD_UP_NS);
+}
+
+/* Has its turn begin that is next: nobody else has the devices, or takes them before us. */
+static void step_takes(struct gang *gang, const struct line *line, const struct gang_facts *facts,
+                       uint32_t siblings)
+{
+	uint32_t beside = states_beside(line);
+	bool is_clear = !(beside & line_bit(GANG_LEAVES)) &&
+	                !(siblings & ~(line_bit(GANG_TAKES) | line_bit(GANG_HAS)));
+
+	if (beside & LINE_HOLDS) {
+		enter(gang, line, GANG_WAITS);
+		return;
+	}
+	for (int i = line_next_beside(line, line->own, -1); i >= 0;
+	     i = line_next_beside(line, line->own, i)) {
+		const struct job *other = &line->job[i];
+
+		if (!(other->states & line_bit(GANG_TAKES)))
+			continue;
+		if (line_goes_before(other, line->own)) {
+			enter(gang, line, GANG_WAITS);
+			return;
+		}
+		is_clear = false; /* until it has made way */
+	}
+	if (!is_clear)
+		return;
+	if (!gang->cleared_ns)
+		gang->cleared_ns = line->now_ns;
+	if (facts->is_back) {
+		note_exchange(gang, gang->left_ns + (line->now_ns - gang->cleared_ns));
+		enter(gang, line, GANG_HAS);
+	}
+}
+
+static void step_has(struct gang *gang, const struct line *line, uint32_t siblings)
+{
+	const uint32_t leave = line_bit(GANG_LEAVES) | line_bit(GANG_WAITS) | line_bit(GANG_RESTS);
+
+	if ((siblings & leave) || is_later(gang, line) || is_over(gang, line))
+		enter(gang, line, GANG_LEAVES);
+}
+
+static void step_free(struct gang *gang, const struct line *line)
+{
+	const uint32_t theirs = line_bit(GANG_HAS) | line_bit(GANG_LEAVES) | line_bit(GANG_TAKES);
+
+	enter(gang, line,
+	      is_later(gang, line) || (states_beside(line) & theirs) ? GANG_LEAVES : GANG_HAS);
+}
+
+static void step_waits(struct gang *gang, const struct line *line, uint32_t siblings)
+{
+	const uint32_t ready = line_bit(GANG_WAITS) | line_bit(GANG_TAKES);
+	uint64_t until;
+
+	if (!line->own->wants) {
+		enter(gang, line, GANG_RESTS);
+	} else if (!(siblings & ~ready) && is_next(gang, line, &until)) {
+		enter(gang, line, GANG_TAKES);
+		gang->overtakes_until_ns = until;
+	}
+}
+
+/* Returns whether we were stopped: the others may have gone on without us, and do not see us. */
+static bool was_stopped(const struct gang *gang, uint64_t now)
+{
+	return gang->own.beat_ns + GANG_LEASE_NS < now;
+}
+
+/*
+ * Takes up again what was left by being stopped, or where we use a device more: who had the turn
+ * takes it anew, once others see that.
+ */
+static void take_again(struct gang *gang, const struct line *line)
+{
+	struct gang_member *own = &gang->own;
+
+	gang->kept_by = gang->cleared_ns = 0;
+	if (own->state == GANG_WAITS || own->state == GANG_FREE)
+		own->ticket_ns = line->now_ns;
+	if (own->state == GANG_LEAVES)
+		own->since_ns = line->now_ns;
+	if (own->state == GANG_HAS || own->state == GANG_FREE)
+		enter(gang, line, GANG_TAKES);
+}
+
+static int count_devices(const struct gang_member *m)
+{
+	int count = 0;
+
+	while (count < GANG_DEVICES && m->device[count])
+		count++;
+	return count;
+}
+
+static void step(struct gang *gang, const struct line *line, const struct gang_facts *facts,
+                 uint32_t siblings)
+{
+	switch (gang->own.state) {
+	case GANG_FREE:
+		step_free(gang, line);
+		break;
+	case GANG_WAITS:
+		step_waits(gang, line, siblings);
+		break;
+	case GANG_TAKES:
+		step_takes(gang, line, facts, siblings);
+		break;
+	case GANG_HAS:
+		step_has(gang, line, siblings);
+		break;
+	case GANG_LEAVES:
+		if (facts->has_left)
+			enter(gang, line, line->own->wants ? GANG_WAITS : GANG_RESTS);
+		break;
+	default:
+		if (line->own->wants)
+			enter(gang, line, GANG_WAITS);
+	}
+}
+
+void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *facts,
+               const struct gang_member *others, int count)
+{
+	uint32_t siblings = states_of_siblings(gang, others, count, now_ns);
+	struct gang_member *own = &gang->own;
+	int devices = count_devices(own);
+	struct line line;
+
+	own->wants = facts->wants;
+	line_make(&line, own, gang->passed, now_ns, others, count);
+	if (!own->since_ns) {
+		begin(gang, &line, siblings);
+	} else {
+		judge(gang, &line, facts);
+		if (line_is_alone(&line) || own->why)
+			enter(gang, &line, GANG_FREE);
+		else if (was_stopped(gang, now_ns) || devices != gang->devices)
+			take_again(gang, &line);
+		else
+			step(gang, &line, facts, siblings);
+	}
+	gang->devices = devices;
+	own->beat_ns = now_ns;
+}
+
+uint64_t gang_room(uint64_t all, uint64_t others_hold, uint64_t margin, uint64_t we_hold,
+                   uint64_t step_bytes)
+{
+	uint64_t taken = sum(others_hold, margin);
+	uint64_t room = all > taken ? all - taken : 0;
+
+	return least(room, sum(we_hold, step_bytes));
+}

@@ -1,0 +1,78 @@
+/*
+ * Whole turns: of the jobs that share devices and take turns as a whole, each has all its devices
+ * at once, with all its memory on them, or none.
+ *
+ * member   one process of a job, as its cards tell the others
+ * gang     a member, and what it remembers: this process
+ * ticket   since when a job waits; who has waited longest is first in line
+ * line     all jobs that share devices, with each other or through others
+ *
+ * Nobody decides for all: each process reads what the others say and changes its own state. A
+ * member says that it takes the devices, and then looks whether anybody else has them or takes
+ * them, too; of two who see each other the one with the earlier ticket stays. So two never have a
+ * device, however late the others are seen. A job has its turn when all its members take it; if
+ * one leaves, all do.
+ *
+ * Pure: a function of the time, what this process knows of itself, and the members that it sees.
+ * Nothing they say is an index, a size, or a reason to wait for longer than GANG_WAIT_NS.
+ */
+#ifndef SPILLWAY_GANG_H
+#define SPILLWAY_GANG_H
+
+#include "core/sharing/line.h"
+
+/* What this process knows of itself. */
+struct gang_facts {
+	bool wants;         /* it works, or is held back */
+	bool has_left;      /* all that can move has left the devices, and nothing is in flight */
+	bool is_back;       /* all that can has come back to them */
+	uint64_t host_room; /* that the machine has left for everybody's spilled memory */
+	enum gang_why why;  /* what keeps it from whole turns in any case; else GANG_NOTHING */
+};
+
+struct gang {
+	struct gang_member own; /* the caller sets who it is, its devices, length, bytes */
+	/* private */
+	uint64_t fine_until_ns;                /* there are fine turns until then, for own.why */
+	uint64_t kept_by, kept_since_ns;       /* a job first in line that could take its turn */
+	uint64_t overtakes_until_ns;           /* our turn ends then, for those we overtook */
+	uint64_t cleared_ns;                   /* since when the devices are free for us to take */
+	uint64_t left_ns;                      /* for which our memory left, the last time */
+	int devices;                           /* at the last step */
+	struct line_place passed[LINE_PASSED]; /* those that did not take their turn when it came */
+	unsigned int passes;
+};
+
+/*
+ * Goes one step on. own.state says then what is to be done: launches are held back unless it is
+ * GANG_FREE or GANG_HAS (gang_holds()); memory leaves where gang_yields(), and in GANG_TAKES comes
+ * back as the others' leaves (gang_room()). own is to be told to the others after each step, and
+ * they are to be seen anew after that, before the next. What a process may do it may for
+ * GANG_LEASE_NS after it has told so; then it counts as stopped.
+ *
+ * To be called twice before the process uses a device, with a gang that is zero but for what the
+ * caller sets.
+ */
+void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *facts,
+               const struct gang_member *others, int count);
+
+/* Returns whether launches are held back in this state. */
+static inline bool gang_holds(uint32_t state)
+{
+	return state != GANG_FREE && state != GANG_HAS;
+}
+
+/* Returns whether memory is to leave in this state. */
+static inline bool gang_yields(uint32_t state)
+{
+	return state == GANG_WAITS || state == GANG_LEAVES || state == GANG_RESTS;
+}
+
+/*
+ * Returns how much of a device's memory we may hold in GANG_TAKES: what there is (all), less what
+ * the others still hold, less a margin; at most one step more than we hold now.
+ */
+uint64_t gang_room(uint64_t all, uint64_t others_hold, uint64_t margin, uint64_t we_hold,
+                   uint64_t step);
+
+#endif

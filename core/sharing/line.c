@@ -1,0 +1,200 @@
+/* The line. Rules: pure; what members say costs others a bounded time. */
+#include "core/sharing/line.h"
+
+/* Turns are planned so that nobody waits longer than this, and handing over has some time, too. */
+#define PLANNED_NS (GANG_WAIT_NS - 10000000000ull)
+
+/* --- who is there --- */
+
+static uint64_t device_bit(struct line *line, uint32_t device)
+{
+	int i = 0;
+
+	while (i < line->devices && line->device[i] != device)
+		i++;
+	if (i == LINE_DEVICES) {
+		line->is_beyond = true;
+		return 0;
+	}
+	if (i == line->devices)
+		line->device[line->devices++] = device;
+	return 1ull << i;
+}
+
+static struct job *job_of(struct line *line, uint64_t id)
+{
+	int i = 0;
+
+	while (i < line->jobs && line->job[i].id != id)
+		i++;
+	if (i == line->jobs)
+		line->job[line->jobs++] = (struct job){
+		    .id = id, .ticket_ns = UINT64_MAX, .since_ns = UINT64_MAX, .is_whole = true};
+	return &line->job[i];
+}
+
+static void add(struct line *line, const struct gang_member *m)
+{
+	struct job *job = job_of(line, m->job);
+
+	for (int i = 0; i < GANG_DEVICES && m->device[i]; i++)
+		job->devices |= device_bit(line, m->device[i]);
+	job->states |= line_bit(m->state);
+	job->is_whole &= m->is_whole;
+	job->wants |= m->wants;
+	job->cannot |= m->why != GANG_NOTHING && m->why != GANG_FINE_BESIDE;
+	job->length_ns = most(job->length_ns, least(m->length_ns, GANG_WAIT_NS));
+	job->exchange_ns = most(job->exchange_ns, least(m->exchange_ns, GANG_WAIT_NS));
+	job->bytes = sum(job->bytes, m->bytes);
+	job->on_host = sum(job->on_host, m->on_host);
+	if (m->state == GANG_WAITS || m->state == GANG_TAKES || m->state == GANG_HAS)
+		job->ticket_ns = least(job->ticket_ns, m->ticket_ns);
+	if (m->state == GANG_HAS || m->state == GANG_FREE)
+		job->since_ns = least(job->since_ns, m->since_ns);
+}
+
+/* Returns whether a card is another's who lives; a time to come is as good as none. */
+bool line_has(const struct gang_member *m, const struct gang_member *own, uint64_t now)
+{
+	return m->process != own->process && m->device[0] && m->state < GANG_STATES &&
+	       m->beat_ns + GANG_SILENT_NS > now && m->beat_ns <= now + GANG_SILENT_NS;
+}
+
+/* Marks those who share devices with us, or through others. */
+static void find_line(struct line *line)
+{
+	uint64_t devices = line->own->devices;
+	bool grows = true;
+
+	line->own->is_in_line = true;
+	while (grows) {
+		grows = false;
+		for (int i = 0; i < line->jobs; i++) {
+			struct job *job = &line->job[i];
+
+			if (job->is_in_line || !(job->devices & devices))
+				continue;
+			/* Who takes fine turns and does nothing is in nobody's way. */
+			if (!job->is_whole && !job->wants)
+				continue;
+			job->is_in_line = true;
+			devices |= job->devices;
+			grows = true;
+		}
+	}
+}
+
+void line_make(struct line *line, const struct gang_member *own, const struct line_place *passed,
+               uint64_t now_ns, const struct gang_member *others, int count)
+{
+	*line = (struct line){.now_ns = now_ns};
+	if (own->since_ns)
+		add(line, own);
+	for (int i = 0; i < count && i < GANG_MEMBERS; i++)
+		if (line_has(&others[i], own, now_ns))
+			add(line, &others[i]);
+	line->own = job_of(line, own->job);
+	line->is_beyond |= count > GANG_MEMBERS;
+	for (int i = 0; i < line->jobs; i++)
+		for (int k = 0; k < LINE_PASSED; k++)
+			line->job[i].is_passed |= passed[k].job == line->job[i].id &&
+			                          passed[k].ticket_ns == line->job[i].ticket_ns;
+	find_line(line);
+}
+
+static bool conflict(const struct job *a, const struct job *b)
+{
+	return a->id != b->id && a->is_in_line && b->is_in_line && (a->devices & b->devices) != 0;
+}
+
+/* Returns the next job after the i-th that shares a device with this one, or -1. */
+int line_next_beside(const struct line *line, const struct job *job, int i)
+{
+	for (i++; i < line->jobs; i++)
+		if (conflict(&line->job[i], job))
+			return i;
+	return -1;
+}
+
+bool line_is_alone(const struct line *line)
+{
+	return line_next_beside(line, line->own, -1) < 0;
+}
+
+/* --- whether there can be whole turns --- */
+
+/* Returns how long a job's turns are, where each in the line has one while somebody waits. */
+uint64_t line_length(const struct line *line, const struct job *job)
+{
+	uint64_t jobs = 0, part;
+
+	for (int i = 0; i < line->jobs; i++)
+		jobs += line->job[i].is_in_line;
+	part = PLANNED_NS / (jobs > 1 ? jobs - 1 : 1);
+	part = part > job->exchange_ns ? part - job->exchange_ns : 0;
+	return least(most(job->length_ns, GANG_WORTH * job->exchange_ns), part);
+}
+
+enum gang_why line_why_not(const struct line *line, uint64_t host_room)
+{
+	uint64_t bytes = 0, on_host = 0;
+
+	for (int i = 0; i < line->jobs; i++)
+		if (line->job[i].is_in_line && (!line->job[i].is_whole || line->job[i].cannot))
+			return GANG_FINE_BESIDE;
+	if (line->is_beyond)
+		return GANG_TOO_MANY;
+	for (int i = 0; i < line->jobs; i++) {
+		const struct job *job = &line->job[i];
+
+		if (job->is_in_line && line_length(line, job) < GANG_WORTH * job->exchange_ns)
+			return GANG_TOO_MANY;
+		/* The host is the whole machine's, whoever shares devices. */
+		if (job->is_whole && !job->cannot) {
+			bytes = sum(bytes, job->bytes);
+			on_host = sum(on_host, job->on_host);
+		}
+	}
+	return bytes > sum(host_room, on_host) ? GANG_HOST_FULL : GANG_NOTHING;
+}
+
+/* --- the line --- */
+
+bool line_goes_before(const struct job *a, const struct job *b)
+{
+	return a->ticket_ns != b->ticket_ns ? a->ticket_ns < b->ticket_ns : a->id < b->id;
+}
+
+bool line_waits(const struct job *job)
+{
+	return (job->states & (line_bit(GANG_WAITS) | line_bit(GANG_TAKES))) &&
+	       !(job->states & LINE_HOLDS) && !job->is_passed;
+}
+
+/* Returns when the job's turn ends if somebody waits for it. */
+uint64_t line_turn_end(const struct line *line, const struct job *job)
+{
+	return sum(job->since_ns == UINT64_MAX ? line->now_ns : job->since_ns,
+	           line_length(line, job));
+}
+
+/*
+ * Returns until when a job that waits is kept waiting by others than this one and those beside it;
+ * 0: it is not.
+ */
+uint64_t line_kept_until(const struct line *line, const struct job *job, const struct job *but)
+{
+	uint64_t until = 0;
+
+	for (int i = line_next_beside(line, job, -1); i >= 0; i = line_next_beside(line, job, i)) {
+		const struct job *other = &line->job[i];
+
+		if (other == but || conflict(other, but))
+			continue;
+		if (other->states & LINE_HOLDS)
+			until = most(until, line_turn_end(line, other));
+		else if (other->states & line_bit(GANG_LEAVES))
+			until = most(until, line->now_ns);
+	}
+	return until;
+}

@@ -1,0 +1,84 @@
+/*
+ * The line: the jobs that share devices, with each other or through others, as their members tell.
+ * For core/sharing/gang.c.
+ */
+#ifndef SPILLWAY_SHARING_LINE_H
+#define SPILLWAY_SHARING_LINE_H
+
+#include "core/sharing/member.h"
+
+enum { LINE_DEVICES = 64, LINE_PASSED = 8 };
+
+/* The place of a job in the line: another whenever it waits anew. */
+struct line_place {
+	uint64_t job, ticket_ns;
+};
+
+/* A job, as its living members tell. */
+struct job {
+	uint64_t id, devices; /* a bit each */
+	uint64_t ticket_ns, since_ns;
+	uint64_t length_ns, exchange_ns, bytes, on_host;
+	uint32_t states; /* of its members: a bit each */
+	bool is_whole, wants, cannot, is_in_line;
+	bool is_passed; /* it did not take its turn when it came */
+};
+
+struct line {
+	uint64_t now_ns;
+	uint32_t device[LINE_DEVICES];
+	int devices;
+	struct job job[GANG_MEMBERS + 1];
+	int jobs;
+	struct job *own;
+	bool is_beyond; /* there are more devices or members than are looked at */
+};
+
+static inline unsigned int line_bit(uint32_t state)
+{
+	return state < GANG_STATES ? 1U << state : 0;
+}
+
+/* The states in which launches pass. */
+#define LINE_HOLDS (1U << GANG_FREE | 1U << GANG_HAS)
+
+static inline uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Returns a sum that stops at the end of numbers: others say what is added. */
+static inline uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* Returns whether a member is another process that lives; a time to come is as good as none. */
+bool line_has(const struct gang_member *m, const struct gang_member *own, uint64_t now_ns);
+/* own: this process, left out where it has not begun. passed: places that are lost. */
+void line_make(struct line *line, const struct gang_member *own, const struct line_place *passed,
+               uint64_t now_ns, const struct gang_member *others, int count);
+/* Returns the next job after the i-th that shares a device with this one, or -1. */
+int line_next_beside(const struct line *line, const struct job *job, int i);
+/* Returns whether no job shares a device with ours. */
+bool line_is_alone(const struct line *line);
+/* Returns how long a job's turns are, where each in the line has one while somebody waits. */
+uint64_t line_length(const struct line *line, const struct job *job);
+/* Returns why those in the line cannot take whole turns, or GANG_NOTHING. */
+enum gang_why line_why_not(const struct line *line, uint64_t host_room);
+bool line_goes_before(const struct job *a, const struct job *b);
+bool line_waits(const struct job *job);
+/* Returns when the job's turn ends if somebody waits for it. */
+uint64_t line_turn_end(const struct line *line, const struct job *job);
+/*
+ * Returns until when a job that waits is kept waiting by others than this one and those beside it;
+ * 0: it is not.
+ */
+uint64_t line_kept_until(const struct line *line, const struct job *job, const struct job *but);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * A member: one process of a job that takes whole turns, as its cards tell the others (gang.h).
+ */
+#ifndef SPILLWAY_SHARING_MEMBER_H
+#define SPILLWAY_SHARING_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GANG_DEVICES = 16, GANG_MEMBERS = 128 };
+
+/* Nobody waits longer; who would runs by fine turns. */
+#define GANG_WAIT_NS 120000000000ull
+/* A turn lasts so many times as long as the exchange that it costs, at least. */
+enum { GANG_WORTH = 10 };
+/* Who is silent for longer is frozen: the others go on without it. */
+#define GANG_SILENT_NS 2000000000ull
+#define GANG_LEASE_NS  1000000000ull
+/* Who had to give whole turns up tries again after so long. */
+#define GANG_AGAIN_NS 600000000000ull
+
+enum gang_state {
+	GANG_FREE,   /* there are no turns: nobody else is there, or turns are fine */
+	GANG_WAITS,  /* for its turn; its memory has left */
+	GANG_TAKES,  /* its turn is next: its memory comes as the other's leaves */
+	GANG_HAS,    /* its turn */
+	GANG_LEAVES, /* its turn is over, its memory leaves */
+	GANG_RESTS,  /* it has no turn and wants none */
+	GANG_STATES
+};
+
+/* Why a job that is to take whole turns takes none. */
+enum gang_why {
+	GANG_NOTHING,     /* it does, or is alone */
+	GANG_FINE_BESIDE, /* a job beside it works by fine turns */
+	GANG_HOST_FULL,   /* the host cannot hold what all of them would put there */
+	GANG_TOO_MANY,    /* somebody would wait too long, or turns would be too short */
+	GANG_WAITED,      /* it has waited too long */
+	GANG_OTHER_NODES, /* it has ranks on other machines */
+	GANG_UNMOVABLE,   /* its memory cannot move */
+	GANG_WHYS
+};
+
+struct gang_member {
+	uint64_t process, job;         /* numbers that no other process, and no other job, has */
+	uint32_t device[GANG_DEVICES]; /* hashes of the devices it uses; 0: no more */
+	uint64_t beat_ns;              /* when it said so */
+	uint32_t state, why;           /* enum gang_state, enum gang_why */
+	bool is_whole;                 /* its turns are to be whole */
+	bool wants;                    /* it works, or is held back */
+	uint64_t ticket_ns;            /* while it waits, takes, has: since when it waited */
+	uint64_t since_ns;             /* when its state began */
+	uint64_t length_ns;            /* of its turns, as they are to be */
+	uint64_t exchange_ns;          /* for which its memory leaves and comes back */
+	uint64_t bytes, on_host;       /* that the host must hold once it has left; holds by now */
+};
+
+/* Returns how a state, or a reason, is called where people read it; never NULL. */
+const char *gang_state_name(uint32_t state);
+const char *gang_why_text(uint32_t why);
+
+/*
+ * Returns the variable by which a launcher says that the job has ranks on other machines, or NULL.
+ * get: as getenv().
+ */
+const char *gang_other_nodes(char *(*get)(const char *name));
+
+#endif

@@ -1,0 +1,689 @@
+/*
+ * Whole turns, in a world of its own: devices, memory that leaves and comes, processes that look at
+ * each other now and then, are stopped at any moment, or die. A millisecond is a step of the world.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sharing/gang.h"
+#include "suite.h"
+
+#define MS ((uint64_t)1000000)
+#define S  (1000 * MS)
+
+enum { DEVICES = 4, PROCESSES = 64, FORGED = 8, JOBS = 17, CAPACITY = 100000, MARGIN = 1000 };
+
+static struct process {
+	int job;
+	unsigned int devices; /* a bit each */
+	int size, on_device[DEVICES];
+	struct gang gang;
+	struct gang_member told; /* its card */
+	bool is_there, is_paused, is_busy, is_late;
+	uint64_t frozen_until, look_at, tell_at;
+	/* books */
+	uint64_t worked_ms, held_ms, longest_ms;
+} process[PROCESSES];
+
+static struct gang_member forged[FORGED];
+static int processes, forgeries;
+static uint64_t now, random_state;
+static uint64_t host_room;
+static int link = 100; /* memory that moves in a millisecond, each way */
+static uint64_t worked_ms[JOBS], half_ms[JOBS], busy_ms[DEVICES];
+
+static uint64_t random_below(uint64_t n)
+{
+	random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+	return (random_state >> 33) % n;
+}
+
+static void begin_world(uint64_t seed)
+{
+	memset(process, 0, sizeof(process));
+	memset(forged, 0, sizeof(forged));
+	memset(worked_ms, 0, sizeof(worked_ms));
+	memset(half_ms, 0, sizeof(half_ms));
+	memset(busy_ms, 0, sizeof(busy_ms));
+	processes = forgeries = 0;
+	now = 1000 * S;
+	random_state = seed;
+	host_room = 1ull << 40;
+	link = 100;
+}
+
+/* Adds a process of a job, which holds so much on each of these devices. */
+static struct process *add(int job, unsigned int devices, int size, uint64_t length)
+{
+	struct process *p = &process[processes++];
+	int k = 0;
+
+	*p = (struct process){.job = job,
+	                      .devices = devices,
+	                      .size = size,
+	                      .is_there = true,
+	                      .is_busy = true,
+	                      .look_at = now};
+	p->gang.own = (struct gang_member){.process = (uint64_t)processes,
+	                                   .job = (uint64_t)job + 100,
+	                                   .is_whole = true,
+	                                   .length_ns = length};
+	for (int d = 0; d < DEVICES; d++)
+		if (devices >> d & 1)
+			p->gang.own.device[k++] = (uint32_t)d + 7;
+	p->gang.own.bytes = (uint64_t)(k * size);
+	p->gang.own.exchange_ns = (uint64_t)(size / link) * MS;
+	return p;
+}
+
+static bool is_frozen(const struct process *p)
+{
+	return now < p->frozen_until;
+}
+
+static bool lives(const struct process *p)
+{
+	return p->is_there && !is_frozen(p);
+}
+
+static bool wants(const struct process *p)
+{
+	return p->is_busy && !p->is_paused;
+}
+
+/* Returns whether its launches pass now: it has told the others so, not long ago. */
+static bool runs(const struct process *p)
+{
+	return lives(p) && !gang_holds(p->gang.own.state) && !gang_holds(p->told.state) &&
+	       p->gang.own.since_ns && now < p->told.beat_ns + GANG_LEASE_NS;
+}
+
+static int on_device(int d, const struct process *but)
+{
+	int sum = 0;
+
+	for (int i = 0; i < processes; i++)
+		if (process[i].is_there && &process[i] != but)
+			sum += process[i].on_device[d];
+	return sum;
+}
+
+static int lesser(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* Lets memory leave, or come, as the state has it; the device refuses what it has no room for. */
+static void move(struct process *p)
+{
+	for (int d = 0; d < DEVICES; d++) {
+		int others = on_device(d, p), room = CAPACITY - others, target = p->size;
+
+		if (!(p->devices >> d & 1))
+			continue;
+		if (gang_yields(p->gang.own.state))
+			target = 0;
+		else if (p->gang.own.state == GANG_TAKES)
+			target = lesser(target, (int)gang_room(CAPACITY, (uint64_t)others, MARGIN,
+			                                      (uint64_t)p->on_device[d], 1000));
+		if (p->on_device[d] > target)
+			p->on_device[d] -= lesser(link, p->on_device[d] - target);
+		else if (p->on_device[d] < lesser(target, room))
+			p->on_device[d] += lesser(link, lesser(target, room) - p->on_device[d]);
+		if (on_device(d, NULL) > CAPACITY)
+			ck_abort_msg("device %d holds more than it can", d);
+	}
+}
+
+static bool is_at(const struct process *p, bool back)
+{
+	for (int d = 0; d < DEVICES; d++)
+		if ((p->devices >> d & 1) &&
+		    (back ? p->on_device[d] < lesser(p->size, CAPACITY - MARGIN - on_device(d, p))
+		          : p->on_device[d] > 0))
+			return false;
+	return true;
+}
+
+static void look(struct process *p)
+{
+	struct gang_member others[GANG_MEMBERS];
+	struct gang_facts facts = {.wants = wants(p),
+	                           .has_left = is_at(p, false),
+	                           .is_back = is_at(p, true),
+	                           .host_room = host_room};
+	int count = 0;
+
+	for (int i = 0; i < processes; i++)
+		if (process[i].is_there && &process[i] != p && process[i].told.process)
+			others[count++] = process[i].told;
+	for (int i = 0; i < forgeries; i++) {
+		forged[i].beat_ns = now;
+		others[count++] = forged[i];
+	}
+	gang_step(&p->gang, now, &facts, others, count);
+}
+
+/* Has a process look; some time after that the others may see what it decided. */
+static void act(struct process *p)
+{
+	if (p->tell_at && now >= p->tell_at) {
+		p->told = p->gang.own;
+		/* The beat is of when it is told. */
+		p->tell_at = 0;
+		p->look_at = now + (5 + random_below(10)) * MS;
+	} else if (!p->tell_at && now >= p->look_at) {
+		look(p);
+		p->tell_at = now + random_below(3) * MS;
+	}
+}
+
+static void count_work(void)
+{
+	for (int d = 0; d < DEVICES; d++) {
+		struct process *one = NULL;
+
+		for (int i = 0; i < processes; i++) {
+			struct process *p = &process[i];
+
+			if (!(p->devices >> d & 1) || !runs(p) || p->gang.own.why)
+				continue;
+			/* One job has a device. */
+			if (one && one->job != p->job)
+				ck_abort_msg(
+				    "jobs %d (%s, %d) and %d (%s, %d) on device %d at %lu ms",
+				    one->job, gang_state_name(one->gang.own.state),
+				    (int)(one - process), p->job,
+				    gang_state_name(p->gang.own.state), i, d,
+				    (unsigned long)(now / MS));
+			one = p;
+		}
+		busy_ms[d] += one && wants(one);
+	}
+}
+
+/* Looks for a job of which one process has its turn while another has not, for long. */
+static void look_for_halves(void)
+{
+	for (int job = 0; job < JOBS; job++) {
+		bool one = false, all = true, any = false;
+
+		for (int i = 0; i < processes; i++) {
+			if (process[i].job != job || !lives(&process[i]) || process[i].gang.own.why)
+				continue;
+			any = true;
+			one |= process[i].gang.own.state == GANG_HAS;
+			all &= process[i].gang.own.state == GANG_HAS;
+		}
+		half_ms[job] = any && one && !all ? half_ms[job] + 1 : 0;
+		if (half_ms[job] >= 1500)
+			ck_abort_msg("job %d has half at %lu ms", job, (unsigned long)(now / MS));
+		worked_ms[job] += any && all;
+	}
+}
+
+static void tick(void)
+{
+	now += MS;
+	for (int i = 0; i < processes; i++) {
+		struct process *p = &process[i];
+
+		if (!lives(p))
+			continue;
+		act(p);
+		move(p);
+		p->worked_ms += runs(p) && wants(p);
+		p->held_ms = wants(p) && !runs(p) ? p->held_ms + 1 : 0;
+		if (p->held_ms > p->longest_ms)
+			p->longest_ms = p->held_ms;
+	}
+	count_work();
+	look_for_halves();
+}
+
+static void run_for(uint64_t ns)
+{
+	for (uint64_t end = now + ns; now < end;)
+		tick();
+}
+
+/* --- the best schedule --- */
+
+START_TEST(two_jobs_go_by_turns)
+{
+	begin_world(1);
+	struct process *a = add(0, 1, 90000, 30 * S);
+	run_for(5 * S);
+	ck_assert_uint_eq(a->gang.own.state, GANG_FREE);
+	ck_assert_uint_ge(a->worked_ms, 4950);
+	struct process *b = add(1, 1, 90000, 30 * S);
+	run_for(600 * S);
+	/* 900 ms there and back of 30 s. */
+	ck_assert_uint_ge(a->worked_ms + b->worked_ms, 605000 * 9 / 10);
+	ck_assert_uint_ge(b->worked_ms, 600000 * 4 / 10);
+	ck_assert_uint_ge(a->worked_ms, 600000 * 4 / 10);
+	ck_assert_uint_le(b->longest_ms, 34000);
+	/* An exchange is once around: both ways at the same time. */
+	ck_assert_uint_le(b->gang.own.exchange_ns, 3 * S);
+}
+END_TEST
+
+/* --- gangs --- */
+
+/* Checks that every job has worked so much of the time, in percent. */
+static void check_work(int jobs, uint64_t total_ms, uint64_t percent)
+{
+	for (int j = 0; j < jobs; j++)
+		ck_assert_msg(worked_ms[j] * 100 >= total_ms * percent,
+		              "job %d worked %lu of %lu ms, expected %lu %%", j,
+		              (unsigned long)worked_ms[j], (unsigned long)total_ms,
+		              (unsigned long)percent);
+}
+
+static uint64_t longest_wait(void)
+{
+	uint64_t longest = 0;
+
+	for (int i = 0; i < processes; i++)
+		if (process[i].longest_ms > longest)
+			longest = process[i].longest_ms;
+	return longest;
+}
+
+/* Two on each side and one across: either both, or the one, have their turn. */
+START_TEST(overlapping_gangs)
+{
+	begin_world(2);
+	add(0, 3, 80000, 20 * S);
+	add(1, 6, 80000, 20 * S);
+	add(2, 12, 80000, 20 * S);
+	run_for(600 * S);
+	/* The best: half of the time each. */
+	check_work(3, 600000, 45);
+	ck_assert_uint_le(longest_wait(), 120000);
+}
+END_TEST
+
+/* One on all devices, and one on each. */
+START_TEST(four_against_ones)
+{
+	begin_world(3);
+	add(0, 15, 90000, 20 * S);
+	for (int j = 1; j <= 4; j++)
+		add(j, 1u << (j - 1), 90000, 20 * S);
+	run_for(600 * S);
+	check_work(5, 600000, 45);
+}
+END_TEST
+
+/* In a ring each shares a device with two; opposite ones go together. */
+START_TEST(ring_of_gangs)
+{
+	begin_world(4);
+	for (int j = 0; j < 4; j++)
+		add(j, 1u << j | 1u << (j + 1) % 4, 80000, 20 * S);
+	run_for(900 * S);
+	check_work(4, 900000, 45);
+}
+END_TEST
+
+/* Jobs of several processes, a device each, or two on one. */
+START_TEST(ranks_go_together)
+{
+	begin_world(5);
+	for (int r = 0; r < 4; r++)
+		add(0, 1u << r, 80000, 10 * S);
+	for (int r = 0; r < 2; r++)
+		add(1, 1u << r, 80000, 10 * S);
+	for (int r = 0; r < 2; r++)
+		add(2, 1u << 2, 40000, 10 * S);
+	run_for(20 * S);
+	/* One more of a job that has its turn. */
+	add(1, 1u << 1, 10000, 10 * S);
+	run_for(400 * S);
+	check_work(3, 420000, 45);
+}
+END_TEST
+
+START_TEST(many_on_one_device)
+{
+	int jobs = 2 + _i * 2;
+
+	begin_world(6 + (uint64_t)_i);
+	for (int j = 0; j < jobs; j++)
+		add(j, 1, 60000 + (int)random_below(35000), 30 * S);
+	run_for(600 * S);
+	/* With 12 a turn is 9 s, less than ten exchanges: it cannot be had. */
+	if (jobs >= 12) {
+		for (int j = 0; j < jobs; j++)
+			ck_assert(process[j].gang.own.why == GANG_TOO_MANY ||
+			          process[j].gang.own.why == GANG_FINE_BESIDE);
+		ck_assert_uint_le(longest_wait(), 1000);
+		return;
+	}
+	ck_assert_uint_le(longest_wait(), 120000);
+	ck_assert_uint_ge(busy_ms[0], 600000 * 9 / 10);
+	for (int j = 0; j < jobs; j++)
+		ck_assert_uint_ge(worked_ms[j], 600000 / (uint64_t)jobs * 7 / 10);
+}
+END_TEST
+
+START_TEST(too_many_run_fine)
+{
+	begin_world(7);
+	link = 10; /* 9 s each way: no turn of less than 90 s */
+	add(0, 1, 90000, 30 * S);
+	add(1, 1, 90000, 30 * S);
+	add(2, 1, 90000, 30 * S);
+	run_for(300 * S);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_uint_eq(process[i].gang.own.state, GANG_FREE);
+		ck_assert_uint_ne(process[i].gang.own.why, GANG_NOTHING);
+	}
+	ck_assert_uint_le(longest_wait(), 121000);
+}
+END_TEST
+
+START_TEST(the_host_is_reserved_before)
+{
+	begin_world(8);
+	host_room = 150000;
+	struct process *a = add(0, 1, 90000, 10 * S);
+	run_for(2 * S);
+	struct process *b = add(1, 1, 90000, 10 * S);
+	run_for(60 * S);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_uint_eq(process[i].gang.own.state, GANG_FREE);
+		ck_assert(process[i].gang.own.why == GANG_HOST_FULL ||
+		          process[i].gang.own.why == GANG_FINE_BESIDE);
+	}
+	/* Nothing has left for it. */
+	ck_assert_int_eq(a->on_device[0], 90000);
+	ck_assert_uint_ge(a->worked_ms, 61000);
+	/* It is not tried again before long, but at once where there is nobody to exchange with. */
+	b->is_there = false;
+	run_for(S);
+	ck_assert_uint_eq(a->gang.own.why, GANG_NOTHING);
+}
+END_TEST
+
+START_TEST(beside_fine_turns_it_is_as_they_are)
+{
+	begin_world(9);
+	struct process *a = add(0, 3, 50000, 10 * S), *b = add(1, 2, 50000, 10 * S);
+	struct process *fine = add(2, 1, 10000, 10 * S);
+	fine->gang.own.is_whole = false;
+	run_for(20 * S);
+	/* Through one beside it, too. */
+	ck_assert_uint_eq(a->gang.own.why, GANG_FINE_BESIDE);
+	ck_assert_uint_eq(b->gang.own.why, GANG_FINE_BESIDE);
+	ck_assert_uint_ge(b->worked_ms, 18000);
+	/* Once it does nothing for the length of a turn, turns are whole. */
+	fine->is_busy = false;
+	run_for(9 * S);
+	ck_assert_uint_eq(b->gang.own.why, GANG_FINE_BESIDE);
+	run_for(3 * S);
+	ck_assert_uint_eq(a->gang.own.why, GANG_NOTHING);
+	ck_assert_uint_eq(b->gang.own.why, GANG_NOTHING);
+	a->worked_ms = b->worked_ms = 0;
+	run_for(100 * S);
+	ck_assert_uint_ge(a->worked_ms + b->worked_ms, 90000);
+	ck_assert_uint_le(a->worked_ms + b->worked_ms, 101000);
+}
+END_TEST
+
+START_TEST(idle_passes_on)
+{
+	begin_world(10);
+	struct process *a = add(0, 1, 90000, 30 * S), *b = add(1, 1, 90000, 30 * S);
+	run_for(2 * S);
+	ck_assert_uint_eq(a->gang.own.state, GANG_HAS);
+	a->is_busy = false;
+	run_for(3 * S);
+	ck_assert_uint_eq(b->gang.own.state, GANG_HAS);
+	ck_assert_uint_eq(a->gang.own.state, GANG_RESTS);
+	/* Nobody waits: it keeps it. */
+	b->worked_ms = 0;
+	run_for(100 * S);
+	ck_assert_uint_ge(b->worked_ms, 99900);
+	/* It wants it back: after the end of a turn, which has long passed. */
+	a->is_busy = true;
+	run_for(3 * S);
+	ck_assert_uint_eq(a->gang.own.state, GANG_HAS);
+}
+END_TEST
+
+/* --- what happens in the middle --- */
+
+enum happening { KILLED, PAUSED, SET_FINE, FROZEN, HAPPENINGS };
+
+/* At any moment of an exchange, to either: the other runs on within a second, and the exchange. */
+START_TEST(at_any_moment)
+{
+	static const uint64_t exchange = 2 * 900 * MS;
+	enum happening what = (enum happening)(_i % HAPPENINGS);
+
+	for (uint64_t at = 0; at < 3000; at += 150) {
+		for (int whom = 0; whom < 2; whom++) {
+			begin_world(at + (uint64_t)whom);
+			add(0, 1, 90000, 10 * S);
+			add(1, 1, 90000, 10 * S);
+			run_for(9 * S + at * MS);
+			struct process *p = &process[whom], *other = &process[1 - whom];
+			if (what == KILLED)
+				p->is_there = false;
+			else if (what == PAUSED)
+				p->is_paused = true;
+			else if (what == SET_FINE)
+				p->gang.own.is_whole = false;
+			else
+				p->frozen_until = now + 60 * S;
+			run_for((what == FROZEN ? GANG_SILENT_NS : 0) + S + exchange);
+			ck_assert_msg(runs(other), "what %d, %d at %lu: %s", what, whom,
+			              (unsigned long)at, gang_state_name(other->gang.own.state));
+			other->worked_ms = 0;
+			run_for(20 * S);
+			ck_assert_uint_ge(other->worked_ms, 19900);
+			if (what != FROZEN)
+				continue;
+			/* It goes on, and waits for its turn. */
+			run_for(100 * S);
+			ck_assert_uint_ge(worked_ms[0], 20000);
+			ck_assert_uint_ge(worked_ms[1], 20000);
+		}
+	}
+}
+END_TEST
+
+/* Gangs, ranks, freezes, deaths and newcomers, at random. */
+START_TEST(anything_at_random)
+{
+	begin_world(100 + (uint64_t)_i);
+	int jobs = 2 + (int)random_below(7);
+
+	for (int j = 0; j < jobs; j++) {
+		unsigned int devices = 1 + (unsigned int)random_below(15);
+
+		if (random_below(3))
+			add(j, devices, 40000 + (int)random_below(50000),
+			    (5 + random_below(10)) * S);
+		else
+			for (unsigned int d = 0; d < DEVICES; d++)
+				if (devices >> d & 1)
+					add(j, 1u << d, 40000 + (int)random_below(50000), 10 * S);
+		if (random_below(2))
+			run_for(random_below(3000) * MS);
+	}
+	for (int i = 0; i < 60; i++) {
+		struct process *p = &process[random_below((uint64_t)processes)];
+
+		run_for(random_below(4000) * MS);
+		switch (random_below(8)) {
+		case 0:
+			p->frozen_until = now + random_below(6000) * MS;
+			break;
+		case 1:
+			p->is_paused = !p->is_paused;
+			break;
+		case 2:
+			p->is_busy = !p->is_busy;
+			break;
+		case 3:
+			if (random_below(4) == 0)
+				p->is_there = false;
+			break;
+		default:
+			break;
+		}
+	}
+	ck_assert_uint_le(longest_wait(), 122000);
+	for (int i = 0; i < processes; i++) {
+		process[i].is_paused = false;
+		process[i].is_busy = true;
+		process[i].worked_ms = 0;
+		/* With none that has given up. */
+		process[i].gang.fine_until_ns = 0;
+	}
+	run_for(300 * S);
+	for (int i = 0; i < processes; i++)
+		if (process[i].is_there)
+			ck_assert_msg(process[i].worked_ms >= 300000 / (uint64_t)jobs / 2,
+			              "%d of job %d worked %lu, %s", i, process[i].job,
+			              (unsigned long)process[i].worked_ms,
+			              gang_state_name(process[i].gang.own.state));
+}
+END_TEST
+
+/* What others say may be anything. */
+START_TEST(forged_members)
+{
+	begin_world(200 + (uint64_t)_i);
+	struct process *a = add(0, 1, 90000, 10 * S), *b = add(1, 3, 90000, 10 * S);
+
+	run_for(5 * S);
+	forgeries = 1 + (int)random_below(FORGED);
+	for (int i = 0; i < forgeries; i++) {
+		uint64_t *word = (uint64_t *)&forged[i];
+
+		for (size_t k = 0; k < sizeof(forged[i]) / sizeof(*word); k++)
+			word[k] = random_below(4) ? random_below(1ull << 31) : UINT64_MAX;
+		forged[i] =
+		    (struct gang_member){.process = 1000 + (uint64_t)i,
+		                         .job = random_below(4) ? 2000 + (uint64_t)i : 100,
+		                         .state = (uint32_t)random_below(GANG_STATES + 1),
+		                         .why = random_below(3) ? 0 : (uint32_t)random_below(20),
+		                         .is_whole = random_below(4) != 0,
+		                         .wants = random_below(4) != 0,
+		                         .ticket_ns = random_below(2) ? 0 : word[6],
+		                         .since_ns = random_below(2) ? 0 : UINT64_MAX,
+		                         .length_ns = random_below(2) ? UINT64_MAX : word[8],
+		                         .exchange_ns = random_below(2) ? 0 : UINT64_MAX,
+		                         .bytes = random_below(2) ? 0 : UINT64_MAX,
+		                         .on_host = random_below(2) ? 0 : UINT64_MAX};
+		for (int d = 0; d < GANG_DEVICES; d++)
+			forged[i].device[d] = (uint32_t)random_below(6) + 6;
+	}
+	run_for(300 * S);
+	ck_assert_uint_le(a->longest_ms, 121000);
+	ck_assert_uint_le(b->longest_ms, 121000);
+	/* Whatever they say, both do at least what the other leaves of a time without them. */
+	ck_assert_uint_ge(a->worked_ms, 40000);
+	ck_assert_uint_ge(b->worked_ms, 40000);
+}
+END_TEST
+
+/* One who is first in line for ever, and never takes its turn, costs a moment, once. */
+START_TEST(a_place_is_lost)
+{
+	begin_world(11);
+	struct process *a = add(0, 1, 90000, 10 * S), *b = add(1, 1, 90000, 10 * S);
+
+	run_for(5 * S);
+	forgeries = 1;
+	forged[0] = (struct gang_member){.process = 1000,
+	                                 .job = 2000,
+	                                 .device = {7},
+	                                 .is_whole = true,
+	                                 .state = GANG_WAITS,
+	                                 .wants = true,
+	                                 .ticket_ns = 1,
+	                                 .length_ns = 10 * S};
+	run_for(200 * S);
+	ck_assert_uint_ge(a->worked_ms + b->worked_ms, 205000 * 85 / 100);
+}
+END_TEST
+
+START_TEST(what_may_come_back)
+{
+	ck_assert_uint_eq(gang_room(1000, 300, 100, 0, 200), 200);
+	ck_assert_uint_eq(gang_room(1000, 300, 100, 500, 200), 600);
+	ck_assert_uint_eq(gang_room(1000, 950, 100, 500, 200), 0);
+	ck_assert_uint_eq(gang_room(1000, UINT64_MAX, 100, UINT64_MAX, 200), 0);
+}
+END_TEST
+
+static const char *variables[4][2];
+
+static char *get(const char *name)
+{
+	for (int i = 0; i < 4; i++)
+		if (variables[i][0] && strcmp(variables[i][0], name) == 0)
+			return (char *)variables[i][1];
+	return NULL;
+}
+
+static const char *nodes(const char *a, const char *as, const char *b, const char *bs)
+{
+	variables[0][0] = a;
+	variables[0][1] = as;
+	variables[1][0] = b;
+	variables[1][1] = bs;
+	return gang_other_nodes(get);
+}
+
+START_TEST(launchers_tell_of_other_machines)
+{
+	ck_assert_ptr_null(nodes(NULL, NULL, NULL, NULL));
+	ck_assert_ptr_null(nodes("WORLD_SIZE", "8", "LOCAL_WORLD_SIZE", "8"));
+	ck_assert_str_eq(nodes("WORLD_SIZE", "16", "LOCAL_WORLD_SIZE", "8"), "WORLD_SIZE");
+	/* One of them alone says nothing. */
+	ck_assert_ptr_null(nodes("WORLD_SIZE", "16", NULL, NULL));
+	ck_assert_str_eq(nodes("GROUP_WORLD_SIZE", "2", NULL, NULL), "GROUP_WORLD_SIZE");
+	ck_assert_ptr_null(nodes("GROUP_WORLD_SIZE", "1", NULL, NULL));
+	ck_assert_str_eq(nodes("OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+	                 "OMPI_COMM_WORLD_SIZE");
+	ck_assert_str_eq(nodes("PMI_SIZE", "4", "MPI_LOCALNRANKS", "1"), "PMI_SIZE");
+	ck_assert_str_eq(nodes("SLURM_STEP_NUM_NODES", "2", NULL, NULL), "SLURM_STEP_NUM_NODES");
+	ck_assert_ptr_null(nodes("SLURM_STEP_NUM_NODES", "no number", NULL, NULL));
+	for (uint32_t i = 0; i < GANG_WHYS + 2; i++)
+		ck_assert_ptr_nonnull(gang_why_text(i));
+	for (uint32_t i = 0; i < GANG_STATES + 2; i++)
+		ck_assert_ptr_nonnull(gang_state_name(i));
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("gang");
+
+	tcase_set_timeout(tests, 120);
+	tcase_add_test(tests, two_jobs_go_by_turns);
+	tcase_add_test(tests, overlapping_gangs);
+	tcase_add_test(tests, four_against_ones);
+	tcase_add_test(tests, ring_of_gangs);
+	tcase_add_test(tests, ranks_go_together);
+	tcase_add_loop_test(tests, many_on_one_device, 0, 8);
+	tcase_add_test(tests, too_many_run_fine);
+	tcase_add_test(tests, the_host_is_reserved_before);
+	tcase_add_test(tests, beside_fine_turns_it_is_as_they_are);
+	tcase_add_test(tests, idle_passes_on);
+	tcase_add_loop_test(tests, at_any_moment, 0, HAPPENINGS);
+	tcase_add_loop_test(tests, anything_at_random, 0, 8);
+	tcase_add_loop_test(tests, forged_members, 0, 8);
+	tcase_add_test(tests, a_place_is_lost);
+	tcase_add_test(tests, what_may_come_back);
+	tcase_add_test(tests, launchers_tell_of_other_machines);
+	return suite_run("gang", tests);
+}
