@@ -7,8 +7,8 @@
 #include <dlfcn.h>
 
 /* NULL until they are looked for; then never. */
-extern void *(*shim_real_dlopen)(const char *file, int mode);
-extern void *(*shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
+extern void *(*_Atomic shim_real_dlopen)(const char *file, int mode);
+extern void *(*_Atomic shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
 void shim_find_real_dlopen(void);
 void shim_find_real_dlmopen(void);
 
