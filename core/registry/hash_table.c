@@ -92,11 +92,11 @@ static void hash_end(struct lookup_table *table)
 static void hash_destroy(struct resource *resource)
 {
 	struct hash_table *t = (struct hash_table *)resource;
-	struct entry *e, *next;
+	struct entry *e = t->entries, *next;
 
-	HASH_ITER (hh, t->entries, e, next) {
-		/* cppcheck-suppress uninitvar ; the macro sets it */
-		HASH_DEL(t->entries, e);
+	HASH_CLEAR(hh, t->entries); /* the entries stay chained */
+	for (; e; e = next) {
+		next = e->hh.next;
 		free(e);
 	}
 	lock_destroy(&t->lock);

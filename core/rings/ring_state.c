@@ -106,15 +106,14 @@ int ring_reader_restore_state(struct ring_reader *reader, const char *state, cha
 {
 	struct ring_reader *read = ring_reader_create(-1);
 	char *text = strdup(state);
-	bool valid = read && text && parse_state(text, read);
 	int error = 0;
 
-	if (!read || !text)
+	if (!read || !text) {
 		error = state_refuse(-ENOMEM, message, size, "%s", strerror(ENOMEM));
-	else if (!valid)
+	} else if (!parse_state(text, read)) {
 		error = state_refuse(-EINVAL, message, size,
 		                     "not the state of a reader of events, or damaged");
-	if (!error) {
+	} else {
 		struct known *list = read->known;
 
 		ring_reader_reset(reader);

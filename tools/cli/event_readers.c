@@ -90,11 +90,12 @@ struct ring_reader *event_readers_find(struct event_readers *readers, const char
 		fail("'%s': no reader", job);
 	found = registry_lookup_or_create(readers->registry, readers->named.container, &reader_type,
 	                                  readers->named.name, create_reader, &directory);
-	if (!found)
-		fail("out of memory");
-	reader = ((struct reader *)found)->reader;
-	resource_release(found); /* the registry keeps it until the end */
-	return reader;
+	if (found) {
+		reader = ((struct reader *)found)->reader;
+		resource_release(found); /* the registry keeps it until the end */
+		return reader;
+	}
+	fail("out of memory");
 }
 
 void event_readers_destroy(struct event_readers *readers)
