@@ -9,7 +9,8 @@ mib=1048576
 
 # keep_out HOW: nobody can join the job any more
 keep_out() {
-	"$build/tests/e2e/crowd" "$1" >"$scratch/crowd" 2>&1 &
+	# It holds more seats' locks in one thread than the thread sanitizer can follow.
+	TSAN_OPTIONS=detect_deadlocks=0 "$build/tests/e2e/crowd" "$1" >"$scratch/crowd" 2>&1 &
 	crowd=$!
 	until_true $patience grep -q held "$scratch/crowd" || fail "$1: not held: $(cat "$scratch/crowd")"
 }
