@@ -6,10 +6,10 @@
  * margin    a part of the device that nobody is entitled to: a 32nd, and a context per process
  *
  * Guaranteed jobs come first, then normal, then opportunistic ones. Of a class each job with a
- * limit is entitled to that, as far as those before it leave it; those without one to equal parts of
- * what is left, and what one does not need counts for the others. A job that is idle needs nothing.
- * Entitlements of limits may add up to more than there is: then nobody of them borrows, and who
- * comes first keeps what he has.
+ * limit is entitled to that, as far as those before it leave it; those without one to equal parts
+ * of what is left, and what one does not need counts for the others. A job that is idle needs
+ * nothing. Entitlements of limits may add up to more than there is: then nobody of them borrows,
+ * and who comes first keeps what he has.
  */
 #ifndef SPILLWAY_ENTITLEMENT_H
 #define SPILLWAY_ENTITLEMENT_H

@@ -93,8 +93,8 @@ static uint64_t grant_lasts(const struct look *l, uint64_t bytes)
 }
 
 /*
- * Takes care that no claim counts as older than the look before it was first seen, whatever its card
- * says; looked_ns: when that was.
+ * Takes care that no claim counts as older than the look before it was first seen, whatever its
+ * card says; looked_ns: when that was.
  */
 static void date_claims(struct look *l, uint64_t looked_ns)
 {

@@ -6,7 +6,8 @@ set -eu
 mib=1048576
 allocate=$node/bin/allocate
 
-# takes N WHO COMMAND...: a process, started by COMMAND, that takes what it gets of N blocks of 8 MiB
+# takes N WHO COMMAND...: a process, started by COMMAND, that takes what it gets of N blocks of 8
+# MiB
 takes() {
 	blocks=$1 who=$2
 	shift 2

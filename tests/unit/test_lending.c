@@ -1,7 +1,8 @@
 /*
- * Memory that changes hands, in a world whose time is counted: jobs of random sizes and priorities on one device, which
- * allocate, free, fall idle, wake, are killed and freeze in mid exchange, and cards that lie. Decisions are the product's
- * (core/sharing); what they lead to happens at the speed of a link.
+ * Memory that changes hands, in a world whose time is counted: jobs of random sizes and priorities
+ * on one device, which allocate, free, fall idle, wake, are killed and freeze in mid exchange, and
+ * cards that lie. Decisions are the product's (core/sharing); what they lead to happens at the
+ * speed of a link.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -194,7 +195,10 @@ static void check_gives(const struct world_job *job, uint64_t bytes)
 	              (unsigned long long)(job->card.entitled / MIB));
 }
 
-/* Memory that is to leave goes at the speed of the link; what may come back does, where it has room. */
+/*
+ * Memory that is to leave goes at the speed of the link; what may come back does, where it has
+ * room.
+ */
 static void move(struct world_job *job)
 {
 	uint64_t slice = LINK / 1000 * TICK_MS, bound = least(job->limit, job->answer.bound), bytes;
@@ -455,7 +459,10 @@ START_TEST(three_equals_have_equal_parts_and_then_nothing_moves)
 }
 END_TEST
 
-/* What is promised by a limit and lent to who grows is had back, and so is what must be on the device. */
+/*
+ * What is promised by a limit and lent to who grows is had back, and so is what must be on the
+ * device.
+ */
 START_TEST(what_is_lent_is_called_back)
 {
 	struct world_job *borrower, *owner;
@@ -548,7 +555,10 @@ START_TEST(a_card_that_lies_costs_a_bounded_part_of_the_time)
 	grow_by(other, 2048 * MIB);
 	add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED)->is_liar = true;
 	run(120 * SECOND);
-	/* What a limit promises is not lent, and a borrower gives what it borrowed and no more often than it is quiet. */
+	/*
+	 * What a limit promises is not lent, and a borrower gives what it borrowed and no more
+	 * often than it is quiet.
+	 */
 	ck_assert_uint_eq(honest->gave, 0);
 	ck_assert_uint_le(copies(other->moved), 120 * SECOND / 5);
 	/* Who claims still has its own, in time. */
@@ -594,7 +604,10 @@ static void happen(void)
 	}
 }
 
-/* Each that works has what it needs and is entitled to, as far as it is not in somebody's hands who cannot give. */
+/*
+ * Each that works has what it needs and is entitled to, as far as it is not in somebody's hands who
+ * cannot give.
+ */
 static void check_that_claims_are_met(void)
 {
 	for (int i = 0; i < world.count; i++) {
