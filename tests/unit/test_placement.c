@@ -127,7 +127,8 @@ static void set_up(void)
 	world.found.use = world.use;
 	clock_ns = 1000 * SECOND;
 	gpu.placed = &gpu.own_placed;
-	terms = (struct terms){.limit = (uint64_t)(PIECES - PER_RUN) * 2 * MIB};
+	terms = (struct terms){.limit = (uint64_t)(PIECES - PER_RUN) * 2 * MIB,
+	                       .yields_above = UINT64_MAX};
 	terms.settings.placement = PLACEMENT_AUTO;
 	/* What is used often is on the host, and its kernels wait for it. */
 	for (int i = 0; i < PIECES; i++)
