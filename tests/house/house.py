@@ -6,6 +6,7 @@ import re
 import subprocess
 
 CODE = (".c", ".h", ".S")
+PROGRAMS = ("tools/", "shim/trial/")
 
 
 def rooms(root, table="core/rooms"):
@@ -73,8 +74,8 @@ def symbols(build, found):
     for file, names in wants.items():
         for symbol in sorted(names):
             other = defines.get(symbol)
-            # the command is linked with no object of the shim: a name that both know is libc's
-            if other and other != file and not (file.startswith("tools/") and other.startswith("shim/")):
+            # programs are linked with no object of the shim: a name that both know is libc's
+            if other and other != file and not (file.startswith(PROGRAMS) and other.startswith("shim/")):
                 edges[file][other].append(symbol)
     return edges
 
