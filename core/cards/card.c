@@ -1,7 +1,7 @@
 /*
  * The own card. Rules: runs inside the user's process, where the program may close any descriptor
  * and fork at any time. So no descriptor is kept: the lock is the open file's, which the mapping
- * holds open, and no child is given the mapping (MADV_DONTFORK).
+ * holds open, and no child keeps the mapping (MADV_DONTFORK; where that is refused, card_forked()).
  */
 #include "core/cards/card.h"
 
@@ -138,15 +138,10 @@ static int make_file(struct card_own *own)
 static int map_file(struct card_own *own, int fd)
 {
 	void *mapped = mmap(NULL, CARD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	int error;
 
 	if (mapped == MAP_FAILED)
 		return -errno;
-	if (madvise(mapped, CARD_SIZE, MADV_DONTFORK) != 0) {
-		error = -errno;
-		munmap(mapped, CARD_SIZE);
-		return error;
-	}
+	own->place.is_inherited = madvise(mapped, CARD_SIZE, MADV_DONTFORK) != 0;
 	own->place.mapped = mapped;
 	return 0;
 }
@@ -267,6 +262,8 @@ void card_remove(struct card_own *own)
 
 void card_forked(struct card_own *own)
 {
+	if (own->place.mapped && own->place.is_inherited)
+		munmap(own->place.mapped, CARD_SIZE);
 	own->place.mapped = NULL;
 	lock_init(&own->lock);
 }

@@ -94,6 +94,7 @@ struct card_place {
 	dev_t volume;
 	ino_t inode;
 	bool is_locked;
+	bool is_inherited; /* a child is given the mapping, and gives it back */
 };
 
 struct card_own {
