@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -159,17 +160,20 @@ static CUdeviceptr open_next(void)
 	return address;
 }
 
-/* Those that are not the software GPU's, which keeps one for what it has imported. */
+/*
+ * Counts those that are neither the software GPU's, which keeps one for what it has imported, nor
+ * of other processes' cards, which come and go with them.
+ */
 static unsigned int descriptors(void)
 {
 	DIR *directory = opendir("/proc/self/fd");
 	unsigned int count = 0;
 
 	for (struct dirent *entry; (entry = readdir(directory));) {
-		char target[64] = "";
+		char target[PATH_MAX] = "";
 
 		if (readlinkat(dirfd(directory), entry->d_name, target, sizeof(target) - 1) > 0)
-			count += !strstr(target, "softgpu");
+			count += !strstr(target, "softgpu") && !strstr(target, "/card-");
 	}
 	closedir(directory);
 	return count;

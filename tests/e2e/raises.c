@@ -153,6 +153,6 @@ int main(int argc, char **argv)
 	       (unsigned long long)raises, (unsigned long long)lowerings,
 	       (unsigned long long)samples, (unsigned long long)over,
 	       (unsigned long long)most_beyond);
-	free(view);
+	segment_view_free(view);
 	return over != 0;
 }

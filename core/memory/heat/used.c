@@ -365,7 +365,8 @@ static int write_asked(CUdeviceptr *runs, size_t room)
 {
 	if (asked.is_blind || asked.count > room)
 		return -1;
-	memcpy(runs, asked.run, asked.count * sizeof(*runs));
+	if (asked.count)
+		memcpy(runs, asked.run, asked.count * sizeof(*runs));
 	return (int)asked.count;
 }
 
