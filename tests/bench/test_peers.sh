@@ -17,7 +17,8 @@ grep -Eq '^median \[range\] +none +spillway +other *$' "$at/said" || fail "no he
 grep -Eq '^launch +3\.00 \[2\.00-4\.00\] +8\.25 \[8\.25-8\.25\] +1200 \[1200-1200\]$' "$at/said" || fail "no row"
 grep -Eq '^init +1 failed$' "$at/said" || fail "a failure is not said"
 # Eight times 64 MiB are 256 more than the limit, which only one of the two holds.
-ROUNDS=1 PARTS=race BUILD=${BUILD:-build} tests/bench/peers "${BUILD:-build}/tests/e2e/empty.so" >"$at/said" 2>&1 ||
+build=${BUILD:-build}
+ROUNDS=1 PARTS=race BUILD=$build tests/bench/peers "$build/tests/e2e/empty.so" >"$at/said" 2>&1 ||
 	fail "the race failed"
 grep -Eq '^race_beyond_mib +0\.00 \[0\.00-0\.00\] +256 \[256-256\]$' "$at/said" || fail "who holds a limit in a race is not told"
 if BUILD=${BUILD:-build} tests/bench/peers "$at/none.so" >"$at/said" 2>&1; then fail "a library that is not there was measured"; fi

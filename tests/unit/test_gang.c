@@ -127,7 +127,7 @@ static void move(struct process *p)
 			target = 0;
 		else if (p->gang.own.state == GANG_TAKES)
 			target = lesser(target, (int)gang_room(CAPACITY, (uint64_t)others, MARGIN,
-			                                      (uint64_t)p->on_device[d], 1000));
+			                                       (uint64_t)p->on_device[d], 1000));
 		if (p->on_device[d] > target)
 			p->on_device[d] -= lesser(link, p->on_device[d] - target);
 		else if (p->on_device[d] < lesser(target, room))
