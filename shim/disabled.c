@@ -46,7 +46,7 @@ static bool is_second(void)
 	if (atomic_load(&known))
 		return atomic_load(&known) == 2;
 	shim_find_real_dlopen();
-	all = shim_real_dlopen(NULL, RTLD_LAZY); /* by RTLD_DEFAULT we find ourselves first */
+	all = real_dlopen(NULL, RTLD_LAZY); /* by RTLD_DEFAULT we find ourselves first */
 	first = all ? dlsym(all, "cuInit") : NULL;
 	opener = all ? dlsym(all, "dlopen") : NULL;
 	is = first && opener && driver_code(first).start != driver_code((void *)is_second).start &&

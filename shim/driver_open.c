@@ -109,10 +109,10 @@ void *driver_open(const char *asked, char *found, size_t size)
 	shim_find_real_dlopen();
 	if (!find(asked, found, size))
 		return NULL;
-	handle = shim_real_dlopen(found, RTLD_NOW | RTLD_LOCAL);
+	handle = real_dlopen(found, RTLD_NOW | RTLD_LOCAL);
 	if (handle && !binds_to_itself(handle)) {
 		dlclose(handle);
-		handle = shim_real_dlopen(found, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+		handle = real_dlopen(found, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 	}
 	if (!handle) {
 		log_error("%s", dlerror()); /* names the file */

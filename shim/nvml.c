@@ -41,7 +41,7 @@ static void *real_library(void)
 	if (found)
 		return found;
 	shim_find_real_dlopen();
-	found = shim_real_dlopen(NVML_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
+	found = real_dlopen(NVML_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
 	if (found && !__atomic_compare_exchange_n(&library, &none, found, false, __ATOMIC_ACQ_REL,
 	                                          __ATOMIC_ACQUIRE))
 		dlclose(found);
@@ -209,7 +209,7 @@ static bool load_stand_in(int mode)
 	once_call(&once, find_stand_in);
 	if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE))
 		return true;
-	if (!stand_in[0] || !shim_real_dlopen(stand_in, mode))
+	if (!stand_in[0] || !real_dlopen(stand_in, mode))
 		return false;
 	/* An older NVML: a program that looks for the newer query must not find ours. */
 	shim_hide(lacks);
@@ -231,8 +231,8 @@ const char *shim_nvml_file(const char *file, int mode)
 
 	if (!file || !is_library_name(file) || shim_is_disabled() || is_switched_off())
 		return file;
-	named = shim_real_dlopen(file, local);
-	first = named ? shim_real_dlopen(NVML_LIBRARY, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	named = real_dlopen(file, local);
+	first = named ? real_dlopen(NVML_LIBRARY, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 	if (named && first == named)
 		exchanged = load_stand_in(local & ~RTLD_NOLOAD);
 	if (first)

@@ -35,7 +35,7 @@ static void open_it(void)
 	void *library;
 
 	shim_find_real_dlopen();
-	library = shim_real_dlopen(NVML_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
+	library = real_dlopen(NVML_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
 	if (!library)
 		return;
 	init = (__typeof__(init))dlsym(library, "nvmlInit_v2");

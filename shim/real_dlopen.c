@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-void *(*_Atomic shim_real_dlopen)(const char *file, int mode);
-void *(*_Atomic shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
+void *(*shim_real_dlopen)(const char *file, int mode);
+void *(*shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
 
 static void *no_dlopen(const char *file, int mode)
 {
