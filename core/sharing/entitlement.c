@@ -70,7 +70,8 @@ void job_sums_make(struct job_sums *sums, const struct card *own, uid_t owner,
 
 /* --- who is entitled to what --- */
 
-uint64_t job_sums_margin(const struct job_sums *sums, uint64_t memory, uint64_t context)
+/* Returns what nobody is entitled to. */
+static uint64_t margin_of(const struct job_sums *sums, uint64_t memory, uint64_t context)
 {
 	uint64_t part = memory / MARGIN_PART;
 	uint64_t contexts = least(context, memory / 4 / (uint64_t)sums->cards);
@@ -147,7 +148,7 @@ static uint64_t entitle(struct job_sums *sums, uint8_t priority, uint64_t left)
 
 void job_sums_entitle(struct job_sums *sums, uint64_t memory, uint64_t context)
 {
-	uint64_t left = minus(memory, job_sums_margin(sums, memory, context));
+	uint64_t left = minus(memory, margin_of(sums, memory, context));
 
 	for (int priority = PRIORITY_GUARANTEED; priority >= PRIORITY_OPPORTUNISTIC; priority--)
 		left = entitle(sums, (uint8_t)priority, left);

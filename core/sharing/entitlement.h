@@ -42,8 +42,6 @@ void job_sums_make(struct job_sums *sums, const struct card *own, uid_t owner,
                    const struct cards *others);
 /* Finds who is entitled to what of so much memory; context: bytes of the largest context. */
 void job_sums_entitle(struct job_sums *sums, uint64_t memory, uint64_t context);
-/* Returns what nobody is entitled to. */
-uint64_t job_sums_margin(const struct job_sums *sums, uint64_t memory, uint64_t context);
 /* Returns what a job holds beyond what it is entitled to. */
 uint64_t job_sum_borrows(const struct job_sum *job);
 /* Returns what a job must give when `to` claims it. */

@@ -98,7 +98,7 @@ static uint64_t grant_lasts(const struct look *l, uint64_t bytes)
  */
 static void date_claims(struct look *l, uint64_t looked_ns)
 {
-	struct claim_met met[CARDS_MAX + 1];
+	struct claim_met met[CARDS_MAX + 1] = {0};
 	struct grant *g = l->g;
 	int count = 0;
 
