@@ -1,10 +1,10 @@
 /*
  * Quiet. Rules: runs inside the user's process.
  *
- * Streams are asked one by one, which disturbs nothing. Those we cannot name (other threads'
- * default streams, those of libraries) are waited for by cuCtxSynchronize on another thread, once
- * all known streams are done, and its late answer is ignored. An event in the legacy stream would
- * have made the program's streams wait for each other.
+ * Streams are asked one by one, the legacy stream first, which disturbs nothing. Those we cannot
+ * name (other threads' default streams, those of libraries) are waited for by cuCtxSynchronize on
+ * another thread, once all known streams are done, and its late answer is ignored. An event in the
+ * legacy stream would have made the program's streams wait for each other.
  */
 #include "core/cuda/idle.h"
 
@@ -247,16 +247,17 @@ static size_t list_streams(const struct context *context)
 /* Asks the context's streams. One that the driver does not know any more runs nothing. */
 static enum idle ask_streams_of(const struct context *context)
 {
-	enum idle idle = IDLE;
-	size_t count = list_streams(context);
+	size_t count = list_streams(context), i = 0;
+	bool is_busy;
 
-	if (!count || context_push(context->handle) != CUDA_SUCCESS)
-		return idle;
-	for (size_t i = 0; i < count && idle == IDLE; i++)
-		if (driver.cuStreamQuery((CUstream)(uintptr_t)streams[i]) == CUDA_ERROR_NOT_READY)
-			idle = IDLE_BUSY;
+	if (context_push(context->handle) != CUDA_SUCCESS)
+		return IDLE;
+	is_busy = driver.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY;
+	while (!is_busy && i < count)
+		is_busy =
+		    driver.cuStreamQuery((CUstream)(uintptr_t)streams[i++]) == CUDA_ERROR_NOT_READY;
 	context_pop(context->handle);
-	return idle;
+	return is_busy ? IDLE_BUSY : IDLE;
 }
 
 static enum idle ask_streams(void)

@@ -63,8 +63,13 @@ static struct world {
 	double ns_per_byte[2]; /* of the link, by the side that bytes go to */
 	double make_ns_per_byte;
 	enum program program;
-	uint64_t step_ns; /* of work that it queues before it waits; 0: as usual */
+	uint64_t step_ns;   /* of work that it queues before it waits; 0: as usual */
+	uint64_t kernel_ns; /* of what one call queues */
 	bool is_held, is_seized;
+	uint64_t expiry_ns, passes_at; /* a call that waits at the gate passes then, all the same */
+	bool is_at_gate; /* the program, with its next call; else it waits for what it has queued */
+	bool is_hidden;  /* its work is in no stream that can be asked */
+	uint64_t held_at, held_longest; /* since when the gate is held; longest for nothing */
 	uint64_t paused_until; /* the program has come back from a wait, and stays for the mover */
 	/* What happened. */
 	uint64_t waited_ns; /* for lulls */
@@ -99,6 +104,12 @@ static void pass(uint64_t ns)
 	while (!is_held && world.program == WAITS && world.busy_until <= until)
 		world.busy_until =
 		    (world.busy_until > world.now ? world.busy_until : world.now) + queued_ns();
+	while (world.is_held && !world.is_seized && world.is_at_gate && world.passes_at <= until) {
+		world.busy_until =
+		    (world.busy_until > world.passes_at ? world.busy_until : world.passes_at) +
+		    world.kernel_ns;
+		world.passes_at += world.expiry_ns;
+	}
 	if (world.program != NOTHING && world.busy_until > world.now)
 		world.worked_ns += world.busy_until < until ? world.busy_until - world.now : ns;
 	world.held_ns += world.is_held ? ns : 0;
@@ -136,8 +147,11 @@ void __wrap_lull_take(void);
 
 enum idle __wrap_idle_now(uint64_t patience_ns)
 {
-	(void)patience_ns;
-	return world.now >= world.busy_until ? IDLE : IDLE_BUSY;
+	bool is_idle = world.now >= world.busy_until;
+
+	if (!is_idle && world.is_hidden)
+		pass(patience_ns);
+	return is_idle ? IDLE : IDLE_BUSY;
 }
 
 void __wrap_lull_wait(uint64_t ns)
@@ -207,6 +221,10 @@ static void let_go(void)
 bool __wrap_gate_hold(uint64_t patience_ns, uint64_t expiry_ns)
 {
 	world.is_held = __real_gate_hold(patience_ns, expiry_ns);
+	world.held_at = world.now;
+	world.is_at_gate = world.program == NEVER;
+	world.expiry_ns = expiry_ns;
+	world.passes_at = world.now + expiry_ns;
 	return world.is_held;
 }
 
@@ -228,12 +246,16 @@ void __wrap_gate_let_in(uint64_t patience_ns)
 	let_go();
 	world.is_seized = false;
 	if (world.program != NOTHING)
-		world.busy_until = world.now + KERNEL_NS;
+		world.busy_until = world.now + world.kernel_ns;
+	world.is_at_gate = world.program != NOTHING;
+	world.passes_at = world.now + world.expiry_ns;
 	__real_gate_let_in(patience_ns);
 }
 
 void __wrap_gate_open(void)
 {
+	if (!world.copied && world.now - world.held_at > world.held_longest)
+		world.held_longest = world.now - world.held_at;
 	let_go();
 	world.is_held = world.is_seized = false;
 	__real_gate_open();
@@ -387,6 +409,7 @@ static void start(size_t memory)
 	driver.cuMemRelease = release_memory;
 	memset(&world, 0, sizeof(world));
 	world.now = 1000 * MS;
+	world.kernel_ns = KERNEL_NS;
 	ck_assert_int_eq(segment_join("job", NULL, NULL, &segment, NULL, 0), 0);
 	ck_assert_int_eq(device_set_fill(&devices, segment, "job"), 0);
 	gpu = &devices.device[0];
@@ -662,7 +685,7 @@ enum { STEPS_TO_SETTLE = 8 };
 /*
  * Half a gigabyte changes places with another by steps of 3 s, at whose ends alone the program
  * waits. Each exchange of a slice held the gate for a second that came to nothing, and rested for
- * four.
+ * four. Where kernels are longer than a call waits at the gate, a slice was all that each step had.
  */
 START_TEST(what_is_decided_is_done_at_the_next_lulls)
 {
@@ -674,6 +697,7 @@ START_TEST(what_is_decided_is_done_at_the_next_lulls)
 	coldest_run = address + ASKED_MIB * MIB;
 	world.program = WAITS;
 	world.step_ns = 3000 * MS;
+	world.kernel_ns = _i ? 38 * MS : KERNEL_NS;
 	pass(MS);
 	world.closures = 0;
 	world.held_ns = 0;
@@ -766,6 +790,37 @@ START_TEST(what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was)
 }
 END_TEST
 
+/*
+ * A program that always works, in streams that can be asked or not, is kept from launching by each
+ * look at it for 0.3 ms at most; a look at work that could not be asked for took five.
+ */
+START_TEST(a_glance_is_short)
+{
+	CUdeviceptr address;
+	struct deadline until;
+	struct terms terms;
+
+	start(4096 * MIB);
+	link_is(2, 2);
+	ck_assert_int_eq(allocate(ASKED_MIB * MIB, &address), CUDA_SUCCESS);
+	world.program = NEVER;
+	world.is_hidden = _i;
+	pass(MS);
+	set_limit(0, false, false);
+	terms = terms_of(gpu);
+	until = moving_deadline(&terms);
+	copies_to = SEGMENT_ON_HOST;
+	/* The limit is raised before the gate is held for longer. */
+	world.change_at = world.now + DEADLINE_MS * MS - 20 * MS;
+	world.change_to = 4096 * MIB;
+	moving_shrink(gpu, &terms, charged(), &until);
+	ck_assert_uint_eq(world.change_at, 0);
+	ck_assert_int_eq(world.closures, 0);
+	ck_assert_uint_ge(world.held_ns, _i ? MS : 0);
+	ck_assert_uint_le(world.held_longest, MS * 3 / 10);
+}
+END_TEST
+
 /* --- whatever happens --- */
 
 enum { ALLOCATIONS_MAX = 24, RUNS = 150 };
@@ -827,7 +882,8 @@ int main(void)
 	tcase_add_loop_test(tests, what_is_pinned_comes_whole_where_the_limit_is_full, 0, 3);
 	tcase_add_test(tests, what_is_pinned_does_not_make_room_for_itself);
 	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
-	tcase_add_test(tests, what_is_decided_is_done_at_the_next_lulls);
+	tcase_add_loop_test(tests, what_is_decided_is_done_at_the_next_lulls, 0, 1);
+	tcase_add_loop_test(tests, a_glance_is_short, 0, 2);
 	tcase_add_test(tests, what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was);
 	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,
 	                    0, RUNS);

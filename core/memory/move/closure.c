@@ -40,8 +40,8 @@
 #define HOLD_MOST  (1000 * MS)
 /* A launch that is held so long passes all the same. */
 #define EXPIRY (20 * MS)
-/* A try at a moment that may be idle. */
-#define GLANCE          (1 * MS)
+/* A try at a moment that may be idle, in all. */
+#define GLANCE          (3 * MS / 10)
 #define PATIENCE        (5 * MS) /* with cuCtxSynchronize, where all known streams are done */
 #define LOOK_NS         (MS / 10)
 #define BETWEEN_GLANCES (10 * MS)
@@ -93,7 +93,7 @@ struct closure {
 	struct device *device;
 	size_t done;  /* moves that the one before has carried out, which are to be cleaned up */
 	size_t count; /* moves that are ready; 0: none is yet */
-	uint64_t moved, took_ns;
+	uint64_t began_ns, moved, took_ns;
 	bool queued;  /* work was in flight when the gate was held */
 	bool is_held; /* the gate, still: the next one follows at once */
 };
@@ -217,6 +217,14 @@ static CUresult move_all(struct closure *c)
 	return result;
 }
 
+/* Returns how long it may take to find out whether anything runs: a glance has begun long ago. */
+static uint64_t patience(const struct closure *c, uint64_t hold_ns)
+{
+	uint64_t passed = clock_now() - c->began_ns;
+
+	return hold_ns ? PATIENCE : passed < GLANCE ? GLANCE - passed : 0;
+}
+
 /* Waits with the gate held, for at most so long, until nothing runs, and moves. */
 static enum move_pending move_when_idle(struct closure *c, uint64_t hold_ns)
 {
@@ -232,7 +240,7 @@ static enum move_pending move_when_idle(struct closure *c, uint64_t hold_ns)
 		}
 		if (capture_is_active())
 			return MOVE_CAPTURE;
-		idle = idle_now(PATIENCE);
+		idle = idle_now(patience(c, hold_ns));
 		if (idle == IDLE)
 			return move_all(c) == CUDA_SUCCESS ? MOVE_NONE : MOVE_FAILED;
 		if (idle == IDLE_BROKEN)
@@ -270,7 +278,7 @@ static void open_gate(struct closure *c)
 }
 
 /* Counts what was moved, and for how long the gate was closed. */
-static void note_closure(const struct closure *c, uint64_t began)
+static void note_closure(const struct closure *c)
 {
 	struct counters *s = c->device->statistics;
 
@@ -281,9 +289,9 @@ static void note_closure(const struct closure *c, uint64_t began)
 		statistics_set(&s->move_longest_ns, c->took_ns);
 	statistics_end(s);
 	if (c->moved)
-		event_note(.kind = EVENT_move, .device = c->device->id.ordinal, .begin_ns = began,
-		           .duration_ns = c->took_ns, .a = c->moved, .b = c->plan->to,
-		           .c = device_used(c->device, SEGMENT_ON_DEVICE));
+		event_note(.kind = EVENT_move, .device = c->device->id.ordinal,
+		           .begin_ns = c->began_ns, .duration_ns = c->took_ns, .a = c->moved,
+		           .b = c->plan->to, .c = device_used(c->device, SEGMENT_ON_DEVICE));
 }
 
 /*
@@ -292,9 +300,9 @@ static void note_closure(const struct closure *c, uint64_t began)
  */
 static enum move_pending close_and_move(struct closure *c, uint64_t patience_ns, uint64_t hold_ns)
 {
-	uint64_t began = clock_now();
 	enum move_pending why = MOVE_SOON;
 
+	c->began_ns = clock_now();
 	if (!hold_gate(c, patience_ns))
 		return MOVE_INSIDE;
 	/* While what runs comes to its end. */
@@ -305,8 +313,8 @@ static enum move_pending close_and_move(struct closure *c, uint64_t patience_ns,
 	if (why != MOVE_NONE || c->plan->is_gentle || c->plan->count == c->count ||
 	    !is_wanted(c->plan, c->device))
 		open_gate(c);
-	c->took_ns = clock_now() - began;
-	note_closure(c, began);
+	c->took_ns = clock_now() - c->began_ns;
+	note_closure(c);
 	return why;
 }
 
