@@ -70,7 +70,8 @@ expect 0 "$spillway" stat --format prometheus
 python '
 m = exposition.parse(data)
 uuid = "GPU-\"\\,??x"
-at = dict(spillway_job="one", gpu="0", UUID=uuid)
+me = __import__("os").popen("id -un").read().strip()
+at = dict(spillway_job="one", user=me, gpu="0", UUID=uuid)
 assert sample("spillway_device_used_bytes", **at) == 12582912
 assert sample("spillway_spilled_bytes_total", **at) == 8388608
 assert sample("spillway_spills_total", **at) == 1
@@ -97,7 +98,7 @@ assert sample("spillway_host_error", **at) == 801
 page = open("tools/man/spillway-stat.1.scd").read()
 assert not [w for c in codes.values() for _, w in c[1:] if w != "yes" and "_%s_" % w.replace("_", "\\_") not in page]
 assert len(m["spillway_busy_seconds_total"][2]) == 1
-assert sample("spillway_processes", spillway_job="two") == 1
+assert sample("spillway_processes", spillway_job="two", user=me) == 1
 assert not any(k == "job" for _, _, s in m.values() for l in s for k, _ in l)
 tail = {"bytes": "_bytes", "ns": "_seconds", "millipercent": "_ratio"}
 for name, how, unit in counters:
@@ -136,7 +137,7 @@ expect 0 "$spillway" stat --textfile "$file"
 exec 3<&-
 [ "$(stat -c %a "$file")" = 644 ] || fail 'the text file cannot be read by others'
 cp "$file" "$out"
-python 'assert sample("spillway_processes", spillway_job="one") == 1'
+python 'assert sample("spillway_processes", spillway_job="one", user=__import__("os").popen("id -un").read().strip()) == 1'
 expect 1 "$spillway" stat --textfile "$TMPDIR/nowhere/spillway.prom"
 says "$err" '^spillway: .*/nowhere/spillway\.prom: No such file or directory$'
 mkdir "$TMPDIR/collector/folder"
@@ -149,10 +150,10 @@ echo 'no segment' >"$SPILLWAY_STATE_DIR/damaged.segment"
 rm "$file"
 "$spillway" stat --watch 20ms --textfile "$file" 2>/dev/null &
 watcher=$!
-wait_for 'spillway_processes{spillway_job="one"} 1' "$file"
+wait_for 'spillway_processes{spillway_job="one",user="[^"]*"} 1' "$file"
 kill "$one"
 wait "$one" 2>/dev/null
-wait_for 'spillway_processes{spillway_job="one"} 0' "$file"
+wait_for 'spillway_processes{spillway_job="one",user="[^"]*"} 0' "$file"
 says "$file" '^spillway_unreadable_jobs 1$'
 kill "$watcher" || fail 'the watch has ended by itself'
 wait "$watcher" 2>/dev/null

@@ -57,11 +57,13 @@ def scrape():
     assert r.status == 200 and r.getheader('Content-Type') == 'text/plain; version=0.0.4; charset=utf-8'
     return exposition.parse(r.read())
 
-assert scrape()['spillway_processes'][2] == {(('spillway_job', 'one'),): 1.0}
+assert scrape()['spillway_processes'][2] == {(('spillway_job', 'one'), ('user', os.popen('id -un').read().strip())): 1.0}
 
 get = b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'
 assert ask(get)[0] == 200 and ask(b'GET /metrics?a=b HTTP/1.0\r\n\r\n')[0] == 200
-assert ask(b'GET / HTTP/1.1\r\n\r\n')[0] == 404
+status, answer = ask(b'GET / HTTP/1.1\r\n\r\n')
+assert status == 200 and b'href="metrics"' in answer, answer
+assert ask(b'GET /none HTTP/1.1\r\n\r\n')[0] == 404
 assert ask(b'GET /metrics/../etc/passwd HTTP/1.1\r\n\r\n')[0] == 404
 for method in b'POST', b'get', b'':
     status, answer = ask(method + b' /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello')
@@ -69,7 +71,7 @@ for method in b'POST', b'get', b'':
 for line in b'GET /metrics', b'GET', b'GET /metrics FTP/1', b'GET  /metrics HTTP/1.1', b'\x16\x03\x01', b'':
     assert ask(line + b'\r\n\r\n')[0] == 400, line
 assert ask(b'GET /metrics HTTP/1.1\r\nX: ' + b'x' * 5000 + b'\r\n\r\n')[0] == 431
-for path, expected in (b'/metrics', 200), (b'/', 404):
+for path, expected in (b'/metrics', 200), (b'/', 200), (b'/none', 404):
     status, answer = ask(b'HEAD ' + path + b' HTTP/1.1\r\n\r\n')
     assert status == expected and b'\r\nContent-Length: ' in answer and answer.endswith(b'\r\n\r\n'), answer
 assert ask(b'GET /metr', end=True)[0] is None

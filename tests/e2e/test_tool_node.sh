@@ -179,6 +179,13 @@ if [ "$(id -u)" -eq 0 ]; then
 	says "$out" 'share 100 %'
 	expect 0 "$spillway" stat theirs
 	says "$out" '^job theirs: running since'
+	expect 0 "$spillway" events theirs
+	says "$err" "^spillway: job 'theirs' keeps no events"
+	expect 0 "$spillway" top theirs
+	says "$out" 'theirs'
+	expect 0 "$spillway" stat --format prometheus
+	says "$out" '^spillway_job_info\{spillway_job="theirs",user="65532",state="running",label_SLURM_JOB_ID="4711"\} 1$'
+	says "$out" '^spillway_device_charged_bytes\{spillway_job="theirs",user="65532",gpu="0",UUID="[^"]*"\} 12582912$'
 	[ -z "$(find "$common/state-65532" ! -user 65532)" ] || fail 'root left files of its own with that user'
 	# Nobody else does.
 	for command in 'set theirs --memory 1MiB' 'pause theirs' 'resume theirs' 'stat theirs'; do

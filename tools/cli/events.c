@@ -27,6 +27,7 @@
 #include "tools/formats/trace.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
+#include "tools/view/node.h"
 #include "tools/view/tool.h"
 
 enum {
@@ -435,6 +436,8 @@ int command_events(int argc, char **argv)
 	int directory, listed;
 
 	read_command_line(&events, argc, argv);
+	if (events.job && !node_reach(&events.job))
+		return TOOL_FAILED;
 	directory = open_directory(&events);
 	check_job(&events, directory);
 	readers = event_readers_create(WORK_MAX);

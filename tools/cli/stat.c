@@ -284,7 +284,7 @@ static int show_rows(const struct stat_options *stat, bool first)
 	bool whole;
 
 	rows_read(&rows, stat->job);
-	if (!stat->job && (stat->format == FORMAT_TEXT || stat->format == FORMAT_CSV))
+	if (!stat->job)
 		rows_add_node(&rows);
 	whole = rows.unreadable == 0;
 	if (whole || !stat->job)
@@ -344,6 +344,8 @@ static void page(FILE *out, void *cookie)
 	struct rows rows;
 
 	rows_read(&rows, stat->job);
+	if (!stat->job)
+		rows_add_node(&rows);
 	format_prometheus(out, &rows);
 	rows_free(&rows);
 }

@@ -36,7 +36,9 @@ static void put_head(FILE *out, const char *name, const char *type, const char *
 static void put_job(FILE *out, const char *name, const struct row *row)
 {
 	fprintf(out, "%s{spillway_job=\"", name);
-	put_escaped(out, row->job);
+	put_escaped(out, row->typed);
+	fprintf(out, "\",user=\"");
+	put_escaped(out, row->user);
 	putc('"', out);
 }
 
@@ -107,7 +109,7 @@ static void put_counter(FILE *out, const struct counter *counter, const struct r
 		const struct row *row = &rows->row[i];
 		uint64_t value;
 
-		if (row->gpu < 0 || !counter_read(counter, &row->total, &value))
+		if (row->gpu < 0 || !row_counter(row, counter, &value))
 			continue;
 		if (counter_is_code(counter)) {
 			put_states(out, counter, name, row, value);
@@ -131,6 +133,62 @@ static void put_jobs(FILE *out, const struct rows *rows)
 	}
 }
 
+/*
+ * Writes the name of a job's label as Prometheus has them, "label_team". Returns whether none
+ * before it in the list comes to the same.
+ */
+static bool label_name(const char *labels, const char *label, char *name, size_t size)
+{
+	size_t length = strcspn(label, "=");
+	char before[96];
+
+	snprintf(name, size, "label_%.*s", (int)length, label);
+	for (char *c = name; *c; c++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *c))
+			*c = '_';
+	for (const char *other = labels; other < label; other += strcspn(other, ",") + 1) {
+		label_name(other, other, before, sizeof before);
+		if (strcmp(before, name) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* Prints the labels that somebody gave the job. */
+static void put_labels(FILE *out, const char *labels)
+{
+	for (const char *label = labels; *label;) {
+		size_t length = strcspn(label, ","), key = strcspn(label, "=,");
+		char name[96];
+
+		if (key < length && label_name(labels, label, name, sizeof name)) {
+			char *value = text("%.*s", (int)(length - key - 1), label + key + 1);
+
+			fprintf(out, ",%s=\"", name);
+			put_escaped(out, value);
+			putc('"', out);
+			free(value);
+		}
+		label += length + (label[length] == ',');
+	}
+}
+
+static void put_info(FILE *out, const struct rows *rows)
+{
+	put_head(out, "spillway_build_info", "gauge", "1, of the version that tells this");
+	fprintf(out, "spillway_build_info{version=\"" SPILLWAY_VERSION "\"} 1\n");
+	put_head(out, "spillway_job_info", "gauge",
+	         "1, of each job with its state and its labels, each as label_NAME");
+	for (int i = 0; i < rows->count; i++) {
+		if (rows->row[i].gpu > 0)
+			continue; /* once per job */
+		put_job(out, "spillway_job_info", &rows->row[i]);
+		fprintf(out, ",state=\"%s\"", rows->row[i].running ? "running" : "ended");
+		put_labels(out, rows->row[i].labels);
+		fprintf(out, "} 1\n");
+	}
+}
+
 static void put_bytes(FILE *out, const char *name, const char *meaning, const struct rows *rows,
                       size_t offset)
 {
@@ -146,6 +204,7 @@ static void put_bytes(FILE *out, const char *name, const char *meaning, const st
 
 void format_prometheus(FILE *out, const struct rows *rows)
 {
+	put_info(out, rows);
 	put_jobs(out, rows);
 	put_bytes(out, "spillway_memory_bytes", "memory of the GPU", rows,
 	          offsetof(struct row, device.memory));

@@ -153,6 +153,10 @@ static void answer_page(struct server *server, struct connection *connection)
 	free(page);
 }
 
+/* What a person finds who looks where the metrics are. */
+static const char entrance[] =
+    "<!DOCTYPE html><title>Spillway</title><a href=\"metrics\">Spillway's metrics</a>\n";
+
 /*
  * Decides what to answer to "GET /metrics?x HTTP/1.1": method, target without its query, version.
  */
@@ -171,10 +175,13 @@ static void decide(struct server *server, struct connection *connection)
 	*target++ = *version = '\0';
 	target[strcspn(target, "?")] = '\0';
 	connection->is_head = strcmp(line, "HEAD") == 0;
-	if (strcmp(target, "/metrics") != 0)
+	if (strcmp(target, "/metrics") != 0 && strcmp(target, "/") != 0)
 		answer_error(connection, "404 Not Found", "");
 	else if (strcmp(line, "GET") != 0 && !connection->is_head)
 		answer_error(connection, "405 Method Not Allowed", "Allow: GET, HEAD\r\n");
+	else if (strcmp(target, "/") == 0)
+		answer(connection, "200 OK", "Content-Type: text/html; charset=utf-8\r\n", entrance,
+		       strlen(entrance));
 	else
 		answer_page(server, connection);
 }

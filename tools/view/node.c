@@ -368,6 +368,7 @@ static bool is_in(const struct node_job *job, const char *directory, char *why, 
 	bool is_it;
 
 	directory_use(directory);
+	setenv("SPILLWAY_STATE_DIR", directory, 1); /* for what we start */
 	is_it = segment_read(job->page.job, view, why, size) == 0 && view->token == job->page.token;
 	segment_view_free(view);
 	return is_it;

@@ -1,0 +1,70 @@
+#!/bin/sh
+# A real Prometheus scrapes jobs of two users on the software GPU: no query of the board comes back
+# empty, the alerts are right and name metrics that there are.
+set -eu
+# shellcheck source=tests/cluster/node.sh
+. tests/cluster/node.sh
+command -v prometheus >/dev/null || fail "no prometheus here: tools/dev/deps cluster installs it"
+promtool check rules conf/prometheus/alerts.yml >"$scratch/out" 2>&1 || fail "alerts: $(cat "$scratch/out")"
+promtool test rules conf/prometheus/alerts_test.yml >"$scratch/out" 2>&1 || fail "alerts: $(cat "$scratch/out")"
+[ "$(id -u)" -eq 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null || {
+	echo "needs root, for jobs of two users"
+	exit 77
+}
+
+preloaded yes
+configured '[gpu]' 'memory_limit = 24MiB' 'share = 90'
+install -d -m 1777 /run/spillway "$node/ready"
+
+job_of() { # job_of USER NAME: holds 16 MiB until the end
+	install -d -m 700 -o "$1" "$node/gpu-$2"
+	setpriv --reuid "$1" --regid "$1" --clear-groups env SOFTGPU_STATE_DIR="$node/gpu-$2" SPILLWAY_JOB="$2" SPILLWAY_LABELS=team=vision,pod-name=p \
+		"$node/bin/allocate" --mib 8 --count 4 --hold-ms 600000 --ready "$node/ready/$2" >"$scratch/$2.out" 2>&1 &
+	until_true $patience test -e "$node/ready/$2" || fail "$2: not ready: $(cat "$scratch/$2.out")"
+}
+job_of 0 ours
+job_of 65534 theirs
+has_page() { ls /run/spillway/job-65534-theirs-*.page; }
+until_true $patience has_page || fail "no page of the other user's job"
+
+: >/etc/ld.so.preload
+"$spillway" stat --listen 127.0.0.1:0 >"$scratch/exporter" 2>&1 &
+until_true $patience grep -q 'metrics$' "$scratch/exporter" || fail "exporter: $(cat "$scratch/exporter")"
+target=$(sed -n 's,.*http://\([^/]*\)/metrics$,\1,p' "$scratch/exporter")
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+sed "s/127.0.0.1:9435/$target/; s/scrape_interval: .*/scrape_interval: 1s/" conf/prometheus/scrape.yml >"$scratch/prometheus.yml"
+prometheus --config.file="$scratch/prometheus.yml" --storage.tsdb.path="$scratch/tsdb" \
+	--web.listen-address="127.0.0.1:$port" >"$scratch/prometheus.log" 2>&1 &
+python3 - "$port" >"$scratch/out" 2>&1 <<'END' || fail "$(cat "$scratch/out" "$scratch/prometheus.log" | tail -n 30)"
+import json, re, sys, time, urllib.parse, urllib.request
+
+def ask(query):
+    url = "http://127.0.0.1:%s/api/v1/query?%s" % (sys.argv[1], urllib.parse.urlencode({"query": query}))
+    try:
+        return json.load(urllib.request.urlopen(url, timeout=20))["data"]["result"]
+    except OSError as error:
+        return print(query, error)
+
+def wait_for(query, enough):
+    for _ in range(150):
+        result = ask(query)
+        if result and enough(result):
+            return result
+        time.sleep(0.2)
+    raise SystemExit("empty, or not enough: %s: %s" % (query, result))
+
+# Both users' jobs, each with what it holds and its labels.
+info = wait_for('spillway_job_info{state="running"}', lambda result: len(result) == 2)
+assert sorted((r["metric"]["spillway_job"], r["metric"]["label_team"], r["metric"]["label_pod_name"]) for r in info) == [
+    ("ours", "vision", "p"), ("theirs", "vision", "p")], info
+assert len({r["metric"]["user"] for r in info}) == 2, info
+held = wait_for("spillway_device_charged_bytes > 0", lambda result: len(result) == 2)
+assert [r["value"][1] for r in held] == [str(24 << 20)] * 2, held
+queries = [(p["title"], t["expr"]) for p in json.load(open("conf/grafana/spillway.json"))["panels"] for t in p["targets"]]
+assert len(queries) > 10
+for title, query in queries:
+    wait_for(query.replace("$__rate_interval", "1m"), len)
+for name in set(re.findall(r"spillway_\w+", " ".join(line for line in open("conf/prometheus/alerts.yml") if "expr:" in line))):
+    wait_for(name, len)
+assert ask("up")[0]["value"][1] == "1"
+END
