@@ -314,7 +314,7 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, struct 
 		close(fd);
 		return replace_before(directory, job, unnamed, error, file, message, size);
 	}
-	if (!segment_is_of_this_boot(&header)) {
+	if (!segment_is_of_this_boot(&header) || atomic_load(&header.is_removed)) {
 		close(fd);
 		return create(directory, job, unnamed, file, message, size);
 	}

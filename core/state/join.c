@@ -47,7 +47,10 @@ struct joiner {
 	char run[sizeof((struct segment_header *)0)->run];
 	char command[64];
 	struct segment *segment; /* takes a seat in this one */
-	int fd;
+	int directory, fd;
+	const char *job;
+	char *message; /* why not, of so many bytes */
+	size_t size;
 };
 
 static int (*run_in_owner)(int (*take)(void *of), void *of); /* NULL: who joins is the owner */
@@ -127,20 +130,20 @@ static void enter(struct segment *segment, const struct joiner *joiner)
 	segment_change_end(&file->header);
 }
 
-/* Takes a seat. Where those that have pages are all taken there are more of them first. */
-static int take_seat(void *of)
+/* Takes a seat. Where those that have pages are all taken there are more of them first. Returns
+ * -ESTALE where the segment was removed after it was opened. */
+static int take_seat_in(struct segment *segment, const struct joiner *joiner)
 {
-	const struct joiner *joiner = of;
-	struct segment *segment = joiner->segment;
 	struct segment_file *file = segment->file;
 	struct segment_header *header = &file->header;
 	uint32_t rows = 0, devices = 0;
 	int error;
 
 	while ((error = segment_lock(file)) == 0) {
+		bool is_removed = atomic_load(&header->is_removed);
 		segment->begins_job = !seats_any_lives(file);
-		segment->number = seats_take(file);
-		if (segment->number < 0 && rows == atomic_load(&header->rows) &&
+		segment->number = is_removed ? -1 : seats_take(file);
+		if (!is_removed && segment->number < 0 && rows == atomic_load(&header->rows) &&
 		    devices == atomic_load(&header->device_count)) {
 			atomic_store(&header->rows, rows + 1);
 			segment->number = seats_take(file);
@@ -150,6 +153,8 @@ static int take_seat(void *of)
 		rows = atomic_load(&header->rows);
 		devices = atomic_load(&header->device_count);
 		segment_unlock(file);
+		if (is_removed)
+			return -ESTALE;
 		if (segment->number >= 0)
 			return 0;
 		if (rows >= SEGMENT_ROWS)
@@ -160,6 +165,59 @@ static int take_seat(void *of)
 			return error;
 	}
 	return error;
+}
+
+/*
+ * Opens the job's segment or makes one. The job lock is for files alone: a seat is taken without
+ * it, because another thread may do that, and in a crowd of processes all would wait until each of
+ * these threads has run.
+ */
+static int open_segment(struct joiner *joiner)
+{
+	char path[PATH_MAX];
+	int lock = segment_job_lock(joiner->directory, joiner->job);
+
+	if (lock < 0)
+		return state_refuse(
+		    lock, joiner->message, joiner->size, "%s/.lock: job %s cannot be locked: %s",
+		    directory_path(path, sizeof path), joiner->job, strerror(-lock));
+	joiner->fd = segment_open_or_create(joiner->directory, joiner->job, joiner->is_unnamed,
+	                                    &joiner->segment->file, joiner->message, joiner->size);
+	close(lock);
+	return joiner->fd < 0 ? joiner->fd : 0;
+}
+
+static void close_segment(struct joiner *joiner)
+{
+	if (joiner->fd >= 0)
+		close(joiner->fd);
+	if (joiner->segment->file)
+		munmap(joiner->segment->file, sizeof *joiner->segment->file);
+	joiner->segment->file = NULL;
+	joiner->fd = -1;
+}
+
+/* Takes a seat, in a new segment where the job has ended since its segment was opened. */
+static int take_seat(void *of)
+{
+	struct joiner *joiner = of;
+	char path[PATH_MAX];
+	int error;
+
+	while ((error = take_seat_in(joiner->segment, joiner)) == -ESTALE) {
+		close_segment(joiner);
+		error = open_segment(joiner);
+		if (error)
+			return error;
+	}
+	if (!error)
+		return 0;
+	segment_path(joiner->job, path, sizeof path);
+	if (error == -EUSERS)
+		return state_refuse(error, joiner->message, joiner->size,
+		                    "%s: has %d processes already, expected fewer", path,
+		                    SEGMENT_SEATS);
+	return state_refuse(error, joiner->message, joiner->size, "%s: %s", path, strerror(-error));
 }
 
 /* Returns whether this process looks for rings that may go: one of sixteen of the live ones does,
@@ -174,50 +232,45 @@ static bool looks_for_rings(const struct segment *segment)
 	return segment->begins_run || segment->seat->started_ns / 1000 % (live / 16 + 1) == 0;
 }
 
-static int join_locked(int directory, const char *job, struct joiner *joiner,
-                       struct segment **result, char *message, size_t size)
+static void free_segment(struct segment *segment)
+{
+	free(segment->directory);
+	free(segment->node);
+	free(segment);
+}
+
+static int join_in(struct joiner *joiner, struct segment **result)
 {
 	char path[PATH_MAX];
-	struct segment_file *file = NULL;
-	int fd = segment_open_or_create(directory, job, joiner->is_unnamed, &file, message, size);
-	if (fd < 0)
-		return fd;
 	struct segment *segment = calloc(1, sizeof *segment);
 	int error = -ENOMEM;
-	if (segment) {
-		segment->directory = strdup(directory_path(path, sizeof path));
-		segment->node = strdup(directory_of_node(path, sizeof path));
-	}
-	if (segment && segment->directory && segment->node) {
-		segment->file = file;
-		joiner->segment = segment;
-		joiner->fd = fd;
+
+	if (!segment)
+		return error;
+	joiner->segment = segment;
+	joiner->fd = -1;
+	segment->directory = strdup(directory_path(path, sizeof path));
+	segment->node = strdup(directory_of_node(path, sizeof path));
+	if (segment->directory && segment->node)
+		error = open_segment(joiner);
+	if (!error) {
 		read_command(joiner->command, sizeof joiner->command);
 		error = run_in_owner ? run_in_owner(take_seat, joiner) : take_seat(joiner);
 	}
-	close(fd);
-	if (!error) {
-		if (looks_for_rings(segment))
-			rings_remove(directory, job, segment->file,
-			             segment->begins_run ? 0 : RING_KEPT);
-		/* What was set for a job nobody named was for those who have died. */
-		if (joiner->is_unnamed && segment->begins_job)
-			segment_remove_override(directory, job);
-		*result = segment;
-		return 0;
+	if (error) {
+		close_segment(joiner);
+		free_segment(segment);
+		return error;
 	}
-	munmap(file, sizeof *file);
-	if (segment) {
-		free(segment->directory);
-		free(segment->node);
-	}
-	free(segment);
-	segment_path(job, path, sizeof path);
-	if (error == -EUSERS)
-		return state_refuse(error, message, size,
-		                    "%s: has %d processes already, expected fewer", path,
-		                    SEGMENT_SEATS);
-	return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
+	close(joiner->fd);
+	if (looks_for_rings(segment))
+		rings_remove(joiner->directory, joiner->job, segment->file,
+		             segment->begins_run ? 0 : RING_KEPT);
+	/* What was set for a job nobody named was for those who have died. */
+	if (joiner->is_unnamed && segment->begins_job)
+		segment_remove_override(joiner->directory, joiner->job);
+	*result = segment;
+	return 0;
 }
 
 /* Returns whether the kernel will free the seat when this thread dies: it is asked, because glibc
@@ -231,55 +284,55 @@ static bool death_will_be_seen(void)
 	return syscall(SYS_get_robust_list, 0, &robust_list, &length) != 0 || robust_list;
 }
 
-static int join(const char *job, const char *run, struct joiner *joiner, struct segment **segment,
-                char *message, size_t size)
+static int join(struct joiner *joiner, const char *run, struct segment **segment)
 {
-	char path[PATH_MAX];
+	const char *job = joiner->job;
+	int error;
 
 	if (directory_check_name(job) != 0)
-		return state_refuse(-EINVAL, message, size,
+		return state_refuse(-EINVAL, joiner->message, joiner->size,
 		                    "job name \"%s\": expected 1 to 63 of A-Z a-z 0-9 . _ -, not "
 		                    "beginning with a dot",
 		                    job ? job : "");
 	if (!death_will_be_seen())
 		return state_refuse(
-		    -ENOTSUP, message, size,
+		    -ENOTSUP, joiner->message, joiner->size,
 		    "job %s: the kernel would not free this process's place when it is "
 		    "killed (set_robust_list is refused)",
 		    job);
-	int directory = directory_open(1, message, size);
-	if (directory < 0)
-		return directory;
+	joiner->directory = directory_open(1, joiner->message, joiner->size);
+	if (joiner->directory < 0)
+		return joiner->directory;
 	segment_copy_text(joiner->run, sizeof joiner->run, run ? run : "");
-	int lock = segment_job_lock(directory, job);
-	int error;
-	if (lock < 0) {
-		error = state_refuse(lock, message, size, "%s/.lock: job %s cannot be locked: %s",
-		                     directory_path(path, sizeof path), job, strerror(-lock));
-	} else {
-		error = join_locked(directory, job, joiner, segment, message, size);
-		close(lock);
-	}
-	close(directory);
+	error = join_in(joiner, segment);
+	close(joiner->directory);
 	return error;
 }
 
 int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
                  char *message, size_t size)
 {
-	struct joiner joiner = {.labels = labels ? labels : "", .shared_by = ""};
+	struct joiner joiner = {.job = job,
+	                        .labels = labels ? labels : "",
+	                        .shared_by = "",
+	                        .message = message,
+	                        .size = size};
 
-	return join(job, run, &joiner, segment, message, size);
+	return join(&joiner, run, segment);
 }
 
 int segment_join_unnamed(const char *job, const char *labels, const char *run,
                          const char *shared_by, struct segment **segment, char *message,
                          size_t size)
 {
-	struct joiner joiner = {
-	    .is_unnamed = true, .labels = labels ? labels : "", .shared_by = shared_by};
+	struct joiner joiner = {.is_unnamed = true,
+	                        .job = job,
+	                        .labels = labels ? labels : "",
+	                        .shared_by = shared_by,
+	                        .message = message,
+	                        .size = size};
 
-	return join(job, run, &joiner, segment, message, size);
+	return join(&joiner, run, segment);
 }
 
 void segment_leave(struct segment *segment)
@@ -295,9 +348,7 @@ void segment_leave(struct segment *segment)
 	}
 	lock_robust_release(&segment->seat->life.mutex);
 	munmap(file, sizeof *file);
-	free(segment->directory);
-	free(segment->node);
-	free(segment);
+	free_segment(segment);
 }
 
 void segment_abandon(const struct segment *segment)

@@ -101,6 +101,7 @@ struct segment_header {
 	    page_ns; /* CLOCK_MONOTONIC; when its page (page.h) was looked after last, or 0 */
 	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
 	_Atomic uint64_t tended_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
+	_Atomic uint32_t is_removed; /* 1: the file goes or has gone; there are no more seats */
 	_Alignas(64) union segment_mutex lock;
 	/* the sum over seats in use, and what is orphaned; or LEDGER_OPEN and whose seat says it */
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];

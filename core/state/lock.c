@@ -8,8 +8,9 @@
  * timedlock depends on the settable clock, clocklock needs glibc 2.30; and as nobody waits in the
  * kernel, unlocking makes no system call.
  *
- * Creating, joining, replacing and removing a segment happen under a record lock of one byte per
- * job in DIR/.lock; a new file is built aside and renamed when it is complete.
+ * Opening, creating, replacing and removing a segment happen under a record lock of one byte per
+ * job in DIR/.lock; a new file is built aside and renamed when it is complete. A seat is taken
+ * under the quota's lock alone, unless the segment says that it is removed.
  */
 #include <errno.h>
 #include <fcntl.h>

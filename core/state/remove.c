@@ -1,5 +1,5 @@
-/* Removing a job's files, once nobody is in it: under the job lock, so that nobody joins
- * meanwhile. */
+/* Removing a job's files, once nobody is in it: under the job lock, so that nobody opens them
+ * meanwhile, and with a word in the segment, so that who has opened it takes no seat. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,9 @@
 /* The kernel gives the job lock up with any descriptor of its file that the process closes. */
 static LOCK_OF(REMOVING) removing = LOCK_FREE;
 
-/* Returns -EBUSY while a process lives, or a dead one's memory may still be held; else 0. */
-static int check_is_over(struct segment_file *file)
+/* Returns -EBUSY while a process lives, or a dead one's memory may still be held; else 0, and nobody
+ * takes a seat any more: a process takes one without the job lock. */
+static int close_if_over(struct segment_file *file)
 {
 	int error = segment_lock(file);
 	if (error)
@@ -26,13 +27,14 @@ static int check_is_over(struct segment_file *file)
 	/* a death nobody noticed yet begins to drain */
 	if (seats_any_lives(file) || seats_next(&file->header, -1, SEATS_ALL) >= 0)
 		error = -EBUSY;
+	atomic_store(&file->header.is_removed, !error);
 	segment_unlock(file);
 	return error;
 }
 
-/* Returns 0 when the job of the file is over, else -EBUSY or another negative errno. unnamed:
- * -EBUSY also for a job that somebody named. */
-static int check_file_is_over(int directory, const char *job, bool unnamed)
+/* Returns 0 when the job of the file is over, and ends its segment; else -EBUSY or another negative
+ * errno. unnamed: -EBUSY also for a job that somebody named. */
+static int end_if_over(int directory, const char *job, bool unnamed)
 {
 	struct segment_header header = {0};
 	uint64_t file_size = 0;
@@ -50,7 +52,7 @@ static int check_file_is_over(int directory, const char *job, bool unnamed)
 		error = -EBUSY;
 	if (!error && segment_is_of_this_boot(&header)) {
 		struct segment_file *file = segment_map(fd);
-		error = file ? check_is_over(file) : -errno;
+		error = file ? close_if_over(file) : -errno;
 		if (file)
 			munmap(file, sizeof *file);
 	}
@@ -87,7 +89,7 @@ static int remove_job(const char *job, bool unnamed)
 		return directory;
 	int lock = segment_job_lock(directory, job), error = lock;
 	if (lock >= 0)
-		error = check_file_is_over(directory, job, unnamed);
+		error = end_if_over(directory, job, unnamed);
 	if (!error)
 		error = remove_files(directory, job, true);
 	if (lock >= 0)
@@ -145,6 +147,7 @@ int segment_remove_own(struct segment *segment)
 		seats_probe(file);
 		is_held = is_shared && is_anything_charged(file);
 		error = has_others(segment, is_shared) ? -EBUSY : 0;
+		atomic_store(&file->header.is_removed, !error && !is_held);
 		segment_unlock(file);
 	}
 	if (!error)

@@ -908,6 +908,54 @@ START_TEST(removing)
 }
 END_TEST
 
+/* Lets others come first: they join the job, whose lock is not held, and end it. */
+static int take_after_others(int (*take)(void *of), void *of)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct segment *segment;
+		int error;
+
+		segment_owner(NULL);
+		error = segment_join("job", NULL, NULL, &segment, NULL, 0);
+		if (!error)
+			segment_leave(segment);
+		_exit(error || segment_remove("job") != 0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	return take(of);
+}
+
+/* A crowd of processes starts without waiting until the thread of each that takes its seat has
+ * run. */
+START_TEST(a_job_is_not_locked_while_a_seat_is_taken)
+{
+	segment_owner(take_after_others);
+	struct segment *segment = join(NULL);
+	segment_owner(NULL);
+	look();
+	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_int_eq(view.process[0].pid, getpid());
+	segment_leave(segment);
+	ck_assert_int_eq(segment_remove("job"), 0);
+}
+END_TEST
+
+/* As a process that was killed between the two steps of a removal leaves it. */
+START_TEST(a_segment_that_was_not_quite_removed_is_replaced)
+{
+	segment_leave(join(NULL));
+	patch(path_of("job"), offsetof(struct segment_header, is_removed), &(uint32_t){1}, 4);
+	struct segment *segment = join(NULL);
+	look();
+	ck_assert_int_eq(view.process_count, 1);
+	segment_leave(segment);
+}
+END_TEST
+
 START_TEST(an_unnamed_job_leaves_nothing_behind)
 {
 	struct segment *segment = join(NULL), *other = join(NULL);
@@ -1083,6 +1131,8 @@ int main(void)
 	tcase_add_test(tests, the_slot_ends_with_its_thread);
 	tcase_add_test(tests, full);
 	tcase_add_test(tests, removing);
+	tcase_add_test(tests, a_job_is_not_locked_while_a_seat_is_taken);
+	tcase_add_test(tests, a_segment_that_was_not_quite_removed_is_replaced);
 	tcase_add_test(tests, an_unnamed_job_leaves_nothing_behind);
 	tcase_add_test(tests, a_shared_limit_is_known_while_anything_is_held);
 	tcase_add_test(tests, what_killed_sharers_left_goes_with_the_next);
