@@ -16,9 +16,9 @@
 
 /* The kernel gives the job lock up with any descriptor of its file that the process closes. */
 static LOCK_OF(REMOVING) removing = LOCK_FREE;
-/* Returns -EBUSY while a process lives, or a dead one may still hold memory; else 0, and nobody takes
- * a seat any more, which needs no job lock. */
- * takes a seat any more: a process takes one without the job lock. */
+
+/* Returns -EBUSY while a process lives, or a dead one may still hold memory; else 0, and nobody
+ * takes a seat any more, for which no job lock is needed. */
 static int close_if_over(struct segment_file *file)
 {
 	int error = segment_lock(file);
