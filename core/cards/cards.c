@@ -163,53 +163,80 @@ static bool has_room_for(const struct cards *cards, uid_t owner)
 	return count_of(cards, owner) < CARDS_OF_STRANGER && strangers < CARDS_OF_STRANGERS;
 }
 
+/*
+ * Opens one whose name was taken apart and copies it; a dead one of our user is removed. Returns
+ * whether it lives, and is left open.
+ */
+static bool is_met(struct cards_other *other, int directory, const char *name, uint64_t now)
+{
+	struct stat found;
+
+	/* NONBLOCK: it might be a pipe */
+	other->fd = descriptor_above_stdio(
+	    openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+	if (other->fd < 0)
+		return false;
+	if (file_status_of(other->fd, &found) == 0 && S_ISREG(found.st_mode) &&
+	    found.st_uid == other->owner) {
+		other->volume = found.st_dev;
+		other->inode = found.st_ino;
+		if (copy(other, now))
+			return true;
+		if (other->owner == geteuid() && is_unlocked(other->fd))
+			sweep(directory, name);
+	}
+	close(other->fd);
+	return false;
+}
+
 static void meet(struct cards *cards, int directory, const char *name, uint64_t now)
 {
-	struct cards_other *other = &cards->other[cards->count];
 	struct cards_other met = {.is_there = true};
-	struct stat found;
 	int at;
 
 	if (!parse(name, cards->uuid, &met) || met.token == cards->own_token)
 		return;
 	at = known(cards, met.token, met.owner);
-	if (at >= 0) {
+	if (at >= 0)
 		cards->other[at].is_there = true;
-		return;
-	}
-	if (!has_room_for(cards, met.owner))
-		return;
-	*other = met;
-	/* NONBLOCK: it might be a pipe */
-	other->fd = descriptor_above_stdio(
-	    openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-	if (other->fd < 0)
-		return;
-	if (file_status_of(other->fd, &found) == 0 && S_ISREG(found.st_mode) &&
-	    found.st_uid == other->owner) {
-		other->volume = found.st_dev;
-		other->inode = found.st_ino;
-		if (copy(other, now)) {
-			cards->count++;
-			return;
-		}
-		if (other->owner == geteuid() && is_unlocked(other->fd))
-			sweep(directory, name);
-	}
-	close(other->fd);
+	else if (has_room_for(cards, met.owner) && is_met(&met, directory, name, now))
+		cards->other[cards->count++] = met;
 }
 
-static void go_through(struct cards *cards, const char *path, uint64_t now)
+static DIR *open_listing(const char *path)
 {
 	int fd = path[0] == '/' ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	DIR *listing = fd < 0 ? NULL : fdopendir(fd);
 
 	if (fd >= 0 && !listing)
 		close(fd);
+	return listing;
+}
+
+static void go_through(struct cards *cards, const char *path, uint64_t now)
+{
+	DIR *listing = open_listing(path);
+
 	if (!listing)
 		return;
 	for (const struct dirent *entry; (entry = readdir(listing));)
 		meet(cards, dirfd(listing), entry->d_name, now);
+	closedir(listing);
+}
+
+void cards_sweep(const char *directory, uint64_t now_ns)
+{
+	DIR *listing = open_listing(directory);
+
+	if (!listing)
+		return;
+	for (const struct dirent *entry; (entry = readdir(listing));) {
+		struct cards_other other = {0};
+
+		if (parse(entry->d_name, NULL, &other) && other.owner == geteuid() &&
+		    is_met(&other, dirfd(listing), entry->d_name, now_ns))
+			close(other.fd);
+	}
 	closedir(listing);
 }
 

@@ -50,5 +50,7 @@ int cards_look(struct cards *cards, uint64_t now_ns);
  * go. Returns how many are left.
  */
 int cards_copy(struct cards *cards, uint64_t now_ns);
+/* Removes the cards of our user in a directory, of whatever device, whose owners are dead. */
+void cards_sweep(const char *directory, uint64_t now_ns);
 
 #endif

@@ -140,6 +140,7 @@ static void *help(void *cookie)
 		if (this_job.config.is_unnamed)
 			segment_remove_left(this_job.segment);
 	}
+	sharing_sweep();
 	/* The configuration is ours from here on. Files may have changed unwatched. */
 	deadline_sleep(UNWATCHED_NS);
 	watch_files();

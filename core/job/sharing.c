@@ -35,6 +35,14 @@ void sharing_start(struct device_set *devices, const char *job)
 	sharing.devices = devices;
 }
 
+void sharing_sweep(void)
+{
+	uint64_t now = clock_now();
+
+	cards_sweep(sharing.node, now);
+	cards_sweep(sharing.state, now);
+}
+
 static void apply(struct sharing *s, const struct config_gpu *settings)
 {
 	struct card *card;

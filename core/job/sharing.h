@@ -23,6 +23,11 @@ struct sharing {
 /* Keeps where cards are. Called once, before other threads of the shim. */
 void sharing_start(struct device_set *devices, const char *job);
 /*
+ * Removes what killed processes of this user left, so that it stays no longer than their other
+ * files. By the helper, when it begins.
+ */
+void sharing_sweep(void);
+/*
  * Makes cards of devices that have come into use, says a sign of life, looks at the others' and
  * has the parts act on them. By the helper, each time it wakes. Returns in how many milliseconds it
  * is to be called again at the latest.

@@ -342,7 +342,10 @@ start_job newer
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 printf '\143' | dd of="$SPILLWAY_STATE_DIR/newer.segment" bs=1 seek=8 conv=notrunc 2>/dev/null
+card=$SPILLWAY_STATE_DIR/card-GPU-1-$(id -u)-00000000000000ab # of one that was killed, before it wrote
+: >"$card"
 expect 1 "$spillway" doctor --clean
+[ ! -e "$card" ] || fail "the card of a killed process is still there"
 says "$err" 'newer\.segment: segment of version 99, expected version'
 says "$out" '^no  job newer: cannot be read, so it is left alone; '
 [ -e "$SPILLWAY_STATE_DIR/newer.segment" ] || fail 'the segment of another version was removed'

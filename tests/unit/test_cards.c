@@ -139,6 +139,32 @@ START_TEST(who_is_killed_is_gone_at_once)
 }
 END_TEST
 
+/*
+ * A sweep of a directory removes the cards of the dead, of any device, and leaves those of who
+ * lives and what is no card.
+ */
+START_TEST(a_sweep_removes_the_dead_s)
+{
+	static struct card_own second;
+	pid_t pid = child_start(be_owner, NULL);
+	char path[640];
+
+	make(&second, SECOND);
+	snprintf(path, sizeof path, "%s/card-" UUID "-%u-x", node, (unsigned)geteuid());
+	close(open(path, O_CREAT | O_WRONLY, 0600));
+	cards_sweep(node, clock_now());
+	ck_assert_int_eq(files_in(node, false), 3);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	cards_sweep(node, clock_now());
+	ck_assert_int_eq(files_in(node, false), 2);
+	ck_assert_int_eq(access(second.place.path, F_OK), 0);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	card_remove(&second);
+	cards_sweep("/nowhere", clock_now());
+}
+END_TEST
+
 static void fork_and_die(void *argument)
 {
 	be_owner(argument);
@@ -403,6 +429,7 @@ int main(void)
 	tcase_add_test(tests, what_is_said_is_read);
 	tcase_add_test(tests, who_is_silent_is_known);
 	tcase_add_test(tests, who_is_killed_is_gone_at_once);
+	tcase_add_test(tests, a_sweep_removes_the_dead_s);
 	tcase_add_test(tests, a_child_keeps_nothing);
 	tcase_add_test(tests, a_card_outlives_its_descriptors);
 	tcase_add_test(tests, a_reader_s_closed_descriptor_is_let_be);
