@@ -6,11 +6,19 @@ set -eu
 . tests/e2e/lib.sh
 export SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_JOB=job
 
+# A directory that some program left where one is sought by default would be the one in use: it is
+# covered by one that everybody may write to, which is passed over.
+uid=0 # inside, whoever we are
+cover="for left in /dev/shm/spillway-$uid /run/user/$uid/spillway /tmp/spillway-$uid; do
+		[ ! -e \$left ] || mount -t tmpfs -o mode=0777 none \$left
+	done"
 # in_places SCRIPT: sh -c SCRIPT with mounts of its own
 if [ "$(id -u)" -eq 0 ]; then
-	in_places() { unshare --mount sh -euc "$1"; }
+	in_places() { unshare --mount sh -euc "$cover
+$1"; }
 else
-	in_places() { unshare --user --map-root-user --mount sh -euc "$1"; }
+	in_places() { unshare --user --map-root-user --mount sh -euc "$cover
+$1"; }
 fi
 in_places 'mount -t tmpfs -o size=64k none "$TMPDIR"' 2>"$scratch/err" || {
 	echo "no mount namespaces here: $(tail -n 1 "$scratch/err")"
@@ -30,8 +38,7 @@ alone() {
 	has "$1" "$(cat "$scratch/err")" "$3; this process is not in the job's books"
 }
 state=$SPILLWAY_STATE_DIR
-own=/dev/shm/spillway-$(id -u)
-[ "$(id -u)" -eq 0 ] || own=/dev/shm/spillway-0 # inside
+own=/dev/shm/spillway-$uid
 
 # Everything read-only, as in a hardened container.
 read_only='awk "{ print \$5 }" /proc/self/mountinfo | sort -u | while read -r place; do
@@ -87,7 +94,6 @@ alone "full, with a hole" "$hole" "$state/job.segment: No space left on device"
 
 # Somewhere else by default: without /dev/shm, and where another user has the name there. The tool
 # finds it.
-uid=${own#/dev/shm/spillway-}
 elsewhere() { # elsewhere WHAT PLACE THEN LINES
 	in_places "mount -t tmpfs none /run
 		mkdir -p -m 0700 /run/user/$uid
