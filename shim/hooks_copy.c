@@ -2,7 +2,7 @@
  * Copies: they pass the gate, and tell what is in use. A failed or waiting copy is the driver's to
  * report.
  */
-#include "shim/sampled.h"
+#include "shim/asynchronous.h"
 
 #include "core/cuda/idle.h"
 #include "core/memory/move/lull.h"
@@ -29,26 +29,15 @@ GATED_2(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz,
         (size_t *, errorIndex), (CUstream, stream))
 WAITS_2(cuMemcpy, cuMemcpy_ptds, dst, src, (CUdeviceptr, dst), (CUdeviceptr, src),
         (size_t, ByteCount))
-COPIES_2(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz,
-         sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY2D *, pCopy),
-         (CUstream, hStream))
+COPIES_ROWS_2(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, asynchronous_2d, CUDA_MEMCPY2D)
 COPIES_NOW_2(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, pCopy->dstDevice,
              pCopy->srcDevice, (const CUDA_MEMCPY2D *, pCopy))
 COPIES_NOW_2(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, pCopy->dstDevice, pCopy->srcDevice,
              (const CUDA_MEMCPY2D *, pCopy))
-COPIES_2(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz,
-         sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY3D *, pCopy),
-         (CUstream, hStream))
-GATED_2(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz, (size_t, numOps),
-        (CUDA_MEMCPY3D_BATCH_OP *, opList), (size_t *, failIdx), (unsigned long long, flags),
-        (CUstream, hStream))
-GATED_2(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz, (size_t, numOps),
-        (CUDA_MEMCPY3D_BATCH_OP *, opList), (unsigned long long, flags), (CUstream, hStream))
+COPIES_ROWS_2(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, asynchronous_3d, CUDA_MEMCPY3D)
 COPIES_NOW_2(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, pCopy->dstDevice, pCopy->srcDevice,
              (const CUDA_MEMCPY3D_PEER *, pCopy))
-COPIES_2(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,
-         sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY3D_PEER *, pCopy),
-         (CUstream, hStream))
+COPIES_ROWS_2(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz, asynchronous_peer, CUDA_MEMCPY3D_PEER)
 COPIES_NOW_2(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, pCopy->dstDevice, pCopy->srcDevice,
              (const CUDA_MEMCPY3D *, pCopy))
 COPIES_ASYNC_2(cuMemcpyAsync, cuMemcpyAsync_ptsz, dst, src, (CUdeviceptr, dst), (CUdeviceptr, src),
@@ -61,14 +50,6 @@ GATED_2(cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz, (void *, dstHost), (CUa
         (size_t, srcOffset), (size_t, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, (void *, dstHost), (CUarray, srcArray),
         (size_t, srcOffset), (size_t, ByteCount))
-COPIES_2(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz, sampled_copies(dsts, srcs, count),
-         (CUdeviceptr *, dsts), (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count),
-         (CUmemcpyAttributes *, attrs), (size_t *, attrsIdxs), (size_t, numAttrs),
-         (size_t *, failIdx), (CUstream, hStream))
-COPIES_2(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, sampled_copies(dsts, srcs, count),
-         (CUdeviceptr *, dsts), (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count),
-         (CUmemcpyAttributes *, attrs), (size_t *, attrsIdxs), (size_t, numAttrs),
-         (CUstream, hStream))
 COPIES_NOW_2(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, srcDevice, 0, (CUarray, dstArray),
              (size_t, dstOffset), (CUdeviceptr, srcDevice), (size_t, ByteCount))
 COPIES_ASYNC_2(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, dstDevice, srcDevice,

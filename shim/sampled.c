@@ -5,6 +5,7 @@
 #include "core/memory/heat/used.h"
 #include "core/memory/heat/parameters.h"
 #include "shim/owner.h"
+#include "shim/shape.h"
 
 void sampled_launch(CUfunction function, void **parameters, void **extra)
 {
@@ -57,16 +58,6 @@ void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count)
 	heat_copied(b, count);
 }
 
-bool sampled_async(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream, CUresult *result)
-{
-	KEEP_ERRNO;
-
-	return job_is_active() &&
-	       async_copy(
-	           &(struct async_copy){.to = to, .from = from, .size = size, .stream = stream},
-	           result);
-}
-
 /* --- graphs --- */
 
 /* Returns whether anything is to be credited: nothing where no arena is. */
@@ -105,23 +96,13 @@ static void credit(const void *graph, const struct node_use *use)
 		heat_graph_add(graph, use->child);
 }
 
-/* An end of a copy that is a node: its first byte, 0 in an array. */
-#define END_OF(copy, end)                                                                         \
-	((copy)->end##MemoryType == CU_MEMORYTYPE_ARRAY ? 0                                       \
-	 : (copy)->end##MemoryType == CU_MEMORYTYPE_HOST                                          \
-	     ? (CUdeviceptr)(uintptr_t)(copy)->end##Host                                          \
-	     : (copy)->end##Device +                                                              \
-	           ((copy)->end##Z * (copy)->end##Height + (copy)->end##Y) * (copy)->end##Pitch + \
-	           (copy)->end##XInBytes)
-
 /* Keeps the ends of a copy where they are that is the host's from here on. */
 static void keep_ends(const struct node_use *use)
 {
-	const CUDA_MEMCPY3D *copy = use->copy;
+	struct async_copy shape;
 
-	if (copy && async_is_concerned() && job_is_active())
-		async_keep_ends(END_OF(copy, dst), END_OF(copy, src),
-		                copy->WidthInBytes * copy->Height * copy->Depth);
+	if (use->copy && async_is_concerned() && job_is_active() && shape_of_3d(use->copy, &shape))
+		async_keep_ends(&shape);
 }
 
 void sampled_node(CUgraph graph, const struct node_use *use)

@@ -9,7 +9,6 @@
 #define SPILLWAY_SAMPLED_H
 
 #include "core/memory/alloc/pointer.h"
-#include "core/memory/copy/async.h"
 #include "core/memory/heat/heat.h"
 #include "core/registry/registry.h"
 #include "shim/shim.h"
@@ -29,10 +28,6 @@ void sampled_graph(CUgraphExec graph);
 /* Addresses that are none, or no device's, do no harm. */
 void sampled_copy(CUdeviceptr a, CUdeviceptr b);
 void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count);
-
-/* Makes a copy of memory that lies on the host, if async_copy() does. Returns whether it did. */
-bool sampled_async(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream,
-                   CUresult *result);
 
 /*
  * --- what graphs are credited with (core/memory/heat/used.h); not sampled; for who keeps errno ---
@@ -84,26 +79,6 @@ void sampled_forget_asked(void);
 #define COPIES_2(symbol, other, look, ...) \
 	COPIES(symbol, look, __VA_ARGS__)  \
 	COPIES(other, look, __VA_ARGS__)
-
-/*
- * Hook copies of so many bytes with "Async" in their names: they go on when their memory is on the
- * host, too.
- */
-#define COPIES_ASYNC(symbol, how, to, from, ...)                                              \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                           \
-	{                                                                                     \
-		CUresult result;                                                              \
-                                                                                              \
-		job_break();                                                                  \
-		if (!async_is_concerned() ||                                                  \
-		    !sampled_async((CUdeviceptr)(to), (CUdeviceptr)(from), ByteCount,         \
-		                   how(hStream), &result))                                    \
-			result = PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)));    \
-		return SAMPLED(result, sampled_copy((CUdeviceptr)(to), (CUdeviceptr)(from))); \
-	}
-#define COPIES_ASYNC_2(symbol, other, to, from, ...)        \
-	COPIES_ASYNC(symbol, LEGACY, to, from, __VA_ARGS__) \
-	COPIES_ASYNC(other, PER_THREAD, to, from, __VA_ARGS__)
 
 /*
  * Copies and fills without "Async": what is to be in order with the host is done when they return.

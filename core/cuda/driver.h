@@ -63,6 +63,7 @@
 	X(cuMemRelease)                           \
 	X(cuMemSetAccess)                         \
 	X(cuMemUnmap)                             \
+	X(cuMemcpy2DAsync_v2)                     \
 	X(cuMemcpyAsync)                          \
 	X(cuPointerGetAttribute)                  \
 	X(cuStreamCreate)                         \

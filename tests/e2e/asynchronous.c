@@ -1,7 +1,8 @@
 /*
- * asynchronous [graph LIMIT_FILE]: copies to and from memory that was spilled, in a stream that
- * waits for the host, come back at once and bring the right bytes. graph: a copy that was captured
- * brings them after its memory could have moved, because LIMIT_FILE allows all of it on the device.
+ * asynchronous [graph LIMIT_FILE]: copies to and from memory that was spilled, of bytes, rows and
+ * batches of both, in a stream that waits for the host, come back at once and bring the right
+ * bytes. graph: copies that were captured bring them after their memory could have moved, because
+ * LIMIT_FILE allows all of it on the device.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -73,6 +74,139 @@ static void round_trips(CUdeviceptr a, CUdeviceptr b, CUcontext context)
 	}
 }
 
+enum { WIDTH = 3000, PITCH = 4096, ROWS = 600, LAYERS = 2, LAYER = PITCH * (ROWS + 8) };
+#define PLACE(word) ((word)*4 % PITCH < WIDTH && (word)*4 % LAYER / PITCH < ROWS)
+
+/* Rows and layers, some of which lie across the borders of units at one end or the other. */
+static void rows(CUdeviceptr a, CUdeviceptr b, CUcontext context)
+{
+	const CUDA_MEMCPY2D there_2d = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+	                                .srcHost = there,
+	                                .srcXInBytes = 8,
+	                                .srcY = 1,
+	                                .srcPitch = PITCH,
+	                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+	                                .dstDevice = a,
+	                                .dstXInBytes = 4,
+	                                .dstY = 3,
+	                                .dstPitch = PITCH - 512,
+	                                .WidthInBytes = WIDTH,
+	                                .Height = ROWS};
+	const CUDA_MEMCPY2D back_2d = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+	                               .srcDevice = a,
+	                               .srcXInBytes = 4,
+	                               .srcY = 3,
+	                               .srcPitch = PITCH - 512,
+	                               .dstMemoryType = CU_MEMORYTYPE_HOST,
+	                               .dstHost = back,
+	                               .dstXInBytes = 8,
+	                               .dstY = 1,
+	                               .dstPitch = PITCH,
+	                               .WidthInBytes = WIDTH,
+	                               .Height = ROWS};
+	const CUDA_MEMCPY3D there_3d = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+	                                .srcHost = there,
+	                                .srcPitch = PITCH,
+	                                .srcHeight = LAYER / PITCH,
+	                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+	                                .dstDevice = b,
+	                                .dstXInBytes = 256,
+	                                .dstPitch = PITCH,
+	                                .dstHeight = ROWS,
+	                                .WidthInBytes = WIDTH,
+	                                .Height = ROWS,
+	                                .Depth = LAYERS};
+	const CUDA_MEMCPY3D_PEER back_3d = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+	                                    .srcDevice = b,
+	                                    .srcContext = context,
+	                                    .srcXInBytes = 256,
+	                                    .srcPitch = PITCH,
+	                                    .srcHeight = ROWS,
+	                                    .dstMemoryType = CU_MEMORYTYPE_HOST,
+	                                    .dstHost = back,
+	                                    .dstContext = context,
+	                                    .dstPitch = PITCH,
+	                                    .dstHeight = LAYER / PITCH,
+	                                    .WidthInBytes = WIDTH,
+	                                    .Height = ROWS,
+	                                    .Depth = LAYERS};
+
+	fill(there, 21);
+	memset(back, 0, BYTES);
+	close_gate();
+	CHECK(cuMemcpy2DAsync_v2(&there_2d, stream));
+	CHECK(cuMemcpy2DAsync_v2(&back_2d, stream));
+	open_gate();
+	for (size_t i = 0; i < WORDS; i++) {
+		size_t x = i * 4 % PITCH, y = i * 4 / PITCH;
+		bool in = x >= 8 && x < 8 + WIDTH && y >= 1 && y < 1 + ROWS;
+
+		if (back[i] != (in ? there[i] : 0))
+			exit(4);
+	}
+	memset(back, 0, BYTES);
+	close_gate();
+	CHECK(cuMemcpy3DAsync_v2(&there_3d, stream));
+	CHECK(cuMemcpy3DPeerAsync(&back_3d, stream));
+	open_gate();
+	for (size_t i = 0; i < (size_t)LAYER * LAYERS / 4; i++)
+		if (back[i] != (PLACE(i) ? there[i] : 0))
+			exit(5);
+}
+
+static void batch_of_rows(CUdeviceptr a)
+{
+	CUDA_MEMCPY3D_BATCH_OP op = {
+	    .src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
+	    .dst = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
+	    .extent = {WIDTH, ROWS, LAYERS},
+	    .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_ANY,
+	};
+	size_t failed;
+
+	fill(there, 41);
+	memset(back, 0, BYTES);
+	op.src.op.ptr.ptr = address(there);
+	op.src.op.ptr.rowLength = PITCH;
+	op.src.op.ptr.layerHeight = LAYER / PITCH;
+	op.dst.op.ptr.ptr = a + 64; /* one row behind the other */
+	close_gate();
+	CHECK(cuMemcpy3DBatchAsync_v2(1, &op, 0, stream));
+	op.dst = op.src;
+	op.dst.op.ptr.ptr = address(back);
+	op.src.op.ptr.ptr = a + 64;
+	op.src.op.ptr.rowLength = op.src.op.ptr.layerHeight = 0;
+	CHECK(cuMemcpy3DBatchAsync(1, &op, &failed, 0, stream));
+	open_gate();
+	for (size_t i = 0; i < (size_t)LAYER * LAYERS / 4; i++)
+		if (back[i] != (PLACE(i) ? there[i] : 0))
+			exit(6);
+}
+
+static void batches(CUdeviceptr a, CUdeviceptr b)
+{
+	CUmemcpyAttributes order = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+	CUdeviceptr to[] = {a, b}, from[] = {address(there), address(there) + MIB};
+	CUdeviceptr then[] = {address(back), address(back) + MIB};
+	size_t sizes[] = {MIB, BYTES - MIB}, first = 0, failed = 0;
+
+	fill(there, 31);
+	memset(back, 0, BYTES);
+	close_gate();
+	CHECK(cuMemcpyBatchAsync(to, from, sizes, 2, &order, &first, 1, &failed, stream));
+	CHECK(cuMemcpyBatchAsync_v2(then, to, sizes, 2, &order, &first, 1, stream));
+	open_gate();
+	expect(back, 31, "batch");
+	/* What is refused is refused with its number, in a busy stream, too. */
+	sizes[1] = SIZE_MAX / 2;
+	close_gate();
+	if (cuMemcpyBatchAsync(to, from, sizes, 2, &order, &first, 1, &failed, stream) !=
+	        CUDA_ERROR_INVALID_VALUE ||
+	    failed != 1)
+		exit(7);
+	open_gate();
+}
+
 /* A copy that goes beyond its memory is refused whole, and at once, however long it says it is. */
 static void too_long(CUdeviceptr a)
 {
@@ -98,6 +232,14 @@ static void write_limit(const char *path)
 
 static void captured(CUdeviceptr a, const char *limit_file)
 {
+	const CUDA_MEMCPY2D rest = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+	                            .srcDevice = a + BYTES / 2,
+	                            .srcPitch = 1024,
+	                            .dstMemoryType = CU_MEMORYTYPE_HOST,
+	                            .dstHost = back + WORDS / 2,
+	                            .dstPitch = 1024,
+	                            .WidthInBytes = 1024,
+	                            .Height = BYTES / 2 / 1024};
 	CUgraph graph;
 	CUgraphExec exec;
 
@@ -105,7 +247,8 @@ static void captured(CUdeviceptr a, const char *limit_file)
 	CHECK(cuMemcpyHtoDAsync_v2(a, there, BYTES, stream));
 	CHECK(cuStreamSynchronize(stream));
 	CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-	CHECK(cuMemcpyDtoHAsync_v2(back, a, BYTES, stream));
+	CHECK(cuMemcpyDtoHAsync_v2(back, a, BYTES / 2, stream));
+	CHECK(cuMemcpy2DAsync_v2(&rest, stream));
 	CHECK(cuStreamEndCapture(stream, &graph));
 	CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
 	write_limit(limit_file);
@@ -137,6 +280,9 @@ int main(int argc, char **argv)
 		captured(a, argv[2]);
 	else {
 		round_trips(a, b, context);
+		rows(a, b, context);
+		batches(a, b);
+		batch_of_rows(a);
 		too_long(a);
 	}
 	return 0;

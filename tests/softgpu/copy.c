@@ -261,7 +261,7 @@ static bool must_wait(struct copy *copy, enum copy_timing timing)
 			return true;
 		break;
 	case COPY_IN_ORDER:
-		return false;
+		return of_host;
 	}
 	stage(copy);
 	return !copy->staged;

@@ -43,7 +43,7 @@ enum copy_timing {
 	COPY_ASYNC,    /* only pageable memory, or none of a device, can make the call wait */
 	COPY_WAIT,     /* until it is done, as the plain forms do */
 	COPY_READ_NOW, /* until a source on the host is read */
-	COPY_IN_ORDER, /* never: what is pageable stays as it is until then */
+	COPY_IN_ORDER, /* between memory of the host; else what is pageable stays as it is */
 };
 
 /* copy_order.c: the devices a copy on the legacy stream is between; -1 and -1 where it is not. */

@@ -52,23 +52,77 @@ static bool is_of_host(CUdeviceptr address)
 	       type == CU_MEMORYTYPE_HOST;
 }
 
-/*
- * Returns how many bytes from here on lie in one unit at both ends: all of them on one side each.
- */
-static size_t piece_of(const struct async_copy *copy, size_t at)
-{
-	size_t to = ARENA_UNIT - (copy->to + at) % ARENA_UNIT;
-	size_t from = ARENA_UNIT - (copy->from + at) % ARENA_UNIT;
-	size_t piece = copy->size - at;
+/* --- pieces: all of each lies on one side, at either end --- */
 
-	piece = to < piece ? to : piece;
-	return from < piece ? from : piece;
+struct piece {
+	CUdeviceptr to, from;
+	size_t width, rows; /* bytes of each; whole rows where there are several */
+	size_t x, y, z;     /* where in the copy */
+};
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
 }
 
-static bool is_between_host(const struct async_copy *copy, size_t at)
+static size_t left_in_unit(CUdeviceptr address)
 {
-	return (found_at(copy->to + at) == SPILLED || found_at(copy->from + at) == SPILLED) &&
-	       is_of_host(copy->to + at) && is_of_host(copy->from + at);
+	return ARENA_UNIT - address % ARENA_UNIT;
+}
+
+/* Returns how many whole rows of so many bytes, from an address on, end in its unit. */
+static size_t rows_in_unit(CUdeviceptr address, const struct async_end *end, size_t width)
+{
+	return 1 + (left_in_unit(address) - width) / end->pitch;
+}
+
+static CUdeviceptr address_of(const struct async_end *end, const struct piece *p)
+{
+	return end->address + p->z * end->slice + p->y * end->pitch + p->x;
+}
+
+static void measure(const struct async_copy *copy, struct piece *p)
+{
+	p->to = address_of(&copy->to, p);
+	p->from = address_of(&copy->from, p);
+	p->width = least(copy->width - p->x, least(left_in_unit(p->to), left_in_unit(p->from)));
+	p->rows = 1;
+	if (p->width == copy->width && copy->height - p->y > 1)
+		p->rows =
+		    least(copy->height - p->y, least(rows_in_unit(p->to, &copy->to, p->width),
+		                                     rows_in_unit(p->from, &copy->from, p->width)));
+}
+
+static struct piece first_piece(const struct async_copy *copy)
+{
+	struct piece first = {.x = 0};
+
+	measure(copy, &first);
+	return first;
+}
+
+/* Returns whether there is another one. */
+static bool next_piece(const struct async_copy *copy, struct piece *p)
+{
+	p->x += p->width;
+	if (p->x == copy->width) {
+		p->x = 0;
+		p->y += p->rows;
+	}
+	if (p->y == copy->height) {
+		p->y = 0;
+		p->z++;
+	}
+	if (p->z == copy->depth)
+		return false;
+	measure(copy, p);
+	return true;
+}
+
+static bool is_between_host(const struct piece *p)
+{
+	return (found_at(p->to) == SPILLED || found_at(p->from) == SPILLED) && is_of_host(p->to) &&
+	       is_of_host(p->from);
 }
 
 /*
@@ -77,39 +131,53 @@ static bool is_between_host(const struct async_copy *copy, size_t at)
  */
 static bool is_concerned(const struct async_copy *copy)
 {
+	struct piece p = first_piece(copy);
 	bool is_any = false;
 
-	for (size_t at = 0; at < copy->size; at += piece_of(copy, at)) {
-		if (found_at(copy->to + at) == NOTHING && found_at(copy->from + at) == NOTHING)
+	do {
+		if (found_at(p.to) == NOTHING && found_at(p.from) == NOTHING)
 			return false;
-		is_any = is_any || is_between_host(copy, at);
-	}
+		is_any = is_any || is_between_host(&p);
+	} while (next_piece(copy, &p));
 	return is_any;
 }
 
-static CUresult by_stage(const struct async_copy *copy, size_t at, size_t size,
-                         const struct stage *stage)
-{
-	CUdeviceptr between = stage_address(stage);
-	CUresult result = driver.cuMemcpyAsync(between, copy->from + at, size, copy->stream);
+/* --- copying --- */
 
-	return result == CUDA_SUCCESS
-	           ? driver.cuMemcpyAsync(copy->to + at, between, size, copy->stream)
-	           : result;
+static CUresult copy_piece(const struct async_end *to, const struct async_end *from,
+                           const struct piece *p, CUstream stream)
+{
+	const CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+	                            .srcDevice = from->address,
+	                            .srcPitch = from->pitch,
+	                            .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+	                            .dstDevice = to->address,
+	                            .dstPitch = to->pitch,
+	                            .WidthInBytes = p->width,
+	                            .Height = p->rows};
+
+	return p->rows == 1 ? driver.cuMemcpyAsync(to->address, from->address, p->width, stream)
+	                    : driver.cuMemcpy2DAsync_v2(&rows, stream);
 }
 
 static CUresult in_pieces(const struct async_copy *copy, const struct stage *stage)
 {
-	CUresult result = CUDA_SUCCESS;
-	size_t size;
+	struct piece p = first_piece(copy);
+	CUresult result;
 
-	for (size_t at = 0; at < copy->size && result == CUDA_SUCCESS; at += size) {
-		size = piece_of(copy, at);
-		result =
-		    is_between_host(copy, at)
-		        ? by_stage(copy, at, size, stage)
-		        : driver.cuMemcpyAsync(copy->to + at, copy->from + at, size, copy->stream);
-	}
+	do {
+		const struct async_end to = {p.to, .pitch = copy->to.pitch};
+		const struct async_end from = {p.from, .pitch = copy->from.pitch};
+		const struct async_end between = {stage_address(stage), .pitch = p.width};
+
+		if (!is_between_host(&p)) {
+			result = copy_piece(&to, &from, &p, copy->stream);
+		} else {
+			result = copy_piece(&between, &from, &p, copy->stream);
+			if (result == CUDA_SUCCESS)
+				result = copy_piece(&to, &between, &p, copy->stream);
+		}
+	} while (result == CUDA_SUCCESS && next_piece(copy, &p));
 	return result;
 }
 
@@ -166,24 +234,31 @@ static bool copy_in_time(const struct async_copy *copy, CUresult *result)
 
 bool async_copy(const struct async_copy *copy, CUresult *result)
 {
-	if (capture_is_active()) {
-		if (is_captured(copy->stream))
-			async_keep_ends(copy->to, copy->from, copy->size);
-		return false;
-	}
-	return copy_in_time(copy, result);
+	return !async_keep_captured(copy) && copy_in_time(copy, result);
 }
 
-static void keep(CUdeviceptr address, size_t size)
+bool async_would_wait(const struct async_copy *copy)
 {
-	struct arena *arena = arena_at(address);
-	CUdeviceptr end = address + size;
+	bool would;
+
+	gate_enter();
+	would = is_concerned(copy) && driver.cuStreamQuery(copy->stream) == CUDA_ERROR_NOT_READY;
+	gate_leave();
+	return would;
+}
+
+static void keep(const struct async_copy *copy, const struct async_end *end)
+{
+	struct arena *arena = arena_at(end->address);
+	CUdeviceptr address = end->address;
+	CUdeviceptr past = address + (copy->depth - 1) * end->slice +
+	                   (copy->height - 1) * end->pitch + copy->width;
 	uint32_t first;
 
 	if (!arena || host_trial_of(arena->device)->node == CUDA_SUCCESS)
 		return;
 	lock_acquire(&arena->lock);
-	while (address < end && address - arena->base < arena->size &&
+	while (address < past && address - arena->base < arena->size &&
 	       (first = run_first(arena, address)) != ADDRESS_NONE) {
 		run_pin(arena, address);
 		address = run_address(arena, first + run_units(arena, first));
@@ -191,16 +266,23 @@ static void keep(CUdeviceptr address, size_t size)
 	lock_release(&arena->lock);
 }
 
-void async_keep_ends(CUdeviceptr to, CUdeviceptr from, size_t size)
+void async_keep_ends(const struct async_copy *copy)
 {
-	const struct async_copy copy = {.to = to, .from = from, .size = size};
-
 	if (!async_is_concerned())
 		return;
 	gate_enter();
-	if (is_concerned(&copy)) {
-		keep(to, size);
-		keep(from, size);
+	if (is_concerned(copy)) {
+		keep(copy, &copy->to);
+		keep(copy, &copy->from);
 	}
 	gate_leave();
+}
+
+bool async_keep_captured(const struct async_copy *copy)
+{
+	if (!capture_is_active())
+		return false;
+	if (is_captured(copy->stream))
+		async_keep_ends(copy);
+	return true;
 }

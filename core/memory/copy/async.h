@@ -14,10 +14,16 @@
 
 #include "core/cuda/chunk.h"
 
+/* Where a copy reads or writes. An address of the host is one, too. */
+struct async_end {
+	CUdeviceptr address;
+	size_t pitch, slice; /* bytes from one row, one layer to the next */
+};
+
 struct async_copy {
-	CUdeviceptr to, from; /* addresses of the host are such, too */
-	size_t size;
-	CUstream stream; /* by its explicit name */
+	struct async_end to, from;
+	size_t width, height, depth; /* bytes, rows, layers */
+	CUstream stream;             /* by its explicit name */
 };
 
 /* Returns whether a copy may concern memory on the host. One relaxed load. */
@@ -33,9 +39,16 @@ static inline bool async_is_concerned(void)
  */
 bool async_copy(const struct async_copy *copy, CUresult *result);
 /*
- * Keeps both ends of a copy that becomes a node of a graph where they are, if both are the host's
- * and the driver at hand makes it one that the CPU executes, for good.
+ * Returns whether the driver's own call would wait for the stream's work before it made the copy.
+ * Passes the gate.
  */
-void async_keep_ends(CUdeviceptr to, CUdeviceptr from, size_t size);
+bool async_would_wait(const struct async_copy *copy);
+/*
+ * Keeps both ends of a copy that becomes a node of a graph where they are, if both are the host's
+ * and the driver at hand makes it one that the CPU executes, for good. async_keep_captured() does
+ * where the copy's stream is being captured, and returns whether any is.
+ */
+void async_keep_ends(const struct async_copy *copy);
+bool async_keep_captured(const struct async_copy *copy);
 
 #endif
