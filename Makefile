@@ -41,7 +41,10 @@ sanitize := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -f
 	$(if $(filter thread,$(SANITIZER)),-Wno-error=tsan)
 
 CFLAGS   ?= $(optimise)
-all_cflags = -std=gnu11 $(warnings) -fPIC -fvisibility=hidden -pthread $(CFLAGS) $(sanitize)
+# What a call costs depends on where its functions begin by up to 4 ns: so they all begin alike,
+# and no function makes another slower by its length.
+all_cflags = -std=gnu11 $(warnings) -fPIC -fvisibility=hidden -falign-functions=32 -pthread \
+	$(CFLAGS) $(sanitize)
 all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 	$(if $(CUDA_INCLUDE),-isystem $(CUDA_INCLUDE)) $(CPPFLAGS)
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
