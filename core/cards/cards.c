@@ -13,12 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
 
 #define CARD_MAGIC "SPILCARD"
 
 enum { COPY_TRIES = 8 };
+
+/* A directory that changed in this time before may hold what is not whole yet. */
+#define SETTLES_NS 50000000ull
+/* One that changes all the time is gone through so often. */
+#define LOOKS_NS 10000000ull
 
 void cards_start(struct cards *cards, const char *node, const char *state, const char *uuid,
                  uint64_t own_token)
@@ -251,17 +257,49 @@ static void forget(struct cards *cards, int i)
 	        (size_t)(cards->count - i) * sizeof cards->other[0]);
 }
 
-int cards_copy(struct cards *cards, uint64_t now_ns)
+static void copy_all(struct cards *cards, uint64_t now)
 {
 	for (int i = cards->count - 1; i >= 0; i--)
-		if (!copy(&cards->other[i], now_ns))
+		if (!copy(&cards->other[i], now))
 			forget(cards, i);
+}
+
+/*
+ * Returns whether something may have come into the directory since it was gone through. What came
+ * just now may not have been whole then, and its time is told in ticks.
+ */
+static bool has_changed(const char *path, uint64_t *changed_ns)
+{
+	struct stat found;
+	uint64_t at;
+
+	if (path[0] != '/' || file_status(path, &found) != 0)
+		return false;
+	at = (uint64_t)found.st_mtim.tv_sec * 1000000000u + (uint64_t)found.st_mtim.tv_nsec;
+	if (at == *changed_ns)
+		return false;
+	if (!is_recent(at, clock_of_day(), SETTLES_NS))
+		*changed_ns = at;
+	return true;
+}
+
+int cards_copy(struct cards *cards, uint64_t now_ns)
+{
+	if (now_ns >= cards->looked_ns + LOOKS_NS) {
+		bool has_come = has_changed(cards->node, &cards->node_changed_ns);
+
+		has_come |= has_changed(cards->state, &cards->state_changed_ns);
+		if (has_come)
+			return cards_look(cards, now_ns);
+	}
+	copy_all(cards, now_ns);
 	return cards->count;
 }
 
 int cards_look(struct cards *cards, uint64_t now_ns)
 {
-	cards_copy(cards, now_ns);
+	cards->looked_ns = now_ns;
+	copy_all(cards, now_ns);
 	for (int i = 0; i < cards->count; i++)
 		cards->other[i].is_there = false;
 	go_through(cards, cards->node, now_ns);

@@ -33,6 +33,9 @@ struct cards {
 	const char *node, *state; /* directories; kept */
 	const char *uuid;         /* likewise; NULL: of all devices */
 	uint64_t own_token;       /* passed over */
+	/* private */
+	uint64_t looked_ns, node_changed_ns, state_changed_ns;
+	/* to be read */
 	int count;
 	struct cards_other other[CARDS_MAX];
 };
@@ -47,7 +50,8 @@ void cards_start(struct cards *cards, const char *node, const char *state, const
 int cards_look(struct cards *cards, uint64_t now_ns);
 /*
  * Copies those anew that are known: three system calls each, no name looked up. Those of the dead
- * go. Returns how many are left.
+ * go. Looks where a directory has changed, at the soonest 10 ms after the last look. Returns how
+ * many there are.
  */
 int cards_copy(struct cards *cards, uint64_t now_ns);
 /* Removes the cards of our user in a directory, of whatever device, whose owners are dead. */

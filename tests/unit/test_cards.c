@@ -124,6 +124,25 @@ static void be_owner(void *argument)
 	make(&own, UUID);
 }
 
+/* Who comes is seen by a copy, because the directory has changed; but not by every copy. */
+START_TEST(who_comes_is_seen_by_a_copy)
+{
+	ck_assert_int_eq(look(), 0);
+	make(&own, UUID);
+	ck_assert_int_eq(cards_copy(&others, others.looked_ns + 9999999), 0);
+	ck_assert_int_eq(cards_copy(&others, others.looked_ns + 10000000), 1);
+	pause_ms(60);
+	/* What changed long ago is gone through once more, and then no more. */
+	cards_copy(&others, others.looked_ns + 10000000);
+	uint64_t looked = others.looked_ns;
+
+	ck_assert_int_eq(cards_copy(&others, looked + 10000000), 1);
+	ck_assert_uint_eq(others.looked_ns, looked);
+	card_remove(&own);
+	ck_assert_int_eq(cards_copy(&others, looked + 10000000), 0);
+}
+END_TEST
+
 /* Who is killed is gone at the next copy, and his card is swept. */
 START_TEST(who_is_killed_is_gone_at_once)
 {
@@ -132,7 +151,7 @@ START_TEST(who_is_killed_is_gone_at_once)
 	ck_assert_int_eq(look(), 1);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	ck_assert_int_eq(cards_copy(&others, clock_now()), 0);
+	ck_assert_int_eq(cards_copy(&others, others.looked_ns), 0);
 	ck_assert_int_eq(files_in(node, false), 1);
 	ck_assert_int_eq(look(), 0);
 	ck_assert_int_eq(files_in(node, false), 0);
@@ -228,7 +247,7 @@ START_TEST(a_reader_s_closed_descriptor_is_let_be)
 	fd = open("/dev/zero", O_RDWR);
 	if (fd != number)
 		ck_assert_int_eq(dup2(fd, number), number);
-	ck_assert_int_eq(cards_copy(&others, clock_now()), 0);
+	ck_assert_int_eq(cards_copy(&others, others.looked_ns), 0);
 	ck_assert_int_eq(fcntl(number, F_GETFL) & O_ACCMODE, O_RDWR);
 	ck_assert_int_eq(look(), 1);
 	card_remove(&own);
@@ -428,6 +447,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, what_is_said_is_read);
 	tcase_add_test(tests, who_is_silent_is_known);
+	tcase_add_test(tests, who_comes_is_seen_by_a_copy);
 	tcase_add_test(tests, who_is_killed_is_gone_at_once);
 	tcase_add_test(tests, a_sweep_removes_the_dead_s);
 	tcase_add_test(tests, a_child_keeps_nothing);
