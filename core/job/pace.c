@@ -92,7 +92,10 @@ bool job_pace_set(int i, const struct config_gpu *settings)
 {
 	const struct pacer_settings s = {.share = (uint32_t)settings->share,
 	                                 .window_ns = settings->share_window,
-	                                 .policy = (int)settings->share_policy};
+	                                 .policy = (int)settings->share_policy,
+	                                 .is_filler = settings->priority == PRIORITY_OPPORTUNISTIC,
+	                                 .is_guaranteed =
+	                                     settings->priority == PRIORITY_GUARANTEED};
 	bool is_paced = pacer_would_pace(&s);
 
 	if (is_paced) {
@@ -101,6 +104,18 @@ bool job_pace_set(int i, const struct config_gpu *settings)
 	}
 	pacer_set(pace.pacer[i], &s);
 	return is_paced;
+}
+
+void job_pace_share(int i, const struct pacer_cards *cards)
+{
+	pacer_share(pace.pacer[i], cards);
+}
+
+void job_pace_heed(int i, bool is_asked)
+{
+	if (is_asked)
+		watch_start(pace.pacer, pace.count);
+	pacer_heed(pace.pacer[i], is_asked);
 }
 
 bool job_pace_look(void)

@@ -16,6 +16,9 @@ enum { JOB_PACE_LOOK_MS = 250 };
 bool job_pace_start(struct device_set *devices, struct segment *segment, const char *job);
 /* Takes new settings for the i-th device. Returns whether its launches are paced from now on. */
 bool job_pace_set(int i, const struct config_gpu *settings);
+/* Gives the pacer of the i-th device its cards; says whether others ask if the process works. */
+void job_pace_share(int i, const struct pacer_cards *cards);
+void job_pace_heed(int i, bool is_asked);
 /*
  * Says in the statistics what share is held, and corrects what is measured beside programs that
  * take no turns. The helper thread calls it every JOB_PACE_LOOK_MS while it returns true, that is,

@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/cuda/context.h"
+#include "core/job/pace.h"
 #include "core/state/directory.h"
 
 /* A process that has no card yet looks so often for its first contexts, for so long. */
@@ -81,8 +82,25 @@ static void make(int i)
 		return;
 	}
 	cards_start(&s->others, sharing.node, sharing.state, s->own.uuid, s->own.place.token);
+	s->watched = s->others;
 	apply(s, &sharing.settings[i]);
 	atomic_store(&sharing.of[i], s);
+	job_pace_share(
+	    i, &(struct pacer_cards){
+	           .own = &s->own, .others = &s->watched, .look = cards_look, .copy = cards_copy});
+}
+
+/* Returns whether a job of lower priority asks whether this one works. */
+static bool is_asked(const struct sharing *s, uint64_t now)
+{
+	for (int i = 0; i < s->others.count; i++) {
+		const struct cards_other *other = &s->others.other[i];
+
+		if (!other->is_silent && other->card.asked_ns > now &&
+		    other->card.priority < s->settings.priority)
+			return true;
+	}
+	return false;
 }
 
 struct sharing *sharing_of(int i)
@@ -112,6 +130,7 @@ static int tend(struct sharing *s, int again_ms)
 		cards_look(&s->others, now);
 		s->looked_ns = now;
 	}
+	job_pace_heed(s->device->id.ordinal, is_asked(s, now));
 	return again_ms;
 }
 

@@ -16,8 +16,8 @@ struct sharing {
 	struct device *device;
 	struct config_gpu settings; /* as the helper applied them last */
 	struct card_own own;
-	struct cards others;
-	uint64_t looked_ns; /* at the directories */
+	struct cards others, watched; /* watched: of the thread that watches what is paced */
+	uint64_t looked_ns;           /* at the directories */
 };
 
 /* Keeps where cards are. Called once, before other threads of the shim. */

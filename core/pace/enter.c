@@ -2,6 +2,9 @@
 #include "core/base/deadline.h"
 #include "core/cuda/capture.h"
 #include "core/pace/pacer_private.h"
+#include "core/pace/watch.h"
+
+_Atomic uint32_t watch_sleeps, watch_called;
 
 bool pacer_is_pacing(const struct pacer *p)
 {

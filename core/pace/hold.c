@@ -33,7 +33,7 @@
 /* A launch that is held back counts the time it has waited so often. */
 #define TICK_NS 100000000ull
 
-enum wait_for { NOTHING, RESUME, FLIGHT, SLOT, TURN, HELP };
+enum wait_for { NOTHING, RESUME, FLIGHT, SLOT, TURN, HELP, GAP };
 
 struct wait {
 	enum wait_for what;
@@ -44,6 +44,9 @@ static uint64_t quantum(const struct pacer *p)
 {
 	uint64_t alone = pacer_quantum(p->share), joint = JOINT_QUANTUM_NS;
 
+	/* Two are in flight, or one that is longer. */
+	if (gap_binds(p))
+		return p->gap_round_ns / 2;
 	/* Two of those that follow each other at once are in flight. */
 	if (p->streams)
 		return PACER_QUANTUM_NS / 2;
@@ -123,19 +126,34 @@ static uint64_t slot_end(struct pacer *p, uint64_t now)
 	return common > paid ? common : paid;
 }
 
+/* Returns the share that a job has in turns: a filler's turns are short. */
+static uint32_t share_in_turns(const struct pacer *p, uint32_t share)
+{
+	return p->is_filler && share > GAP_TURN_SHARE ? GAP_TURN_SHARE : share;
+}
+
 /*
  * Returns whether the next round may follow at once: nobody is to be let in, so the device need not
  * fall idle between rounds.
  */
 static bool goes_on(const struct pacer *p, uint64_t now, uint32_t share, bool alone)
 {
+	if (gap_binds(p) && p->longest_ns > p->gap_round_ns * 3 / 4)
+		return false;
 	if (alone)
 		return share == ACCOUNT_FULL_SHARE;
 	if (!turn_is_ours(&p->turn))
 		return false;
-	if (turn_age(&p->turn, now) + busy_expected(p->busy) < turn_length(&p->turn, now, share))
+	if (turn_age(&p->turn, now) + busy_expected(p->busy) <
+	    turn_length(&p->turn, now, share_in_turns(p, share)))
 		return true;
 	return share == ACCOUNT_FULL_SHARE && !turn_is_wanted(&p->turn, now);
+}
+
+void pacer_tell_turn(struct pacer *p, uint64_t now)
+{
+	turn_tell(&p->turn, now, share_in_turns(p, p->share), p->policy,
+	          atomic_load(p->paid_until));
 }
 
 void pacer_pass_turn(struct pacer *p, uint64_t now)
@@ -167,7 +185,14 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 
 	if (!p->share)
 		return (struct wait){RESUME, now + TICK_NS};
-	turn_tell(&p->turn, now, p->share, p->policy, atomic_load(p->paid_until));
+	p->turn.turns = p->is_guaranteed ? NULL : p->place.turns;
+	pacer_tell_turn(p, now);
+	if (!gap_is_open(p, now)) {
+		if (waits_for_flight(p, 0, now, &wait) || busy_running(p->busy))
+			return wait;
+		pacer_pass_turn(p, now);
+		return (struct wait){GAP, now + NAP_TURN_NS};
+	}
 	alone = !turn_is_contended(&p->turn, now);
 	p->streams = goes_on(p, now, share, alone);
 	if (p->streams) {
@@ -233,10 +258,8 @@ struct slot {
 };
 
 static const enum idle_reason idle_reason[] = {
-    [RESUME] = IDLE_PAUSE,
-    [SLOT] = IDLE_SHARE,
-    [HELP] = IDLE_SHARE,
-    [TURN] = IDLE_TURN,
+    [RESUME] = IDLE_PAUSE, [SLOT] = IDLE_SHARE, [HELP] = IDLE_SHARE,
+    [TURN] = IDLE_TURN,    [GAP] = IDLE_TURN,
 };
 
 static void note_slot(struct pacer *p, struct slot *slot, enum wait_for what, uint64_t now)

@@ -32,6 +32,7 @@ struct pacer *pacer_create(int ordinal, struct counters *statistics)
 	p->paid_until = &p->own_paid_until;
 	p->due = true;
 	lock_init(&p->lock);
+	lock_init(&p->beacon_lock);
 	return p;
 }
 
@@ -59,7 +60,9 @@ static void wake_all(struct pacer *p)
 void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 {
 	/* Single words, so that whoever has the lock need not be waited for. */
-	bool differs = settings->share != p->share || settings->policy != p->policy;
+	bool differs = settings->share != p->share || settings->policy != p->policy ||
+	               settings->is_filler != p->is_filler ||
+	               settings->is_guaranteed != p->is_guaranteed;
 
 	/*
 	 * What was owed or saved under another share is not carried over; who joins a job owes what
@@ -67,6 +70,8 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 	 */
 	if (differs && (p->paces || atomic_load(p->paid_until) < clock_now()))
 		atomic_store(p->paid_until, clock_now());
+	p->is_filler = settings->is_filler;
+	p->is_guaranteed = settings->is_guaranteed;
 	p->window_ns = settings->window_ns;
 	p->policy = settings->policy;
 	p->share = settings->share;
@@ -77,7 +82,8 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 
 bool pacer_would_pace(const struct pacer_settings *settings)
 {
-	return settings->share < ACCOUNT_FULL_SHARE || settings->policy == POLICY_WEIGHT;
+	return settings->share < ACCOUNT_FULL_SHARE || settings->policy == POLICY_WEIGHT ||
+	       settings->is_filler;
 }
 
 void pacer_let_go(struct pacer *p)
@@ -261,6 +267,9 @@ void pacer_leave_context(struct pacer *p, CUcontext context, bool is_leaving)
 
 void pacer_forget_context(struct pacer *p, CUcontext context)
 {
+	lock_acquire(&p->beacon_lock);
+	beacon_forget_context(&p->beacon, context);
+	lock_release(&p->beacon_lock);
 	lock_acquire(&p->lock);
 	busy_forget_context(p->busy, context);
 	if (p->context == context)

@@ -42,8 +42,18 @@ static inline uint64_t pacer_quantum(uint32_t share)
 	return for_gap > PACER_QUANTUM_NS ? for_gap : PACER_QUANTUM_NS;
 }
 
+struct card_own;
+struct cards;
 struct pacer;
 struct counters;
+
+/* The cards by which a pacer shares its device by need; cards as cards_look() and cards_copy(). */
+struct pacer_cards {
+	struct card_own *own;
+	struct cards *others; /* the pacer's own copies: its watcher reads them */
+	int (*look)(struct cards *others, uint64_t now_ns);
+	int (*copy)(struct cards *others, uint64_t now_ns);
+};
 
 /* Where a pacer meets those of other processes, jobs and devices. */
 struct pacer_place {
@@ -56,18 +66,24 @@ struct pacer_place {
 struct pacer_settings {
 	uint32_t share; /* thousandths of a percent */
 	uint64_t window_ns;
-	int policy; /* POLICY_CAP or POLICY_WEIGHT */
+	int policy;         /* POLICY_CAP or POLICY_WEIGHT */
+	bool is_filler;     /* it works in gaps alone (sharing/filler.h) */
+	bool is_guaranteed; /* it waits for no turn */
 };
 
 /* Makes the pacer of a device, with the statistics it counts in. Returns NULL without memory. */
 struct pacer *pacer_create(int ordinal, struct counters *statistics);
 /* Lets the pacer meet those of other processes, jobs and devices; it is alone until then. */
 void pacer_meet(struct pacer *pacer, const struct pacer_place *place);
+/* Gives the pacer its cards, once; until then a filler is held at 1 %. */
+void pacer_share(struct pacer *pacer, const struct pacer_cards *cards);
+/* Says whether another job on the device asks if we work. */
+void pacer_heed(struct pacer *pacer, bool is_asked);
 /* Takes new settings into account at once, also by those who wait. */
 void pacer_set(struct pacer *pacer, const struct pacer_settings *settings);
 /*
  * Returns whether launches are to go through a pacer of these settings: a share below 100 %, or one
- * that is a weight.
+ * that is a weight, or a filler's.
  */
 bool pacer_would_pace(const struct pacer_settings *settings);
 bool pacer_is_pacing(const struct pacer *pacer);

@@ -8,13 +8,16 @@
 #include <stdatomic.h>
 
 #include "core/base/lock.h"
+#include "core/cards/cards.h"
 #include "core/pace/account.h"
 #include "core/pace/align.h"
+#include "core/pace/beacon.h"
 #include "core/pace/busy.h"
 #include "core/base/clock.h"
 #include "core/pace/pacer.h"
 #include "core/pace/turn.h"
 #include "core/ledger/statistics.h"
+#include "core/sharing/filler.h"
 
 /* Work in flight that should have been done so long ago may wait for work of another device. */
 #define OVERDUE_NS 1000000u
@@ -29,6 +32,17 @@ struct pacer {
 	_Atomic int policy;
 	_Atomic bool paces, lets_go;
 	_Atomic uint32_t own_thousandths; /* of what is measured */
+
+	/* sharing by need (gap.c) */
+	_Atomic bool is_filler, is_guaranteed, tells, has_cards;
+	_Atomic uint64_t gap_until, gap_round_ns; /* a round may begin until then, and is so long */
+	_Atomic uint64_t gap_wanted;              /* a launch waits, or was made then */
+	struct pacer_cards cards;
+	struct filler filler;  /* the watcher's */
+	struct filler_now own; /* likewise */
+	uint64_t cards_ns;     /* likewise: when it looked for new ones */
+	LOCK_OF(BEACON) beacon_lock;
+	struct beacon beacon;
 
 	struct pacer_place place;
 	struct turn turn;
@@ -83,6 +97,23 @@ void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now);
 /* Charges rounds that are done. */
 void pacer_settle(struct pacer *p, uint64_t now);
 
+/* --- gap.c: time that others leave --- */
+
+/* The share that a filler tells others of in turns, so that its turns are short. */
+#define GAP_TURN_SHARE 5000u
+/* The share of one that has no cards, and so cannot know of gaps. */
+#define GAP_BLIND_SHARE 1000u
+
+/* Returns whether launches are made in gaps alone. */
+bool gap_binds(const struct pacer *p);
+/* Returns whether a round may begin now. If not, the watcher is called, and wakes who waits. */
+bool gap_is_open(struct pacer *p, uint64_t now);
+/*
+ * Looks at the others' cards, or writes ours, as far as is asked. Returns after how many
+ * nanoseconds the watcher is to call again; 0: not before the next launch.
+ */
+uint64_t gap_watch(struct pacer *p);
+
 /* --- hold.c: what a launch waits for --- */
 
 /*
@@ -90,6 +121,8 @@ void pacer_settle(struct pacer *p, uint64_t now);
  * one; false: without pacer_enter().
  */
 bool pacer_hold_back(struct pacer *p, CUcontext context);
+/* Tells those who take turns our share and account, and that we are active. */
+void pacer_tell_turn(struct pacer *p, uint64_t now);
 /* Passes the turn to the others, if it was ours. */
 void pacer_pass_turn(struct pacer *p, uint64_t now);
 

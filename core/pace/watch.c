@@ -18,8 +18,6 @@
 /* With nothing in flight for so long the turn is passed on. */
 #define IDLE_NS 300000u
 
-_Atomic uint32_t watch_sleeps, watch_called;
-
 static struct pacer *const *watched;
 static int watched_count;
 
@@ -38,7 +36,7 @@ static uint64_t look(struct pacer *p)
 		if (!alone && now - p->landed_ns > IDLE_NS && turn_is_wanted(&p->turn, now))
 			pacer_pass_turn(p, now);
 	} else {
-		turn_tell(&p->turn, now, p->share, p->policy, atomic_load(p->paid_until));
+		pacer_tell_turn(p, now);
 		if (joint)
 			align_fly(&p->align, now);
 		if (now > p->expected_ns + OVERDUE_NS)
@@ -51,7 +49,7 @@ static uint64_t look(struct pacer *p)
  * Collects what is done while no thread launches, so that others need not wait for this process.
  * Returns after how many nanoseconds it wants to be called again; 0: not before the next launch.
  */
-static uint64_t pacer_watch(struct pacer *p)
+static uint64_t watch_paced(struct pacer *p)
 {
 	uint64_t again = LOOK_NS;
 	CUcontext context;
@@ -73,6 +71,13 @@ static uint64_t pacer_watch(struct pacer *p)
 	}
 	context_pop(context);
 	return again;
+}
+
+static uint64_t pacer_watch(struct pacer *p)
+{
+	uint64_t paced = watch_paced(p), gap = gap_watch(p);
+
+	return !gap || (paced && paced < gap) ? paced : gap;
 }
 
 static uint64_t look_at_all(void)

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "core/budget/device.h"
+#include "core/cards/cards.h"
 #include "core/cuda/driver.h"
 #include "core/pace/pacer.h"
 #include "tests/unit/pace_coroutine.h"
@@ -43,6 +44,7 @@ struct world_settings {
 	uint64_t launch_ns;                   /* host time of a launch */
 	uint64_t latency_ns;                  /* from a launch until the device may begin it */
 	uint64_t slice_ns;            /* for how long a tenant has the device when others want it */
+	uint64_t handing_ns;          /* until another tenant's work begins */
 	uint64_t record_ns, query_ns; /* host time of recording and of asking for an event */
 	int concurrency;              /* kernels of one tenant that run at once */
 	unsigned int queue; /* launches that a stream takes before the launching thread waits */
@@ -144,6 +146,7 @@ struct spin {
 struct event {
 	struct gpu_context *context;
 	uint64_t records, done; /* counts; done: the last that came to pass */
+	uint64_t parts;         /* of a context's: streams in which it has not come to pass */
 	uint64_t at;
 	bool is_destroyed;
 };
@@ -201,8 +204,9 @@ struct gpu {
 	int index;
 	struct tenant *tenant[WORLD_PROCESSES];
 	int tenants;
-	struct tenant *active;
+	struct tenant *active, *last;
 	uint64_t slice_end, since;
+	uint64_t from; /* until then the device is handed over, and nothing runs */
 };
 
 struct tenant *tenant_create(struct process *process, int gpu);
@@ -246,6 +250,8 @@ struct process {
 	struct device device[WORLD_DEVICES];
 	struct pacer *pacer[WORLD_DEVICES];
 	struct pacer_settings settings[WORLD_DEVICES];
+	struct card_own card[WORLD_DEVICES];
+	struct cards others[WORLD_DEVICES];
 	_Atomic uint32_t launched; /* the watcher waits for it */
 	bool watcher_rests;
 };
@@ -254,6 +260,8 @@ struct job *world_job(void);
 /* Paced on the devices of the mask; share in percent. */
 struct process *process_create(struct job *job, uint32_t devices);
 void process_set(struct process *process, int gpu, double share, int policy);
+/* Has a card on the device from now on; who is not a filler writes it while one is there. */
+void process_share(struct process *process, int gpu, int priority);
 void process_stop(struct process *process);
 void process_continue(struct process *process);
 void process_kill(struct process *process);

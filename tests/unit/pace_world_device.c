@@ -45,7 +45,8 @@ static void note_truth(struct tenant *t, uint64_t begin, uint64_t end)
 static void progress(struct gpu *g)
 {
 	struct tenant *t = g->active;
-	uint64_t passed = world.now - g->since;
+	uint64_t since = g->since > g->from ? g->since : g->from;
+	uint64_t passed = world.now > since ? world.now - since : 0;
 
 	g->since = world.now;
 	if (!t || !t->residents || !passed)
@@ -96,6 +97,9 @@ static bool head_is_done(struct stream *s)
 		return false;
 	switch (item->kind) {
 	case ITEM_EVENT:
+		if (item->event->parts && item->record == item->event->records &&
+		    --item->event->parts)
+			return true;
 		if (item->record > item->event->done)
 			item->event->done = item->record;
 		item->event->at = world.now;
@@ -189,6 +193,10 @@ static void choose(struct gpu *g)
 	}
 	if (g->active != next)
 		g->slice_end = world.now + world.settings.slice_ns;
+	if (next && g->last != next) {
+		g->from = world.now + (g->last ? world.settings.handing_ns : 0);
+		g->last = next;
+	}
 	g->active = next;
 }
 
@@ -241,7 +249,7 @@ static uint64_t next_time(const struct gpu *g)
 		const struct item *k = head(g->active->resident[i]);
 
 		if (!k->spins)
-			at = sooner(at, world.now + k->left_ns);
+			at = sooner(at, (world.now > g->from ? world.now : g->from) + k->left_ns);
 	}
 	if (is_wanted && g->active)
 		at = sooner(at, g->slice_end);

@@ -142,6 +142,23 @@ void context_pop(CUcontext handle)
 		world_misuse("another context is given back than was borrowed");
 }
 
+bool context_at(size_t i, struct context *found)
+{
+	static struct context_device devices[WORLD_DEVICES];
+	struct process *p = world.running->process;
+
+	for (int gpu = 0; p && gpu < WORLD_DEVICES; gpu++) {
+		if (!p->context[gpu] || ((struct gpu_context *)p->context[gpu])->is_destroyed ||
+		    i--)
+			continue;
+		devices[gpu].ordinal = gpu;
+		*found = (struct context){
+		    .handle = p->context[gpu], .device = &p->device[gpu], .of = &devices[gpu]};
+		return true;
+	}
+	return false;
+}
+
 /* --- events --- */
 
 static CUresult event_create(CUevent *event, unsigned int flags)
@@ -203,6 +220,32 @@ static CUresult event_record(CUevent event, CUstream stream)
 	                              .from = world.now + world.settings.latency_ns,
 	                              .event = e,
 	                              .record = e->records});
+	world.running->owed_ns += world.settings.record_ns;
+	return CUDA_SUCCESS;
+}
+
+/* Comes to pass when all has that the context was given. */
+static CUresult context_record(CUcontext context, CUevent event)
+{
+	struct event *e = (struct event *)event;
+	const struct tenant *t = ((struct gpu_context *)context)->tenant;
+
+	if (!is_usable(e) || (CUcontext)e->context != context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	e->records++;
+	e->parts = 0;
+	for (int i = 0; i < t->streams; i++)
+		e->parts += !t->stream[i]->is_destroyed &&
+		            (CUcontext)t->stream[i]->context == context && t->stream[i]->count;
+	if (!e->parts)
+		e->done = e->records;
+	for (int i = 0; i < t->streams; i++)
+		if (!t->stream[i]->is_destroyed && (CUcontext)t->stream[i]->context == context &&
+		    t->stream[i]->count)
+			stream_push(t->stream[i], &(struct item){.kind = ITEM_EVENT,
+			                                         .from = world.now,
+			                                         .event = e,
+			                                         .record = e->records});
 	world.running->owed_ns += world.settings.record_ns;
 	return CUDA_SUCCESS;
 }
@@ -315,6 +358,7 @@ void driver_start(void)
 	    .cuEventCreate = event_create,
 	    .cuEventDestroy_v2 = event_destroy,
 	    .cuEventRecord = event_record,
+	    .cuCtxRecordEvent = context_record,
 	    .cuEventQuery = event_query,
 	    .cuEventElapsedTime = event_elapsed,
 	    .cuStreamQuery = stream_query,

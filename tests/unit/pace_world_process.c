@@ -105,9 +105,59 @@ struct process *process_create(struct job *job, uint32_t devices)
 
 void process_set(struct process *p, int gpu, double share, int policy)
 {
-	p->settings[gpu] = (struct pacer_settings){
-	    .share = (uint32_t)(share * 1000 + 0.5), .window_ns = 100 * MS, .policy = policy};
+	p->settings[gpu] = (struct pacer_settings){.share = (uint32_t)(share * 1000 + 0.5),
+	                                           .window_ns = 100 * MS,
+	                                           .policy = policy,
+	                                           .is_filler = p->settings[gpu].is_filler,
+	                                           .is_guaranteed = p->settings[gpu].is_guaranteed};
 	pacer_set(p->pacer[gpu], &p->settings[gpu]);
+}
+
+/* --- cards --- */
+
+/* Copies the cards of the other processes that are there. */
+static int copy_cards(struct cards *cards, uint64_t now)
+{
+	cards->count = 0;
+	for (int i = 0; i < world.processes; i++) {
+		struct process *p = world.process[i];
+
+		for (int gpu = 0; gpu < WORLD_DEVICES; gpu++) {
+			struct cards_other *other = &cards->other[cards->count];
+			const struct card *card = &p->card[gpu].now;
+
+			if (&p->others[gpu] == cards || !card->version || p->is_dead ||
+			    p->has_exited || gpu != (int)cards->own_token)
+				continue;
+			*other = (struct cards_other){.card = *card, .token = card->token};
+			other->is_silent = now > card->beat_ns + CARD_SILENT_NS;
+			cards->count++;
+		}
+	}
+	return cards->count;
+}
+
+void process_share(struct process *p, int gpu, int priority)
+{
+	struct card *card = &p->card[gpu].now;
+	const struct pacer_cards cards = {.own = &p->card[gpu],
+	                                  .others = &p->others[gpu],
+	                                  .look = copy_cards,
+	                                  .copy = copy_cards};
+
+	lock_init(&p->card[gpu].lock);
+	card->version = CARD_VERSION;
+	card->token = (uint64_t)p->index + 1;
+	card->priority = (uint8_t)priority;
+	card->slowdown_ppm = 20000;
+	card->working = CARD_UNKNOWN;
+	/* Here a token is a device: those of others are passed over. */
+	p->card[gpu].place.token = (uint64_t)gpu;
+	p->settings[gpu].is_filler = priority == PRIORITY_OPPORTUNISTIC;
+	p->settings[gpu].is_guaranteed = priority == PRIORITY_GUARANTEED;
+	pacer_set(p->pacer[gpu], &p->settings[gpu]);
+	pacer_share(p->pacer[gpu], &cards);
+	pacer_heed(p->pacer[gpu], priority != PRIORITY_OPPORTUNISTIC);
 }
 
 void process_stop(struct process *p)
@@ -191,6 +241,8 @@ void call_launch(CUstream stream, const struct item *kernel, uint64_t key)
 	struct pacer *pacer = gpu >= 0 ? p->pacer[gpu] : NULL;
 	struct pacer_launch launch = {.context = current_context(), .key = key};
 
+	if (pacer)
+		statistics_add(&p->device[gpu].statistics->launches, 1);
 	if (!pacer || !pacer_is_pacing(pacer)) {
 		driver_launch(stream, kernel);
 		return;

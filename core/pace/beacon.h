@@ -1,0 +1,46 @@
+/*
+ * The beacon: while somebody asks, the watcher tells on the process's card whether it works on a
+ * device, so that others can use the time that it leaves. A launch pays nothing for that: the count
+ * of launches is looked at, and once it stands still one event per context, recorded over
+ * everything that the context has.
+ *
+ * Never in a capture; what is not known (a capture, a driver before CUDA 12.5, more contexts than
+ * are kept) counts as working. A lock of its own guards it.
+ */
+#ifndef SPILLWAY_BEACON_H
+#define SPILLWAY_BEACON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/cards/card.h"
+#include "core/cuda/driver.h"
+#include "core/ledger/statistics.h"
+#include "core/sharing/feedback.h"
+
+enum { BEACON_CONTEXTS = 4 };
+
+/* Begins zeroed. */
+struct beacon {
+	uint64_t launches;
+	uint64_t since_ns; /* it works, or is idle, since then; 0: nothing was seen yet */
+	enum card_working working;
+	bool is_ahead; /* events were recorded since the count stands still */
+	struct {
+		CUcontext context;
+		CUevent event;
+	} at[BEACON_CONTEXTS];
+	struct gaps gaps;
+	struct feedback feedback;
+};
+
+/*
+ * Looks, and writes the card. Returns after how many nanoseconds it wants to look again. With the
+ * lock held, and leave to call the driver unless !may_call.
+ */
+uint64_t beacon_look(struct beacon *beacon, int ordinal, const struct counters *counters,
+                     struct card_own *card, bool may_call, uint64_t now_ns);
+/* Forgets a context that is gone, and its event with it. */
+void beacon_forget_context(struct beacon *beacon, CUcontext context);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * Time that others leave. The watcher reads the others' cards and decides (sharing/filler.h); who
+ * launches looks at two words. Of a job that others ask for it writes the card (beacon.h). Rules:
+ * as watch.c; launches call gap_binds() and gap_is_open() alone.
+ */
+#include "core/config/config.h"
+#include "core/cuda/capture.h"
+#include "core/pace/pacer_private.h"
+#include "core/pace/watch.h"
+
+/* For so long after its last launch a job asks the others whether they work. */
+#define ASKS_NS 1000000000ull
+/* What it asks holds so long; it is said anew in half of that. */
+#define ASKED_NS 4000000000ull
+/* Between two looks for new cards. */
+#define LOOK_NS 500000000ull
+
+void pacer_share(struct pacer *p, const struct pacer_cards *cards)
+{
+	if (p->has_cards)
+		return;
+	p->cards = *cards;
+	atomic_store(&p->has_cards, true);
+	watch_call();
+}
+
+void pacer_heed(struct pacer *p, bool is_asked)
+{
+	if (!atomic_exchange(&p->tells, is_asked) && is_asked)
+		watch_call();
+}
+
+bool gap_binds(const struct pacer *p)
+{
+	return p->has_cards && p->is_filler;
+}
+
+bool gap_is_open(struct pacer *p, uint64_t now)
+{
+	if (!gap_binds(p))
+		return true;
+	atomic_store(&p->gap_wanted, now);
+	if (now < p->gap_until)
+		return true;
+	watch_call();
+	return false;
+}
+
+/* Says on the card, for a while, that we ask. */
+static void say_that_we_ask(struct pacer *p, uint64_t now)
+{
+	struct card *card = card_edit(p->cards.own);
+
+	card->asked_ns = now + ASKED_NS;
+	card->takes_ppm = p->filler.takes_ppm;
+	card_publish(p->cards.own, now);
+}
+
+static uint64_t watch_gaps(struct pacer *p, uint64_t now)
+{
+	uint64_t wanted = p->gap_wanted;
+	struct filler_go go;
+	bool was_open;
+
+	if (!wanted || (now > wanted && now - wanted > ASKS_NS))
+		return 0;
+	if (!p->cards_ns || now - p->cards_ns > LOOK_NS) {
+		p->cards.others->own_token = p->cards.own->place.token;
+		p->cards.look(p->cards.others, now);
+		p->cards_ns = now;
+		say_that_we_ask(p, now);
+	} else {
+		p->cards.copy(p->cards.others, now);
+	}
+	/* Who has the lock may be in the driver: what was known last serves as well. */
+	if (lock_try(&p->lock)) {
+		p->own.longest_ns = p->longest_ns;
+		p->own.in_flight = !p->landed_ns;
+		lock_release(&p->lock);
+	}
+	p->own.priority = PRIORITY_OPPORTUNISTIC;
+	go = filler_decide(&p->filler, p->cards.others, &p->own, now);
+	was_open = now < p->gap_until;
+	p->gap_round_ns = go.round_ns;
+	p->gap_until = go.until_ns;
+	if (!was_open && now < go.until_ns)
+		clock_in_use->wake(&p->changed);
+	return go.again_ns;
+}
+
+static uint64_t watch_beacon(struct pacer *p, uint64_t now)
+{
+	uint64_t again;
+	bool may_call;
+
+	lock_acquire(&p->beacon_lock);
+	may_call = capture_sync_enter();
+	again = beacon_look(&p->beacon, p->ordinal, p->statistics, p->cards.own, may_call, now);
+	if (may_call)
+		capture_sync_leave();
+	lock_release(&p->beacon_lock);
+	return again;
+}
+
+uint64_t gap_watch(struct pacer *p)
+{
+	uint64_t gaps = 0, beacon = 0;
+
+	if (!p->has_cards || p->lets_go)
+		return 0;
+	if (gap_binds(p))
+		gaps = watch_gaps(p, clock_now());
+	if (p->tells)
+		beacon = watch_beacon(p, clock_now());
+	return !gaps || (beacon && beacon < gaps) ? beacon : gaps;
+}

@@ -1,0 +1,265 @@
+/* Fillers' decisions. Rules: cards are written by others; none of their words is waited for. */
+#include "core/sharing/filler.h"
+
+#include "core/config/config.h"
+
+#define SECOND_NS 1000000000ull
+#define MS        1000000ull
+#define US        1000ull
+
+#define ROUND_MOST_NS  (1 * MS)
+#define ROUND_LEAST_NS (200 * US)
+/* What the budget may save, and may lack. */
+#define BUDGET_MOST_NS  (10 * MS)
+#define BUDGET_LEAST_NS (-(int64_t)SECOND_NS)
+/* Looks at the others: while a gap is filled, and the rarer the longer they work. */
+#define LOOK_LEAST_NS (100 * US)
+#define LOOK_MOST_NS  (500 * US)
+/* A gap is left so long before it should end, and a 32nd of it. */
+#define MARGIN_NS (300 * US)
+/* What one may take at least, whatever is said of losses. */
+#define TAKES_LEAST 15625u
+/* While nobody can say what he loses a filler tries so often whether it may take more. */
+#define TRIES_NS (10 * SECOND_NS)
+/* Time is cut into pieces; a filler that may take a part of it works in so many of them. */
+#define PIECE_NS (10 * MS)
+/* The longest that a launch is held where there are no gaps. */
+#define TRICKLE_MOST_NS (60 * SECOND_NS)
+
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+uint64_t filler_off_at(uint64_t now_ns)
+{
+	uint64_t period = now_ns / FILLER_PERIOD_NS;
+	/* with as much before and behind it as it is long */
+	uint64_t room = FILLER_PERIOD_NS - 4 * FILLER_OFF_NS;
+
+	return period * FILLER_PERIOD_NS + FILLER_OFF_NS + mixed(period + 1) % room;
+}
+
+static bool is_off(uint64_t now_ns)
+{
+	uint64_t at = filler_off_at(now_ns);
+
+	return now_ns >= at && now_ns < at + FILLER_OFF_NS;
+}
+
+/* Returns whether it goes first: it has the higher priority, and its process is not frozen. */
+static bool goes_first(const struct cards_other *other, int priority)
+{
+	return !other->is_silent && other->card.priority > priority &&
+	       other->card.priority <= PRIORITY_GUARANTEED;
+}
+
+/* --- what feedback allows --- */
+
+/* Returns whether this loss was not heard of before, and takes note. */
+static bool is_news(struct filler *f, const struct card *card, int i)
+{
+	bool is_new = f->heard[i].token != card->token || f->heard[i].number != card->loss_number;
+
+	f->heard[i].token = card->token;
+	f->heard[i].number = card->loss_number;
+	return is_new && card->loss_number;
+}
+
+/* Takes what the worst-hit guaranteed job says. */
+static void hear(struct filler *f, const struct cards *cards, uint64_t now)
+{
+	bool is_too_much = false, is_unsure = false, is_any = false;
+
+	for (int i = 0; i < cards->count; i++) {
+		const struct card *card = &cards->other[i].card;
+		int64_t loss = card->loss_ppm, error = card->loss_error_ppm;
+
+		if (card->priority != PRIORITY_GUARANTEED || !is_news(f, card, i))
+			continue;
+		is_any = true;
+		is_too_much |= loss - error > (int64_t)card->slowdown_ppm;
+		is_unsure |= loss + error >= (int64_t)card->slowdown_ppm;
+	}
+	if (!is_any ||
+	    now - f->judged_ns < (is_unsure && !is_too_much ? TRIES_NS : FILLER_PERIOD_NS / 2))
+		return;
+	f->judged_ns = now;
+	if (is_too_much)
+		f->takes_ppm /= 2;
+	else
+		f->takes_ppm += f->takes_ppm / 10;
+	if (f->takes_ppm < TAKES_LEAST)
+		f->takes_ppm = TAKES_LEAST;
+	if (f->takes_ppm > FILLER_ALL)
+		f->takes_ppm = FILLER_ALL;
+}
+
+/* --- the budget --- */
+
+/* Returns what returns may cost, in millionths of the time. */
+static uint64_t rate_of(const struct filler *f, const struct cards *cards, int priority)
+{
+	uint64_t least = FILLER_ALL;
+
+	for (int i = 0; i < cards->count; i++)
+		if (goes_first(&cards->other[i], priority) &&
+		    cards->other[i].card.slowdown_ppm < least)
+			least = cards->other[i].card.slowdown_ppm;
+	return least / 2 * f->takes_ppm / FILLER_ALL;
+}
+
+static int64_t cost_of_return(uint64_t round_ns, uint64_t longest_ns)
+{
+	return (int64_t)((round_ns > longest_ns ? round_ns : longest_ns) / 2 + FILLER_HANDING_NS);
+}
+
+static void refill(struct filler *f, uint64_t rate, int64_t cost, uint64_t now)
+{
+	uint64_t passed = now > f->budget_at_ns ? now - f->budget_at_ns : 0;
+	int64_t most = (int64_t)BUDGET_MOST_NS > 2 * cost ? (int64_t)BUDGET_MOST_NS : 2 * cost;
+
+	if (passed > 60 * SECOND_NS)
+		passed = 60 * SECOND_NS;
+	f->budget_ns += (int64_t)(passed * rate / FILLER_ALL);
+	f->budget_at_ns = now;
+	if (f->budget_ns > most)
+		f->budget_ns = most;
+	/* over about four seconds */
+	f->returns_ppm -= f->returns_ppm * (passed / 1024) / (4 * SECOND_NS / 1024 + passed / 1024);
+}
+
+static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
+{
+	return value < least ? least : value > most ? most : value;
+}
+
+/* Returns a round such that returns cost what they may. */
+static uint64_t round_of(const struct filler *f, uint64_t rate)
+{
+	uint64_t bearable = f->returns_ppm ? rate * SECOND_NS / f->returns_ppm : SECOND_NS;
+	uint64_t round = bearable > FILLER_HANDING_NS ? 2 * (bearable - FILLER_HANDING_NS) : 0;
+
+	return between(ROUND_LEAST_NS, round, ROUND_MOST_NS);
+}
+
+/* --- gaps --- */
+
+/* Returns when the first of those who are idle should work again; 0: nobody knows. */
+static uint64_t should_end(const struct cards *cards, int priority, uint64_t now)
+{
+	uint64_t first = 0;
+
+	for (int i = 0; i < cards->count; i++) {
+		const struct card *card = &cards->other[i].card;
+		uint64_t at = card->idle_since_ns + card->gap_ns;
+
+		if (!goes_first(&cards->other[i], priority) || !card->gap_ns || at < now)
+			continue;
+		if (!first || at < first)
+			first = at;
+	}
+	return first;
+}
+
+/* Returns whether nobody who goes first works; *is_any: whether there is anybody. */
+static bool is_gap(const struct cards *cards, int priority, uint64_t now, bool *is_any)
+{
+	bool gap = true;
+
+	*is_any = false;
+	for (int i = 0; i < cards->count; i++) {
+		const struct card *card = &cards->other[i].card;
+
+		if (!goes_first(&cards->other[i], priority))
+			continue;
+		*is_any = true;
+		gap &= card->working == CARD_IDLE && card->looked_ns + FILLER_KNOWN_NS >= now;
+	}
+	return gap;
+}
+
+/* Decides while others work. */
+static struct filler_go wait_for_gap(struct filler *f, uint64_t rate, uint64_t round,
+                                     uint64_t longest, uint64_t now)
+{
+	uint64_t one = round > longest ? round : longest;
+	uint64_t every = rate ? one * FILLER_ALL / rate * 4 : TRICKLE_MOST_NS;
+	uint64_t last = f->trickled_ns > f->since_ns ? f->trickled_ns : f->since_ns;
+	struct filler_go go = {.round_ns = round};
+
+	go.again_ns = between(LOOK_LEAST_NS, (now - f->since_ns) / 128, LOOK_MOST_NS);
+	if (now - last >= between(SECOND_NS / 20, every, TRICKLE_MOST_NS)) {
+		f->trickled_ns = now;
+		go.until_ns = now + LOOK_MOST_NS;
+	}
+	return go;
+}
+
+/* Decides in a gap. */
+static struct filler_go fill(const struct filler *f, uint64_t end, int64_t cost, uint64_t round,
+                             uint64_t longest, uint64_t now)
+{
+	uint64_t one = round > longest ? round : longest;
+	struct filler_go go = {.round_ns = round, .again_ns = LOOK_LEAST_NS};
+	uint64_t margin = MARGIN_NS + one + (end > now ? (end - now) / 32 : 0);
+
+	if (mixed(now / PIECE_NS) % FILLER_ALL >= f->takes_ppm)
+		return go;
+	if (f->budget_ns >= 0 && end > now + margin)
+		go.until_ns = between(now, end - margin, now + FILLER_KNOWN_NS);
+	else if (f->budget_ns >= cost)
+		go.until_ns = now + FILLER_KNOWN_NS;
+	return go;
+}
+
+/* Takes note that a gap has begun or ended. */
+static void turn_over(struct filler *f, bool gap, bool in_flight, int64_t cost, uint64_t now)
+{
+	if (!gap && f->has_filled && in_flight) {
+		f->budget_ns -= cost;
+		f->returns_ppm += FILLER_ALL / 4;
+	}
+	if (f->budget_ns < BUDGET_LEAST_NS)
+		f->budget_ns = BUDGET_LEAST_NS;
+	f->is_gap = gap;
+	f->since_ns = now;
+	f->has_filled = false;
+}
+
+struct filler_go filler_decide(struct filler *f, const struct cards *cards,
+                               const struct filler_now *own, uint64_t now_ns)
+{
+	struct filler_go go;
+	bool is_any, gap = is_gap(cards, own->priority, now_ns, &is_any);
+	uint64_t rate, round;
+	int64_t cost;
+
+	if (!f->has_begun)
+		*f = (struct filler){.has_begun = true,
+		                     .budget_at_ns = now_ns,
+		                     .since_ns = now_ns,
+		                     .is_gap = gap,
+		                     .takes_ppm = FILLER_ALL};
+	if (!is_any)
+		return (struct filler_go){.until_ns = now_ns + FILLER_KNOWN_NS,
+		                          .round_ns = 2 * ROUND_MOST_NS,
+		                          .again_ns = FILLER_KNOWN_NS / 2};
+	hear(f, cards, now_ns);
+	rate = rate_of(f, cards, own->priority);
+	round = round_of(f, rate);
+	cost = cost_of_return(round, own->longest_ns);
+	refill(f, rate, cost, now_ns);
+	if (gap != f->is_gap)
+		turn_over(f, gap, own->in_flight, cost, now_ns);
+	if (is_off(now_ns))
+		return (struct filler_go){.round_ns = round, .again_ns = LOOK_MOST_NS};
+	if (!gap)
+		return wait_for_gap(f, rate, round, own->longest_ns, now_ns);
+	go =
+	    fill(f, should_end(cards, own->priority, now_ns), cost, round, own->longest_ns, now_ns);
+	f->has_filled |= go.until_ns > now_ns;
+	return go;
+}

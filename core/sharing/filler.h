@@ -1,0 +1,71 @@
+/*
+ * Fillers: opportunistic jobs, which launch only into time that others leave.
+ *
+ * gap     a time in which no job of higher priority works; one of which that is not known works
+ * round   what a filler has in flight at once: 0.2 to 1 ms, or one kernel that is longer
+ * return  a job works again while a filler has work in flight; it costs that job half a round and
+ *         the handing over
+ * budget  what returns may cost: half of `slowdown`, times what feedback lets fillers take
+ *
+ * A gap is filled until shortly before it should end, as the job tells of its last ones; beyond
+ * that, and where gaps have no length, only while the budget covers one more return. So gaps that
+ * come thick and fast, or kernels that are long, are used as often as the budget allows, and no
+ * more. Who finds no gap makes one round now and then, at an eighth of `slowdown`, because no
+ * launch is held for ever.
+ *
+ * All fillers stand still together for 32 ms now and then (filler_off_at()), by the clock alone, so
+ * that guaranteed jobs can tell what they lose (feedback.h).
+ *
+ * Pure: the time and the cards are given. Not thread-safe.
+ */
+#ifndef SPILLWAY_FILLER_H
+#define SPILLWAY_FILLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/cards/cards.h"
+
+#define FILLER_PERIOD_NS 1200000000ull
+#define FILLER_OFF_NS    32000000ull /* of each period */
+/* What is known of a job holds so long. */
+#define FILLER_KNOWN_NS 5000000ull
+/* A return is seen so late, and then handed over to. */
+#define FILLER_HANDING_NS 120000ull
+
+#define FILLER_ALL 1000000u /* ppm */
+
+struct filler {
+	bool has_begun, is_gap, has_filled; /* it worked in this gap */
+	int64_t budget_ns;
+	uint64_t budget_at_ns; /* until when it is counted */
+	uint64_t since_ns;     /* the gap, or the work of others, began */
+	uint64_t trickled_ns;  /* when it made a round without a gap */
+	uint64_t returns_ppm;  /* in a second, lately; millionths */
+	uint32_t takes_ppm;    /* what feedback allows */
+	uint64_t judged_ns;    /* when that was changed last */
+	struct {
+		uint64_t token;
+		uint32_t number;
+	} heard[CARDS_MAX]; /* of whose loss */
+};
+
+struct filler_now {
+	int priority;        /* of this job */
+	uint64_t longest_ns; /* the longest of our rounds lately */
+	bool in_flight;      /* something of ours is */
+};
+
+struct filler_go {
+	uint64_t until_ns; /* a round may begin until then; 0: not now */
+	uint64_t round_ns; /* in flight at once */
+	uint64_t again_ns; /* to be asked again after so long */
+};
+
+/* Decides by the cards that were copied just now. */
+struct filler_go filler_decide(struct filler *filler, const struct cards *cards,
+                               const struct filler_now *own, uint64_t now_ns);
+/* Returns when all fillers stand still in the period of a time. */
+uint64_t filler_off_at(uint64_t now_ns);
+
+#endif
