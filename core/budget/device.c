@@ -15,6 +15,7 @@
 #include "core/base/hash.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/budget/claims.h"
 #include "core/rings/event.h"
 
 static struct segment_limit limit_of(const struct config_gpu *settings)

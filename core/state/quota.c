@@ -87,9 +87,9 @@ static bool fits(const struct segment *segment, int device, enum segment_side si
 static uint64_t limit_in_force(const struct segment *segment, int device, bool is_moved)
 {
 	const struct segment_limit *limit = &segment->limit[device];
+	uint64_t grown = get(&segment->file->header.claim[device].grown);
 
-	return is_moved && limit->evict ? 0
-	                                : segment_limit_with(limit, segment_grown(segment, device));
+	return is_moved && limit->evict ? 0 : segment_limit_with(limit, grown);
 }
 
 /* The bounds of a charge: so many bytes, and for some charges the limit in force. */

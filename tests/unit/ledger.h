@@ -2,7 +2,7 @@
 #ifndef SPILLWAY_TEST_LEDGER_H
 #define SPILLWAY_TEST_LEDGER_H
 
-#include "core/state/segment.h"
+#include "core/budget/claims.h"
 
 static inline void ledger_says(struct segment *segment, const struct facts *facts)
 {

@@ -3,6 +3,7 @@
 #include "tests/unit/state_directory.h"
 
 #include "core/base/clock.h"
+#include "core/budget/claims.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"

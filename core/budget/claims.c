@@ -10,6 +10,8 @@
  * than those that the job was told of last. A process that differs for good, by its environment,
  * agrees to the newest one each time it has looked at its files and found nothing new.
  */
+#include "core/budget/claims.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
