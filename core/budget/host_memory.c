@@ -14,6 +14,9 @@
 #include "core/base/cgroup.h"
 #include "core/config/config.h"
 
+/* So much of a machine's memory is left to it: a 20th of all. */
+enum { FLOOR_PART = 20 };
+
 /*
  * Reads the start of a small file of the kernel's and terminates it. Returns whether it could be
  * read.
@@ -33,18 +36,42 @@ static bool read_text(const char *path, char *text, size_t size)
 	return true;
 }
 
+/* Returns the bytes that /proc/meminfo says of this, UINT64_MAX where it does not. */
+static uint64_t number_of(const char *meminfo, const char *key)
+{
+	const char *line = strstr(meminfo, key);
+
+	return line ? strtoull(line + strlen(key), NULL, 10) << 10 : UINT64_MAX;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /*
- * Returns the least of MemAvailable and what the memory cgroup of this process and each above it
- * leave, in bytes; UINT64_MAX when nothing can be read. `root` stands before each path that is
+ * Returns how much of a machine may be held. What is held already is no more available, so it is
+ * added before the whole is halved: many small requests come to what a single one does. Memory
+ * that is filled later than it is charged is still available: it is bounded by half of all.
+ */
+static uint64_t part_of_machine(uint64_t total, uint64_t available, uint64_t charged)
+{
+	uint64_t floor = total / FLOOR_PART;
+	uint64_t half = least(available / 2 + charged / 2, total / 2);
+
+	return least(half, charged + (available > floor ? available - floor : 0));
+}
+
+/*
+ * Returns what `auto` comes to; UINT64_MAX when nothing can be read. A driver's memory counts in no
+ * cgroup, so half of what a cgroup leaves is for all of it. `root` stands before each path that is
  * read: "" but in tests.
  */
-static uint64_t host_memory_available(const char *root)
+static uint64_t host_memory_auto(const char *root, uint64_t charged)
 {
-	static const char key[] = "MemAvailable:";
 	struct cgroup_memory cgroup;
 	char text[1024], path[CGROUP_PATH];
-	uint64_t available = UINT64_MAX;
-	const char *line;
+	uint64_t total = UINT64_MAX, available = UINT64_MAX;
 	int cancel;
 
 	/* No allocation is a place where a thread expects to be cancelled. */
@@ -52,20 +79,16 @@ static uint64_t host_memory_available(const char *root)
 	cgroup_memory(root, &cgroup);
 	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
 	if (read_text(path, text, sizeof(text))) {
-		line = strstr(text, key);
-		if (line)
-			available = strtoull(line + sizeof(key) - 1, NULL, 10) << 10;
+		total = number_of(text, "MemTotal:");
+		available = number_of(text, "MemAvailable:");
 	}
 	pthread_setcancelstate(cancel, NULL);
-	return available < cgroup.left ? available : cgroup.left;
+	if (available == UINT64_MAX)
+		return cgroup.left == UINT64_MAX ? UINT64_MAX : cgroup.left / 2;
+	return least(part_of_machine(total, available, charged), cgroup.left / 2);
 }
 
 uint64_t host_memory_limit(uint64_t setting, uint64_t charged)
 {
-	uint64_t available;
-
-	if (setting != CONFIG_AUTO)
-		return setting;
-	available = host_memory_available("");
-	return available == UINT64_MAX ? UINT64_MAX : available / 2 + charged;
+	return setting == CONFIG_AUTO ? host_memory_auto("", charged) : setting;
 }

@@ -7,7 +7,8 @@
 
 /*
  * Returns what host_limit = `setting` comes to now, where `charged` bytes are held already:
- * CONFIG_AUTO is half of what is left, and what is held counts as taken from the whole.
+ * CONFIG_AUTO is half of what the machine would have left without them, as long as it keeps a 20th
+ * of all its memory, and no more than half of what the memory cgroups leave.
  */
 uint64_t host_memory_limit(uint64_t setting, uint64_t charged);
 

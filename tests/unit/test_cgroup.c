@@ -1,7 +1,7 @@
 /* Memory cgroups as machines have them, each a tree of files in a scratch folder. */
 #include "core/base/cgroup.h"
 #include "core/config/config.h"
-#include "core/budget/host_memory.c" /* host_memory_available(), too */
+#include "core/budget/host_memory.c" /* host_memory_auto(), too */
 #include "tests/unit/scratch.h"
 
 #define MIB      (UINT64_C(1) << 20)
@@ -69,7 +69,7 @@ START_TEST(slice_without_namespace)
 	ck_assert_uint_eq(m.limit, 400 * MIB);
 	ck_assert_uint_eq(m.used, 50 * MIB);
 	tightest_is(&m, "sys/fs/cgroup/user.slice/user-1000.slice");
-	ck_assert_uint_eq(host_memory_available(scratch_folder), 300 * MIB);
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 0), 150 * MIB);
 
 	/* The service's own is tighter; then what throttles it is. */
 	level_2("/user.slice/user-1000.slice/run-7.scope", "104857600\n", NULL, NULL);
@@ -79,7 +79,7 @@ START_TEST(slice_without_namespace)
 	/* More is used than is allowed. */
 	level_2("/user.slice/user-1000.slice/run-7.scope", NULL, "1048576\n", NULL);
 	ck_assert_uint_eq(look().left, 0);
-	ck_assert_uint_eq(host_memory_available(scratch_folder), 0);
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 100 * MIB), 0);
 }
 END_TEST
 
@@ -204,12 +204,12 @@ START_TEST(what_cannot_be_read_limits_nothing)
 	ck_assert_uint_eq(m.left, UINT64_MAX);
 	ck_assert_uint_eq(m.used, UINT64_MAX);
 	ck_assert_str_eq(m.tightest, "");
-	ck_assert_uint_eq(host_memory_available(scratch_folder), UINT64_MAX);
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 0), UINT64_MAX);
 	ck_assert_uint_eq(host_memory_limit(42, 7), 42);
 
 	process("0::/a/b\n", V2_MOUNT); /* no such folders */
 	ck_assert_uint_eq(look().left, UINT64_MAX);
-	ck_assert_uint_eq(host_memory_available(scratch_folder), 2048 * MIB);
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 0), 1024 * MIB);
 	level_2("/a", "", "nonsense\n", "-5\n");
 	level_2("/a/b", "99999999999999999999999\n", "12x\n", "0\n");
 	ck_assert_uint_eq(look().left, UINT64_MAX);
@@ -229,6 +229,81 @@ START_TEST(what_cannot_be_read_limits_nothing)
 	mounts[0] = '0', mounts[1] = mounts[2] = ':';
 	process(mounts, V2_MOUNT);
 	ck_assert_uint_eq(look().left, UINT64_MAX);
+}
+END_TEST
+
+/* --- what host_limit = auto comes to --- */
+
+static void machine_has(uint64_t available)
+{
+	char text[128];
+
+	snprintf(text, sizeof text, "MemTotal: %llu kB\nMemFree: 4 kB\nMemAvailable: %llu kB\n",
+	         4096 * 1024ull, (unsigned long long)(available >> 10));
+	scratch_put("proc/meminfo", text);
+}
+
+/* Takes 64 MiB as often as they are within the limit. Returns how much was taken. */
+static uint64_t take_all(uint64_t available, uint64_t *left)
+{
+	const uint64_t each = 64 * MIB;
+	uint64_t charged = 0;
+
+	for (machine_has(available); available >= each; machine_has(available)) {
+		if (charged + each > host_memory_auto(scratch_folder, charged))
+			break;
+		charged += each;
+		available -= each;
+	}
+	*left = available;
+	return charged;
+}
+
+START_TEST(many_small_requests_take_half)
+{
+	uint64_t left;
+
+	process("0::/\n", V2_MOUNT);
+	ck_assert_uint_eq(take_all(2048 * MIB, &left), 1024 * MIB);
+	ck_assert_uint_eq(left, 1024 * MIB);
+}
+END_TEST
+
+/* One job after the other takes half of what is left: the machine keeps its part of all. */
+START_TEST(jobs_leave_the_machine_a_floor)
+{
+	const uint64_t floor = 4096 * MIB / 20;
+	uint64_t left = 3072 * MIB;
+
+	process("0::/\n", V2_MOUNT);
+	for (int job = 0; job < 16; job++)
+		take_all(left, &left);
+	ck_assert_uint_ge(left, floor);
+	ck_assert_uint_lt(left, floor + 64 * MIB);
+	/* The program itself has taken the rest: what is held stays, and nothing comes to it. */
+	machine_has(floor / 2);
+	ck_assert_uint_le(host_memory_auto(scratch_folder, 512 * MIB), 512 * MIB);
+}
+END_TEST
+
+/* Managed memory is charged when it is made, and is filled when it is used. */
+START_TEST(what_is_filled_later_is_half_of_all_at_most)
+{
+	process("0::/\n", V2_MOUNT);
+	machine_has(4000 * MIB);
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 2048 * MIB), 2048 * MIB);
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 3000 * MIB), 2048 * MIB);
+}
+END_TEST
+
+/* What drivers take for memory of the host is in no cgroup: "left" does not fall. */
+START_TEST(what_no_cgroup_counts_is_half_of_what_it_leaves)
+{
+	process("0::/job\n", V2_MOUNT);
+	machine_has(3000 * MIB);
+	level_2("/job", "629145600\n", "max\n", "209715200\n");
+	for (uint64_t charged = 0; charged < 1000 * MIB; charged += 100 * MIB)
+		ck_assert_uint_eq(host_memory_auto(scratch_folder, charged), 200 * MIB);
 }
 END_TEST
 
@@ -260,6 +335,10 @@ int main(void)
 	tcase_add_test(tests, hybrid);
 	tcase_add_test(tests, several_mounts);
 	tcase_add_test(tests, what_cannot_be_read_limits_nothing);
+	tcase_add_test(tests, many_small_requests_take_half);
+	tcase_add_test(tests, jobs_leave_the_machine_a_floor);
+	tcase_add_test(tests, what_is_filled_later_is_half_of_all_at_most);
+	tcase_add_test(tests, what_no_cgroup_counts_is_half_of_what_it_leaves);
 	tcase_add_test(tests, follows_a_move);
 	suite_add_tcase(suite, tests);
 	return scratch_run(suite);
