@@ -55,7 +55,6 @@ struct run {
 	struct deadline *until;
 	char *stacks; /* of the keeper and of the program, which exist at the same time */
 	int ends[2];  /* of the pipe that the program prints into */
-	sigset_t signals;
 	int result;
 };
 
@@ -71,13 +70,16 @@ ON_OWN_STACK static int execute(void *cookie)
 {
 	const struct run *run = cookie;
 	int null = open("/dev/null", O_RDWR);
+	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(run->ends[1], STDOUT_FILENO) < 0 ||
 	    dup2(null, STDERR_FILENO) < 0)
 		_exit(COULD_NOT_RUN);
 	syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, CLOSE_ON_EXEC); /* since Linux 5.11 */
-	sigprocmask(SIG_SETMASK, &run->signals, NULL);
+	/* Threads of ours have all blocked; a program is to die of what it does. */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	execve(run->program, run->arguments, run->environment);
 	_exit(COULD_NOT_RUN);
 }
@@ -196,7 +198,7 @@ static bool is_in_valgrind(void)
 
 static int run_program(struct run *run)
 {
-	sigset_t all;
+	sigset_t all, before;
 	pid_t keeper;
 
 	if (pipe2(run->ends, O_CLOEXEC) != 0)
@@ -209,13 +211,13 @@ static int run_program(struct run *run)
 	if (run->stacks != MAP_FAILED && run->ends[0] >= 0 && run->ends[1] >= 0) {
 		/* No handler of the program's may run in the keeper, which is in its memory. */
 		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &run->signals);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
 		keeper = start(keep, run, run->stacks + STACK, CLONE_FILES);
 		if (keeper < 0)
 			run->result = -errno;
 		else
 			end_of(keeper, __WCLONE);
-		pthread_sigmask(SIG_SETMASK, &run->signals, NULL);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	}
 	if (run->stacks != MAP_FAILED)
 		munmap(run->stacks, 2 * (size_t)STACK);

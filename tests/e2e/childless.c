@@ -1,10 +1,12 @@
 /*
- * childless: fills and checks 24 MiB of device memory in pieces, and then has no child to wait for,
- * and was told of none; its descriptors are those it began with.
+ * childless [DONE FILE]: fills and checks 24 MiB of device memory in pieces, and then has no child
+ * to wait for, and was told of none. With DONE it makes that file then, and waits for the other.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/e2e/elastic.h"
 
@@ -16,7 +18,7 @@ static void tell(int number)
 	told++;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	enum { PIECES = 6, BYTES = 4 * MIB };
 	CUdeviceptr piece[PIECES];
@@ -41,6 +43,11 @@ int main(void)
 	if (told || waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD) {
 		fprintf(stderr, "told of %d children\n", (int)told);
 		return 1;
+	}
+	if (argc == 3) {
+		close(open(argv[1], O_CREAT | O_WRONLY, 0600));
+		while (access(argv[2], F_OK) != 0)
+			usleep(10000);
 	}
 	return 0;
 }

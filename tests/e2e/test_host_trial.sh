@@ -64,6 +64,32 @@ alone alone
 same "alone: provider" vmm_host "$(provider alone)"
 [ ! -e "$known" ] || fail "what was not tried is known"
 
+# A driver that takes long: the program goes on without an answer, and the next one has it.
+mkdir "$scratch/slow"
+cp "$build/lib/libspillway.so" "$scratch/slow/"
+cat >"$scratch/slow/driver-trial" <<-END
+	#!/bin/sh
+	while [ ! -e "$scratch/go" ]; do sleep 0.1; done
+	exec "$build/lib/driver-trial" "\$@"
+END
+chmod +x "$scratch/slow/driver-trial"
+slowly() {
+	SPILLWAY_JOB=$1 SPILLWAY_MEMORY_LIMIT=8MiB LD_PRELOAD=$scratch/slow/libspillway.so LD_LIBRARY_PATH=$softgpu \
+		exec "$childless" "$scratch/done-$1" "$2" 2>"$scratch/err-$1"
+}
+export SOFTGPU_TRAITS=
+slowly late "$known" &
+late=$!
+until_true 50 [ -e "$scratch/done-late" ]
+[ ! -e "$known" ] || fail "known before it was tried: $(cat "$known")"
+touch "$scratch/go"
+wait $late || fail "late: exit status $?: $(cat "$scratch/err-late")"
+same "it is said once" 1 "$(grep -c "takes more than 10 s" "$scratch/err-late")"
+case $(provider late) in managed | pinned) ;; *) fail "late: provider $(provider late)" ;; esac
+has "what is known later" "$(cat "$known")" "numa 0 host 0 copy 0 node 0 mixed 0"
+(slowly next /)
+same "next: provider" vmm_numa "$(provider next)"
+
 # The machine's other NUMA nodes serve before the program is out of memory, the nearest first; what
 # has no processors or no memory, and what is not this process's, is not asked.
 unset SOFTGPU_TRAITS

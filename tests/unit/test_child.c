@@ -99,6 +99,21 @@ START_TEST(signals_stay)
 }
 END_TEST
 
+/* A thread that has blocked all: the program dies of what it does, all the same. */
+START_TEST(nothing_is_blocked)
+{
+	sigset_t all, mask;
+	char out[8];
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	ck_assert_int_eq(run("kill -TERM $$; echo lives", out, sizeof(out), 60), -EINTR);
+	ck_assert_str_eq(out, "");
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	ck_assert_int_eq(sigismember(&mask, SIGTERM), 1);
+}
+END_TEST
+
 static void *run_in_thread(void *result)
 {
 	char out[8];
@@ -146,6 +161,7 @@ int main(void)
 	tcase_add_test(tests, nobody_waits_for_it);
 	tcase_add_test(tests, a_process_that_ignores_its_children);
 	tcase_add_test(tests, signals_stay);
+	tcase_add_test(tests, nothing_is_blocked);
 	tcase_add_test(tests, a_thread_with_a_small_stack);
 	tcase_add_test(tests, what_cannot_be_run);
 	return suite_run("child", tests);

@@ -16,13 +16,15 @@
 #include "core/base/child.h"
 #include "core/base/log.h"
 #include "core/base/own_file.h"
+#include "core/base/thread.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
 #define CACHE "driver-trial"
 
 enum {
-	SECONDS_MAX = 60, /* for four processes that open a driver */
+	SECONDS_MAX = 60,    /* for four processes that open a driver */
+	SECONDS_WAITED = 10, /* by the process's threads, for all devices */
 	SAID_MAX = 256,
 	CACHE_MAX = 16384,
 	ENVIRONMENT_MAX = 256 << 10,
@@ -36,6 +38,16 @@ static struct {
 static LOCK_OF(HOST_TRIAL) lock = LOCK_FREE;
 static struct host_trial known[DEVICE_MAX];
 static _Atomic bool is_known[DEVICE_MAX];
+
+/* Of each device, for a thread of ours: who asks waits for it so long and then goes on without. */
+static struct question {
+	const struct device *device;
+	int node;
+	char key[256], said[SAID_MAX]; /* said: "": nothing could be tried */
+	_Atomic bool is_asked;
+	_Atomic uint32_t answered;
+} questions[DEVICE_MAX];
+static uint64_t patience_ns = SECONDS_WAITED * (uint64_t)1000000000;
 
 void host_trial_by(const char *program, const char *driver_path)
 {
@@ -195,28 +207,64 @@ static char **first_environment(const char *uuid)
 	return list;
 }
 
-/* Returns whether the program said something, with its lines as words of one line. */
-static bool ask(const struct device *device, int number, char *said, size_t size)
+/* Runs the program, and fills in what it said, its lines as words of one line. */
+static void run(struct question *q)
 {
 	char node[16];
 	char *arguments[] = {by.program, by.library, node, NULL};
-	char **environment = first_environment(device->id.uuid);
+	char **environment = first_environment(q->device->id.uuid);
 	struct deadline until = DEADLINE_IN(SECONDS_MAX * (uint64_t)1000000000);
 	int status;
 
 	if (!environment)
-		return false;
-	snprintf(node, sizeof(node), "%d", number);
-	status = child_run(by.program, arguments, environment, said, size, &until);
+		return;
+	snprintf(node, sizeof(node), "%d", q->node);
+	status =
+	    child_run(by.program, arguments, environment, q->said + 1, sizeof(q->said) - 1, &until);
 	free(environment);
-	for (char *c = said; *c; c++)
+	if (status == 0 && q->said[1])
+		q->said[0] = ' ';
+	for (char *c = q->said; *c; c++)
 		*c = *c == '\n' ? ' ' : *c;
 	if (status != 0)
 		log_once(LOG_INFO,
 		         "gpu %d: what the driver does with memory on the host could "
 		         "not be tried (%s: error %d)",
-		         device->id.ordinal, by.program, status);
-	return status == 0 && *said;
+		         q->device->id.ordinal, by.program, status);
+}
+
+/* Answers a question as a thread of ours. */
+static void *answer(void *nothing)
+{
+	struct question *q = questions;
+	struct host_trial found;
+
+	while (!atomic_exchange(&q->is_asked, false))
+		q++;
+	run(q);
+	parse(q->said, &found);
+	/* What there was no memory for is tried again by the next process. */
+	if (*q->said && found.copy != CUDA_ERROR_OUT_OF_MEMORY &&
+	    found.mixed != CUDA_ERROR_OUT_OF_MEMORY)
+		keep(q->key, q->said);
+	clock_in_use->wake(&q->answered);
+	return nothing;
+}
+
+/* Asks, and waits for the answer. Returns whether there is one, if only that nothing was tried. */
+static bool ask(struct question *q)
+{
+	struct deadline until = DEADLINE_IN(patience_ns);
+
+	atomic_store(&q->is_asked, true);
+	if (thread_start(answer) != 0) {
+		atomic_store(&q->is_asked, false);
+		return true;
+	}
+	while (!atomic_load(&q->answered) && deadline_wait(&until, &q->answered, 0))
+		;
+	patience_ns = deadline_left(&until);
+	return atomic_load(&q->answered);
 }
 
 /* Fills in what is supposed where nothing could be tried. */
@@ -229,26 +277,33 @@ static void take_untried(struct host_trial *trial)
 
 static void look_or_ask(const struct device *device, struct host_trial *found)
 {
-	char key[256], said[SAID_MAX] = " ";
-	int node = first_node(device, found);
+	struct question *q = &questions[device->id.ordinal];
 
-	write_key(device, node, key, sizeof(key));
-	if (look_up(key, found))
+	q->device = device;
+	q->node = first_node(device, found);
+	write_key(device, q->node, q->key, sizeof(q->key));
+	if (look_up(q->key, found))
 		return;
-	if (!ask(device, node, said + 1, sizeof(said) - 1)) {
+	if (!ask(q)) {
+		parse("", found);
+		log_once(LOG_WARNING,
+		         "gpu %d: the driver takes more than %d s to try what it does with memory "
+		         "on the host: until this process ends nothing of it moves there",
+		         device->id.ordinal, SECONDS_WAITED);
+		return;
+	}
+	if (!*q->said) {
 		take_untried(found);
 		return;
 	}
-	parse(said, found);
-	/* What there was no memory for is tried again by the next process. */
-	if (found->copy != CUDA_ERROR_OUT_OF_MEMORY && found->mixed != CUDA_ERROR_OUT_OF_MEMORY)
-		keep(key, said);
-	log_info("gpu %d: memory on the host, tried with this driver:%s", device->id.ordinal, said);
+	parse(q->said, found);
+	log_info("gpu %d: memory on the host, tried with this driver:%s", device->id.ordinal,
+	         q->said);
 	if (found->numa == TRIAL_CRASHED)
 		log_once(LOG_WARNING,
 		         "gpu %d: this driver crashes when memory is made on NUMA node "
 		         "%d of the host: memory without a node is used",
-		         device->id.ordinal, node);
+		         device->id.ordinal, q->node);
 }
 
 /* Returns whether it works; what there was no memory for when it was tried may, later. */

@@ -33,7 +33,11 @@ struct host_trial {
  * Without this nothing is tried and everything is taken to work.
  */
 void host_trial_by(const char *program, const char *driver_path);
-/* Returns what is known of the device, after finding it out. Waits for the program's end. */
+/*
+ * Returns what is known of the device, after finding it out. Waits for the program's end, in all
+ * for 10 s of the process's life: then nothing is spilled, until the next process, which finds what
+ * the program said.
+ */
 const struct host_trial *host_trial_of(struct device *device);
 /* Returns whether chunks can be on the host. */
 bool host_trial_allows(struct device *device);
