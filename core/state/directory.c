@@ -172,8 +172,9 @@ void directory_keep(void)
 
 void directory_use(const char *path)
 {
-	snprintf(kept, sizeof kept, "%s", path);
-	is_kept = true;
+	if (path)
+		snprintf(kept, sizeof kept, "%s", path);
+	is_kept = path != NULL;
 }
 
 bool directory_passed_over(char *message, size_t size)

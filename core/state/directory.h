@@ -21,7 +21,7 @@ const char *directory_path(char *path, size_t size);
  * which none of the shim's threads may read while the program runs. Called once, before there are
  * such threads. */
 void directory_keep(void);
-/* Goes to another directory, for a tool that looks at another user's jobs. */
+/* Goes to another directory, for a tool that looks at another user's jobs; NULL: back. */
 void directory_use(const char *path);
 /* Returns whether a place before the directory's is somebody else's; message then says whose, and
  * where the directory is. */

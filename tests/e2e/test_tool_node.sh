@@ -70,6 +70,16 @@ page_of near >"$out"
 expect 0 "$spillway" stat
 [ "$(grep -c '^near ' "$out")" -eq 1 ] || fail 'a job of the state directory is listed once, not by its page, too'
 expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat
+says "$out" "^near +$me +running +1 +0 +12\.0 MiB +8\.00 MiB +1\.00 MiB +1\.00 MiB +60 % +- +0 ns +0 ns +pod=train-0,namespace=vision\$"
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat --json
+json '[j["job"] for j in d["jobs"]] == ["alone", "near"] and d["node_jobs"] == []'
+json 'd["jobs"][1]["devices"][0]["spilled_bytes"] == 2**20 and len(d["jobs"][1]["processes"]) == 1'
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" top
+says "$out" "^ *$near +$me/near "
+
+# Where their state directory is out of reach there are their pages.
+chmod 777 "$SPILLWAY_STATE_DIR"
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat
 says "$out" "^near +$me +running +1 +0 +12\.0 MiB +8\.00 MiB +1\.00 MiB +- +60 % +- +- +- +pod=train-0,namespace=vision\$"
 expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat --json
 json '[j["job"] for j in d["node_jobs"]] == ["alone", "near"] and d["jobs"] == []'
@@ -85,6 +95,7 @@ for row in csv.DictReader(open(sys.argv[1])):
                       and row["user"] and row["launches"] == "" and row["spilled_bytes [B]"] == ""))
 sys.exit(1)
 END
+chmod 700 "$SPILLWAY_STATE_DIR"
 # It is reached there, too.
 expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" set near --memory 16MiB
 says "$out" '^gpu 0: limit_set 16\.0 MiB'
@@ -186,6 +197,12 @@ if [ "$(id -u)" -eq 0 ]; then
 	expect 0 "$spillway" stat --format prometheus
 	says "$out" '^spillway_job_info\{spillway_job="theirs",user="65532",state="running",label_SLURM_JOB_ID="4711"\} 1$'
 	says "$out" '^spillway_device_charged_bytes\{spillway_job="theirs",user="65532",gpu="0",UUID="[^"]*"\} 12582912$'
+	says "$out" '^spillway_launches_total\{spillway_job="theirs",user="65532",'
+	expect 0 "$spillway" top
+	says "$out" '^ *[0-9]+ +65532/theirs '
+	# shellcheck disable=SC2086 # words
+	expect 0 $as_other "$spillway" stat --format prometheus
+	grep -q '^spillway_launches_total{spillway_job="theirs"' "$out" && fail 'the counters of another user are shown'
 	[ -z "$(find "$common/state-65532" ! -user 65532)" ] || fail 'root left files of its own with that user'
 	# Nobody else does.
 	for command in 'set theirs --memory 1MiB' 'pause theirs' 'resume theirs' 'stat theirs'; do
@@ -223,6 +240,7 @@ sys.stdout.buffer.write(page)
 END
 	expect 0 "$spillway" stat
 	says "$out" '^trap +65533 +running'
+	says "$out" '^trap +65533 .* none +0 B +- +100 % +- +- +- ' # and is not looked at in full
 	expect 1 "$spillway" set trap --memory 1MiB
 	says "$err" 'state-65532: (belongs to user 65532, expected a directory of user 65533|Permission denied)'
 	[ ! -e "$common/state-65532/trap.override.ini" ] || fail 'a forged page led root into the directory of another user'
@@ -272,7 +290,7 @@ END
 	one=$(sed -n 's/^twin@\([0-9a-f]*\) .* 4\.00 KiB .*/\1/p' "$TMPDIR/listed")
 	two=$(sed -n 's/^twin@\([0-9a-f]*\) .* 8\.00 KiB .*/\1/p' "$TMPDIR/listed")
 	expect 0 "$spillway" stat --json
-	json "sorted(j['token'][:len('$one')] for j in d['node_jobs']) == sorted(['$one', '$two'])"
+	json "sorted(j['token'][:len('$one')] for j in d['jobs'] if j['job'] == 'twin') == sorted(['$one', '$two'])"
 	for command in 'stat' 'set --share 30' 'pause' 'resume'; do
 		# shellcheck disable=SC2086 # words
 		expect 1 timeout 200 "$spillway" $command 65531/twin

@@ -74,12 +74,13 @@ struct queue *event_readers_work(struct event_readers *readers)
 	return readers->work;
 }
 
-struct ring_reader *event_readers_find(struct event_readers *readers, const char *job,
+struct ring_reader *event_readers_find(struct event_readers *readers, const char *name,
                                        int directory)
 {
 	/* A job's is shared by whoever asks for it; that of every job has a name nobody gave. */
-	const struct container_wish wish = {
-	    .container = "events", .own_name = job ? job : "every", .shares_own_name = job != NULL};
+	const struct container_wish wish = {.container = "events",
+	                                    .own_name = name ? name : "every",
+	                                    .shares_own_name = name != NULL};
 	struct ring_reader *reader;
 	struct resource *found;
 
@@ -87,7 +88,7 @@ struct ring_reader *event_readers_find(struct event_readers *readers, const char
 	if (container_info_make(readers->registry, &wish, &readers->named) != 0 &&
 	    container_info_make(readers->registry, &(struct container_wish){.container = "events"},
 	                        &readers->named) != 0)
-		fail("'%s': no reader", job);
+		fail("'%s': no reader", name);
 	found = registry_lookup_or_create(readers->registry, readers->named.container, &reader_type,
 	                                  readers->named.name, create_reader, &directory);
 	if (found) {

@@ -14,10 +14,10 @@ struct event_readers;
 /* Ends the tool without memory. room: of the queue. */
 struct event_readers *event_readers_create(size_t room);
 /*
- * Finds the reader of this job's rings (NULL: of every job's) in a directory; it stays until the
- * end.
+ * Finds the reader of this name, such as a job's (NULL: of every job's), in a directory; it stays
+ * until the end.
  */
-struct ring_reader *event_readers_find(struct event_readers *readers, const char *job,
+struct ring_reader *event_readers_find(struct event_readers *readers, const char *name,
                                        int directory);
 struct queue *event_readers_work(struct event_readers *readers);
 /* Destroys them: what is in the queue is freed, and every reader is gone. */

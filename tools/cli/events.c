@@ -20,18 +20,18 @@
 #include "core/base/units.h"
 #include "core/state/directory.h"
 #include "core/registry/registry.h"
-#include "tools/cli/event_readers.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/event_places.h"
 #include "tools/formats/event_words.h"
 #include "tools/formats/output.h"
 #include "tools/formats/trace.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
-#include "tools/view/node.h"
 #include "tools/view/tool.h"
 
 enum {
 	ROUND_NS = 200000000,
+	LOOK = 5, /* rounds from one to the next in which new places are looked for */
 	WORK_MAX = 64,
 	AT_ONCE = 256,
 	STATE_MAX = 16 << 20,
@@ -166,12 +166,12 @@ static void read_command_line(struct events_options *events, int argc, char **ar
 /* --- an interrupt --- */
 
 static volatile sig_atomic_t interrupted;
-static struct ring_reader *reader;
+static struct event_places *places;
 
 static void interrupt(int number)
 {
 	interrupted = number;
-	ring_reader_cancel(reader);
+	event_places_cancel(places);
 }
 
 static void catch_interrupts(void)
@@ -192,7 +192,7 @@ static void catch_interrupts(void)
 
 /* --- state --- */
 
-static void restore(const char *path)
+static void restore(struct ring_reader *reader, const char *path)
 {
 	char *state, message[256] = "";
 	struct target target;
@@ -222,7 +222,7 @@ static void restore(const char *path)
 }
 
 /* Saves the reader's state where it says something else than before. */
-static void save(const char *path)
+static void save(const struct ring_reader *reader, const char *path)
 {
 	static uint64_t saved = UINT64_MAX;
 	uint64_t met = ring_reader_produced(reader) + ring_reader_lost(reader);
@@ -249,8 +249,10 @@ static void save(const char *path)
 struct round {
 	const struct events_options *events;
 	struct queue *work;
+	const struct event_place *at; /* whose rings are read */
 	struct kept {
 		struct ring_entry entry;
+		const char *user;
 		size_t order; /* in which it was read */
 	} * kept;
 	size_t count, room;
@@ -310,7 +312,7 @@ static void keep(struct round *round, const struct ring_entry *entry)
 		round->kept = grown;
 		round->room = room;
 	}
-	round->kept[round->count] = (struct kept){*entry, round->count};
+	round->kept[round->count] = (struct kept){*entry, round->at->user, round->count};
 	round->count++;
 }
 
@@ -322,8 +324,8 @@ static void read_work(struct round *round)
 	int n;
 
 	for (;;) {
-		n = ring_reader_read_up_to(reader, round->work, entry, AT_ONCE, 0, message,
-		                           sizeof message);
+		n = ring_reader_read_up_to(round->at->reader, round->work, entry, AT_ONCE, 0,
+		                           message, sizeof message);
 		if (n == 0 || n == -ECANCELED)
 			return;
 		/*
@@ -372,9 +374,9 @@ static void show(struct round *round, struct trace *trace)
 		if (trace)
 			trace_add(trace, entry);
 		else if (round->events->json)
-			event_print_json(stdout, entry);
+			event_print_json(stdout, entry, round->kept[i].user);
 		else
-			event_print_text(stdout, entry);
+			event_print_text(stdout, entry, round->kept[i].user);
 	}
 	round->count = 0;
 	if (trace)
@@ -382,16 +384,30 @@ static void show(struct round *round, struct trace *trace)
 	output_flush();
 }
 
+/* Opens the state directory; -1: there is none, as no job has begun yet. */
 static int open_directory(const struct events_options *events)
 {
 	char message[512] = "";
 	int directory = directory_open(events->follow, message, sizeof message);
 
 	if (directory == -ENOENT && !events->job)
-		exit(TOOL_OK); /* no job has begun yet */
+		return -1;
 	if (directory < 0)
 		fail("%s", message);
 	return directory;
+}
+
+/* Reads all rings of a place. */
+static void read_place(void *cookie, const struct event_place *place)
+{
+	struct round *round = cookie;
+	int listed;
+
+	round->at = place;
+	listed = ring_list(place->directory, round->events->job, add_work, round);
+	if (listed < 0 && place->reader == event_places_own(places))
+		fail("%s", strerror(-listed));
+	read_work(round);
 }
 
 /* Refuses a job that is not there, unless it may come. */
@@ -431,33 +447,33 @@ int command_events(int argc, char **argv)
 	static char line[PIPE_BUF];
 	struct events_options events = {0};
 	struct round round = {.events = &events};
-	struct event_readers *readers;
+	struct ring_reader *reader;
 	struct trace *trace = NULL;
-	int directory, listed;
+	int directory, number = 0;
 
 	read_command_line(&events, argc, argv);
-	if (events.job && !node_reach(&events.job))
-		return TOOL_FAILED;
 	directory = open_directory(&events);
-	check_job(&events, directory);
-	readers = event_readers_create(WORK_MAX);
-	round.work = event_readers_work(readers);
-	reader = event_readers_find(readers, events.job, directory);
+	if (directory >= 0)
+		check_job(&events, directory);
+	places = event_places_create(events.job, directory, WORK_MAX);
+	round.work = event_places_work(places);
+	reader = event_places_own(places);
+	if (events.state && !reader)
+		return TOOL_OK;
 	if (events.state)
-		restore(events.state);
+		restore(reader, events.state);
 	if (events.trace && !(trace = trace_begin(events.trace)))
 		return TOOL_FAILED;
 	/* A line is one write, and of this size a pipe takes it whole. */
 	setvbuf(stdout, line, _IOLBF, sizeof line);
 	catch_interrupts();
 	for (;;) {
-		listed = ring_list(directory, events.job, add_work, &round);
-		if (listed < 0)
-			fail("%s", strerror(-listed));
-		read_work(&round);
+		/* a job is in one place, and so is what a file has the state of */
+		event_places_each(places, !events.job && !events.state && number++ % LOOK == 0,
+		                  read_place, &round);
 		show(&round, trace);
 		if (events.state && !trace)
-			save(events.state);
+			save(reader, events.state);
 		if (!events.follow || interrupted)
 			break;
 		deadline_sleep(ROUND_NS);
@@ -465,10 +481,9 @@ int command_events(int argc, char **argv)
 	if (trace && !trace_end(trace))
 		return TOOL_FAILED;
 	if (trace && events.state)
-		save(events.state);
+		save(reader, events.state);
 	end_round(&round);
-	event_readers_destroy(readers);
-	close(directory);
+	event_places_destroy(places);
 	/*
 	 * Whoever started us expects it of a program that was interrupted; the default action is in
 	 * place again.

@@ -18,14 +18,13 @@
 #include "tools/formats/report_moves.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
-#include "tools/view/node.h"
 #include "tools/view/tool.h"
 
 enum { LOOK_NS = 20000000 };
 
-char *follow_override_path(const char **job)
+char *follow_override_path(const char *job)
 {
-	struct segment_view *view = node_reach(job) ? jobs_read(*job) : NULL;
+	struct segment_view *view = jobs_read(job);
 	char path[PATH_MAX];
 	bool alive;
 
@@ -34,10 +33,10 @@ char *follow_override_path(const char **job)
 	alive = jobs_live_process(view);
 	segment_view_free(view);
 	if (!alive) {
-		complain("job '%s' has ended: no live process to follow a change", *job);
+		complain("job '%s' has ended: no live process to follow a change", job);
 		return NULL;
 	}
-	if (directory_override_path(*job, path, sizeof path) != 0)
+	if (directory_override_path(job, path, sizeof path) != 0)
 		return NULL; /* jobs_read() has seen the name */
 	return text("%s", path);
 }

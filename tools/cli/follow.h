@@ -17,10 +17,10 @@
 	}
 
 /*
- * Goes where the job is (node_reach()) and returns the path of its override file, which is the
- * caller's; NULL after saying why not: there is no such job, or no live process to obey.
+ * Returns the path of the job's override file, which is the caller's; NULL after saying why not:
+ * there is no such job, or no live process to obey.
  */
-char *follow_override_path(const char **job);
+char *follow_override_path(const char *job);
 
 /* Waits, then prints limits and shares per GPU. An exit status; what is wrong has been said. */
 int follow(const char *job, uint64_t timeout_ns);

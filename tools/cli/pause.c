@@ -145,7 +145,7 @@ static int change(const struct command_line *line, struct request *request, int 
 
 	request->job = arguments_job(arguments_read(line, argc, argv), true);
 	request->patience = DEADLINE_IN(request->timeout_ns);
-	path = follow_override_path(&request->job);
+	path = follow_override_path(request->job);
 	if (!path)
 		return TOOL_FAILED;
 	saved_file = jobs_file(request->job, "paused");

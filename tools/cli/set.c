@@ -144,7 +144,7 @@ int command_set(int argc, char **argv)
 	read_command_line(&set, argc, argv);
 	patience = DEADLINE_IN(set.timeout_ns);
 	output = keep_output_for(set.save);
-	path = follow_override_path(&set.job);
+	path = follow_override_path(set.job);
 	if (!path)
 		return TOOL_FAILED;
 	done = job_has_gpu(set.job, set.settings.selector) && keep_share_for_resume(&set);

@@ -1,4 +1,4 @@
-/* spillway stat: jobs of this state directory, or one of them in full, in several forms. */
+/* spillway stat: all jobs of the node, or one in full, in several forms. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "tools/formats/table.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
-#include "tools/view/node.h"
+#include "tools/view/reach.h"
 #include "tools/view/rows.h"
 #include "tools/view/tool.h"
 
@@ -187,6 +187,7 @@ static void read_command_line(struct stat_options *stat, int argc, char **argv)
 		add_handle(stat, *operands);
 	}
 	check_together(stat);
+	stat->job = arguments_reach(stat->job);
 }
 
 static void table_row(struct table *table, const struct row *row)
@@ -284,8 +285,6 @@ static int show_rows(const struct stat_options *stat, bool first)
 	bool whole;
 
 	rows_read(&rows, stat->job);
-	if (!stat->job)
-		rows_add_node(&rows);
 	whole = rows.unreadable == 0;
 	if (whole || !stat->job)
 		print_rows(stat, &rows, first);
@@ -297,21 +296,25 @@ static int show_all_json(void)
 {
 	struct json json = {.out = stdout};
 	char directory[PATH_MAX];
-	struct jobs_walk walk = jobs_walk(NULL);
+	struct reach_walk walk = reach_walk(NULL);
+	struct node_jobs others = {0};
 	int status = TOOL_OK;
 
 	json_open(&json, NULL, '{');
 	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
 	json_open(&json, "jobs", '[');
-	while (jobs_next(&walk)) {
+	while (reach_next(&walk)) {
 		if (walk.view)
-			report_json(&json, walk.view);
+			report_json(&json, walk.view, walk.user);
+		else if (walk.page)
+			node_jobs_add(&others, walk.page);
 		else
 			status = TOOL_FAILED;
 	}
 	json_close(&json, ']');
-	report_node_json(&json);
+	report_node_json(&json, &others);
 	json_close(&json, '}');
+	node_jobs_free(&others);
 	putchar('\n');
 	return status;
 }
@@ -321,6 +324,7 @@ static int show_one(const struct stat_options *stat, bool as_json)
 	struct segment_view *view = jobs_read(stat->job);
 	int status = TOOL_OK;
 	struct json json = {.out = stdout};
+	char user[NODE_USER_MAX];
 
 	if (!view)
 		return TOOL_FAILED;
@@ -329,7 +333,7 @@ static int show_one(const struct stat_options *stat, bool as_json)
 	} else if (stat->resources) {
 		status = resources_show(view, as_json);
 	} else if (as_json) {
-		report_json(&json, view);
+		report_json(&json, view, node_user(geteuid(), user, sizeof user));
 		putchar('\n');
 	} else {
 		report_text(view);
@@ -344,8 +348,6 @@ static void page(FILE *out, void *cookie)
 	struct rows rows;
 
 	rows_read(&rows, stat->job);
-	if (!stat->job)
-		rows_add_node(&rows);
 	format_prometheus(out, &rows);
 	rows_free(&rows);
 }
@@ -376,8 +378,6 @@ int command_stat(int argc, char **argv)
 	bool first = true;
 
 	read_command_line(&stat, argc, argv);
-	if (stat.job && !node_reach(&stat.job))
-		return TOOL_FAILED;
 	if (stat.listen)
 		serve(stat.listen, page, &stat);
 	for (;;) {

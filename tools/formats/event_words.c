@@ -75,16 +75,16 @@ const char *event_path(const struct ring_entry *entry, char *buf, size_t size)
 	return buf;
 }
 
-void event_print_text(FILE *out, const struct ring_entry *entry)
+void event_print_text(FILE *out, const struct ring_entry *entry, const char *user)
 {
 	const struct event *event = &entry->event;
 	const struct event_words *words = &event_words[event->kind];
 	const char *separator = "  ";
 	char buf[REGISTRY_HANDLE_MAX];
 
-	fprintf(out, "%s.%06u  %s/%d", time_text(event_time(entry), buf, sizeof buf),
-	        (unsigned)(event_time(entry) % 1000000000 / 1000), entry->source->job,
-	        entry->source->pid);
+	fprintf(out, "%s.%06u  %s%s%s/%d", time_text(event_time(entry), buf, sizeof buf),
+	        (unsigned)(event_time(entry) % 1000000000 / 1000), user ? user : "",
+	        user ? "/" : "", entry->source->job, entry->source->pid);
 	if (entry->lost) {
 		fprintf(out, "  %" PRIu64 " events are lost: overwritten before they were read\n",
 		        entry->lost);
@@ -134,7 +134,7 @@ void event_values_json(struct json *json, const struct event *event)
 	}
 }
 
-void event_print_json(FILE *out, const struct ring_entry *entry)
+void event_print_json(FILE *out, const struct ring_entry *entry, const char *user)
 {
 	const struct event *event = &entry->event;
 	struct json json = {.out = out};
@@ -143,6 +143,8 @@ void event_print_json(FILE *out, const struct ring_entry *entry)
 	json_open(&json, NULL, '{');
 	json_number(&json, "time_ns", event_time(entry));
 	json_text(&json, "job", entry->source->job);
+	if (user)
+		json_text(&json, "user", user);
 	json_integer(&json, "process", entry->source->pid);
 	if (entry->lost) {
 		json_text(&json, "event", "lost");

@@ -36,9 +36,9 @@ int event_gpu(const struct ring_entry *entry);
  */
 const char *event_path(const struct ring_entry *entry, char *buf, size_t size);
 
-/* Prints one line each, newline included. */
-void event_print_text(FILE *out, const struct ring_entry *entry);
-void event_print_json(FILE *out, const struct ring_entry *entry);
+/* Prints one line each, newline included. user: whose job it is; NULL: of who looks. */
+void event_print_text(FILE *out, const struct ring_entry *entry, const char *user);
+void event_print_json(FILE *out, const struct ring_entry *entry, const char *user);
 /* Writes the values into an object. */
 void event_values_json(struct json *json, const struct event *event);
 

@@ -273,15 +273,13 @@ static void json_device(struct json *json, const struct segment_device *device,
 	json_number(json, "host_charged", charged[SEGMENT_ON_HOST]);
 }
 
-void report_json(struct json *json, const struct segment_view *view)
+void report_json(struct json *json, const struct segment_view *view, const char *user)
 {
-	char user[NODE_USER_MAX];
-
 	json_open(json, NULL, '{');
 	json_text(json, "job", view->job);
 	json_token(json, view->token);
 	json_text(json, "state", jobs_live_process(view) ? "running" : "ended");
-	json_text(json, "user", node_user(geteuid(), user, sizeof user));
+	json_text(json, "user", user);
 	json_text(json, "labels", view->labels);
 	json_text(json, "shared_by", view->shared_by);
 	json_number(json, "created_ns", view->created_ns);
@@ -312,25 +310,22 @@ static void json_node_device(struct json *json, const struct page_device *device
 	json_close(json, '}');
 }
 
-void report_node_json(struct json *json)
+void report_node_json(struct json *json, const struct node_jobs *jobs)
 {
-	struct node_jobs jobs;
-
-	node_jobs_read(&jobs);
 	json_open(json, "node_jobs", '[');
-	for (int i = 0; i < jobs.count; i++) {
-		const struct page *page = &jobs.job[i].page;
+	for (int i = 0; i < jobs->count; i++) {
+		const struct page *page = &jobs->job[i].page;
 
 		json_open(json, NULL, '{');
 		json_text(json, "job", page->job);
 		json_token(json, page->token);
-		json_text(json, "state", jobs.job[i].running ? "running" : "ended");
-		json_text(json, "user", jobs.job[i].user);
-		json_number(json, "uid", jobs.job[i].owner);
+		json_text(json, "state", jobs->job[i].running ? "running" : "ended");
+		json_text(json, "user", jobs->job[i].user);
+		json_number(json, "uid", jobs->job[i].owner);
 		json_text(json, "labels", page->labels);
 		json_text(json, "state_directory", page->directory);
 		json_number(json, "created_ns", page->created_ns);
-		json_number(json, "process_count", jobs.job[i].running ? page->processes : 0);
+		json_number(json, "process_count", jobs->job[i].running ? page->processes : 0);
 		json_open(json, "devices", '[');
 		for (uint32_t device = 0; device < page->device_count; device++)
 			json_node_device(json, &page->device[device]);
@@ -338,5 +333,4 @@ void report_node_json(struct json *json)
 		json_close(json, '}');
 	}
 	json_close(json, ']');
-	node_jobs_free(&jobs);
 }

@@ -6,11 +6,13 @@
 
 #include "core/state/segment.h"
 #include "tools/formats/json.h"
+#include "tools/view/node.h"
 
 /* Prints the job, devices, processes and complaints. */
 void report_text(const struct segment_view *view);
-/* Writes "node_jobs": the other jobs of the node. */
-void report_node_json(struct json *json);
-void report_json(struct json *json, const struct segment_view *view);
+/* Writes a job of this user. */
+void report_json(struct json *json, const struct segment_view *view, const char *user);
+/* Writes "node_jobs": those of which only the pages are known. */
+void report_node_json(struct json *json, const struct node_jobs *jobs);
 
 #endif

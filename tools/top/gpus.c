@@ -78,7 +78,6 @@ void top_gpus_read(struct top_gpus *gpus)
 	*gpus = (struct top_gpus){0};
 	complain_to = say_nothing; /* what cannot be read is said with the rows */
 	rows_read(&rows, NULL);
-	rows_add_node(&rows);
 	complain_to = said_to;
 	node_user(geteuid(), user, sizeof user);
 	for (int i = 0; i < rows.count; i++)

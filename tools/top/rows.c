@@ -1,5 +1,6 @@
 /* spillway top: the rows, read from the segments. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "tools/top/top.h"
 #include "tools/view/counters.h"
 #include "tools/view/jobs.h"
+#include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
 static const char *const order_names[TOP_ORDERS] = {
@@ -59,10 +61,12 @@ static void compare(struct top_row *row, const struct top_rows *before)
 	row->past[row->past_count - 1] = now->step_ns;
 }
 
-static void add(struct top_rows *rows, const struct top_rows *before,
-                const struct segment_view *view, int process, int gpu)
+static void add(struct top_rows *rows, const struct top_rows *before, const struct reach_walk *walk,
+                int process, int gpu)
 {
+	const struct segment_view *view = walk->view;
 	const struct segment_process *of = &view->process[process];
+	char name[NODE_NAME_MAX];
 	struct top_row *row;
 
 	rows->row = grow(rows->row, rows->count, sizeof *rows->row);
@@ -71,7 +75,11 @@ static void add(struct top_rows *rows, const struct top_rows *before,
 	                        .started_ns = of->started_ns,
 	                        .draining = of->state != SEAT_LIVE,
 	                        .gpu = gpu};
-	memcpy(row->job, view->job, sizeof row->job);
+	if (walk->page)
+		snprintf(row->job, sizeof row->job, "%s/%s", walk->user,
+		         node_name(walk->page, name));
+	else
+		memcpy(row->job, view->job, sizeof view->job);
 	memcpy(row->command, of->command, sizeof row->command);
 	if (gpu >= 0) {
 		row->device = view->device[gpu];
@@ -82,27 +90,30 @@ static void add(struct top_rows *rows, const struct top_rows *before,
 }
 
 static void add_process(struct top_rows *rows, const struct top_rows *before,
-                        const struct segment_view *view, int process)
+                        const struct reach_walk *walk, int process)
 {
+	const struct segment_view *view = walk->view;
 	bool met = false;
 
 	for (int gpu = 0; gpu < view->device_count; gpu++) {
 		if (!counter_any(&view->process[process].device[gpu]))
 			continue;
-		add(rows, before, view, process, gpu);
+		add(rows, before, walk, process, gpu);
 		met = true;
 	}
 	if (!met)
-		add(rows, before, view, process, -1);
+		add(rows, before, walk, process, -1);
 }
 
 static void add_job(struct top_rows *rows, const struct top_rows *before,
-                    const struct segment_view *view)
+                    const struct reach_walk *walk)
 {
+	const struct segment_view *view = walk->view;
+
 	if (jobs_live_count(view) == 0)
 		return;
 	for (int i = 0; i < view->process_count; i++)
-		add_process(rows, before, view, i);
+		add_process(rows, before, walk, i);
 	rows->jobs++;
 	rows->processes += jobs_live_count(view);
 }
@@ -162,12 +173,12 @@ void top_rows_read(struct top_rows *rows, const struct top_rows *before, const c
                    const char *filter, enum top_order order, bool reverse)
 {
 	struct sorting sorting = {.order = order, .reverse = reverse};
-	struct jobs_walk walk = jobs_walk(job);
+	struct reach_walk walk = reach_walk(job);
 
 	*rows = (struct top_rows){.read_ns = clock_now()};
-	while (jobs_next(&walk))
+	while (reach_next(&walk))
 		if (walk.view)
-			add_job(rows, before, walk.view);
+			add_job(rows, before, &walk);
 	keep_matching(rows, filter);
 	if (rows->count)
 		qsort_r(rows->row, rows->count, sizeof *rows->row, by, &sorting);

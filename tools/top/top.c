@@ -10,7 +10,6 @@
 #include "core/base/clock.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
-#include "tools/view/node.h"
 #include "tools/view/tool.h"
 
 struct top {
@@ -297,7 +296,7 @@ int command_top(int argc, char **argv)
 	struct top *top = allocate(sizeof *top);
 
 	read_command_line(top, argc, argv);
-	if (top->job && (!node_reach(&top->job) || !is_there(top->job)))
+	if (top->job && !is_there(top->job))
 		return TOOL_FAILED;
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
 		handle_signals();

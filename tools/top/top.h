@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "core/state/segment.h"
+#include "tools/view/node.h"
 
 /* Runs as the commands of tools/cli/commands.h do. */
 int command_top(int argc, char **argv);
@@ -21,8 +22,10 @@ enum { TOP_PAST = 16 };
 
 enum top_order { TOP_BY_JOB, TOP_BY_DEVICE, TOP_BY_HOST, TOP_BY_HELD, TOP_BY_SPILLS, TOP_ORDERS };
 
+enum { TOP_JOB_MAX = NODE_USER_MAX + 1 + NODE_NAME_MAX };
+
 struct top_row {
-	char job[64];
+	char job[TOP_JOB_MAX]; /* what commands take for it */
 	char command[64];
 	pid_t pid;
 	uint64_t started_ns;
@@ -63,7 +66,7 @@ struct top_gpu {
 	int jobs;              /* running ones, of all users */
 	uint64_t mine, others; /* bytes that jobs of this user, and of others, are charged for */
 	uint64_t
-	    busy; /* thousandths of a percent of its time that jobs of this state directory held */
+	    busy; /* thousandths of a percent of its time that jobs within reach held */
 	bool busy_is_known;
 };
 

@@ -14,6 +14,7 @@
 
 #include "core/base/nearest.h"
 #include "core/base/units.h"
+#include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
 enum { BEGINS_OTHERWISE = 1000 };
@@ -216,11 +217,18 @@ void argument_duration(const struct argument *argument, const char *value)
 		            value);
 }
 
+const char *arguments_reach(const char *job)
+{
+	if (job && !reach_job(&job))
+		exit(tool_failure);
+	return job;
+}
+
 const char *arguments_job(char **operands, bool is_needed)
 {
 	if (!operands[0] && is_needed)
 		usage_error("which job?");
 	if (operands[0] && operands[1])
 		usage_error("'%s': expected one job", operands[1]);
-	return operands[0];
+	return arguments_reach(operands[0]);
 }

@@ -41,9 +41,12 @@ struct command_line {
  */
 char **arguments_read(const struct command_line *line, int argc, char **argv);
 /*
- * Returns the only operand, a job; NULL: none. More is a usage error, and none where it has to be.
+ * Returns the only operand, a job, by its name where it is; NULL: none. More is a usage error, and
+ * none where it has to be; a job that is out of reach ends the tool.
  */
 const char *arguments_job(char **operands, bool is_needed);
+/* Goes to where a job is (reach.h) that was given among others. NULL: none was. */
+const char *arguments_reach(const char *job);
 
 /* Says a mistake on the command line in one line, and where help is, and ends the tool. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,14 +1,13 @@
 /*
  * Jobs of the node that are not in our state directory: those of other users, and of containers.
- * They are known by the page that each puts into the node's directory (core/pages/page.h), and
- * reached by root alone.
+ * They are known by the page that each puts into the node's directory (core/pages/page.h).
  */
 #ifndef SPILLWAY_NODE_H
 #define SPILLWAY_NODE_H
 
 #include "core/pages/page.h"
 
-enum { NODE_USER_MAX = 33, NODE_NAME_MAX = 64 + 1 + 16 };
+enum { NODE_USER_MAX = 33, NODE_TOKEN_DIGITS = 16, NODE_NAME_MAX = 64 + 1 + NODE_TOKEN_DIGITS };
 
 struct node_jobs {
 	struct node_job {
@@ -27,6 +26,8 @@ struct node_jobs {
  * line. The caller frees it.
  */
 void node_jobs_read(struct node_jobs *jobs);
+/* Adds a copy of one. */
+void node_jobs_add(struct node_jobs *jobs, const struct node_job *job);
 void node_jobs_free(struct node_jobs *jobs);
 
 /* Writes a user's name, or the number where there is none. Returns buf. */
@@ -37,12 +38,7 @@ const char *node_user(uid_t owner, char *buf, size_t size);
  * from others. Returns buf.
  */
 const char *node_name(const struct node_job *job, char buf[NODE_NAME_MAX]);
-
-/*
- * Goes to the job's state directory when the job, "NAME", "USER/NAME" or either with "@TOKEN", is
- * not in ours but on the node, also where that directory is a container's own; root becomes its
- * user for good. *job is its plain name then. Returns false after one line that says why not.
- */
-bool node_reach(const char **job);
+/* Writes a token as it is typed. */
+void node_token(uint64_t token, char text[NODE_TOKEN_DIGITS + 1]);
 
 #endif

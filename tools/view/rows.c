@@ -1,11 +1,11 @@
 /* One row per job and GPU. */
 #include "tools/view/rows.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "tools/view/jobs.h"
+#include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
 static struct row *add(struct rows *rows)
@@ -14,15 +14,18 @@ static struct row *add(struct rows *rows)
 	return &rows->row[rows->count++];
 }
 
-static void add_device(struct rows *rows, const struct segment_view *view, int gpu)
+static void add_device(struct rows *rows, const struct reach_walk *walk, int gpu)
 {
+	const struct segment_view *view = walk->view;
 	struct row *row = add(rows);
 
 	*row = (struct row){.gpu = gpu};
 	memcpy(row->job, view->job, sizeof row->job);
 	memcpy(row->typed, view->job, sizeof view->job);
+	if (walk->page)
+		node_name(walk->page, row->typed);
 	memcpy(row->labels, view->labels, sizeof row->labels);
-	node_user(geteuid(), row->user, sizeof row->user);
+	snprintf(row->user, sizeof row->user, "%s", walk->user);
 	row->processes = jobs_live_count(view);
 	row->running = row->processes > 0;
 	if (gpu < 0)
@@ -31,21 +34,6 @@ static void add_device(struct rows *rows, const struct segment_view *view, int g
 	memcpy(row->charged, view->charged[gpu], sizeof row->charged);
 	row->orphaned = view->orphaned[gpu];
 	row->total = view->job_total[gpu];
-}
-
-void rows_read(struct rows *rows, const char *job)
-{
-	struct jobs_walk walk = jobs_walk(job);
-
-	*rows = (struct rows){0};
-	while (jobs_next(&walk)) {
-		if (!walk.view)
-			rows->unreadable++;
-		else if (walk.view->device_count == 0)
-			add_device(rows, walk.view, -1);
-		for (int gpu = 0; walk.view && gpu < walk.view->device_count; gpu++)
-			add_device(rows, walk.view, gpu);
-	}
 }
 
 static void add_page(struct rows *rows, const struct node_job *job, int gpu)
@@ -67,18 +55,27 @@ static void add_page(struct rows *rows, const struct node_job *job, int gpu)
 	statistics_set(&row->total.share_set, page->device[gpu].share);
 }
 
-void rows_add_node(struct rows *rows)
+void rows_read(struct rows *rows, const char *job)
 {
-	struct node_jobs jobs;
+	struct reach_walk walk = reach_walk(job);
 
-	node_jobs_read(&jobs);
-	for (int i = 0; i < jobs.count; i++) {
-		int count = (int)jobs.job[i].page.device_count;
+	*rows = (struct rows){0};
+	while (reach_next(&walk)) {
+		int count = walk.view   ? walk.view->device_count
+		            : walk.page ? (int)walk.page->page.device_count
+		                        : 0;
 
-		for (int gpu = count ? 0 : -1; gpu < count; gpu++)
-			add_page(rows, &jobs.job[i], gpu);
+		if (!walk.view && !walk.page) {
+			rows->unreadable++;
+			continue;
+		}
+		for (int gpu = count ? 0 : -1; gpu < count; gpu++) {
+			if (walk.view)
+				add_device(rows, &walk, gpu);
+			else
+				add_page(rows, walk.page, gpu);
+		}
 	}
-	node_jobs_free(&jobs);
 }
 
 bool row_counter(const struct row *row, const struct counter *counter, uint64_t *value)

@@ -32,10 +32,11 @@ struct rows {
 	int unreadable; /* jobs whose state cannot be read; each has been said */
 };
 
-/* Reads those of one job, or of all when job is NULL. The caller frees them. */
+/*
+ * Reads those of one job of the state directory; job NULL: of all jobs of the node. The caller
+ * frees them.
+ */
 void rows_read(struct rows *rows, const char *job);
-/* Adds the other jobs of the node. */
-void rows_add_node(struct rows *rows);
 /* Reads it as counter_read() does; also false where nobody says. */
 bool row_counter(const struct row *row, const struct counter *counter, uint64_t *value);
 void rows_free(struct rows *rows);

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Root looks at the jobs of all users in full, whichever command it uses, and harms nobody; another
+# user sees of them what they tell everybody.
+set -eu
+# shellcheck source=tests/cluster/node.sh
+. tests/cluster/node.sh
+[ "$(id -u)" -eq 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null || {
+	echo "needs root, for jobs of two users"
+	exit 77
+}
+preloaded yes
+configured '[gpu]' 'memory_limit = 16MiB'
+install -d -m 1777 /run/spillway "$node/ready"
+as() { # as USER COMMAND...
+	user=$1
+	shift
+	setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
+}
+job_of() { # job_of USER NAME: holds 24 MiB until the end, 8 of them on the host
+	install -d -m 700 -o "$1" "$node/gpu-$2"
+	as "$1" env SOFTGPU_STATE_DIR="$node/gpu-$2" SPILLWAY_JOB="$2" "$node/bin/allocate" --mib 8 --count 3 --hold-ms 600000 \
+		--ready "$node/ready/$2" >"$scratch/$2.out" 2>&1 &
+	until_true $patience test -e "$node/ready/$2" || fail "$2: not ready: $(cat "$scratch/$2.out")"
+}
+job_of 0 ours
+job_of 65534 theirs
+job_of 65533 others
+user=$(id -un 65534 2>/dev/null || echo 65534)
+has_page() { ls /run/spillway/job-"$1"-*.page >/dev/null 2>&1; }
+until_true $patience has_page 65534 || fail "no page of the other user's job"
+until_true $patience has_page 65533 || fail "no page of the third user's job"
+: >/etc/ld.so.preload
+says() { # says WHAT PATTERN
+	grep -Eq "$2" "$scratch/out" || fail "$1: expected /$2/ in $(cat "$scratch/out")"
+}
+# asks COMMAND...: what root is told
+asks() { "$spillway" "$@" >"$scratch/out" 2>"$scratch/err" || fail "$*: $(cat "$scratch/err")"; }
+
+asks stat
+says stat "^theirs +$user +running +1 +0 +16\.0 MiB +16\.0 MiB +8\.00 MiB +8\.00 MiB "
+says stat "^others .* 8\.00 MiB +8\.00 MiB "
+says stat "^ours .* 8\.00 MiB +8\.00 MiB "
+asks stat --format prometheus
+says metrics "^spillway_spilled_bytes_total\{spillway_job=\"theirs\",user=\"$user\",.*\} 8388608$"
+says metrics '^spillway_spilled_bytes_total\{spillway_job="others",user="65533",.*\} 8388608$'
+asks stat --textfile "$scratch/textfile.prom"
+grep -q '^spillway_spilled_bytes_total{spillway_job="theirs"' "$scratch/textfile.prom" || fail "textfile"
+asks stat --json
+python3 - "$scratch/out" <<'END' || fail "json"
+import json, sys
+jobs = {j["job"]: j for j in json.load(open(sys.argv[1]))["jobs"]}
+assert {j["devices"][0]["spilled_bytes"] for j in jobs.values()} == {8 << 20}, jobs
+assert len({j["user"] for j in jobs.values()}) == 3 and len(jobs) == 3
+END
+asks top
+says top "^ *[0-9]+ +$user/theirs "
+says top '^ *[0-9]+ +65533/others '
+says top '^ *[0-9]+ +ours '
+asks events
+says events "  $user/theirs/[0-9]+  gpu 0  spill "
+says events '  65533/others/[0-9]+  gpu 0  spill '
+says events '  ours/[0-9]+  gpu 0  spill '
+[ "$(sort -c "$scratch/out" 2>&1)" = "" ] || fail "events: not in order of time: $(cat "$scratch/out")"
+asks events --json
+says events "\"job\":\"theirs\",\"user\":\"$user\","
+asks events "$user/theirs"
+says events '  theirs/[0-9]+  gpu 0  spill '
+# one that goes on finds a job that begins meanwhile
+"$spillway" events --follow >"$scratch/followed" 2>&1 &
+follower=$!
+until_true $patience grep -q '/others/' "$scratch/followed" || fail "events --follow: $(cat "$scratch/followed")"
+echo "$lib/libspillway.so $lib/libspillway-alias.so" >/etc/ld.so.preload
+job_of 65532 later
+: >/etc/ld.so.preload
+until_true $patience grep -q ' 65532/later/[0-9]*  gpu 0  spill' "$scratch/followed" || fail "events --follow: $(cat "$scratch/followed")"
+kill $follower
+asks stat --resources theirs
+says resources '^ *8\.00 MiB .* /job:theirs/process:[0-9]+/gpu:0/ctx[0-9]*/allocation/'
+asks set theirs --memory 8MiB
+says set 'limit_set 8\.00 MiB'
+[ -z "$(find /dev/shm/spillway-65534 ! -user 65534)" ] || fail "root left files with another user"
+
+# Another user is told of them what they tell everybody.
+as 65533 "$spillway" stat --format prometheus >"$scratch/out"
+says "another user" '^spillway_spilled_bytes_total\{spillway_job="others",'
+says "another user" '^spillway_device_charged_bytes\{spillway_job="theirs",'
+! grep -q '^spillway_spilled_bytes_total{spillway_job="theirs"' "$scratch/out" || fail "another user sees counters"
+as 65533 "$spillway" events >"$scratch/out"
+says "another user" ' others/'
+! grep -q theirs "$scratch/out" || fail "another user sees events"
+
+# What a user puts in the place of a job's files harms nobody: the page is left of it.
+for trap in pipe link noise; do
+	rm -f /dev/shm/spillway-65533/others.segment
+	case $trap in
+	pipe) mkfifo /dev/shm/spillway-65533/others.segment ;;
+	link) ln -s /dev/shm/spillway-65534/theirs.segment /dev/shm/spillway-65533/others.segment ;;
+	noise) head -c 100000 /dev/urandom >/dev/shm/spillway-65533/others.segment ;;
+	esac
+	asks stat
+	says "$trap" '^theirs .* 8\.00 MiB '
+	says "$trap" '^others .* 8\.00 MiB +- +100 % +- +- +- +-$'
+	asks events
+	says "$trap" "/theirs/"
+done
