@@ -144,6 +144,16 @@ void device_note_blocker(struct device *device, uint64_t generation, enum move_p
 	lock_release(&device->lock);
 }
 
+enum move_pending device_blocker(struct device *device)
+{
+	enum move_pending why;
+
+	lock_acquire(&device->lock);
+	why = (enum move_pending)device->facts.blocker;
+	lock_release(&device->lock);
+	return why;
+}
+
 void device_note_elastic(struct device *device, enum elastic elastic)
 {
 	struct facts facts;

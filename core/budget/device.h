@@ -129,6 +129,8 @@ void device_note_limit(struct device *device);
  * generation than those it was found under, of which that says nothing.
  */
 void device_note_blocker(struct device *device, uint64_t generation, enum move_pending why);
+/* Returns what was published so last. */
+enum move_pending device_blocker(struct device *device);
 /* Publishes whether memory of the process on the device can move. */
 void device_note_elastic(struct device *device, enum elastic elastic);
 enum elastic device_elastic(const struct device *device);

@@ -24,7 +24,7 @@ static struct {
 	_Atomic bool is_asked; /* there are some; looked at without the lock too */
 } box = {.lock = LOCK_FREE};
 
-static _Atomic bool open_devices[DEVICE_MAX];
+static _Atomic bool open_devices[DEVICE_MAX], has_come[DEVICE_MAX];
 
 /* --- who wants something --- */
 
@@ -67,6 +67,12 @@ void wanted_wake(const struct device *device)
 	}
 	lock_release(&box.lock);
 	errno = saved;
+}
+
+void wanted_fill(const struct device *device)
+{
+	atomic_store(&has_come[device->id.ordinal], true);
+	wanted_wake(device);
 }
 
 /* Enters a request as the last; with the lock held. */
@@ -173,6 +179,11 @@ struct wanted_request *wanted_take(void)
 	box.is_asked = box.requests != NULL;
 	lock_release(&box.lock);
 	return r;
+}
+
+bool wanted_takes_fill(const struct device *device)
+{
+	return atomic_exchange(&has_come[device->id.ordinal], false);
 }
 
 bool wanted_is_asked(void)

@@ -3,6 +3,7 @@
  *
  * wake   something has changed: a limit, memory that was freed, memory that was spilled
  * room   memory is to leave the device, for memory that cannot be on the host
+ * fill   room has come on the device, for what is on the host
  * pin    memory is to come to the device and stay there
  *
  * The thread that empties it (memory/move/mover.c) is given at the job's start, and starts when
@@ -22,6 +23,8 @@
 /* Says that memory of the device can move from now on; before that nothing is wanted of it. */
 void wanted_open(const struct device *device);
 void wanted_wake(const struct device *device);
+/* Says that others have made room on the device: what is on the host need not wait any longer. */
+void wanted_fill(const struct device *device);
 /*
  * Has memory leave so that `bytes` more fit below the limit, or are free on the device. Waits until
  * it is begun, and then until it has ended, which is bounded; not to be called inside the gate.
@@ -56,6 +59,8 @@ struct wanted_request {
 void wanted_serve(void *(*serve)(void *), void (*opened)(void));
 /* Takes the oldest request out, NULL: there is none. Who wants it waits until it is answered. */
 struct wanted_request *wanted_take(void);
+/* Returns whether wanted_fill() was called since this was asked last. */
+bool wanted_takes_fill(const struct device *device);
 /* Returns whether there is a request: what takes long makes way for it. Takes no lock. */
 bool wanted_is_asked(void);
 void wanted_answer(struct wanted_request *request, CUresult result);

@@ -16,6 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
+#include "core/state/directory.h"
 
 #define CARD_MAGIC "SPILCARD"
 
@@ -294,6 +295,30 @@ int cards_copy(struct cards *cards, uint64_t now_ns)
 	}
 	copy_all(cards, now_ns);
 	return cards->count;
+}
+
+/* Opens a card by its name, which wakes its owner, and nothing else. */
+static void ring(const char *directory, const char *uuid, const struct cards_other *other)
+{
+	char path[DIRECTORY_MAX + 128];
+	int length = snprintf(path, sizeof path, "%s/card-%s-%u-%016llx", directory, uuid,
+	                      (unsigned)other->owner, (unsigned long long)other->token);
+	int fd;
+
+	if (directory[0] != '/' || length >= (int)sizeof path)
+		return;
+	fd = descriptor_above_stdio(
+	    open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+	if (fd >= 0)
+		close(fd);
+}
+
+void cards_ring(const struct cards *cards)
+{
+	for (int i = 0; i < cards->count; i++) {
+		ring(cards->node, cards->uuid, &cards->other[i]);
+		ring(cards->state, cards->uuid, &cards->other[i]);
+	}
 }
 
 int cards_look(struct cards *cards, uint64_t now_ns)

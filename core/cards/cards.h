@@ -56,5 +56,10 @@ int cards_look(struct cards *cards, uint64_t now_ns);
 int cards_copy(struct cards *cards, uint64_t now_ns);
 /* Removes the cards of our user in a directory, of whatever device, whose owners are dead. */
 void cards_sweep(const char *directory, uint64_t now_ns);
+/*
+ * Has the owners of those that are known look at once: each watches its card for being opened
+ * (listener_watch()).
+ */
+void cards_ring(const struct cards *cards);
 
 #endif

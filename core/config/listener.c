@@ -153,6 +153,12 @@ int listener_add(struct listener *listener, const char *path,
 	return 0;
 }
 
+void listener_watch(const struct listener *listener, const char *path)
+{
+	if (bears_mark(listener))
+		inotify_add_watch(listener->fd, path, IN_OPEN);
+}
+
 /* Takes one event. A rename counts under any name: it may be a symlink on the way to the file. */
 static void take_event(struct listener *listener, const struct inotify_event *event)
 {

@@ -47,6 +47,11 @@ void listener_abandon(const struct listener *listener);
  */
 int listener_add(struct listener *listener, const char *path,
                  void (*changed)(void *cookie, const char *path), void *cookie);
+/*
+ * Makes fd readable when somebody opens this file; to be repeated, because others may remove it. No
+ * file of listener_add().
+ */
+void listener_watch(const struct listener *listener, const char *path);
 /* Calls for files that came, went or say something else. Returns how many. */
 int listener_check(struct listener *listener);
 

@@ -36,10 +36,12 @@ static pthread_key_t seat_key;
 static struct once seat_key_once;
 static bool has_seat_key;
 static _Atomic uint32_t
-    reopened;                   /* changes when it is open or seized no more: for those who wait */
-static _Atomic uint64_t expiry; /* ns; of the one who holds it */
-static _Atomic uint64_t let_in; /* who has waited since before then gets in; 0: nobody */
-static _Atomic pid_t closer;    /* the process that closed it; a raw clone() is another */
+    reopened;                    /* changes when it is open or seized no more: for those who wait */
+static _Atomic uint64_t expiry;  /* ns; of the one who holds it */
+static _Atomic uint64_t let_in;  /* who has waited since before then gets in; 0: nobody */
+static _Atomic pid_t closer;     /* the process that closed it; a raw clone() is another */
+static _Atomic uint64_t used_ns; /* when a look has found a passage last */
+static _Atomic(_Atomic uint32_t *) told_passage; /* NULL: nobody is told */
 
 static void full_fence(void)
 {
@@ -141,11 +143,37 @@ static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
 	atomic_store(&seat->waits_since, 0);
 }
 
+/* Notes the first passage after a look. */
+static void note_passage(void)
+{
+	_Atomic uint32_t *word;
+
+	if (!(atomic_load(&gate_state) & GATE_WATCHED) ||
+	    !(atomic_fetch_and(&gate_state, ~(uint32_t)GATE_WATCHED) & GATE_WATCHED))
+		return;
+	word = atomic_load(&told_passage);
+	if (word)
+		clock_in_use->wake(word);
+}
+
+uint64_t gate_unused_since(uint64_t now_ns)
+{
+	if (!(atomic_fetch_or(&gate_state, GATE_WATCHED) & GATE_WATCHED))
+		atomic_store(&used_ns, now_ns);
+	return atomic_load(&used_ns);
+}
+
+void gate_tell(_Atomic uint32_t *word)
+{
+	atomic_store(&told_passage, word);
+}
+
 __attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
 {
 	int saved = errno;
 	uint64_t since = 0;
 
+	note_passage();
 	for (;;) {
 		/* Seized before: seen below. Seized later: the seat is seen taken. */
 		full_fence();

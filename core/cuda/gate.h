@@ -32,7 +32,7 @@ struct gate_seat {
 	struct gate_seat *next;
 };
 
-enum { GATE_CLOSED = 1, GATE_FENCES = 2, GATE_SEIZED = 4 };
+enum { GATE_CLOSED = 1, GATE_FENCES = 2, GATE_SEIZED = 4, GATE_WATCHED = 8 };
 
 /* Private: used by the inline functions below. */
 extern _Atomic uint32_t gate_state;
@@ -110,6 +110,14 @@ void gate_unseize(void);
 void gate_let_in(uint64_t patience_ns);
 /* Opens the gate, held or seized. */
 void gate_open(void);
+
+/*
+ * Returns since when nobody has passed: the last look that found a passage since the one before
+ * (now_ns, at the first). The next passage costs a few stores more. Any thread.
+ */
+uint64_t gate_unused_since(uint64_t now_ns);
+/* Has the next passage after a look change this word, and wake who waits for it; NULL: none. */
+void gate_tell(_Atomic uint32_t *word);
 /* Opens the gate in a forked child: the other threads are gone, and with them whoever closed it. */
 void gate_forked(void);
 

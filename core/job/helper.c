@@ -19,6 +19,7 @@
 #include "core/config/listener.h"
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
+#include "core/job/lending.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
 #include "core/job/resources.h"
@@ -30,6 +31,7 @@
 #include "core/rings/ring.h"
 
 #define COUNT_NS 1000000000ull
+#define LEAST_NS 5000000ull
 /*
  * A process that ends sooner does not pay for our watching its files: the kernel takes up to 20 ms
  * to let go of an inotify descriptor, and the process's end waits for it.
@@ -73,6 +75,18 @@ static void watch_files(void)
 		listener_add(listener, this_job.config.override_path, note_change, NULL);
 }
 
+/* Has others wake us by our cards. Returns whether they can. */
+static bool watch_cards(void)
+{
+	for (int i = 0; i < this_job.devices.count; i++) {
+		const struct sharing *s = sharing_of(i);
+
+		if (s)
+			listener_watch(listener, s->own.place.path);
+	}
+	return listener->fd >= 0;
+}
+
 /* Writes the status file, for a scheduler that reads it. */
 static void push_status(void)
 {
@@ -97,6 +111,13 @@ static void count(void)
 
 static void wait_for_news(struct pollfd *fd, int ms)
 {
+	static uint64_t last_ns;
+	uint64_t now = clock_now();
+
+	/* Whoever wakes us all the time, as strangers may, costs no more than this. */
+	if (now - last_ns < LEAST_NS)
+		deadline_sleep(LEAST_NS - (now - last_ns));
+	last_ns = clock_now();
 	/*
 	 * A container's profile may refuse it: files are looked at when the time is over then, as
 	 * where nothing tells of them.
@@ -145,6 +166,8 @@ static void *help(void *cookie)
 	deadline_sleep(UNWATCHED_NS);
 	watch_files();
 	job_settings_reload(false);
+	look_ms = sharing_tend(look_ms);
+	look_ms = lending_tend(&this_job.devices, watch_cards(), look_ms);
 	for (;;) {
 		struct pollfd fd = {.fd = listener->fd, .events = POLLIN};
 
@@ -172,6 +195,7 @@ static void *help(void *cookie)
 		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
 			look_ms = JOB_PACE_LOOK_MS;
 		look_ms = sharing_tend(look_ms);
+		look_ms = lending_tend(&this_job.devices, watch_cards(), look_ms);
 		listener_check(listener);
 		if (files_changed) {
 			files_changed = false;

@@ -52,6 +52,7 @@ static void apply(struct sharing *s, const struct config_gpu *settings)
 	card = card_edit(&s->own);
 	card->priority = (uint8_t)settings->priority;
 	card->turn = (uint8_t)settings->turn;
+	card->limit = settings->memory_limit;
 	card->slowdown_ppm = (uint32_t)settings->slowdown * 10;
 	card_publish(&s->own, clock_now());
 }

@@ -209,13 +209,6 @@ static bool works(void)
 	return whole.gang.own.state == GANG_HAS && !idle_is_seen();
 }
 
-static void add_bytes(void *cookie, const struct candidate *candidate)
-{
-	uint64_t *bytes = cookie;
-
-	*bytes += candidate->size;
-}
-
 /* Returns the bytes of all our devices that can move and are on this side. */
 static uint64_t movable_on(enum segment_side side)
 {
@@ -223,7 +216,7 @@ static uint64_t movable_on(enum segment_side side)
 
 	for (int i = 0; i < whole.devices->count; i++)
 		if (whole.shared[i])
-			plan_each(whole.shared[i]->device, side, add_bytes, &bytes);
+			bytes += plan_movable(whole.shared[i]->device, side);
 	return bytes;
 }
 

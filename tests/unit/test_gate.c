@@ -566,6 +566,33 @@ START_TEST(a_thread_that_ends_while_it_asks_is_not_waited_for)
 }
 END_TEST
 
+START_TEST(the_first_passage_after_a_look_is_noted_and_told)
+{
+	_Atomic uint32_t word = 7;
+
+	gate_start();
+	ck_assert_uint_eq(gate_unused_since(10), 10);
+	ck_assert_uint_eq(gate_unused_since(20), 10);
+	gate_tell(&word);
+	gate_enter();
+	ck_assert_uint_eq(word, 8);
+	gate_leave();
+	gate_enter();
+	ck_assert_uint_eq(word, 8);
+	gate_leave();
+	ck_assert_uint_eq(gate_unused_since(30), 30);
+	gate_tell(NULL);
+	/* Closed, opened and passed while it is watched. */
+	ck_assert(close_gate(LONG_NS));
+	ck_assert_uint_eq(gate_unused_since(40), 30);
+	gate_open();
+	gate_enter();
+	gate_leave();
+	ck_assert_uint_eq(word, 8);
+	ck_assert_uint_eq(gate_unused_since(50), 50);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("gate");
@@ -587,5 +614,6 @@ int main(void)
 	tcase_add_test(tests, seats_are_used_again);
 	tcase_add_test(tests, no_capture_begins_while_somebody_asks);
 	tcase_add_test(tests, a_thread_that_ends_while_it_asks_is_not_waited_for);
+	tcase_add_test(tests, the_first_passage_after_a_look_is_noted_and_told);
 	return suite_run("gate", tests);
 }

@@ -2,6 +2,8 @@
 #include "core/memory/move/balance.h"
 
 #include "core/base/clock.h"
+#include "core/budget/shortage.h"
+#include "core/budget/wanted.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/closure.h"
@@ -131,6 +133,8 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 	uint64_t limit = terms_limit_of_movable(terms);
 	uint64_t room = limit > used ? limit - used : 0;
 
+	if (wanted_takes_fill(device))
+		rest->no_promotion_until = 0;
 	if (clock_now() < rest->no_promotion_until)
 		return false;
 	plan_choose(device, SEGMENT_ON_HOST, 0, &hot);
@@ -152,8 +156,10 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 		if (why == MOVE_DEVICE_FULL && spare_trim(device, SEGMENT_ON_DEVICE, true))
 			return true;
 		/* The device is full although the limit is not. */
-		if (why == MOVE_DEVICE_FULL)
+		if (why == MOVE_DEVICE_FULL) {
 			balance_rest(device);
+			shortage_say();
+		}
 	} else {
 		balance_is_even(device);
 		device_note_blocker(device, terms->generation, MOVE_NONE);

@@ -1,12 +1,12 @@
-/* The link. Rules: by the mover thread alone. */
+/* The link. Rules: by the mover thread alone, but for link_bytes(). */
 #include "core/memory/move/link.h"
 
 enum { SIDES = 2 };
 
 /* Bytes per nanosecond; 0: not known. */
 static struct speed {
-	double lately;  /* of exchanges */
-	double fastest; /* of their copies */
+	_Atomic double lately; /* of exchanges */
+	double fastest;        /* of their copies */
 } speeds[DEVICE_MAX][SIDES];
 
 static double speed(uint64_t bytes, uint64_t ns)
@@ -18,10 +18,10 @@ void link_note(const struct device *device, enum segment_side to, uint64_t bytes
                uint64_t all_ns)
 {
 	struct speed *s = &speeds[device->id.ordinal][to];
-	double measured = speed(bytes, all_ns), copied = speed(bytes, copy_ns);
+	double measured = speed(bytes, all_ns), copied = speed(bytes, copy_ns), lately = s->lately;
 
 	/* What is slower than was known counts at once: the next shall not take too long, too. */
-	s->lately = s->lately > 0 && measured > s->lately ? (s->lately + measured) / 2 : measured;
+	s->lately = lately > 0 && measured > lately ? (lately + measured) / 2 : measured;
 	if (copied > s->fastest)
 		s->fastest = copied;
 }

@@ -1,6 +1,6 @@
 /*
  * The link: how fast memory of a device goes to the host, and comes from there, all that an
- * exchange takes included, as far as it was measured. By the mover alone.
+ * exchange takes included, as far as it was measured. By the mover alone, but for link_bytes().
  */
 #ifndef SPILLWAY_LINK_H
 #define SPILLWAY_LINK_H

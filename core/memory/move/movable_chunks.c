@@ -78,14 +78,14 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 {
 	struct arena *arena = arena_made(device);
 	uint32_t now = heat_now(), at = 0;
-	bool is_all;
+	bool is_all = !arena;
 
-	do {
+	while (!is_all) {
 		lock_acquire(&arena->lock);
 		at = choose_from(arena, at, side, now, choice);
 		is_all = at >= arena->top;
 		lock_release(&arena->lock);
-	} while (!is_all);
+	}
 }
 
 static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,

@@ -47,6 +47,21 @@ void plan_each(struct device *device, enum segment_side side,
 		kinds[i]->choose(device, side, &all);
 }
 
+static void add_bytes(void *cookie, const struct candidate *candidate)
+{
+	uint64_t *bytes = cookie;
+
+	*bytes += candidate->size;
+}
+
+uint64_t plan_movable(struct device *device, enum segment_side side)
+{
+	uint64_t bytes = 0;
+
+	plan_each(device, side, add_bytes, &bytes);
+	return bytes;
+}
+
 /* Charges a chunk. The mover waits for nothing; with the locks held it makes no room either. */
 static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk,
                   bool is_locked)

@@ -47,6 +47,8 @@ void plan_choose(struct device *device, enum segment_side side, CUdeviceptr exce
 /* Calls this with each piece that is movable and on this side, of whatever kind. */
 void plan_each(struct device *device, enum segment_side side,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie);
+/* Returns how many bytes are movable and on this side, of whatever kind. Any thread. */
+uint64_t plan_movable(struct device *device, enum segment_side side);
 /* Adds what is chosen, `bytes` of it, as far as it can be moved now. */
 void plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                uint64_t bytes);

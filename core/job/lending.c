@@ -1,0 +1,237 @@
+/*
+ * Lending. Rules: a thread in someone else's process: every signal blocked, no driver call while a
+ * capture is active.
+ */
+#include "core/job/lending.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/thread.h"
+#include "core/budget/shortage.h"
+#include "core/budget/terms.h"
+#include "core/budget/wanted.h"
+#include "core/budget/yield.h"
+#include "core/cuda/gate.h"
+#include "core/cuda/idle.h"
+#include "core/job/sharing.h"
+#include "core/memory/move/link.h"
+#include "core/memory/move/plan.h"
+#include "core/sharing/bytes.h"
+#include "core/sharing/grant.h"
+
+#define MS     1000000ull
+#define SECOND (1000 * MS)
+
+/* How long the thread sleeps where a claim or a bound may change by time alone; else. */
+#define WAITS_NS (200 * MS)
+#define RESTS_NS (3600 * SECOND)
+/* What can move is added up so often. */
+#define SUM_NS (50 * MS)
+/* Who cannot be woken by others looks so often: they expect an answer within GRANT_SILENCE_NS. */
+enum { UNTOLD_MS = 20 };
+
+/* One device on which we have a card. */
+struct lent {
+	struct sharing *shared;
+	struct cards others;
+	struct grant grant;
+	uint64_t summed_ns;
+	uint64_t stays[LEDGER_SIDES]; /* of what is charged to us: what cannot move */
+	uint64_t again_ns;            /* the next look is due after so long */
+	_Atomic uint64_t told[LEDGER_SIDES];
+};
+
+static struct {
+	struct device_set *devices;
+	bool is_started;
+	_Atomic(struct lent *) of[DEVICE_MAX];
+	uint64_t seen_idle; /* since when, when it was seen that nothing is in flight */
+	_Atomic bool is_idle;
+} lending;
+
+static struct lent *lent_of(int i)
+{
+	struct lent *l = atomic_load(&lending.of[i]);
+	struct sharing *s = sharing_of(i);
+
+	if (l || !s || !(l = calloc(1, sizeof *l)))
+		return l;
+	l->shared = s;
+	cards_start(&l->others, s->others.node, s->others.state, s->others.uuid, 0);
+	atomic_store(&lending.of[i], l);
+	return l;
+}
+
+static void look_at_others(struct lent *l, uint64_t now)
+{
+	l->others.own_token = l->shared->own.place.token;
+	cards_copy(&l->others, now);
+}
+
+/* --- what we are --- */
+
+/*
+ * Returns since when the process is idle; 0: it is not. Once nothing was in flight, nothing is
+ * until something passes the gate.
+ */
+static uint64_t idle_since(uint64_t now, const struct terms *terms)
+{
+	uint64_t since = gate_unused_since(now);
+
+	if (terms->settings.evict) /* who is to be on the host needs nothing here */
+		return now;
+	if (now - since < terms->settings.idle_yield)
+		return 0;
+	if (lending.seen_idle != since && idle_is_seen())
+		lending.seen_idle = since;
+	return lending.seen_idle == since ? since : 0;
+}
+
+/* Returns the bytes charged to us that somebody uses. */
+static uint64_t in_use(const struct device *device, enum segment_side side)
+{
+	return minus(device_used(device, side), device_spare(device, side));
+}
+
+static void sum_up(struct lent *l, uint64_t now)
+{
+	struct device *device = l->shared->device;
+
+	if (now - l->summed_ns < SUM_NS)
+		return;
+	l->summed_ns = now;
+	for (int side = 0; side < LEDGER_SIDES; side++)
+		l->stays[side] = minus(in_use(device, side), plan_movable(device, side));
+}
+
+/* Says on the own card what the process has. */
+static void fill(struct lent *l, struct card *card)
+{
+	const struct device *device = l->shared->device;
+	uint64_t on_host = device_used(device, SEGMENT_ON_HOST);
+
+	card->held = device_used(device, SEGMENT_ON_DEVICE);
+	card->movable = minus(card->held, l->stays[SEGMENT_ON_DEVICE]);
+	card->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
+	card->link = link_bytes(device, SEGMENT_ON_HOST, SECOND);
+	atomic_store(&l->told[SEGMENT_ON_DEVICE], card->held);
+	atomic_store(&l->told[SEGMENT_ON_HOST], on_host);
+}
+
+/* Returns whether what is on the host finds no room on the device, for other jobs' sake. */
+static bool is_blocked(struct device *device, const struct terms *terms)
+{
+	return !terms->settings.evict && device_blocker(device) == MOVE_DEVICE_FULL;
+}
+
+/* --- what is done --- */
+
+static void tend(struct lent *l, uint64_t now)
+{
+	struct device *device = l->shared->device;
+	const struct terms terms = terms_of(device);
+	struct grant_needs needs = {
+	    .now_ns = now, .memory = device->id.memory, .is_blocked = is_blocked(device, &terms)};
+	uint64_t idle = idle_since(now, &terms);
+	struct grant_answer answer;
+	struct card *card;
+
+	atomic_store(&lending.is_idle, idle != 0);
+	look_at_others(l, now);
+	sum_up(l, now);
+	card = card_edit(&l->shared->own);
+	card->idle_since_ns = idle;
+	fill(l, card);
+	grant_decide(&l->grant, &needs, card, geteuid(), &l->others, &answer);
+	card_publish(&l->shared->own, now);
+	if (answer.tells)
+		cards_ring(&l->others);
+	yield_set(device, YIELD_FOR_CLAIM, answer.bound);
+	if (answer.has_room)
+		wanted_fill(device);
+	l->again_ns = answer.is_busy                                   ? GRANT_TICK_NS
+	              : answer.bound != UINT64_MAX || needs.is_blocked ? WAITS_NS
+	                                                               : RESTS_NS;
+}
+
+/* Looks at all devices once. Returns after how long the next look is due. */
+static uint64_t step(void)
+{
+	uint64_t now = clock_now(), again_ns = RESTS_NS;
+
+	for (int i = 0; i < lending.devices->count; i++) {
+		struct lent *l = lent_of(i);
+
+		if (!l)
+			continue;
+		tend(l, now);
+		again_ns = least(again_ns, l->again_ns);
+	}
+	return again_ns;
+}
+
+static void *lend(void *cookie)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway-lend");
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	for (;;) {
+		uint32_t called = atomic_load(&shortage_called);
+		uint64_t again_ns = step();
+
+		gate_tell(atomic_load(&lending.is_idle) ? &shortage_called : NULL);
+		clock_in_use->wait(&shortage_called, called, clock_now() + again_ns);
+	}
+	return NULL;
+}
+
+static void start(struct device_set *devices)
+{
+	lending.is_started = true;
+	lending.devices = devices;
+	if (thread_start(lend) != 0)
+		log_warning("no thread for lending: memory stays where it is, whoever claims it");
+}
+
+/* Returns whether the own card is no longer true, or another card claims. */
+static bool has_news(int i, const struct sharing *s, uint64_t now)
+{
+	const struct lent *l = atomic_load(&lending.of[i]);
+
+	for (int k = 0; k < s->others.count; k++)
+		if (s->others.other[k].card.claim)
+			return true;
+	return !l ||
+	       atomic_load(&l->told[SEGMENT_ON_DEVICE]) !=
+	           device_used(s->device, SEGMENT_ON_DEVICE) ||
+	       atomic_load(&l->told[SEGMENT_ON_HOST]) != device_used(s->device, SEGMENT_ON_HOST) ||
+	       atomic_load(&lending.is_idle) !=
+	           (s->settings.evict || now - gate_unused_since(now) >= s->settings.idle_yield);
+}
+
+int lending_tend(struct device_set *devices, bool is_told, int at_most_ms)
+{
+	bool is_beside = false, is_news = false;
+	uint64_t now = clock_now();
+
+	/* Since when we are idle is to be known as soon as somebody comes who asks. */
+	for (int i = 0; i < devices->count; i++) {
+		const struct sharing *s = sharing_of(i);
+
+		if (!s)
+			continue;
+		is_news |= has_news(i, s, now);
+		is_beside |= s->others.count != 0;
+	}
+	if (is_beside && !lending.is_started)
+		start(devices);
+	else if (lending.is_started && is_news)
+		shortage_say();
+	return is_beside && !is_told && at_most_ms > UNTOLD_MS ? UNTOLD_MS : at_most_ms;
+}

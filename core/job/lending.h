@@ -1,0 +1,23 @@
+/*
+ * Lending, as this process takes part in it: a thread that looks at the cards of all devices, says
+ * on its own what the process holds, needs and claims, decides by core/sharing/grant.h, and has
+ * memory leave and come (core/budget/yield.h, wanted.h). Private to core/job.
+ *
+ * The thread is started when another process has a card on a device of ours, and sleeps while
+ * nobody claims anything and nothing has changed. The helper wakes it for that, whom other
+ * processes wake by its card (cards_ring()); so do the mover, where the device is full, and an
+ * idle job's next call.
+ */
+#ifndef SPILLWAY_JOB_LENDING_H
+#define SPILLWAY_JOB_LENDING_H
+
+#include "core/budget/device.h"
+
+/*
+ * Starts the thread or wakes it, where there is something to decide or to tell. is_told: others can
+ * wake the helper. By the helper, each time it wakes. Returns in how many milliseconds it is to be
+ * called again at the latest.
+ */
+int lending_tend(struct device_set *devices, bool is_told, int at_most_ms);
+
+#endif

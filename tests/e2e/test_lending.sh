@@ -1,0 +1,59 @@
+#!/bin/sh
+# Memory changes hands: what an idle job has leaves the device while another job claims it, and
+# comes back with its next call as far as there is room. Judged by the books of the software GPU.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+export SOFTGPU_MEMORY=96M SOFTGPU_KERNEL_TIME_US=2000
+moves=$build/tests/e2e/moves
+
+# starts JOB MIB
+starts() {
+	"$spillway" run --softgpu --quiet --name "$1" "$moves" --mode one --mib "$2" --until "$scratch/$1.stop" \
+		>"$scratch/$1" 2>"$scratch/$1.errors" &
+}
+# ends JOB MIB PID: right
+ends() {
+	touch "$scratch/$1.stop"
+	wait "$3" || fail "$1: exit status $?: $(cat "$scratch/$1.errors")"
+	got=$(cat "$scratch/$1")
+	steps=$(printf '%s\n' "$got" | sed -n 's/^steps=\([0-9,]*\) .*/\1/p')
+	same "$1" "$(SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode one --mib "$2" --steps "$steps")" "$got"
+}
+# held_by PID: bytes on the device, by the software GPU's books
+held_by() {
+	"$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { print $3 }'
+}
+mkdir -p "$scratch/alone"
+
+# While nobody claims it an idle job keeps its memory.
+printf '[gpu]\nidle_yield = 300ms\n' >"$scratch/idle.ini"
+start_driven idle "$scratch/idle.ini"
+for name in a b c; do
+	wants 0 alloc $name $((24 * 1024))
+	wants 0 fill $name 7
+done
+sleep 1
+same 'moves of an idle job alone' 0 "$(counter idle demotions)"
+idle=$(pid_of idle)
+
+# It is idle, somebody else is not: the other has all on the device.
+starts new 64
+new=$!
+until_true $patience counter_at_least new launches 10 || fail "new does not begin: $(cat "$scratch/new.errors")"
+all_there() { [ "$(counter new host_used)" = 0 ] && counter_at_least new launches $((before + 20)); }
+before=$(counter new launches)
+until_true $patience all_there || fail "new: $(counter new host_used) bytes stay on the host; $("$softgpu/softgpu-truth")"
+same 'promised, and what was there before' 0 "$(counter new demotions)"
+[ "$(held_by "$idle")" -lt $((40 * mib)) ] || fail "the idle one keeps $(held_by "$idle") bytes"
+
+# Its next call brings back what has room, and all of it once the other has gone.
+wants 0 check a 7
+ends new 64 $new
+wants 0 check b 7
+back() { [ "$(held_by "$idle")" -ge $((72 * mib)) ]; }
+until_true $patience back || fail "idle: only $(held_by "$idle") bytes came back: $("$spillway" stat idle)"
+wants 0 check c 7
+end_driven
