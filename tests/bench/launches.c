@@ -6,6 +6,8 @@
  *
  * launch_50us        queued: launches follow each other, then the device catches up
  * launch_50us_apart  each finds the device idle
+ * launch_50us_legacy queued, in the legacy stream, in a context without blocking streams: there it
+ *                    costs what it does in any other
  */
 #include "tests/bench/measure.h"
 
@@ -68,6 +70,8 @@ int main(void)
 	measure_launches("launch_50us", PER_QUANTUM);
 	measure_launches("launch_50us_apart", 1);
 	CU(cuStreamDestroy(stream));
+	stream = NULL;
+	measure_launches("launch_50us_legacy", PER_QUANTUM);
 	CU(cuModuleUnload(module));
 	CU(cuDevicePrimaryCtxRelease(device));
 	return 0;

@@ -38,6 +38,7 @@ function quote(text) {
 function set_bars(    i, n, live, kind) {
 	bar["null", "launch", "spillway"] = "+10"
 	bar["null", "launch_50us", "paced"] = bar["gpu", "launch_50us", "paced"] = "+150"
+	bar["null", "launch_50us_legacy", "paced"] = bar["gpu", "launch_50us_legacy", "paced"] = "+150"
 	bar["null", "launch_50us", "spillway"] = "+10"
 	bar["null", "alloc_free_4KiB", "spillway"] = bar["null", "alloc_free_4KiB", "limited"] = "=300"
 	bar["null", "alloc_free_256KiB", "spillway"] = bar["null", "alloc_free_256KiB", "limited"] = "=300"

@@ -132,9 +132,20 @@ struct elastic {
 	CUfunction mix, mix_table, late;
 };
 
+/* Takes the kernels of a library by their own handles, which launches take like functions'. */
+static inline void elastic_kernels_of_library(struct elastic *elastic)
+{
+	CUlibrary library;
+
+	CHECK(cuLibraryLoadData(&library, elastic_kernels, NULL, NULL, 0, NULL, NULL, 0));
+	CHECK(cuLibraryGetKernel((CUkernel *)&elastic->mix, library, "mix"));
+	CHECK(cuLibraryGetKernel((CUkernel *)&elastic->mix_table, library, "mix_table"));
+	CHECK(cuLibraryGetKernel((CUkernel *)&elastic->late, library, "late"));
+}
+
 /*
  * Device 0 with its primary context, current, and the kernels: as text, or where ELASTIC_FAT is set
- * in a fat binary.
+ * in a fat binary; where ELASTIC_LIBRARY is, a library's.
  */
 static inline struct elastic elastic_start(void)
 {
@@ -145,6 +156,10 @@ static inline struct elastic elastic_start(void)
 	CHECK(cuDeviceGet(&elastic.device, 0));
 	CHECK(cuDevicePrimaryCtxRetain(&elastic.context, elastic.device));
 	CHECK(cuCtxSetCurrent(elastic.context));
+	if (getenv("ELASTIC_LIBRARY")) {
+		elastic_kernels_of_library(&elastic);
+		return elastic;
+	}
 	CHECK(cuModuleLoadData(&module,
 	                       getenv("ELASTIC_FAT") ? elastic_fat_image() : elastic_kernels));
 	CHECK(cuModuleGetFunction(&elastic.mix, module, "mix"));

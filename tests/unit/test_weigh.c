@@ -242,6 +242,36 @@ START_TEST(what_is_read_in_part_costs_in_part)
 }
 END_TEST
 
+/*
+ * Memory of the host that no cache keeps: a kernel that reads its memory 30 times waits for 30
+ * times its bytes, more than 20 kernels that read theirs once. It stays on the device.
+ */
+START_TEST(what_is_read_again_costs_as_often)
+{
+	enum { AGAIN = 30, ONCE = 20 };
+	bool now[PIECES] = {false};
+
+	begin_world(10);
+	for (uint32_t run = 0; run < 4; run++)
+		add_run(1, 1000);
+	for (uint32_t run = 0; run < 2; run++) {
+		add_kernel(1, 10);
+		uses(run);
+	}
+	for (int i = 0; i < 2 * ONCE; i++) {
+		add_kernel(2, 10);
+		uses(2 + i % 2);
+	}
+	world.piece[0].read = world.piece[1].read = AGAIN * 1000;
+	now[0] = now[2] = true;
+	decide(now, 2000);
+	/* The decision is told of each piece's size alone. */
+	world.piece[0].read = world.piece[1].read = 1000;
+	ck_assert(weigh_up(&world.given, &answer));
+	ck_assert(order[0] >= 2 && order[1] >= 2);
+}
+END_TEST
+
 /* Nobody knows how long kernels take: how often memory is used decides, and bytes are the cost. */
 START_TEST(without_times_it_is_by_frequency)
 {
@@ -554,6 +584,7 @@ int main(void)
 	tcase_add_test(tests, it_is_by_byte);
 	tcase_add_test(tests, it_is_spread_over_kernels_with_slack);
 	tcase_add_test(tests, what_is_read_in_part_costs_in_part);
+	tcase_add_test(tests, what_is_read_again_costs_as_often);
 	tcase_add_test(tests, without_times_it_is_by_frequency);
 	tcase_add_test(tests, nothing_has_to_leave);
 	tcase_add_test(tests, there_is_nothing);

@@ -9,7 +9,7 @@
 #define PRICE_OF_SLACK 0.1
 /* A kernel reads a part of its memory, or reads it again: so far that is believed. */
 #define LEAST_READ (1.0 / 64)
-#define MOST_READ  16.0
+#define MOST_READ  64.0
 
 /* A kernel as it is reckoned with. */
 struct load {

@@ -1,0 +1,76 @@
+#!/bin/sh
+# What only some drivers or machines do (SOFTGPU_TRAITS) changes nothing that a program under a
+# limit sees, whether this driver does it or not: each trait that has no test of its own.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+# shellcheck source=tests/e2e/moving.sh
+. tests/e2e/moving.sh
+driven=
+ini=$scratch/traits.ini
+
+# works JOB [NAME=VALUE...]: kernels by their own handles, a graph, and memory that goes and comes
+works() {
+	job=$1
+	limit_file "$ini" $((64 * mib))
+	shift
+	start_driven "$job" "$ini" ELASTIC_LIBRARY=1 "$@"
+	for name in a b c d; do
+		wants 0 alloc $name 8192
+		wants 0 fill $name 7
+	done
+	wants 0 mix a b 1 40
+	wants 0 graph c d
+	limit_file "$ini" $((12 * mib))
+	until_true $patience device_within $((12 * mib)) || fail "$job: $(device_bytes) bytes on the device"
+	wants 0 mix b a 2 40
+	wants 0 replay 5
+	wants 0 free d
+	limit_file "$ini" $((64 * mib))
+	until_true $patience counter_is "$job" host_used 0 || fail "$job: $(counter "$job" host_used) bytes stay on the host"
+	tell info
+	printf '%s ' "$answer" >"$scratch/$job.saw"
+	tell sum a b c
+	echo "$answer" >>"$scratch/$job.saw"
+	end_driven
+}
+works without
+for trait in kernel-crashes slow-memory-info unmap-waits; do
+	works "with-$trait" SOFTGPU_TRAITS=$trait
+	same "$trait" "$(cat "$scratch/without.saw")" "$(cat "$scratch/with-$trait.saw")"
+done
+
+# Memory that moves while work is queued, where unmapping waits for that work.
+export SOFTGPU_TRAITS=unmap-waits
+of_mode threads 40
+unset SOFTGPU_TRAITS
+
+# A kernel that reads the same memory of the host four times gets it once, or four times. Its place
+# is what the shim decides by (tests/unit/test_weigh.c).
+# rereads JOB [NAME=VALUE...]: $once and $often are what was fetched
+rereads() {
+	job=$1
+	limit_file "$ini" $((2 * mib))
+	shift
+	start_driven "$job" "$ini" SOFTGPU_HOST_BANDWIDTH=64G "$@"
+	wants 0 alloc b 8192
+	wants 0 fill b 1
+	wants 0 alloc t 4
+	wants 0 table t b b b b
+	wants 0 sync
+	for times in 1 4; do
+		before=$(truth fetched_bytes)
+		wants 0 mix_table t $times 8192 1 1
+		wants 0 sync
+		[ $times = 4 ] || once=$(($(truth fetched_bytes) - before))
+	done
+	often=$(($(truth fetched_bytes) - before))
+	end_driven
+	[ "$once" -gt 0 ] || fail "$job: nothing is on the host; the test shows nothing"
+}
+rereads cached
+same "cached: it is fetched once" "$once" "$often"
+rereads uncached SOFTGPU_TRAITS=uncached-host
+[ "$often" -ge $((3 * once)) ] || fail "uncached: $once bytes once, and $often when read four times"
