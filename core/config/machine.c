@@ -47,6 +47,21 @@ static void check_owner(void)
 		is_roots(folder, S_IWGRP | S_IWOTH);
 }
 
+/* Returns whether a text has a line that begins with the key, whatever stands before that line. */
+static bool has_key(const char *text, size_t length, const char *key)
+{
+	const char *end = text + length, *line = text;
+
+	for (;;) {
+		line += strspn(line, " \t");
+		if (strncmp(line, key, strlen(key)) == 0)
+			return true;
+		line = memchr(line, '\n', (size_t)(end - line));
+		if (!line++)
+			return false;
+	}
+}
+
 /* Returns whether the text of a file that is no configuration says that it is enforced. */
 static bool may_bind(void)
 {
@@ -56,7 +71,7 @@ static bool may_bind(void)
 
 	if (config_file_load(CONFIG_SYSTEM_FILE, true, &text, &length) != 0)
 		return true;
-	binds = strstr(text, "\nenforce") || strstr(text, "\nrequired");
+	binds = has_key(text, length, "enforce") || has_key(text, length, "required");
 	free(text);
 	return binds;
 }

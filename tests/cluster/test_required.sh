@@ -60,6 +60,10 @@ write '[ceiling]\nenforce = yes\nper = group\n'
 refused "a bad value" "$ini:3: per = group: expected job or user" env
 write '[gpu]\nmemory_limit = much\n[ceiling]\nenforce = yes\n'
 refused "a bad value before it" "$ini:2: memory_limit = much: expected a size" env
+write '[ceiling]\n\tenforce = yes\n'
+refused "an indented key" "$ini:2: enforce = yes: begins with white space" env
+write '[gpu]\nshare = 1\0\n[ceiling]\nenforce = yes\n'
+refused "a bad byte before it" "$ini:2: byte 10 is 0x00: expected plain text" env
 write "$enforced"
 refused "a bad variable" "SPILLWAY_MEMORY_LIMIT = much: expected a size" env SPILLWAY_MEMORY_LIMIT=much
 write '[gpu]\nmemory_limit = 16MiB\n'
