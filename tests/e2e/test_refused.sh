@@ -20,8 +20,12 @@ for spill in vmm managed pinned; do
 	case $json in *'"spilled_bytes":0'*) fail "$spill: nothing spilled: $json" ;; esac
 done
 
-# spilled: bytes of the job that are on the host and in use
-spilled() { echo $(($(counter held host_used) - $(counter held host_pool))); }
+# spilled: bytes of the job that are on the host and in use, by one reading: what was freed is given
+# back meanwhile
+spilled() {
+	"$spillway" stat held --json | sed 's/,"processes":.*//' | tr ',{' '\n' |
+		awk -F: '!seen[$1]++ { value[$1] = $2 } END { print value["\"host_used\""] - value["\"host_pool\""] }'
+}
 mkfifo "$scratch/to" "$scratch/from"
 "$spillway" run --softgpu --quiet --name held --memory 16MiB "$program" hold <"$scratch/to" >"$scratch/from" &
 exec 3>"$scratch/to" 4<"$scratch/from"

@@ -1,4 +1,5 @@
 /* Whole turns, in a world of their own (gang_world.h). */
+#include "core/sharing/gang.h"
 #include "tests/unit/gang_world.h"
 #include "tests/unit/suite.h"
 
