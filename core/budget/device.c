@@ -16,6 +16,7 @@
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/budget/claims.h"
+#include "core/pages/page.h"
 #include "core/rings/event.h"
 
 static struct segment_limit limit_of(const struct config_gpu *settings)
@@ -110,6 +111,10 @@ static void note_locked(struct device *device, struct facts facts)
 	facts.share = settings.share;
 	facts.evicted = settings.evict;
 	publish_facts(device, &facts);
+	if (device->segment)
+		page_note_host_limit(device->segment, device->index,
+		                     settings.host_limit < CONFIG_AUTO ? settings.host_limit + 1
+		                                                       : 0);
 	verdict = device_verdict(device);
 	if (limit != told->limit || (told->limit_held > limit && verdict.limit_held == limit))
 		tell_limit(device, &verdict);

@@ -33,8 +33,8 @@
 
 enum { NAME_SIZE = 128, NUMBER_TRIES = 2, WITHDRAW_NS = 50000000, WITHDRAW_LOOK_NS = 1000000 };
 
-static_assert(sizeof(struct page_device) == 168, "layout changed: raise PAGE_VERSION");
-static_assert(sizeof(struct page) == 3536, "layout changed: raise PAGE_VERSION");
+static_assert(sizeof(struct page_device) == 176, "layout changed: raise PAGE_VERSION");
+static_assert(sizeof(struct page) == 3664, "layout changed: raise PAGE_VERSION");
 static_assert(offsetof(struct page, device) == 848, "layout changed: raise PAGE_VERSION");
 
 static void name_of(uid_t owner, const char *job, uint64_t number, char name[NAME_SIZE])
@@ -159,192 +159,6 @@ static int page_read(int directory, const char *name, struct page *page, uid_t *
 	return 0;
 }
 
-/* --- writing --- */
-
-static bool seat_is_in_use(const struct segment_file *file, int number)
-{
-	return seat_is(file->header.live, number) && seat_owner_lives(seat_of(file, number));
-}
-
-static void fill_device(const struct segment_file *file, int index, struct page_device *filled)
-{
-	const struct segment_header *header = &file->header;
-	filled->device = header->device[index];
-	for (int side = 0; side < SEGMENT_SIDES; side++)
-		filled->charged[side] = quota_charged(file, index, (enum segment_side)side);
-	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;) {
-		struct ledger_copy ledger = ledger_read(&books_of(file, n, index)->ledger);
-		if (!ledger.facts.limit)
-			continue;
-		filled->limit = ledger.facts.limit;
-		filled->share = ledger.facts.share;
-		return;
-	}
-}
-
-static void fill(const struct segment *segment, struct page *page)
-{
-	const struct segment_file *file = segment->file;
-	const struct segment_header *header = &file->header;
-
-	memset(page, 0, sizeof *page);
-	memcpy(page->magic, PAGE_MAGIC, sizeof page->magic);
-	page->version = PAGE_VERSION;
-	page->size = sizeof *page;
-	memcpy(page->boot_id, header->boot_id, sizeof page->boot_id);
-	page->token = header->token;
-	page->number = atomic_load(&header->page_number);
-	page->created_ns = header->created_ns;
-	page->written_ns = clock_now();
-	page->pid = getpid();
-	page->pid_namespace = own_pid_namespace();
-	page->pid_started = started_at(page->pid);
-	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;)
-		page->processes += seat_is_in_use(file, n);
-	segment_copy_text(page->job, sizeof page->job, header->job);
-	segment_copy_text(page->labels, sizeof page->labels, header->labels);
-	printable(page->labels); /* a page with others would not be read */
-	segment_copy_text(page->directory, sizeof page->directory, segment->directory);
-	page->device_count = atomic_load(&header->device_count);
-	for (uint32_t i = 0; i < page->device_count && i < SEGMENT_DEVICES; i++)
-		fill_device(file, (int)i, &page->device[i]);
-}
-
-/* Returns whether there is nothing to tell that does not stand there, and it was told lately. */
-static bool is_told(int directory, const char *name, const struct page *page)
-{
-	struct page told = {0};
-	uid_t owner;
-
-	if (page_read(directory, name, &told, &owner, NULL, 0) != 0 ||
-	    page->written_ns - told.written_ns >= PAGE_BEAT_NS)
-		return false;
-	told.written_ns = page->written_ns;
-	told.pid = page->pid;
-	told.pid_started = page->pid_started;
-	told.pid_namespace = page->pid_namespace;
-	return memcmp(&told, page, sizeof told) == 0;
-}
-
-/*
- * Writes a page for everybody to read, whatever the umask. Returns false when something of others
- * has its name, or there is no room.
- */
-static bool write_page(int directory, const char *name, const struct page *page)
-{
-	char unfinished[NAME_SIZE];
-
-	snprintf(unfinished, sizeof unfinished, UNFINISHED "%016llx",
-	         (unsigned long long)random_number());
-	int fd = openat(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-	                0600);
-	if (fd < 0)
-		return false;
-	bool done = segment_reserve_pages(fd, 0, sizeof *page) == 0 &&
-	            pwrite(fd, page, sizeof *page, 0) == (ssize_t)sizeof *page &&
-	            fchmod(fd, 0644) == 0;
-	close(fd);
-	done = done && renameat(directory, unfinished, directory, name) == 0;
-	if (!done)
-		unlinkat(directory, unfinished, 0);
-	return done;
-}
-
-static void remove_own(const struct segment *segment)
-{
-	const struct segment_header *header = &segment->file->header;
-	char name[NAME_SIZE];
-	int directory = open_directory(segment->node);
-
-	if (directory < 0)
-		return;
-	name_of(geteuid(), header->job, atomic_load(&header->page_number), name);
-	unlinkat(directory, name, 0);
-	close(directory);
-}
-
-static bool others_live(const struct segment *segment)
-{
-	const struct segment_file *file = segment->file;
-
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_LIVE)) >= 0;)
-		if (n != segment->number && atomic_load(&seat_of(file, n)->exiting_ns) == 0 &&
-		    seat_is_in_use(file, n))
-			return true;
-	return false;
-}
-
-static void publish(struct segment *segment)
-{
-	struct segment_header *header = &segment->file->header;
-	char name[NAME_SIZE];
-	struct page page;
-	int directory = open_directory(segment->node);
-
-	if (directory < 0)
-		return;
-	for (int tries = 0; tries < NUMBER_TRIES; tries++) {
-		uint64_t number = atomic_load(&header->page_number);
-		if (number == 0 || tries > 0)
-			atomic_compare_exchange_strong(&header->page_number, &number,
-			                               random_number());
-		fill(segment, &page);
-		name_of(geteuid(), page.job, page.number, name);
-		if (is_told(directory, name, &page) || write_page(directory, name, &page))
-			break;
-		/* an old one of the shim's, if it is that: the next has another name */
-		unlinkat(directory, name, 0);
-	}
-	close(directory);
-}
-
-/*
- * Sweeps the directory that was found as the job was joined: this thread reads no environment,
- * which is the program's.
- */
-static int sweep(const char *node);
-
-/* Returns whether this process is the one of the job that looks after the page now. */
-static bool is_due(struct segment_header *header)
-{
-	uint64_t now = clock_now(), last = atomic_load(&header->page_ns);
-	return (last == 0 || now - last >= PAGE_CHANGED_NS) &&
-	       atomic_compare_exchange_strong(&header->page_ns, &last, now);
-}
-
-void page_publish(struct segment *segment)
-{
-	int resting = PAGE_RESTS, writing = PAGE_WRITING;
-
-	if (!is_due(&segment->file->header) ||
-	    !atomic_compare_exchange_strong(&segment->page_state, &resting, PAGE_WRITING))
-		return;
-	if (!segment->has_published) {
-		segment->has_published = true;
-		sweep(segment->node);
-	}
-	publish(segment);
-	if (atomic_compare_exchange_strong(&segment->page_state, &writing, PAGE_RESTS))
-		return;
-	/* the process exits meanwhile */
-	if (!others_live(segment))
-		remove_own(segment);
-	atomic_store(&segment->page_state, PAGE_GONE);
-}
-
-void page_withdraw(struct segment *segment)
-{
-	bool writes = atomic_exchange(&segment->page_state, PAGE_WITHDRAWN) == PAGE_WRITING;
-	struct deadline until = DEADLINE_IN(WITHDRAW_NS);
-
-	if (atomic_load(&segment->file->header.page_ns) == 0 || others_live(segment))
-		return;
-	while (writes && atomic_load(&segment->page_state) == PAGE_WITHDRAWN &&
-	       deadline_nap(&until, WITHDRAW_LOOK_NS))
-		;
-	remove_own(segment);
-}
-
 /* --- whether it is still true --- */
 
 /* Returns 1: the writer lives, 0: it is dead, -1: that cannot be told from here. */
@@ -455,7 +269,8 @@ static bool is_left_unfinished(int directory, const char *name)
 
 /*
  * Removes pages of the user's own jobs that have ended, and what is unfinished. Opens the user's
- * own alone: a file of others costs a look at its name. Returns how many it removed.
+ * own alone: a file of others costs a look at its name. Returns how many it removed. node: as it
+ * was when the job was joined, as the environment is the program's.
  */
 static int sweep(const char *node)
 {
@@ -488,4 +303,198 @@ int page_sweep(void)
 {
 	char node[PATH_MAX];
 	return sweep(directory_of_node(node, sizeof node));
+}
+
+/* --- writing --- */
+
+static bool seat_is_in_use(const struct segment_file *file, int number)
+{
+	return seat_is(file->header.live, number) && seat_owner_lives(seat_of(file, number));
+}
+
+static void fill_device(const struct segment_file *file, int index, struct page_device *filled)
+{
+	const struct segment_header *header = &file->header;
+	filled->device = header->device[index];
+	for (int side = 0; side < SEGMENT_SIDES; side++)
+		filled->charged[side] = quota_charged(file, index, (enum segment_side)side);
+	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;) {
+		struct ledger_copy ledger = ledger_read(&books_of(file, n, index)->ledger);
+		if (!ledger.facts.limit)
+			continue;
+		filled->limit = ledger.facts.limit;
+		filled->share = ledger.facts.share;
+		return;
+	}
+}
+
+static void fill(const struct segment *segment, struct page *page)
+{
+	const struct segment_file *file = segment->file;
+	const struct segment_header *header = &file->header;
+
+	memset(page, 0, sizeof *page);
+	memcpy(page->magic, PAGE_MAGIC, sizeof page->magic);
+	page->version = PAGE_VERSION;
+	page->size = sizeof *page;
+	memcpy(page->boot_id, header->boot_id, sizeof page->boot_id);
+	page->token = header->token;
+	page->number = atomic_load(&header->page_number);
+	page->created_ns = header->created_ns;
+	page->written_ns = clock_now();
+	page->pid = getpid();
+	page->pid_namespace = own_pid_namespace();
+	page->pid_started = started_at(page->pid);
+	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;)
+		page->processes += seat_is_in_use(file, n);
+	segment_copy_text(page->job, sizeof page->job, header->job);
+	segment_copy_text(page->labels, sizeof page->labels, header->labels);
+	printable(page->labels); /* a page with others would not be read */
+	segment_copy_text(page->directory, sizeof page->directory, segment->directory);
+	page->device_count = atomic_load(&header->device_count);
+	for (uint32_t i = 0; i < page->device_count && i < SEGMENT_DEVICES; i++) {
+		fill_device(file, (int)i, &page->device[i]);
+		page->device[i].host_limit = atomic_load(&segment->host_limit[i]);
+	}
+}
+
+void page_note_host_limit(struct segment *segment, int device, uint64_t and_one)
+{
+	atomic_store(&segment->host_limit[device], and_one);
+}
+
+/*
+ * Returns whether there is nothing to tell that does not stand there, and it was told lately. What
+ * this process does not know of a device stays as another has told it.
+ */
+static bool is_told(int directory, const char *name, struct page *page)
+{
+	struct page told = {0};
+	uid_t owner;
+
+	if (page_read(directory, name, &told, &owner, NULL, 0) != 0)
+		return false;
+	for (uint32_t i = 0; i < page->device_count; i++)
+		if (!page->device[i].host_limit)
+			page->device[i].host_limit = told.device[i].host_limit;
+	if (page->written_ns - told.written_ns >= PAGE_BEAT_NS)
+		return false;
+	told.written_ns = page->written_ns;
+	told.pid = page->pid;
+	told.pid_started = page->pid_started;
+	told.pid_namespace = page->pid_namespace;
+	return memcmp(&told, page, sizeof told) == 0;
+}
+
+/*
+ * Writes a page for everybody to read, whatever the umask. Returns false when something of others
+ * has its name, or there is no room.
+ */
+static bool write_page(int directory, const char *name, const struct page *page)
+{
+	char unfinished[NAME_SIZE];
+
+	snprintf(unfinished, sizeof unfinished, UNFINISHED "%016llx",
+	         (unsigned long long)random_number());
+	int fd = openat(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+	                0600);
+	if (fd < 0)
+		return false;
+	bool done = segment_reserve_pages(fd, 0, sizeof *page) == 0 &&
+	            pwrite(fd, page, sizeof *page, 0) == (ssize_t)sizeof *page &&
+	            fchmod(fd, 0644) == 0;
+	close(fd);
+	done = done && renameat(directory, unfinished, directory, name) == 0;
+	if (!done)
+		unlinkat(directory, unfinished, 0);
+	return done;
+}
+
+static void remove_own(const struct segment *segment)
+{
+	const struct segment_header *header = &segment->file->header;
+	char name[NAME_SIZE];
+	int directory = open_directory(segment->node);
+
+	if (directory < 0)
+		return;
+	name_of(geteuid(), header->job, atomic_load(&header->page_number), name);
+	unlinkat(directory, name, 0);
+	close(directory);
+}
+
+static bool others_live(const struct segment *segment)
+{
+	const struct segment_file *file = segment->file;
+
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_LIVE)) >= 0;)
+		if (n != segment->number && atomic_load(&seat_of(file, n)->exiting_ns) == 0 &&
+		    seat_is_in_use(file, n))
+			return true;
+	return false;
+}
+
+static void publish(struct segment *segment)
+{
+	struct segment_header *header = &segment->file->header;
+	char name[NAME_SIZE];
+	struct page page;
+	int directory = open_directory(segment->node);
+
+	if (directory < 0)
+		return;
+	for (int tries = 0; tries < NUMBER_TRIES; tries++) {
+		uint64_t number = atomic_load(&header->page_number);
+		if (number == 0 || tries > 0)
+			atomic_compare_exchange_strong(&header->page_number, &number,
+			                               random_number());
+		fill(segment, &page);
+		name_of(geteuid(), page.job, page.number, name);
+		if (is_told(directory, name, &page) || write_page(directory, name, &page))
+			break;
+		/* an old one of the shim's, if it is that: the next has another name */
+		unlinkat(directory, name, 0);
+	}
+	close(directory);
+}
+
+/* Returns whether this process is the one of the job that looks after the page now. */
+static bool is_due(struct segment_header *header)
+{
+	uint64_t now = clock_now(), last = atomic_load(&header->page_ns);
+	return (last == 0 || now - last >= PAGE_CHANGED_NS) &&
+	       atomic_compare_exchange_strong(&header->page_ns, &last, now);
+}
+
+void page_publish(struct segment *segment)
+{
+	int resting = PAGE_RESTS, writing = PAGE_WRITING;
+
+	if (!is_due(&segment->file->header) ||
+	    !atomic_compare_exchange_strong(&segment->page_state, &resting, PAGE_WRITING))
+		return;
+	if (!segment->has_published) {
+		segment->has_published = true;
+		sweep(segment->node);
+	}
+	publish(segment);
+	if (atomic_compare_exchange_strong(&segment->page_state, &writing, PAGE_RESTS))
+		return;
+	/* the process exits meanwhile */
+	if (!others_live(segment))
+		remove_own(segment);
+	atomic_store(&segment->page_state, PAGE_GONE);
+}
+
+void page_withdraw(struct segment *segment)
+{
+	bool writes = atomic_exchange(&segment->page_state, PAGE_WITHDRAWN) == PAGE_WRITING;
+	struct deadline until = DEADLINE_IN(WITHDRAW_NS);
+
+	if (atomic_load(&segment->file->header.page_ns) == 0 || others_live(segment))
+		return;
+	while (writes && atomic_load(&segment->page_state) == PAGE_WITHDRAWN &&
+	       deadline_nap(&until, WITHDRAW_LOOK_NS))
+		;
+	remove_own(segment);
 }

@@ -32,7 +32,7 @@
 #include "core/state/segment.h"
 
 enum {
-	PAGE_VERSION = 2,
+	PAGE_VERSION = 3,
 	PAGE_OF_OWNER_MAX =
 	    1024, /* pages of one user that are listed, and files that are none but looked at */
 };
@@ -45,6 +45,7 @@ struct page_device {
 	uint64_t charged[2]; /* by enum segment_side */
 	uint64_t limit;      /* limit_set; 0: not known */
 	uint64_t share;      /* share_set */
+	uint64_t host_limit; /* and one; 0: not known, or no number that holds */
 };
 
 struct page {
@@ -71,6 +72,11 @@ struct page {
 
 /* --- for the process that belongs to the job --- */
 
+/*
+ * Notes the host_limit of this process's settings for the page: a number of bytes, and one; 0: none.
+ * Any thread.
+ */
+void page_note_host_limit(struct segment *segment, int device, uint64_t and_one);
 /*
  * Writes the job's page if it is due and this process is the one to do it. The helper thread calls
  * it with segment_tend(). Without a directory of the node nothing is done. Opens files; waits for

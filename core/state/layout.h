@@ -179,10 +179,11 @@ struct segment {
 	char *directory;           /* in which the file is */
 	char *node;                /* in which its page is */
 	_Atomic int page_state;
-	bool has_published;                          /* the helper's */
-	bool begins_run;                             /* its process was the first of a run */
-	bool begins_job;                             /* no process lived when its own came */
-	struct segment_limit limit[SEGMENT_DEVICES]; /* under the lock */
+	bool has_published;                           /* the helper's */
+	bool begins_run;                              /* its process was the first of a run */
+	bool begins_job;                              /* no process lived when its own came */
+	struct segment_limit limit[SEGMENT_DEVICES];  /* under the lock */
+	_Atomic uint64_t host_limit[SEGMENT_DEVICES]; /* page_note_host_limit() */
 	/* given back while the lock could not be had; settled with the next one that is,
 	 * segment_tend() at the latest */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];

@@ -13,10 +13,10 @@ promtool test rules conf/prometheus/alerts_test.yml >"$scratch/out" 2>&1 || fail
 }
 
 preloaded yes
-configured '[gpu]' 'memory_limit = 24MiB' 'share = 90'
+configured '[gpu]' 'memory_limit = 24MiB' 'host_limit = 64MiB' 'share = 90'
 install -d -m 1777 /run/spillway "$node/ready"
 
-job_of() { # job_of USER NAME: holds 16 MiB until the end
+job_of() { # job_of USER NAME: holds 32 MiB until the end, 8 of them on the host
 	install -d -m 700 -o "$1" "$node/gpu-$2"
 	setpriv --reuid "$1" --regid "$1" --clear-groups env SOFTGPU_STATE_DIR="$node/gpu-$2" SPILLWAY_JOB="$2" SPILLWAY_LABELS=team=vision,pod-name=p \
 		"$node/bin/allocate" --mib 8 --count 4 --hold-ms 600000 --ready "$node/ready/$2" >"$scratch/$2.out" 2>&1 &
@@ -28,7 +28,14 @@ has_page() { ls /run/spillway/job-65534-theirs-*.page; }
 until_true $patience has_page || fail "no page of the other user's job"
 
 : >/etc/ld.so.preload
-"$spillway" stat --listen 127.0.0.1:0 >"$scratch/exporter" 2>&1 &
+# What is no job's: a program without Spillway, on the GPU that the exporter sees.
+SOFTGPU_STATE_DIR="$node/gpu-ours" "$node/bin/allocate" --mib 64 --count 1 --hold-ms 600000 --ready "$node/ready/none" >"$scratch/none.out" 2>&1 &
+until_true $patience test -e "$node/ready/none" || fail "no job: not ready: $(cat "$scratch/none.out")"
+# As conf/systemd/spillway-metrics.service runs it, with the shim in it, as everywhere on the machine.
+preloaded yes
+capabilities=$(sed -n 's/^CapabilityBoundingSet=//p' conf/systemd/spillway-metrics.service | sed 's/CAP_//g; s/ /,+/g' | tr '[:upper:]' '[:lower:]')
+SOFTGPU_STATE_DIR="$node/gpu-ours" setpriv --no-new-privs --bounding-set "-all,+$capabilities" \
+	"$spillway" stat --listen 127.0.0.1:0 >"$scratch/exporter" 2>&1 &
 until_true $patience grep -q 'metrics$' "$scratch/exporter" || fail "exporter: $(cat "$scratch/exporter")"
 target=$(sed -n 's,.*http://\([^/]*\)/metrics$,\1,p' "$scratch/exporter")
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -58,10 +65,17 @@ info = wait_for('spillway_job_info{state="running"}', lambda result: len(result)
 assert sorted((r["metric"]["spillway_job"], r["metric"]["label_team"], r["metric"]["label_pod_name"]) for r in info) == [
     ("ours", "vision", "p"), ("theirs", "vision", "p")], info
 assert len({r["metric"]["user"] for r in info}) == 2, info
+spilled = wait_for("spillway_spilled_bytes_total > 0", lambda result: len(result) == 2)
+assert [r["value"][1] for r in spilled] == [str(8 << 20)] * 2, spilled
+others = wait_for("spillway_gpu_others_bytes > 0", len)
+assert len(others) == 1 and (32 << 20) <= int(others[0]["value"][1]) < (200 << 20), others
+assert wait_for("spillway_gpu_jobs_bytes", len)[0]["value"][1] == str(48 << 20)
+limits = wait_for("spillway_host_limit_bytes", lambda result: len(result) == 2)
+assert [r["value"][1] for r in limits] == [str(64 << 20)] * 2, limits
 held = wait_for("spillway_device_charged_bytes > 0", lambda result: len(result) == 2)
 assert [r["value"][1] for r in held] == [str(24 << 20)] * 2, held
 queries = [(p["title"], t["expr"]) for p in json.load(open("conf/grafana/spillway.json"))["panels"] for t in p["targets"]]
-assert len(queries) > 10
+assert len(queries) > 15
 for title, query in queries:
     wait_for(query.replace("$__rate_interval", "1m"), len)
 for name in set(re.findall(r"spillway_\w+", " ".join(line for line in open("conf/prometheus/alerts.yml") if "expr:" in line))):

@@ -37,9 +37,9 @@ says() { # says WHAT PATTERN
 asks() { "$spillway" "$@" >"$scratch/out" 2>"$scratch/err" || fail "$*: $(cat "$scratch/err")"; }
 
 asks stat
-says stat "^theirs +$user +running +1 +0 +16\.0 MiB +16\.0 MiB +8\.00 MiB +8\.00 MiB "
-says stat "^others .* 8\.00 MiB +8\.00 MiB "
-says stat "^ours .* 8\.00 MiB +8\.00 MiB "
+says stat "^theirs +$user +running +1 +0 +16\.0 MiB +16\.0 MiB +[0-9.]+ MiB +8\.00 MiB +100 %"
+says stat "^others .* [0-9.]+ MiB +8\.00 MiB +100 %"
+says stat "^ours .* [0-9.]+ MiB +8\.00 MiB +100 %"
 asks stat --format prometheus
 says metrics "^spillway_spilled_bytes_total\{spillway_job=\"theirs\",user=\"$user\",.*\} 8388608$"
 says metrics '^spillway_spilled_bytes_total\{spillway_job="others",user="65533",.*\} 8388608$'
@@ -99,7 +99,7 @@ for trap in pipe link noise; do
 	esac
 	asks stat
 	says "$trap" '^theirs .* 8\.00 MiB '
-	says "$trap" '^others .* 8\.00 MiB +- +100 % +- +- +- +-$'
+	says "$trap" '^others .* MiB +- +100 % +- +- +- +-$'
 	asks events
 	says "$trap" "/theirs/"
 done

@@ -151,6 +151,30 @@ START_TEST(tells_of_a_job)
 }
 END_TEST
 
+/* Of a device that the writer does not use the page goes on saying what another said. */
+START_TEST(tells_of_host_limits)
+{
+	struct page page;
+
+	join("host");
+	page_publish(segment);
+	ck_assert_uint_eq(read_only().device[0].host_limit, 0);
+	page_note_host_limit(segment, 0, 4097);
+	publish_page();
+	ck_assert_uint_eq(read_only().device[0].host_limit, 4097);
+	page = read_only();
+	page.device[0].host_limit = 8193;
+	overwrite(&page);
+	page_note_host_limit(segment, 0, 0);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, CONFIG_UNLIMITED), 0);
+	publish_page();
+	ck_assert_uint_eq(read_only().device[0].host_limit, 8193);
+	ck_assert_uint_eq(read_only().device[0].charged[SEGMENT_ON_DEVICE], 1);
+	page_withdraw(segment);
+	segment_leave(segment);
+}
+END_TEST
+
 START_TEST(is_written_when_due)
 {
 	join("due");
@@ -320,9 +344,9 @@ START_TEST(believes_no_forged_page)
 	forge(&good, 15);
 	expect_refused("not a page");
 	forge(&good, sizeof good - 1);
-	expect_refused("page of 3535 bytes");
+	expect_refused("page of 3663 bytes");
 	forge(&good, sizeof good + 1);
-	expect_refused("page of 3537 bytes");
+	expect_refused("page of 3665 bytes");
 	ck_assert_int_eq(truncate(node, 0), -1);
 	int fd = openat(directory_of_forger, forged_name, O_WRONLY);
 	ck_assert_int_eq(ftruncate(fd, (off_t)1 << 40), 0);
@@ -337,7 +361,7 @@ START_TEST(believes_no_forged_page)
 		expect_refused(part);      \
 	} while (0)
 	FORGE(page.magic[7] = 'X', "not a page");
-	FORGE(page.version = PAGE_VERSION + 1, "page of version 3, expected version 2");
+	FORGE(page.version = PAGE_VERSION + 1, "page of version 4, expected version 3");
 	FORGE(page.size++, "expected");
 	FORGE(memset(page.job, 'a', sizeof page.job), "damaged");
 	FORGE(strcpy(page.job, "../up"), "damaged");
@@ -564,6 +588,7 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, tells_of_a_job);
+	tcase_add_test(tests, tells_of_host_limits);
 	tcase_add_test(tests, is_written_when_due);
 	tcase_add_test(tests, outlives_one_of_two_processes);
 	tcase_add_test(tests, is_stale_when_its_job_was_killed);

@@ -12,6 +12,7 @@
 
 #include "core/base/printable.h"
 #include "tools/view/counters.h"
+#include "tools/view/gpus.h"
 #include "tools/view/tool.h"
 
 static void put_escaped(FILE *out, const char *name)
@@ -189,6 +190,85 @@ static void put_info(FILE *out, const struct rows *rows)
 	}
 }
 
+/* A GPU, of whoever knows it: NVML, or a job. */
+struct known_gpu {
+	const char *uuid;
+	uint64_t memory, used, jobs;
+};
+
+struct known_gpus {
+	struct known_gpu *gpu;
+	int count;
+};
+
+static struct known_gpu *find_gpu(struct known_gpus *known, const char *uuid)
+{
+	for (int i = 0; i < known->count; i++)
+		if (strcmp(known->gpu[i].uuid, uuid) == 0)
+			return &known->gpu[i];
+	known->gpu = grow(known->gpu, known->count, sizeof *known->gpu);
+	known->gpu[known->count] = (struct known_gpu){.uuid = uuid};
+	return &known->gpu[known->count++];
+}
+
+static void put_gpu(FILE *out, const char *name, const struct known_gpu *gpu, uint64_t bytes)
+{
+	fprintf(out, "%s{UUID=\"", name);
+	put_escaped(out, gpu->uuid);
+	fprintf(out, "\"} %" PRIu64 "\n", bytes);
+}
+
+static void put_known_gpus(FILE *out, const struct known_gpus *known)
+{
+	static const char memory[] = "spillway_gpu_memory_bytes",
+	                  jobs[] = "spillway_gpu_jobs_bytes",
+	                  others[] = "spillway_gpu_others_bytes";
+
+	put_head(out, memory, "gauge", "memory of a GPU of this machine");
+	for (int i = 0; i < known->count; i++)
+		put_gpu(out, memory, &known->gpu[i], known->gpu[i].memory);
+	put_head(out, jobs, "gauge", "of the GPU's memory: what all jobs here are charged for");
+	for (int i = 0; i < known->count; i++)
+		put_gpu(out, jobs, &known->gpu[i], known->gpu[i].jobs);
+	put_head(
+	    out, others, "gauge",
+	    "of the GPU's memory: what is in use beyond that, as NVML tells, by programs that are "
+	    "no job's and by the driver");
+	for (int i = 0; i < known->count; i++) {
+		const struct known_gpu *gpu = &known->gpu[i];
+
+		if (gpu->used)
+			put_gpu(out, others, gpu,
+			        gpu->used > gpu->jobs ? gpu->used - gpu->jobs : 0);
+	}
+}
+
+static void put_gpus(FILE *out, const struct rows *rows)
+{
+	struct known_gpus known = {0};
+	struct gpus gpus;
+
+	gpus_read(&gpus);
+	for (int i = 0; i < gpus.count; i++) {
+		struct known_gpu *gpu = find_gpu(&known, gpus.gpu[i].uuid);
+
+		gpu->memory = gpus.gpu[i].memory;
+		gpu->used = gpus.gpu[i].used;
+	}
+	for (int i = 0; i < rows->count; i++) {
+		const struct row *row = &rows->row[i];
+		struct known_gpu *gpu = row->gpu < 0 ? NULL : find_gpu(&known, row->device.uuid);
+
+		if (!gpu)
+			continue;
+		gpu->jobs += row->charged[SEGMENT_ON_DEVICE];
+		if (!gpu->memory)
+			gpu->memory = row->device.memory;
+	}
+	put_known_gpus(out, &known);
+	free(known.gpu);
+}
+
 static void put_bytes(FILE *out, const char *name, const char *meaning, const struct rows *rows,
                       size_t offset)
 {
@@ -202,10 +282,24 @@ static void put_bytes(FILE *out, const char *name, const char *meaning, const st
 	}
 }
 
+static void put_host_limits(FILE *out, const struct rows *rows)
+{
+	const char *name = "spillway_host_limit_bytes";
+
+	put_head(out, name, "gauge", "host memory the job may hold in place of device memory");
+	for (int i = 0; i < rows->count; i++) {
+		if (rows->row[i].gpu < 0 || !rows->row[i].host_limit)
+			continue;
+		put_device(out, name, &rows->row[i]);
+		fprintf(out, "} %" PRIu64 "\n", rows->row[i].host_limit - 1);
+	}
+}
+
 void format_prometheus(FILE *out, const struct rows *rows)
 {
 	put_info(out, rows);
 	put_jobs(out, rows);
+	put_gpus(out, rows);
 	put_bytes(out, "spillway_memory_bytes", "memory of the GPU", rows,
 	          offsetof(struct row, device.memory));
 	put_bytes(out, "spillway_device_charged_bytes",
@@ -214,6 +308,7 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	put_bytes(out, "spillway_host_charged_bytes",
 	          "host memory the job is charged for, that of killed processes included", rows,
 	          offsetof(struct row, charged[SEGMENT_ON_HOST]));
+	put_host_limits(out, rows);
 	put_bytes(out, "spillway_device_orphaned_bytes",
 	          "device memory among it that was exported, whose owner freed it or ended, and "
 	          "that others hold",

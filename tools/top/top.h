@@ -65,8 +65,7 @@ struct top_gpu {
 	int index;             /* as the jobs number it; -1: they do not agree */
 	int jobs;              /* running ones, of all users */
 	uint64_t mine, others; /* bytes that jobs of this user, and of others, are charged for */
-	uint64_t
-	    busy; /* thousandths of a percent of its time that jobs within reach held */
+	uint64_t busy; /* thousandths of a percent of its time that jobs within reach held */
 	bool busy_is_known;
 };
 

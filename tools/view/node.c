@@ -56,12 +56,16 @@ void node_jobs_add(struct node_jobs *jobs, const struct node_job *job)
 static void collect(void *cookie, const struct page_found *found)
 {
 	const struct collecting *collecting = cookie;
+	struct node_jobs *jobs = collecting->jobs;
 	struct node_job job = {.page = found->page, .owner = found->owner, .running = found->lives};
 
-	if (is_own(found, collecting->own))
+	if (is_own(found, collecting->own)) {
+		jobs->own = grow(jobs->own, jobs->own_count, sizeof *jobs->own);
+		jobs->own[jobs->own_count++] = found->page;
 		return;
+	}
 	node_user(found->owner, job.user, sizeof job.user);
-	node_jobs_add(collecting->jobs, &job);
+	node_jobs_add(jobs, &job);
 }
 
 static int by_user_and_name(const void *a, const void *b)
@@ -158,4 +162,5 @@ void node_jobs_read(struct node_jobs *jobs)
 void node_jobs_free(struct node_jobs *jobs)
 {
 	free(jobs->job);
+	free(jobs->own);
 }

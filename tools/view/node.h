@@ -19,6 +19,8 @@ struct node_jobs {
 		               there is none */
 	} * job;
 	int count;
+	struct page *own; /* the pages of jobs of our state directory */
+	int own_count;
 };
 
 /*

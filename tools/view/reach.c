@@ -411,8 +411,8 @@ struct reach_walk reach_walk(const char *job)
 {
 	struct reach_walk walk = {.own = jobs_walk(job)};
 
-	if (!job)
-		node_jobs_read(&walk.node);
+	node_jobs_read(&walk.node);
+	walk.next = job ? walk.node.count : 0;
 	return walk;
 }
 
@@ -424,6 +424,15 @@ struct reach_walk reach_walk_others(void)
 	return walk;
 }
 
+/* Finds the page of a job of the state directory. */
+static const struct page *own_page(const struct reach_walk *walk)
+{
+	for (int i = 0; walk->view && i < walk->node.own_count; i++)
+		if (walk->node.own[i].token == walk->view->token)
+			return &walk->node.own[i];
+	return NULL;
+}
+
 /* Looks at the next job of the node, unless its user's others have taken long already. */
 static bool look_at_next(struct reach_walk *walk)
 {
@@ -433,6 +442,7 @@ static bool look_at_next(struct reach_walk *walk)
 	if (walk->next == 0 || job->owner != job[-1].owner)
 		walk->looked_ns = 0;
 	walk->page = job;
+	walk->told = &job->page;
 	walk->user = job->user;
 	walk->view = NULL;
 	if (walk->looked_ns < LOOK_NS)
@@ -449,6 +459,7 @@ bool reach_next(struct reach_walk *walk)
 	walk->view = NULL;
 	if (!walk->page && jobs_next(&walk->own)) {
 		walk->view = walk->own.view;
+		walk->told = own_page(walk);
 		walk->user = node_user(geteuid(), walk->own_user, sizeof walk->own_user);
 		return true;
 	}

@@ -19,6 +19,7 @@ bool reach_job(const char **job);
 struct reach_walk {
 	struct segment_view *view;   /* NULL: it is out of reach, or cannot be read */
 	const struct node_job *page; /* NULL: it is one of the state directory */
+	const struct page *told;     /* the page in any case; NULL: there is none */
 	const char *user;
 	int directory; /* of reach_walk_others(): the job's, where there is a view */
 	/* private */

@@ -34,6 +34,8 @@ static void add_device(struct rows *rows, const struct reach_walk *walk, int gpu
 	memcpy(row->charged, view->charged[gpu], sizeof row->charged);
 	row->orphaned = view->orphaned[gpu];
 	row->total = view->job_total[gpu];
+	if (walk->told && (uint32_t)gpu < walk->told->device_count)
+		row->host_limit = walk->told->device[gpu].host_limit;
 }
 
 static void add_page(struct rows *rows, const struct node_job *job, int gpu)
@@ -53,6 +55,7 @@ static void add_page(struct rows *rows, const struct node_job *job, int gpu)
 	memcpy(row->charged, page->device[gpu].charged, sizeof row->charged);
 	statistics_set(&row->total.limit_set, page->device[gpu].limit);
 	statistics_set(&row->total.share_set, page->device[gpu].share);
+	row->host_limit = page->device[gpu].host_limit;
 }
 
 void rows_read(struct rows *rows, const char *job)

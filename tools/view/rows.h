@@ -23,6 +23,7 @@ struct row {
 	struct segment_device device;
 	uint64_t charged[2]; /* by enum segment_side */
 	uint64_t orphaned;   /* of it on the device; pages do not say */
+	uint64_t host_limit; /* and one; 0: nobody says, or it is no number that holds */
 	struct statistics total;
 };
 
