@@ -33,7 +33,7 @@ mkdir -p "$scratch/alone"
 
 starts left one
 left=$!
-until_true $patience counter_at_least left launches 100 || fail 'left does not begin'
+until_true $patience counter_at_least left launches 100 || fail "left does not begin: $(cat "$scratch/left" "$scratch/left.errors")"
 same 'moves of a job alone' 0 "$(counter left demotions)"
 starts right four
 right=$!
@@ -70,7 +70,7 @@ ends left one $left
 # Killed: the one that remains has it all back, and no turns.
 starts victim one
 victim=$!
-until_true $patience counter_at_least victim launches 20 || fail 'victim does not begin'
+until_true $patience counter_at_least victim launches 20 || fail "victim does not begin: $(cat "$scratch/victim.errors")"
 kill -KILL "$(pid_of victim)"
 wait $victim 2>/dev/null || true
 back() { counter_is right host_used 0; }
