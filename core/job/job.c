@@ -199,6 +199,7 @@ static bool start(void)
 	atomic_store(&this_job.configured, true);
 	say_who_shares();
 	sharing_start(&this_job.devices, this_job.config.name);
+	whole_keep_environment();
 	failed = helper_start();
 	/* NVML is opened, for which a job nobody named need not wait. */
 	if (!this_job.config.is_unnamed)

@@ -24,7 +24,7 @@ static struct {
 	struct device_set *devices;
 	int first_looks;
 	struct config_gpu settings[DEVICE_MAX];
-	LOCK_OF(SHARING) lock; /* of who makes a card */
+	LOCK_OF(SHARING) lock; /* of who makes a card, and of settings */
 	_Atomic(struct sharing *) of[DEVICE_MAX];
 } sharing = {.lock = LOCK_FREE};
 
@@ -59,11 +59,14 @@ static void apply(struct sharing *s, const struct config_gpu *settings)
 
 void sharing_set(int i, const struct config_gpu *settings)
 {
-	struct sharing *s = atomic_load(&sharing.of[i]);
+	struct sharing *s;
 
+	lock_acquire(&sharing.lock); /* a card that is being made takes either these or none */
 	sharing.settings[i] = *settings;
+	s = atomic_load(&sharing.of[i]);
 	if (s)
 		apply(s, settings);
+	lock_release(&sharing.lock);
 }
 
 /* Makes the card of the i-th device, once. */

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/budget/host_memory.h"
@@ -60,8 +59,10 @@ static struct {
 	_Atomic bool is_started;
 	_Atomic uint32_t is_whole; /* a bit for each device */
 	_Atomic uint64_t length_ns;
+	bool has_other_nodes;
 	/* the thread's */
 	struct gang gang;
+	uint64_t number; /* of this process, on its cards */
 	struct cards *cards;
 	struct sharing *shared[DEVICE_MAX]; /* NULL: not in use */
 	struct gang_facts facts;
@@ -81,47 +82,6 @@ static void watch(struct watched *w, uint64_t bytes)
 }
 
 /* --- what others tell --- */
-
-static uint32_t device_hash(const struct card *card)
-{
-	uint32_t hash = (uint32_t)(card->device ^ card->device >> 32);
-
-	return hash ? hash : 1;
-}
-
-static uint64_t of_user(uid_t user, uint64_t number)
-{
-	return hash_word(hash_word(HASH_NOTHING, user), number);
-}
-
-static void read_card(struct gang_member *m, const struct cards_other *other)
-{
-	const struct card *card = &other->card;
-
-	*m = (struct gang_member){.process = of_user(other->owner, card->token),
-	                          .job = of_user(other->owner, card->job)};
-	if (card->turn != TURN_WHOLE) {
-		m->device[0] = device_hash(card);
-		m->beat_ns = other->is_silent ? 0 : whole.now_ns;
-		m->wants = card->working != CARD_IDLE;
-		return;
-	}
-	if (!card->turn_process)
-		return; /* it uses no device yet */
-	m->process = of_user(other->owner, card->turn_process);
-	memcpy(m->device, card->gang, sizeof m->device);
-	m->beat_ns = card->turn_beat_ns;
-	m->state = card->turn_state;
-	m->why = card->turn_why;
-	m->is_whole = true;
-	m->wants = card->turn_wants;
-	m->ticket_ns = card->turn_ticket_ns;
-	m->since_ns = card->turn_since_ns;
-	m->length_ns = card->turn_length_ns;
-	m->exchange_ns = card->turn_exchange_ns;
-	m->bytes = card->turn_bytes;
-	m->on_host = card->turn_on_host;
-}
 
 /* Adds a member; of a process that has several cards once. */
 static int add(struct gang_member *members, int count, const struct gang_member *m)
@@ -145,9 +105,10 @@ static int look_at_others(struct gang_member *members)
 		cards_copy(whole.cards, now);
 	}
 	for (int i = 0; i < whole.cards->count && count < GANG_MEMBERS; i++) {
-		struct gang_member m;
+		const struct cards_other *other = &whole.cards->other[i];
+		struct gang_member m =
+		    member_of(&other->card, other->owner, other->is_silent, whole.now_ns);
 
-		read_card(&m, &whole.cards->other[i]);
 		count = add(members, count, &m);
 	}
 	return count;
@@ -168,10 +129,11 @@ static bool find_devices(void)
 		whole.shared[i] = s;
 		if (!s)
 			continue;
-		own->device[count++] = device_hash(&s->own.now);
+		own->device[count++] = member_device(&s->own.now);
 		if (!own->process) {
-			own->process = of_user(geteuid(), s->own.now.token);
-			own->job = of_user(geteuid(), s->own.now.job);
+			whole.number = s->own.now.token;
+			own->process = member_number(geteuid(), whole.number);
+			own->job = member_number(geteuid(), s->own.now.job);
 			whole.cards->node = s->others.node;
 			whole.cards->state = s->others.state;
 		}
@@ -222,7 +184,7 @@ static uint64_t movable_on(enum segment_side side)
 
 static enum gang_why find_why(void)
 {
-	if (gang_other_nodes(getenv))
+	if (whole.has_other_nodes)
 		return GANG_OTHER_NODES;
 	for (int i = 0; i < whole.devices->count; i++) {
 		struct device *device;
@@ -284,18 +246,7 @@ static void tell(void)
 		if (!whole.shared[i])
 			continue;
 		card = card_edit(&whole.shared[i]->own);
-		memcpy(card->gang, own->device, sizeof card->gang);
-		card->turn_process = own->process;
-		card->turn_beat_ns = own->beat_ns;
-		card->turn_state = own->state;
-		card->turn_why = (uint16_t)own->why;
-		card->turn_wants = own->wants;
-		card->turn_ticket_ns = own->ticket_ns;
-		card->turn_since_ns = own->since_ns;
-		card->turn_length_ns = own->length_ns;
-		card->turn_exchange_ns = own->exchange_ns;
-		card->turn_bytes = own->bytes;
-		card->turn_on_host = own->on_host;
+		member_tell(own, whole.number, card);
 		card_publish(&whole.shared[i]->own, whole.now_ns);
 	}
 }
@@ -449,6 +400,11 @@ static bool start(struct device_set *devices)
 	job_launches_hold(false);
 	whole_hold_set(false, UINT64_MAX);
 	return false;
+}
+
+void whole_keep_environment(void)
+{
+	whole.has_other_nodes = gang_other_nodes(getenv) != NULL;
 }
 
 void whole_set(struct device_set *devices, int i, const struct config_gpu *settings)

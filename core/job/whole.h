@@ -11,6 +11,11 @@
 
 #include "core/budget/device.h"
 
+/*
+ * Keeps what the environment says of ranks on other machines: threads of ours do not read what the
+ * program may change. Called once, by the thread that starts the job.
+ */
+void whole_keep_environment(void);
 /* Takes new settings for the i-th device. By the helper, or before it runs. */
 void whole_set(struct device_set *devices, int i, const struct config_gpu *settings);
 /* Lets whoever waits go on, because the process exits. */

@@ -6,6 +6,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "core/cards/card.h"
 
 enum { GANG_DEVICES = 16, GANG_MEMBERS = 128 };
 
@@ -54,6 +57,18 @@ struct gang_member {
 	uint64_t exchange_ns;          /* for which its memory leaves and comes back */
 	uint64_t bytes, on_host;       /* that the host must hold once it has left; holds by now */
 };
+
+/* Returns a number that no other user has, of one that a user's processes tell apart. */
+uint64_t member_number(uid_t user, uint64_t number);
+/* Returns the hash by which members name a card's device; never 0. */
+uint32_t member_device(const struct card *card);
+/*
+ * Returns whose card it is, of this user, as a member. It has no device where the card says nothing
+ * of turns yet. A process is the same member by each of its cards.
+ */
+struct gang_member member_of(const struct card *card, uid_t owner, bool is_silent, uint64_t now_ns);
+/* Writes on one of a process's cards what it tells. number: the same on all of them, not 0. */
+void member_tell(const struct gang_member *own, uint64_t number, struct card *card);
 
 /* Returns how a state, or a reason, is called where people read it; never NULL. */
 const char *gang_state_name(uint32_t state);

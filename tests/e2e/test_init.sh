@@ -51,8 +51,8 @@ for job in unnamed named limited paced; do
 	[ -z "$watched" ] || [ "${slept:-$watched}" -lt "$watched" ] || fail "$job: files are watched from the start"
 
 	trace "$job" "$build/tests/e2e/entry" --init
-	# Until the helper sleeps; then cuInit is over, and time counts. How often a thread yields to
-	# the helper until that has run depends on who else runs.
+	# Until the helper sleeps; then cuInit is over, and time counts. How often a thread yields
+	# to the helper until that has run depends on who else runs.
 	sed '/^timed wait$/q' "$scratch/$job" | grep -v -x "$yields" >"$scratch/begin"
 	more=$(($(wc -l <"$scratch/begin") - $(wc -l <"$scratch/without")))
 	[ "$more" -lt $most ] || fail "$job: $more system calls more than without us, expected fewer than $most"
