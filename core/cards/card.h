@@ -27,6 +27,8 @@ enum { CARD_VERSION = 1, CARD_SIZE = 512, CARD_GANG = 16 };
 /* Its owner writes so often, whatever happens; one that is silent for longer is frozen. */
 #define CARD_BEAT_NS   1000000000ull
 #define CARD_SILENT_NS 3000000000ull
+/* Who asks the others whether they work asks for so long; their helpers look every second. */
+#define CARD_ASKS_NS 4000000000ull
 
 /* Whether a job works. What is not known counts as working. */
 enum card_working { CARD_IDLE, CARD_WORKS, CARD_UNKNOWN };

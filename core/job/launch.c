@@ -182,20 +182,21 @@ static bool put(enum action_group group, const struct action *action, bool acts)
 static struct {
 	LOCK_OF(LAUNCHES) lock;
 	bool is_paced, has_steps, is_held;
-	unsigned int surveyed; /* devices, a bit each */
+	unsigned int surveyed, giving_way; /* devices, a bit each */
 } wanted = {.lock = LOCK_FREE};
 
 /* Has those actions act that are wanted, and no others; with the lock held. */
 static bool put_all(void)
 {
 	bool has_steps = wanted.has_steps || wanted.surveyed;
+	bool is_paced = wanted.is_paced || wanted.giving_way;
 
 	/* Nothing acts after a launch where nothing does before it. */
 	return put(ACTION_POST_LAUNCH, &surveyed, wanted.surveyed) &&
 	       put(ACTION_POST_LAUNCH, &stepping, has_steps) &&
-	       put(ACTION_PRE_LAUNCH, &counting, wanted.is_paced || wanted.is_held || has_steps) &&
+	       put(ACTION_PRE_LAUNCH, &counting, is_paced || wanted.is_held || has_steps) &&
 	       put(ACTION_PRE_LAUNCH, &waiting, wanted.is_held) &&
-	       put(ACTION_PRE_LAUNCH, &holding, wanted.is_paced) &&
+	       put(ACTION_PRE_LAUNCH, &holding, is_paced) &&
 	       put(ACTION_PRE_LAUNCH, &surveying, wanted.surveyed);
 }
 
@@ -220,6 +221,19 @@ bool job_launches_act(bool is_paced, bool has_steps)
 	is_put = put_all();
 	lock_release(&wanted.lock);
 	return is_put;
+}
+
+void job_launches_give_way(int ordinal, bool gives_way)
+{
+	bool is_put;
+
+	lock_acquire(&wanted.lock);
+	wanted.giving_way =
+	    gives_way ? wanted.giving_way | 1U << ordinal : wanted.giving_way & ~(1U << ordinal);
+	is_put = put_all();
+	lock_release(&wanted.lock);
+	if (!is_put)
+		log_once(LOG_WARNING, "out of memory: launches do not give way to guaranteed jobs");
 }
 
 void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps)

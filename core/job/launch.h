@@ -99,6 +99,8 @@ bool job_launches_start(void);
 bool job_launches_act(bool is_paced, bool has_steps);
 /* Has launches wait for whole turns (whole_hold.h), or no more. As above. */
 bool job_launches_hold(bool is_held);
+/* Has launches on a device wait for gaps that guaranteed jobs leave, or no more. */
+void job_launches_give_way(int ordinal, bool gives_way);
 /* Has launches on a device told to a survey from now on, and steps looked for, or no more. */
 void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps);
 

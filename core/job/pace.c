@@ -24,6 +24,7 @@ static struct {
 	bool met[DEVICE_MAX];
 	struct turns *turns[DEVICE_MAX];
 	struct held held[DEVICE_MAX];
+	struct pacer_settings settings[DEVICE_MAX];
 	uint32_t own[DEVICE_MAX]; /* as the pacer was told last; thousandths */
 	uint64_t owner, job;
 } pace;
@@ -88,22 +89,36 @@ static void meet(int i)
 /* Says whether something was paced: until then no burst is in any stream. */
 static _Atomic bool has_paced;
 
-bool job_pace_set(int i, const struct config_gpu *settings)
+static bool apply(int i)
 {
-	const struct pacer_settings s = {.share = (uint32_t)settings->share,
-	                                 .window_ns = settings->share_window,
-	                                 .policy = (int)settings->share_policy,
-	                                 .is_filler = settings->priority == PRIORITY_OPPORTUNISTIC,
-	                                 .is_guaranteed =
-	                                     settings->priority == PRIORITY_GUARANTEED};
-	bool is_paced = pacer_would_pace(&s);
+	bool is_paced = pacer_would_pace(&pace.settings[i]);
 
 	if (is_paced) {
 		meet(i);
 		atomic_store(&has_paced, true);
 	}
-	pacer_set(pace.pacer[i], &s);
+	pacer_set(pace.pacer[i], &pace.settings[i]);
 	return is_paced;
+}
+
+bool job_pace_set(int i, const struct config_gpu *settings)
+{
+	struct pacer_settings *s = &pace.settings[i];
+
+	s->share = (uint32_t)settings->share;
+	s->window_ns = settings->share_window;
+	s->policy = (int)settings->share_policy;
+	s->priority = (int)settings->priority;
+	return apply(i);
+}
+
+bool job_pace_give_way(int i, bool gives_way)
+{
+	if (pace.settings[i].gives_way == gives_way)
+		return false;
+	pace.settings[i].gives_way = gives_way;
+	apply(i);
+	return true;
 }
 
 void job_pace_share(int i, const struct pacer_cards *cards)

@@ -20,6 +20,11 @@ bool job_pace_set(int i, const struct config_gpu *settings);
 void job_pace_share(int i, const struct pacer_cards *cards);
 void job_pace_heed(int i, bool is_asked);
 /*
+ * Has a normal process work in gaps alone, while a guaranteed one is there. Returns whether that is
+ * new: then its launches are to be paced, or no more.
+ */
+bool job_pace_give_way(int i, bool gives_way);
+/*
  * Says in the statistics what share is held, and corrects what is measured beside programs that
  * take no turns. The helper thread calls it every JOB_PACE_LOOK_MS while it returns true, that is,
  * while anything paced works.

@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/cuda/context.h"
+#include "core/job/launch.h"
 #include "core/job/pace.h"
 #include "core/state/directory.h"
 
@@ -94,16 +95,33 @@ static void make(int i)
 	           .own = &s->own, .others = &s->watched, .look = cards_look, .copy = cards_copy});
 }
 
-/* Returns whether a job of lower priority asks whether this one works. */
+/* Returns whether this card asks us: one of whole turns asks all others, else who goes first. */
+static bool asks(const struct card *card, const struct config_gpu *own)
+{
+	if (card->priority < own->priority)
+		return true;
+	return card->turn == TURN_WHOLE && own->turn != TURN_WHOLE;
+}
+
 static bool is_asked(const struct sharing *s, uint64_t now)
 {
 	for (int i = 0; i < s->others.count; i++) {
 		const struct cards_other *other = &s->others.other[i];
 
 		if (!other->is_silent && other->card.asked_ns > now &&
-		    other->card.priority < s->settings.priority)
+		    asks(&other->card, &s->settings))
 			return true;
 	}
+	return false;
+}
+
+/* Returns whether a normal job is to give way, because a guaranteed one is there. */
+static bool gives_way(const struct sharing *s)
+{
+	for (int i = 0; i < s->others.count && s->settings.priority == PRIORITY_NORMAL; i++)
+		if (!s->others.other[i].is_silent &&
+		    s->others.other[i].card.priority == PRIORITY_GUARANTEED)
+			return true;
 	return false;
 }
 
@@ -124,6 +142,7 @@ struct sharing *sharing_of(int i)
 /* Looks at the cards of one device. Returns in how many milliseconds again, at the latest. */
 static int tend(struct sharing *s, int again_ms)
 {
+	int ordinal = s->device->id.ordinal;
 	uint64_t now = clock_now();
 
 	card_tend(&s->own, now);
@@ -134,7 +153,9 @@ static int tend(struct sharing *s, int again_ms)
 		cards_look(&s->others, now);
 		s->looked_ns = now;
 	}
-	job_pace_heed(s->device->id.ordinal, is_asked(s, now));
+	job_pace_heed(ordinal, is_asked(s, now));
+	if (job_pace_give_way(ordinal, gives_way(s)))
+		job_launches_give_way(ordinal, gives_way(s));
 	return again_ms;
 }
 

@@ -247,6 +247,8 @@ static void tell(void)
 			continue;
 		card = card_edit(&whole.shared[i]->own);
 		member_tell(own, whole.number, card);
+		if (own->is_whole && card->asked_ns < whole.now_ns + CARD_ASKS_NS)
+			card->asked_ns = whole.now_ns + CARD_ASKS_NS;
 		card_publish(&whole.shared[i]->own, whole.now_ns);
 	}
 }

@@ -10,8 +10,6 @@
 
 /* For so long after its last launch a job asks the others whether they work. */
 #define ASKS_NS 1000000000ull
-/* What it asks holds so long; it is said anew in half of that. */
-#define ASKED_NS 4000000000ull
 /* Between two looks for new cards. */
 #define LOOK_NS 500000000ull
 
@@ -24,15 +22,33 @@ void pacer_share(struct pacer *p, const struct pacer_cards *cards)
 	watch_call();
 }
 
+/* Says on the card that nobody looks any more whether we work. */
+static void hush(struct pacer *p)
+{
+	struct card *card;
+
+	lock_acquire(&p->beacon_lock);
+	card = card_edit(p->cards.own);
+	card->working = CARD_UNKNOWN;
+	card->idle_since_ns = card->gap_ns = 0;
+	card->in_flight = 1;
+	card_publish(p->cards.own, clock_now());
+	lock_release(&p->beacon_lock);
+}
+
 void pacer_heed(struct pacer *p, bool is_asked)
 {
-	if (!atomic_exchange(&p->tells, is_asked) && is_asked)
+	if (atomic_exchange(&p->tells, is_asked) == is_asked)
+		return;
+	if (is_asked)
 		watch_call();
+	else
+		hush(p);
 }
 
 bool gap_binds(const struct pacer *p)
 {
-	return p->has_cards && p->is_filler;
+	return p->has_cards && p->gives_way;
 }
 
 bool gap_is_open(struct pacer *p, uint64_t now)
@@ -51,7 +67,7 @@ static void say_that_we_ask(struct pacer *p, uint64_t now)
 {
 	struct card *card = card_edit(p->cards.own);
 
-	card->asked_ns = now + ASKED_NS;
+	card->asked_ns = now + CARD_ASKS_NS;
 	card->takes_ppm = p->filler.takes_ppm;
 	card_publish(p->cards.own, now);
 }
@@ -78,7 +94,7 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 		p->own.in_flight = !p->landed_ns;
 		lock_release(&p->lock);
 	}
-	p->own.priority = PRIORITY_OPPORTUNISTIC;
+	p->own.priority = p->priority;
 	go = filler_decide(&p->filler, p->cards.others, &p->own, now);
 	was_open = now < p->gap_until;
 	p->gap_round_ns = go.round_ns;
@@ -90,14 +106,17 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 
 static uint64_t watch_beacon(struct pacer *p, uint64_t now)
 {
-	uint64_t again;
+	uint64_t again = 0;
 	bool may_call;
 
 	lock_acquire(&p->beacon_lock);
-	may_call = capture_sync_enter();
-	again = beacon_look(&p->beacon, p->ordinal, p->statistics, p->cards.own, may_call, now);
-	if (may_call)
-		capture_sync_leave();
+	if (p->tells) {
+		may_call = capture_sync_enter();
+		again =
+		    beacon_look(&p->beacon, p->ordinal, p->statistics, p->cards.own, may_call, now);
+		if (may_call)
+			capture_sync_leave();
+	}
 	lock_release(&p->beacon_lock);
 	return again;
 }

@@ -129,7 +129,9 @@ static uint64_t slot_end(struct pacer *p, uint64_t now)
 /* Returns the share that a job has in turns: a filler's turns are short. */
 static uint32_t share_in_turns(const struct pacer *p, uint32_t share)
 {
-	return p->is_filler && share > GAP_TURN_SHARE ? GAP_TURN_SHARE : share;
+	bool is_short = p->priority == PRIORITY_OPPORTUNISTIC && share > GAP_TURN_SHARE;
+
+	return is_short ? GAP_TURN_SHARE : share;
 }
 
 /*
@@ -185,7 +187,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 
 	if (!p->share)
 		return (struct wait){RESUME, now + TICK_NS};
-	p->turn.turns = p->is_guaranteed ? NULL : p->place.turns;
+	p->turn.turns = p->priority == PRIORITY_GUARANTEED ? NULL : p->place.turns;
 	pacer_tell_turn(p, now);
 	if (!gap_is_open(p, now)) {
 		if (waits_for_flight(p, 0, now, &wait) || busy_running(p->busy))

@@ -57,12 +57,16 @@ static void wake_all(struct pacer *p)
 		clock_in_use->wake(&p->place.turns->changed);
 }
 
+static bool gives_way(const struct pacer_settings *settings)
+{
+	return settings->gives_way || settings->priority == PRIORITY_OPPORTUNISTIC;
+}
+
 void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 {
 	/* Single words, so that whoever has the lock need not be waited for. */
 	bool differs = settings->share != p->share || settings->policy != p->policy ||
-	               settings->is_filler != p->is_filler ||
-	               settings->is_guaranteed != p->is_guaranteed;
+	               settings->priority != p->priority || gives_way(settings) != p->gives_way;
 
 	/*
 	 * What was owed or saved under another share is not carried over; who joins a job owes what
@@ -70,8 +74,8 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 	 */
 	if (differs && (p->paces || atomic_load(p->paid_until) < clock_now()))
 		atomic_store(p->paid_until, clock_now());
-	p->is_filler = settings->is_filler;
-	p->is_guaranteed = settings->is_guaranteed;
+	p->priority = settings->priority;
+	p->gives_way = gives_way(settings);
 	p->window_ns = settings->window_ns;
 	p->policy = settings->policy;
 	p->share = settings->share;
@@ -83,7 +87,7 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 bool pacer_would_pace(const struct pacer_settings *settings)
 {
 	return settings->share < ACCOUNT_FULL_SHARE || settings->policy == POLICY_WEIGHT ||
-	       settings->is_filler;
+	       gives_way(settings);
 }
 
 void pacer_let_go(struct pacer *p)

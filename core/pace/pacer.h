@@ -66,9 +66,10 @@ struct pacer_place {
 struct pacer_settings {
 	uint32_t share; /* thousandths of a percent */
 	uint64_t window_ns;
-	int policy;         /* POLICY_CAP or POLICY_WEIGHT */
-	bool is_filler;     /* it works in gaps alone (sharing/filler.h) */
-	bool is_guaranteed; /* it waits for no turn */
+	int policy;   /* POLICY_CAP or POLICY_WEIGHT */
+	int priority; /* enum config_priority; one that is guaranteed waits for no turn */
+	bool
+	    gives_way; /* it works in gaps alone (sharing/filler.h); one that is opportunistic does */
 };
 
 /* Makes the pacer of a device, with the statistics it counts in. Returns NULL without memory. */
@@ -83,7 +84,7 @@ void pacer_heed(struct pacer *pacer, bool is_asked);
 void pacer_set(struct pacer *pacer, const struct pacer_settings *settings);
 /*
  * Returns whether launches are to go through a pacer of these settings: a share below 100 %, or one
- * that is a weight, or a filler's.
+ * that is a weight, or of one that gives way.
  */
 bool pacer_would_pace(const struct pacer_settings *settings);
 bool pacer_is_pacing(const struct pacer *pacer);

@@ -34,7 +34,8 @@ struct pacer {
 	_Atomic uint32_t own_thousandths; /* of what is measured */
 
 	/* sharing by need (gap.c) */
-	_Atomic bool is_filler, is_guaranteed, tells, has_cards;
+	_Atomic int priority;
+	_Atomic bool gives_way, tells, has_cards;
 	_Atomic uint64_t gap_until, gap_round_ns; /* a round may begin until then, and is so long */
 	_Atomic uint64_t gap_wanted;              /* a launch waits, or was made then */
 	struct pacer_cards cards;

@@ -5,9 +5,11 @@
 
 /* Looks that are farther apart say nothing of a border between them. */
 #define APART_NS (FILLER_OFF_NS / 4)
-/* A pair counts for 63/64 of that after each next one; fewer than so many say nothing. */
-#define FADES       (63.0 / 64)
-#define PAIRS_LEAST 12
+/* A pair counts for 63/64 of that after each next one. */
+#define FADES (63.0 / 64)
+/* Fewer say nothing; and fewer than that not that too much is lost. */
+#define PAIRS_LEAST     4
+#define PAIRS_TO_ACCUSE 12
 /*
  * Standard deviations within which a loss is said to be: many, because it is looked at again and
  * again; more where they are known by few pairs, which look alike by chance if the job's bursts
@@ -78,7 +80,7 @@ bool feedback_look(struct feedback *f, uint64_t now_ns, uint64_t count, uint32_t
                    struct feedback_loss *loss)
 {
 	uint64_t off_at = filler_off_at(now_ns);
-	bool is_told = false;
+	bool is_told = false, is_much, is_borne;
 
 	if (f->off_at_ns != off_at) {
 		f->off_at_ns = off_at;
@@ -100,10 +102,16 @@ bool feedback_look(struct feedback *f, uint64_t now_ns, uint64_t count, uint32_t
 	}
 	f->last_ns = now_ns;
 	f->last = count;
-	/* Fillers take less from now on: what was seen until now says nothing of that. */
-	if (is_told && loss->loss_ppm - (int64_t)loss->error_ppm > bearable_ppm)
+	if (!is_told)
+		return false;
+	is_much = loss->loss_ppm - (int64_t)loss->error_ppm > bearable_ppm;
+	is_borne = loss->loss_ppm + (int64_t)loss->error_ppm < bearable_ppm;
+	if (is_much && f->pairs < PAIRS_TO_ACCUSE)
+		return false;
+	/* Fillers take less, or more, from now on: what was seen until now says nothing of that. */
+	if (is_much || is_borne)
 		f->pairs = f->off = f->lost = f->lost_squared = 0;
-	return is_told;
+	return true;
 }
 
 /* --- gaps --- */

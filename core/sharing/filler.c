@@ -10,7 +10,7 @@
 #define ROUND_MOST_NS  (1 * MS)
 #define ROUND_LEAST_NS (200 * US)
 /* What the budget may save, and may lack. */
-#define BUDGET_MOST_NS  (10 * MS)
+#define BUDGET_MOST_NS  (5 * MS)
 #define BUDGET_LEAST_NS (-(int64_t)SECOND_NS)
 /* Looks at the others: while a gap is filled, and the rarer the longer they work. */
 #define LOOK_LEAST_NS (100 * US)
@@ -19,8 +19,8 @@
 #define MARGIN_NS (300 * US)
 /* What one may take at least, whatever is said of losses. */
 #define TAKES_LEAST 15625u
-/* While nobody can say what he loses a filler tries so often whether it may take more. */
-#define TRIES_NS (10 * SECOND_NS)
+/* While somebody cannot say what he loses a filler tries so often whether it may take more. */
+#define TRIES_NS (30 * SECOND_NS)
 /* Time is cut into pieces; a filler that may take a part of it works in so many of them. */
 #define PIECE_NS (10 * MS)
 /* The longest that a launch is held where there are no gaps. */
@@ -65,26 +65,34 @@ static bool is_news(struct filler *f, const struct card *card, int i)
 
 	f->heard[i].token = card->token;
 	f->heard[i].number = card->loss_number;
-	return is_new && card->loss_number;
+	return is_new;
 }
 
-/* Takes what the worst-hit guaranteed job says. */
+/*
+ * Takes what the worst-hit guaranteed job says: more only where every one of them said last that it
+ * bears what it loses.
+ */
 static void hear(struct filler *f, const struct cards *cards, uint64_t now)
 {
 	bool is_too_much = false, is_unsure = false, is_any = false;
+	uint64_t since;
 
 	for (int i = 0; i < cards->count; i++) {
 		const struct card *card = &cards->other[i].card;
 		int64_t loss = card->loss_ppm, error = card->loss_error_ppm;
 
-		if (card->priority != PRIORITY_GUARANTEED || !is_news(f, card, i))
+		if (cards->other[i].is_silent || card->priority != PRIORITY_GUARANTEED ||
+		    !card->loss_number)
+			continue;
+		is_unsure |= loss + error >= (int64_t)card->slowdown_ppm;
+		if (!is_news(f, card, i))
 			continue;
 		is_any = true;
 		is_too_much |= loss - error > (int64_t)card->slowdown_ppm;
-		is_unsure |= loss + error >= (int64_t)card->slowdown_ppm;
 	}
-	if (!is_any ||
-	    now - f->judged_ns < (is_unsure && !is_too_much ? TRIES_NS : FILLER_PERIOD_NS / 2))
+	since = now - f->judged_ns;
+	if (!is_any || since < FILLER_PERIOD_NS / 2 ||
+	    (is_unsure && !is_too_much && since < TRIES_NS))
 		return;
 	f->judged_ns = now;
 	if (is_too_much)
@@ -111,9 +119,28 @@ static uint64_t rate_of(const struct filler *f, const struct cards *cards, int p
 	return least / 2 * f->takes_ppm / FILLER_ALL;
 }
 
-static int64_t cost_of_return(uint64_t round_ns, uint64_t longest_ns)
+/* Returns what a return should cost: half of what is in flight, or more as it did lately. */
+static int64_t cost_of_return(const struct filler *f, uint64_t round_ns, uint64_t longest_ns)
 {
-	return (int64_t)((round_ns > longest_ns ? round_ns : longest_ns) / 2 + FILLER_HANDING_NS);
+	uint64_t half = (round_ns > longest_ns ? round_ns : longest_ns) / 2 + FILLER_SEEN_NS;
+
+	return (int64_t)(half > f->cost_ns ? half : f->cost_ns);
+}
+
+/*
+ * Pays for a return, once what was in flight then is done: no more than that took, as the device
+ * may have done it in between.
+ */
+static void pay(struct filler *f, uint64_t round_ns, uint64_t longest_ns, uint64_t now)
+{
+	uint64_t most = round_ns > longest_ns ? round_ns : longest_ns;
+	uint64_t took = now - f->returned_ns, cost = (took < most ? took : most) + FILLER_SEEN_NS;
+
+	f->returned_ns = 0;
+	f->cost_ns = f->cost_ns ? (7 * f->cost_ns + cost) / 8 : cost;
+	f->budget_ns -= (int64_t)cost;
+	if (f->budget_ns < BUDGET_LEAST_NS)
+		f->budget_ns = BUDGET_LEAST_NS;
 }
 
 static void refill(struct filler *f, uint64_t rate, int64_t cost, uint64_t now)
@@ -140,7 +167,7 @@ static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
 static uint64_t round_of(const struct filler *f, uint64_t rate)
 {
 	uint64_t bearable = f->returns_ppm ? rate * SECOND_NS / f->returns_ppm : SECOND_NS;
-	uint64_t round = bearable > FILLER_HANDING_NS ? 2 * (bearable - FILLER_HANDING_NS) : 0;
+	uint64_t round = bearable > FILLER_SEEN_NS ? 2 * (bearable - FILLER_SEEN_NS) : 0;
 
 	return between(ROUND_LEAST_NS, round, ROUND_MOST_NS);
 }
@@ -208,7 +235,7 @@ static struct filler_go fill(const struct filler *f, uint64_t end, int64_t cost,
 
 	if (mixed(now / PIECE_NS) % FILLER_ALL >= f->takes_ppm)
 		return go;
-	if (f->budget_ns >= 0 && end > now + margin)
+	if (f->budget_ns >= -2 * cost && end > now + margin)
 		go.until_ns = between(now, end - margin, now + FILLER_KNOWN_NS);
 	else if (f->budget_ns >= cost)
 		go.until_ns = now + FILLER_KNOWN_NS;
@@ -216,23 +243,19 @@ static struct filler_go fill(const struct filler *f, uint64_t end, int64_t cost,
 }
 
 /* Takes note that a gap has begun or ended. */
-static void turn_over(struct filler *f, bool gap, bool in_flight, int64_t cost, uint64_t now)
+static void turn_over(struct filler *f, bool gap, bool in_flight, uint64_t now)
 {
-	if (!gap && f->has_filled && in_flight) {
-		f->budget_ns -= cost;
+	if (!gap && in_flight) {
+		f->returned_ns = now;
 		f->returns_ppm += FILLER_ALL / 4;
 	}
-	if (f->budget_ns < BUDGET_LEAST_NS)
-		f->budget_ns = BUDGET_LEAST_NS;
 	f->is_gap = gap;
 	f->since_ns = now;
-	f->has_filled = false;
 }
 
 struct filler_go filler_decide(struct filler *f, const struct cards *cards,
                                const struct filler_now *own, uint64_t now_ns)
 {
-	struct filler_go go;
 	bool is_any, gap = is_gap(cards, own->priority, now_ns, &is_any);
 	uint64_t rate, round;
 	int64_t cost;
@@ -250,16 +273,16 @@ struct filler_go filler_decide(struct filler *f, const struct cards *cards,
 	hear(f, cards, now_ns);
 	rate = rate_of(f, cards, own->priority);
 	round = round_of(f, rate);
-	cost = cost_of_return(round, own->longest_ns);
+	cost = cost_of_return(f, round, own->longest_ns);
 	refill(f, rate, cost, now_ns);
+	if (f->returned_ns && (!own->in_flight || gap))
+		pay(f, round, own->longest_ns, now_ns);
 	if (gap != f->is_gap)
-		turn_over(f, gap, own->in_flight, cost, now_ns);
+		turn_over(f, gap, own->in_flight, now_ns);
 	if (is_off(now_ns))
 		return (struct filler_go){.round_ns = round, .again_ns = LOOK_MOST_NS};
 	if (!gap)
 		return wait_for_gap(f, rate, round, own->longest_ns, now_ns);
-	go =
-	    fill(f, should_end(cards, own->priority, now_ns), cost, round, own->longest_ns, now_ns);
-	f->has_filled |= go.until_ns > now_ns;
-	return go;
+	return fill(f, should_end(cards, own->priority, now_ns), cost, round, own->longest_ns,
+	            now_ns);
 }

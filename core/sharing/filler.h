@@ -3,8 +3,8 @@
  *
  * gap     a time in which no job of higher priority works; one of which that is not known works
  * round   what a filler has in flight at once: 0.2 to 1 ms, or one kernel that is longer
- * return  a job works again while a filler has work in flight; it costs that job half a round and
- *         the handing over
+ * return  a job works again while a filler has work in flight; it costs that job the time until
+ *         that is done, which is measured each time
  * budget  what returns may cost: half of `slowdown`, times what feedback lets fillers take
  *
  * A gap is filled until shortly before it should end, as the job tells of its last ones; beyond
@@ -30,18 +30,20 @@
 #define FILLER_OFF_NS    32000000ull /* of each period */
 /* What is known of a job holds so long. */
 #define FILLER_KNOWN_NS 5000000ull
-/* A return is seen so late, and then handed over to. */
-#define FILLER_HANDING_NS 120000ull
+/* A return is seen so late, by its own watcher and by the filler's. */
+#define FILLER_SEEN_NS 200000ull
 
 #define FILLER_ALL 1000000u /* ppm */
 
 struct filler {
-	bool has_begun, is_gap, has_filled; /* it worked in this gap */
+	bool has_begun, is_gap;
 	int64_t budget_ns;
 	uint64_t budget_at_ns; /* until when it is counted */
 	uint64_t since_ns;     /* the gap, or the work of others, began */
 	uint64_t trickled_ns;  /* when it made a round without a gap */
 	uint64_t returns_ppm;  /* in a second, lately; millionths */
+	uint64_t returned_ns;  /* somebody did while work of ours was in flight, which still is */
+	uint64_t cost_ns;      /* of a return, lately */
 	uint32_t takes_ppm;    /* what feedback allows */
 	uint64_t judged_ns;    /* when that was changed last */
 	struct {

@@ -83,10 +83,20 @@ static void leave_process(const struct program *p)
 	process_exit(p->process);
 }
 
+static void pause_for(const struct program *p)
+{
+	uint64_t *random = &world.running->random;
+
+	thread_sleep_until(world.now + (p->pause_varies ? random_between(random, 0, 2 * p->pause_ns)
+	                                                : p->pause_ns));
+}
+
 static void run(void *argument)
 {
 	struct program *p = argument;
 	CUstream stream[STREAMS_MOST] = {NULL};
+
+	uint64_t batch_at = world.now;
 
 	p->began_at = world.now;
 	call_use(p->gpu);
@@ -105,8 +115,11 @@ static void run(void *argument)
 		if (p->batch && p->launches % (uint64_t)p->batch == 0) {
 			if (p->waits)
 				call_synchronize();
+			if (p->batches < p->batches_most)
+				p->batch_took_ns[p->batches++] = world.now - batch_at;
 			if (p->pause_ns)
-				thread_sleep_until(world.now + p->pause_ns);
+				pause_for(p);
+			batch_at = world.now;
 		}
 	}
 	call_synchronize();

@@ -26,6 +26,7 @@ struct program {
 	int batch;         /* launches until it waits or pauses; 0: it does neither */
 	bool waits;        /* for its work after a batch */
 	uint64_t pause_ns; /* after that */
+	bool pause_varies; /* up to twice as long, by chance */
 	uint64_t host_ns;  /* computes between launches; up to twice as long, by chance */
 	struct spin *spin; /* every spin_every-th launch spins for others */
 	uint64_t spin_every;
@@ -40,6 +41,8 @@ struct program {
 	uint64_t launches, work_ns;
 	CUevent event;
 	uint64_t began_at, ended_at; /* 0: not yet */
+	uint64_t *batch_took_ns;     /* of each batch until it was done; NULL: not wanted */
+	size_t batches, batches_most;
 };
 
 /* The program must stay until the world ends. */

@@ -96,6 +96,7 @@ struct process *process_create(struct job *job, uint32_t devices)
 		p->device[i].ledger = &p->device[i].own_ledger;
 		p->pacer[i] = pacer_create(i, p->device[i].statistics);
 		pacer_meet(p->pacer[i], &place);
+		p->settings[i].priority = PRIORITY_NORMAL;
 		process_set(p, i, 100, POLICY_CAP);
 	}
 	job->processes++;
@@ -108,8 +109,8 @@ void process_set(struct process *p, int gpu, double share, int policy)
 	p->settings[gpu] = (struct pacer_settings){.share = (uint32_t)(share * 1000 + 0.5),
 	                                           .window_ns = 100 * MS,
 	                                           .policy = policy,
-	                                           .is_filler = p->settings[gpu].is_filler,
-	                                           .is_guaranteed = p->settings[gpu].is_guaranteed};
+	                                           .priority = p->settings[gpu].priority,
+	                                           .gives_way = p->settings[gpu].gives_way};
 	pacer_set(p->pacer[gpu], &p->settings[gpu]);
 }
 
@@ -137,7 +138,7 @@ static int copy_cards(struct cards *cards, uint64_t now)
 	return cards->count;
 }
 
-void process_share(struct process *p, int gpu, int priority)
+void process_share(struct process *p, int gpu, int priority, bool gives_way)
 {
 	struct card *card = &p->card[gpu].now;
 	const struct pacer_cards cards = {.own = &p->card[gpu],
@@ -153,8 +154,8 @@ void process_share(struct process *p, int gpu, int priority)
 	card->working = CARD_UNKNOWN;
 	/* Here a token is a device: those of others are passed over. */
 	p->card[gpu].place.token = (uint64_t)gpu;
-	p->settings[gpu].is_filler = priority == PRIORITY_OPPORTUNISTIC;
-	p->settings[gpu].is_guaranteed = priority == PRIORITY_GUARANTEED;
+	p->settings[gpu].priority = priority;
+	p->settings[gpu].gives_way = gives_way;
 	pacer_set(p->pacer[gpu], &p->settings[gpu]);
 	pacer_share(p->pacer[gpu], &cards);
 	pacer_heed(p->pacer[gpu], priority != PRIORITY_OPPORTUNISTIC);
