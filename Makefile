@@ -174,6 +174,7 @@ help:
 	@echo 'make            build the shim, the tool, the software GPU and the client'
 	@echo 'make demo       build what it needs and run a training under a limit'
 	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
+	@echo 'make libvgpu    one file to put in the place of HAMi-core under HAMi, KAI and Volcano'
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
 	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus'

@@ -14,6 +14,7 @@
 #include "core/config/config.h"
 #include "shim/driver_open.h"
 #include "shim/real_dlopen.h"
+#include "shim/role.h"
 
 /* Returns the name by which the library says it is known; NULL: by none. */
 static const char *soname_of(const struct link_map *map)
@@ -75,6 +76,7 @@ bool shim_is_disabled(void)
 	const char *value = secure_getenv("SPILLWAY_DISABLE");
 	bool disabled = false;
 
+	shim_take_role();
 	if (config_machine()->enforces)
 		return false;
 	/* A value that is neither yes nor no is said when the configuration is read, at cuInit. */

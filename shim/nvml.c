@@ -13,16 +13,22 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "core/base/descriptor.h"
+#include "core/base/log.h"
 #include "core/base/once.h"
 #include "core/base/units.h"
 #include "core/job/nvml_memory.h"
 #include "shim/disabled.h"
 #include "shim/hide.h"
 #include "shim/real_dlopen.h"
+#include "shim/role.h"
 #include "shim/shim.h"
 
 #define STAND_IN "libspillway-nvml.so"
@@ -178,11 +184,33 @@ static bool is_switched_off(void)
 
 static char stand_in[PATH_MAX];
 
+static _Atomic int packed = -1; /* what is within this object, as a file that has no name */
+
+/*
+ * Makes such a file. The loader knows a library by the path it was opened by, also when the file is
+ * closed: this one is spelt as nobody else spells it.
+ */
+static void unpack_stand_in(void)
+{
+	size_t size = (size_t)(shim_role.nvml_end - shim_role.nvml);
+	int fd = descriptor_above_stdio(memfd_create(STAND_IN, MFD_CLOEXEC));
+
+	if (fd < 0)
+		return;
+	if (write(fd, shim_role.nvml, size) == (ssize_t)size)
+		snprintf(stand_in, sizeof(stand_in), "/proc/self/fd/../fd/%d", fd);
+	atomic_store(&packed, fd);
+}
+
 static void find_stand_in(void)
 {
 	const char *folder_end;
 	Dl_info self;
 
+	if (shim_role.nvml) {
+		unpack_stand_in();
+		return;
+	}
 	if (!dladdr((void *)find_stand_in, &self))
 		return;
 	folder_end = strrchr(self.dli_fname, '/');
@@ -205,11 +233,20 @@ static bool load_stand_in(int mode)
 {
 	static struct once once;
 	static bool loaded;
+	bool is_open;
+	int fd;
 
 	once_call(&once, find_stand_in);
 	if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE))
 		return true;
-	if (!stand_in[0] || !real_dlopen(stand_in, mode))
+	is_open = stand_in[0] && real_dlopen(stand_in, mode);
+	fd = atomic_exchange(&packed, -1);
+	if (fd >= 0)
+		close(fd);
+	if (!is_open && shim_role.nvml)
+		log_once(LOG_WARNING, "NVML tells of the whole GPU, because a library in memory "
+		                      "cannot be opened here");
+	if (!is_open)
 		return false;
 	/* An older NVML: a program that looks for the newer query must not find ours. */
 	shim_hide(lacks);

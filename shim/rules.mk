@@ -1,6 +1,6 @@
 # shim/: is called. The preloaded object, its alias, and the folder layout both need.
 shim_src := $(wildcard shim/*.c)
-shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c shim/nvml_stand_in.c,$(shim_src))) \
+shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c shim/nvml_stand_in.c shim/role_vgpu.c,$(shim_src))) \
 	$(BUILD)/shim/trampolines.o
 shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUILD)/lib/libspillway-nvml.so \
 	$(BUILD)/lib/libcuda.so.1
@@ -31,14 +31,33 @@ $(BUILD)/shim/exports.map: shim/exports.map.in shim/entry_points.h
 
 $(BUILD)/shim/trampolines.o: shim/entry_points.h
 
-# A symbol of glibc is looked up when it is first called: a process without CUDA calls none.
-$(BUILD)/lib/libspillway.so: needed = $(old_glibc_libs)
-$(BUILD)/lib/libspillway.so $(shim_of_2_34): $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map shim/rules.mk
+define link_shim
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared $(no_start) $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,lazy -Wl,-Bsymbolic -Wl,--hash-style=both \
 		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
-		$(shim_obj) $(BUILD)/libcore.a $(static_inih) $(needed)
+		$(filter %.o,$^) $(BUILD)/libcore.a $(static_inih) $(needed)
+endef
+
+# A symbol of glibc is looked up when it is first called: a process without CUDA calls none.
+$(BUILD)/lib/libspillway.so: needed = $(old_glibc_libs)
+$(BUILD)/lib/libspillway.so $(shim_of_2_34): $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map shim/rules.mk
+	$(link_shim)
+
+# What HAMi, its DRA driver, KAI and Volcano mount into a container in place of HAMi-core: the same
+# in one file, with what is opened for NVML inside.
+vgpu_out := $(BUILD)/lib/libvgpu.so
+vgpu_obj := $(filter-out $(BUILD)/shim/role_spillway.o,$(shim_obj)) $(BUILD)/shim/role_vgpu.o
+shim_out += $(vgpu_out)
+.PHONY: libvgpu
+libvgpu: $(vgpu_out)
+
+$(BUILD)/shim/role_vgpu.o: all_cppflags += -DSTAND_IN_FOR_NVML='"$(BUILD)/lib/libspillway-nvml.so"'
+$(BUILD)/shim/role_vgpu.o: $(BUILD)/lib/libspillway-nvml.so
+
+$(vgpu_out): needed = $(old_glibc_libs)
+$(vgpu_out): $(vgpu_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map shim/rules.mk
+	$(link_shim)
 
 # Tries what a driver may not survive, as a child of the user's process; starts on an older glibc,
 # too.

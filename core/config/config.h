@@ -1,8 +1,9 @@
 /*
  * Configuration: layers of settings read into one immutable snapshot.
  *
- * layer     one source of settings, weakest first: built-in, /etc/spillway/spillway.ini, the file
- *           in SPILLWAY_CONFIG, environment, the job's override file in the state directory
+ * layer     one source of settings, weakest first: built-in, what libvgpu.so has instead of that,
+ *           /etc/spillway/spillway.ini, the file in SPILLWAY_CONFIG, environment, what a monitor of
+ *           HAMi's has written, the job's override file in the state directory
  * snapshot  struct config: all layers resolved; reference-counted, never changed once made
  * selector  what stands after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or
  *           an unambiguous beginning of one, as CUDA_VISIBLE_DEVICES allows), a PCI bus id
@@ -160,6 +161,15 @@ struct config_sources {
 	const char *file;          /* SPILLWAY_CONFIG; NULL: none. Missing is an error. */
 	const char *override_file; /* NULL: none. Missing is fine. */
 	char *const *environment;  /* like environ; NULL: none */
+	/* The process is one in which we stand in for HAMi-core (core/vgpu/stand_in.h). */
+	bool stands_in;
+	const char *orders;      /* NULL: none. INI text: what the node's monitor wants */
+	const char *orders_from; /* where that was read */
+	/*
+	 * HAMi's default policy, a share that holds while others want the GPU, needs no cap:
+	 * others are seen, or the monitor says that there are none.
+	 */
+	bool is_weighed;
 };
 
 struct config_error {
@@ -191,6 +201,10 @@ bool config_nvml(const struct config *config);
 const char *config_nvml_origin(const struct config *config);
 /* Returns where the job writes its status; NULL: nowhere. */
 const char *config_status_file(const struct config *config);
+/*
+ * Returns as which version, 1.x, HAMi's shared region is to be written; negative: it is not.
+ */
+int config_region_minor(const struct config *config);
 bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
 /* Returns the hash of the override file's bytes as read; 0 when there was none. */
 uint64_t config_override_hash(const struct config *config);

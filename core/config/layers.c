@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int config_add_file(struct config *config, enum config_layer layer, const char *path,
                     struct config_error *error)
@@ -39,10 +40,16 @@ static int add_layers(struct config *config, const struct config_sources *source
 	if (sources->system_file)
 		status = config_add_file(config, LAYER_SYSTEM, sources->system_file, error);
 	config_name_enforced(config);
+	if (status == 0 && sources->stands_in)
+		status =
+		    config_add_stand_in(config, sources->environment, sources->is_weighed, error);
 	if (status == 0 && sources->file && !config_enforces(config))
 		status = config_add_file(config, LAYER_FILE, sources->file, error);
 	if (status == 0 && sources->environment)
 		status = config_add_environment(config, sources->environment, error);
+	if (status == 0 && sources->orders)
+		status = config_add_text(config, LAYER_ORDERS, sources->orders_from,
+		                         sources->orders, strlen(sources->orders), error);
 	if (status == 0 && sources->override_file)
 		status = config_add_file(config, LAYER_OVERRIDE, sources->override_file, error);
 	if (status == 0)

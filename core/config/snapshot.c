@@ -10,12 +10,16 @@
 
 #include "core/base/units.h"
 
+enum { REGION_MINOR = 2 };
+
 struct config *config_create(void)
 {
 	struct config *config = calloc(1, sizeof(*config));
 
-	if (config)
+	if (config) {
 		config->nvml = true;
+		config->region_minor = REGION_MINOR;
+	}
 	return config;
 }
 
@@ -56,8 +60,9 @@ const struct config_setting *config_find(const struct config *config, enum confi
 static char *describe_place(struct config_place place)
 {
 	char *text;
-	int length = place.line > 0 ? asprintf(&text, "%s:%d", place.file, place.line)
-	                            : asprintf(&text, "environment %s", place.file);
+	int length = place.line > 0   ? asprintf(&text, "%s:%d", place.file, place.line)
+	             : place.line < 0 ? asprintf(&text, "%s", place.file)
+	                              : asprintf(&text, "environment %s", place.file);
 
 	return length < 0 ? NULL : text;
 }
@@ -172,6 +177,19 @@ static int set_status_file(struct config *config, struct config_place place, con
 	return 0;
 }
 
+/* HAMi's monitor knows the region's version 1.1 by the same layout. */
+static int set_region(struct config *config, struct config_place place, const char *name,
+                      const char *text, struct config_error *error)
+{
+	if (strcmp(text, "off") == 0)
+		config->region_minor = -1;
+	else if (strcmp(text, "1.1") == 0 || strcmp(text, "1.2") == 0)
+		config->region_minor = text[2] - '0';
+	else
+		return config_fail_value(error, place, name, text, "expected 1.2, 1.1 or off");
+	return 0;
+}
+
 int config_set_job(struct config *config, enum config_job_key key, struct config_place place,
                    const char *name, const char *text, struct config_error *error)
 {
@@ -184,6 +202,8 @@ int config_set_job(struct config *config, enum config_job_key key, struct config
 		return set_nvml(config, place, name, text, error);
 	case JOB_KEY_status_file:
 		return set_status_file(config, place, name, text, error);
+	case JOB_KEY_region:
+		return set_region(config, place, name, text, error);
 	case JOB_KEY_COUNT:
 		break;
 	}
@@ -256,6 +276,11 @@ const char *config_status_file(const struct config *config)
 const char *config_nvml_origin(const struct config *config)
 {
 	return config->nvml_origin ? config->nvml_origin : "built-in";
+}
+
+int config_region_minor(const struct config *config)
+{
+	return config->region_minor;
 }
 
 bool config_enforces(const struct config *config)

@@ -2,7 +2,8 @@
  * What the files of core/config share; nobody else includes it.
  *
  * setting   one key of one layer and selector, as written, with its place
- * place     where text came from: file and line, or the name of an environment variable and line 0
+ * place     where text came from: file and line, or the name of an environment variable and line 0;
+ *           line -1: what the name says
  * item      what the reader finds: the beginning of a section, or a key in it
  *
  * All of this runs inside the user's process: no exit, no stdout, every allocation is checked,
@@ -45,11 +46,12 @@ bool config_selector_matches(const struct config_selector *selector,
 int config_selector_rank(const struct config_selector *selector); /* more specific: higher */
 
 /* The keys of [job], which are the job's alone: X(name, variable). */
-#define CONFIG_JOB_KEYS(X)           \
-	X(name, "SPILLWAY_JOB")      \
-	X(labels, "SPILLWAY_LABELS") \
-	X(nvml, "SPILLWAY_NVML")     \
-	X(status_file, "SPILLWAY_STATUS_FILE")
+#define CONFIG_JOB_KEYS(X)                     \
+	X(name, "SPILLWAY_JOB")                \
+	X(labels, "SPILLWAY_LABELS")           \
+	X(nvml, "SPILLWAY_NVML")               \
+	X(status_file, "SPILLWAY_STATUS_FILE") \
+	X(region, "SPILLWAY_REGION")
 
 enum config_job_key {
 #define X(name, variable) JOB_KEY_##name,
@@ -94,10 +96,12 @@ enum config_key config_find_key(const char *name);
 
 /* snapshot.c */
 enum config_layer {
+	LAYER_STAND_IN, /* of libvgpu.so, in place of what is built in */
 	LAYER_SYSTEM,
 	LAYER_FILE,
 	LAYER_HAMI,
 	LAYER_ENVIRONMENT,
+	LAYER_ORDERS, /* what HAMi's monitor wants */
 	LAYER_OVERRIDE,
 	LAYER_CEILING, /* not a source of values: clamps those of all others */
 };
@@ -124,6 +128,7 @@ struct config {
 	bool nvml;
 	char *nvml_origin; /* NULL: built-in */
 	char *status_file; /* NULL: none */
+	int region_minor;  /* of the version as which it is written; negative: it is not */
 	uint64_t override_hash;
 	char *warnings;
 };
@@ -180,6 +185,14 @@ bool config_section_is_gpu(const char *section, const char **selector);
 /* Adds the settings of the environment (environment.c). */
 int config_add_environment(struct config *config, char *const *environment,
                            struct config_error *error);
+
+/* stand_in.c */
+/*
+ * Adds what holds where we stand in for HAMi-core: its defaults, and its variables that mean
+ * something there alone. environment may be NULL. 0 or a negative errno.
+ */
+int config_add_stand_in(struct config *config, char *const *environment, bool is_weighed,
+                        struct config_error *error);
 
 /* resolve.c */
 /* Contradictions between settings that meet on some device; ceilings that bind give warnings. */

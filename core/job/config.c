@@ -10,8 +10,11 @@
 
 #include "core/base/file_status.h"
 #include "core/base/log.h"
+#include "core/base/place.h"
 #include "core/budget/device.h"
 #include "core/state/directory.h"
+#include "core/vgpu/orders.h"
+#include "core/vgpu/stand_in.h"
 
 static char **copy_environment(void)
 {
@@ -61,6 +64,7 @@ static int load_all(const struct job_config *c, struct config **loaded, struct c
 	    .environment = c->environment,
 	};
 
+	orders_take(&sources);
 	return config_load(&sources, loaded, error);
 }
 
@@ -87,6 +91,7 @@ static const char *load_the_rest(const struct job_config *c, struct config **loa
 		    .environment = rests[i].environment ? c->environment : NULL,
 		};
 
+		orders_take(&rest);
 		if (config_load(&rest, loaded, error) == 0)
 			return rests[i].counts;
 	}
@@ -111,6 +116,9 @@ static void name_unnamed(struct job_config *c, uint64_t limits)
 {
 	struct job_sharers sharers = {.name = ""};
 
+	/* One container, one quota, whatever its processes think their limits are. */
+	if (limits && stand_in_is())
+		limits = 1;
 	if (limits) {
 		job_sharers_find(c->environment, limits, &sharers);
 		memcpy(c->name, sharers.name, sizeof(c->name));
@@ -126,6 +134,26 @@ static void locate_override(struct job_config *c)
 		c->override_path[0] = '\0';
 }
 
+/*
+ * Finds out, where we stand in for HAMi-core, what the container was given, and goes to the places
+ * that it has: its folder for the job's files, and what HAMi mounts everywhere for the node.
+ */
+static void stand_in(struct job_config *c)
+{
+	char beside[DIRECTORY_MAX + 1];
+
+	if (!stand_in_is())
+		return;
+	c->environment = stand_in_complete(c->environment);
+	if (access(DIRECTORY_NODE, X_OK) != 0 && access(STAND_IN_NODE, W_OK | X_OK) == 0)
+		directory_node = STAND_IN_NODE;
+	if (!place_variable("SPILLWAY_STATE_DIR") &&
+	    stand_in_directory(config_variable(c->environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
+	                       beside, sizeof(beside)))
+		directory_use(beside);
+	orders_begin(c->environment);
+}
+
 bool job_config_start(struct job_config *c)
 {
 	struct config_error error;
@@ -136,6 +164,7 @@ bool job_config_start(struct job_config *c)
 	c->file = file && *file ? strdup(file) : NULL;
 	if (!c->environment || (file && *file && !c->file))
 		return false;
+	stand_in(c);
 	snprintf(c->run, sizeof(c->run), "%s", run ? run : "");
 	if (machine->fault[0]) {
 		log_error("%s; " JOB_CONFIG_REFUSED, machine->fault);
@@ -154,7 +183,9 @@ bool job_config_start(struct job_config *c)
 		if (!counts)
 			return false;
 	}
-	snprintf(c->name, sizeof(c->name), "%s", config_job_name(c->now));
+	/* Another name would be another quota: the container's is named after its cache. */
+	if (!stand_in_is() || config_enforces(c->now))
+		snprintf(c->name, sizeof(c->name), "%s", config_job_name(c->now));
 	c->is_unnamed = c->name[0] == '\0';
 	if (c->is_unnamed)
 		name_unnamed(c, config_limits(c->now));

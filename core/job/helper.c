@@ -29,6 +29,7 @@
 #include "core/pages/page.h"
 #include "core/pages/status.h"
 #include "core/rings/ring.h"
+#include "core/vgpu/orders.h"
 
 #define COUNT_NS 1000000000ull
 #define LEAST_NS 5000000ull
@@ -197,6 +198,7 @@ static void *help(void *cookie)
 		look_ms = sharing_tend(look_ms);
 		look_ms = lending_tend(&this_job.devices, watch_cards(), look_ms);
 		listener_check(listener);
+		files_changed |= orders_tend(&this_job.devices, this_job.config.now);
 		if (files_changed) {
 			files_changed = false;
 			ring_begin(); /* what has changed is worth telling */

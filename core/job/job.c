@@ -42,6 +42,7 @@
 #include "core/state/directory.h"
 #include "core/pages/page.h"
 #include "core/rings/ring.h"
+#include "core/vgpu/orders.h"
 
 static LOCK_OF(START) starting = LOCK_FREE;
 static _Atomic bool is_started; /* or given up: nothing more to do */
@@ -96,6 +97,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	segment_exiting(this_job.segment);
 	page_withdraw(this_job.segment);
 	sharing_stop();
+	orders_stop();
 	if (this_job.config.is_unnamed)
 		segment_remove_own(this_job.segment);
 }
@@ -227,6 +229,8 @@ static bool start(void)
 	/* The override's place is known now: it holds from the first allocation on. */
 	job_config_reload(&this_job.config, &this_job.devices);
 	job_settings_apply();
+	if (orders_tend(&this_job.devices, this_job.config.now))
+		job_settings_reload(false);
 	atomic_store(&wiped.statistics,
 	             this_job.devices.count == 1 ? this_job.devices.device[0].statistics : NULL);
 	device_set_start_contexts(&this_job.devices);

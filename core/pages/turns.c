@@ -254,6 +254,20 @@ static struct turns *map_file(int fd, const struct place *place, const struct as
 	return error ? NULL : address;
 }
 
+/*
+ * Returns the first place to look at. A directory of the node that nobody chose for turns is
+ * everybody's, and what is mapped there could be cut short by all.
+ */
+static int first_place(void)
+{
+	char path[DIRECTORY_MAX + 1];
+
+	directory_of_node(path, sizeof path);
+	return strcmp(directory_node, DIRECTORY_NODE) != 0 && strcmp(path, directory_node) == 0
+	           ? OF_USER_IN_STATE
+	           : OF_ROOT;
+}
+
 struct turns *turns_open(const char *uuid, char *message, size_t size)
 {
 	const struct asker asker = {message, size};
@@ -265,7 +279,7 @@ struct turns *turns_open(const char *uuid, char *message, size_t size)
 		state_refuse(-EINVAL, message, size, "no device has the UUID \"%s\"", uuid);
 		return NULL;
 	}
-	for (int kind = OF_ROOT; kind < PLACES && !turns; kind++) {
+	for (int kind = first_place(); kind < PLACES && !turns; kind++) {
 		fill_place(&place, kind, uuid);
 		int directory = open_directory(&place, true, &asker);
 		if (directory < 0)
@@ -308,7 +322,7 @@ bool turns_find(const char *uuid, char *path, size_t path_size, bool *by_root, c
 	*message = '\0';
 	if (!is_uuid(uuid))
 		return false;
-	for (int kind = OF_ROOT; kind < PLACES; kind++) {
+	for (int kind = first_place(); kind < PLACES; kind++) {
 		fill_place(&place, kind, uuid);
 		int error = find_at(&place, &asker);
 		if (!error) {

@@ -25,7 +25,7 @@
 #include "core/base/place.h"
 #include "core/state/refuse.h"
 
-const char *directory_root = "";
+const char *directory_root = "", *directory_node = DIRECTORY_NODE;
 
 /* Where the directory may be, in this order. All processes of a user see the same places, whatever
  * their environment says, so XDG_RUNTIME_DIR, which has not the same value in a login and in a
@@ -196,7 +196,7 @@ bool directory_passed_over(char *message, size_t size)
 const char *directory_of_node(char *path, size_t size)
 {
 	const char *given = place_variable("SPILLWAY_NODE_DIR");
-	snprintf(path, size, "%s", given ? given : "/run/spillway");
+	snprintf(path, size, "%s", given ? given : directory_node);
 	return path;
 }
 

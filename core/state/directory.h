@@ -43,7 +43,9 @@ int directory_override_path(const char *job, char *path, size_t size);
  * -EINVAL. */
 int directory_check_name(const char *job);
 
-/* Stands before the places of the default: "", unless a test has them elsewhere. */
-extern const char *directory_root;
+/* Stands before the places of the default: "", unless a test has them elsewhere. Where the node's
+ * directory is, unless a variable says: another one serves for what is only copied (turns.h). */
+#define DIRECTORY_NODE "/run/spillway"
+extern const char *directory_root, *directory_node;
 
 #endif

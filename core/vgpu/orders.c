@@ -1,0 +1,199 @@
+/* The shared region's orders. Rules: runs inside the user's process. */
+#include "core/vgpu/orders.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/budget/terms.h"
+#include "core/ledger/statistics.h"
+#include "core/state/directory.h"
+#include "core/vgpu/region.h"
+#include "core/vgpu/stand_in.h"
+
+#define TELL_NS 1000000000ull
+
+#define LIMIT_MAX (UINT64_C(1) << 60) /* more is nobody's limit */
+
+enum { TEXT_MAX = 4096, TEXTS = 64 };
+
+static struct {
+	char cache[PATH_MAX]; /* "": there is no region */
+	int priority;         /* as HAMi counts */
+	bool is_shared_out;   /* the share counts: the policy is not "disable" */
+	bool sees_others;     /* by a directory of the node */
+	bool is_known;        /* what was launched, for the first time */
+	uint64_t launches, told_ns;
+	_Atomic bool is_weighed;
+	/* Who reads them has no lock: those that were are kept, and few differ. */
+	char *texts[TEXTS];
+	_Atomic(const char *) now;
+} orders;
+
+/* --- as a layer --- */
+
+static void write_orders(const struct region_orders *found, char text[TEXT_MAX])
+{
+	size_t used = 0;
+
+	*text = '\0';
+	if (found->is_blocked)
+		used += (size_t)snprintf(text, TEXT_MAX, "[gpu]\nshare = 0\n");
+	for (int i = 0; i < found->count && used < TEXT_MAX; i++) {
+		uint64_t limit = found->device[i].limit;
+
+		if ((!limit && !found->device[i].percent) || limit > LIMIT_MAX ||
+		    config_check_selector(found->device[i].uuid, NULL) != 0)
+			continue;
+		used += (size_t)snprintf(text + used, TEXT_MAX - used, "[gpu %s]\n",
+		                         found->device[i].uuid);
+		if (limit && used < TEXT_MAX)
+			used += (size_t)snprintf(text + used, TEXT_MAX - used,
+			                         "memory_limit = %" PRIu64 "\n", limit);
+		if (found->device[i].percent && orders.is_shared_out && !found->is_blocked &&
+		    used < TEXT_MAX)
+			used += (size_t)snprintf(text + used, TEXT_MAX - used,
+			                         "share = %" PRIu64 "\n", found->device[i].percent);
+	}
+}
+
+/* Returns the kept text that is the same; NULL: there are too many, or no memory. */
+static const char *keep(const char *text)
+{
+	for (int i = 0; i < TEXTS; i++) {
+		if (!orders.texts[i])
+			orders.texts[i] = strdup(text);
+		if (!orders.texts[i] || strcmp(orders.texts[i], text) == 0)
+			return orders.texts[i];
+	}
+	return NULL;
+}
+
+/* Takes what was found. Returns whether it is news. */
+static bool take(const struct region_orders *found)
+{
+	bool is_weighed = orders.sees_others || !found->is_switched;
+	bool is_news = atomic_exchange(&orders.is_weighed, is_weighed) != is_weighed;
+	const char *kept, *before = atomic_load(&orders.now);
+	char text[TEXT_MAX];
+
+	write_orders(found, text);
+	if (before && strcmp(before, text) == 0)
+		return is_news;
+	kept = keep(text);
+	if (!kept) {
+		log_once(LOG_WARNING, "%s: other limits than ever before are not followed",
+		         orders.cache);
+		return is_news;
+	}
+	atomic_store(&orders.now, kept);
+	return true;
+}
+
+void orders_take(struct config_sources *sources)
+{
+	const char *now = atomic_load(&orders.now);
+
+	sources->stands_in = stand_in_is();
+	sources->is_weighed = atomic_load(&orders.is_weighed);
+	sources->orders = now && *now ? now : NULL;
+	sources->orders_from = orders.cache;
+}
+
+/*
+ * Returns whether jobs of other containers are seen to take turns with. What HAMi mounts everywhere
+ * serves for less (core/pages/turns.h).
+ */
+static bool are_others_seen(void)
+{
+	char path[PATH_MAX];
+
+	directory_of_node(path, sizeof(path));
+	return strcmp(path, STAND_IN_NODE) != 0 && access(path, R_OK | X_OK) == 0;
+}
+
+void orders_begin(char *const *environment)
+{
+	const char *policy = config_variable(environment, "GPU_CORE_UTILIZATION_POLICY");
+	const char *cache = config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE");
+	const char *priority = config_variable(environment, "CUDA_TASK_PRIORITY");
+	struct region_orders found;
+
+	orders.is_shared_out = !policy || strcasecmp(policy, "disable") != 0;
+	orders.sees_others = are_others_seen();
+	atomic_store(&orders.is_weighed, orders.sees_others);
+	orders.priority = !priority || atoi(priority) != 0;
+	if (!cache || *cache != '/' || strlen(cache) >= sizeof(orders.cache))
+		return;
+	strcpy(orders.cache, cache);
+	if (region_read(cache, &found) == 0)
+		take(&found);
+}
+
+/* --- telling --- */
+
+/* Says once what a setting of other pods needs that is not here. */
+static void say_alone(const struct config_gpu *settings)
+{
+	char path[PATH_MAX];
+
+	if (stand_in_is() && settings->priority != PRIORITY_NORMAL &&
+	    access(directory_of_node(path, sizeof(path)), R_OK | X_OK) != 0)
+		log_once(LOG_WARNING,
+		         "no directory of the node (/run/spillway) is mounted here: the priority "
+		         "is one among the processes of this container alone");
+}
+
+static void describe(struct device *device, struct region_device *described)
+{
+	const struct config_gpu settings = terms_of(device).settings;
+	uint64_t share = settings.share < 1000 ? 1 : settings.share / 1000;
+
+	say_alone(&settings);
+	snprintf(described->uuid, sizeof(described->uuid), "%s", device->id.uuid);
+	described->limit = settings.memory_limit == CONFIG_UNLIMITED ? 0 : settings.memory_limit;
+	described->percent = share < 100 ? share : 0;
+	described->used = device_used(device, SEGMENT_ON_DEVICE);
+	described->busy = counters_get(device->statistics, share_held) / 1000;
+}
+
+bool orders_tend(struct device_set *devices, const struct config *config)
+{
+	struct region_tell tell = {.minor = config_region_minor(config), .pid = getpid()};
+	struct region_orders found;
+	uint64_t now = clock_now(), launches = 0;
+	char why[512];
+	int error;
+
+	if (!orders.cache[0] || tell.minor < 0 ||
+	    (orders.told_ns && now - orders.told_ns < TELL_NS))
+		return false;
+	orders.told_ns = now;
+	tell.priority = orders.priority;
+	tell.count = devices->count < REGION_DEVICES ? devices->count : REGION_DEVICES;
+	for (int i = 0; i < tell.count; i++) {
+		describe(&devices->device[i], &tell.device[i]);
+		launches += counters_get(devices->device[i].statistics, launches) +
+		            counters_get(devices->device[i].statistics, graph_launches);
+	}
+	tell.has_launched = orders.is_known && launches != orders.launches;
+	orders.is_known = true;
+	orders.launches = launches;
+	error = region_tell(orders.cache, &tell, &found, why, sizeof(why));
+	if (error && error != -EAGAIN)
+		log_once(LOG_WARNING, "%s; HAMi's monitor does not see this process", why);
+	return !error && take(&found);
+}
+
+void orders_stop(void)
+{
+	if (orders.told_ns)
+		region_leave(orders.cache, getpid());
+}

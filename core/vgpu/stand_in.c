@@ -1,0 +1,164 @@
+/* Standing in for HAMi-core. Rules: runs inside the user's process. */
+#include "core/vgpu/stand_in.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/config/config.h"
+
+#define CACHE_VARIABLE "CUDA_DEVICE_MEMORY_SHARED_CACHE"
+
+const char *stand_in_proc = "/proc";
+
+static char folder[PATH_MAX];
+static _Atomic bool stands_in;
+
+void stand_in_begin(const char *of)
+{
+	if (atomic_load(&stands_in))
+		return;
+	snprintf(folder, sizeof(folder), "%s", of);
+	atomic_store(&stands_in, true);
+}
+
+bool stand_in_is(void)
+{
+	return atomic_load(&stands_in);
+}
+
+/* Returns whether a variable is one by which containers are given something. */
+static bool is_given(const char *variable)
+{
+	static const char *const beginnings[] = {"CUDA_DEVICE_MEMORY_",
+	                                         "CUDA_DEVICE_SM_LIMIT",
+	                                         "CUDA_TASK_PRIORITY=",
+	                                         "CUDA_OVERSUBSCRIBE=",
+	                                         "CUDA_DISABLE_CONTROL=",
+	                                         "GPU_CORE_UTILIZATION_POLICY=",
+	                                         NULL};
+
+	for (const char *const *b = beginnings; *b; b++)
+		if (strncmp(variable, *b, strlen(*b)) == 0)
+			return strchr(variable, '=') != NULL;
+	return false;
+}
+
+static bool has(char *const *environment, const char *variable)
+{
+	size_t length = strcspn(variable, "=") + 1;
+
+	for (; *environment; environment++)
+		if (strncmp(*environment, variable, length) == 0 && (*environment)[length])
+			return true;
+	return false;
+}
+
+/* Adds a copy of NAME=VALUE. Without memory for it nothing is added. */
+static char **add(char **environment, const char *variable)
+{
+	size_t count = 0;
+	char *copy = strdup(variable), **longer;
+
+	while (environment[count])
+		count++;
+	longer = copy ? realloc(environment, (count + 2) * sizeof(*environment)) : NULL;
+	if (!longer) {
+		free(copy);
+		return environment;
+	}
+	longer[count] = copy;
+	longer[count + 1] = NULL;
+	return longer;
+}
+
+/* Reads what the container's first process was started with; free it. NULL: not to be read. */
+static char *read_first(size_t *length)
+{
+	enum { MOST = 256 << 10 };
+	char path[PATH_MAX], *text = NULL;
+	ssize_t got;
+	int fd;
+
+	*length = 0;
+	snprintf(path, sizeof(path), "%s/1/environ", stand_in_proc);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	text = malloc(MOST + 1);
+	while (text && *length < MOST && (got = read(fd, text + *length, MOST - *length)) > 0)
+		*length += (size_t)got;
+	if (text)
+		text[*length] = '\0';
+	close(fd);
+	return text;
+}
+
+/* Finds the only cache in our own folder, as NAME=PATH. */
+static bool find_cache(char *variable, size_t size)
+{
+	DIR *listing = opendir(folder);
+	int found = 0;
+
+	for (const struct dirent *entry; listing && (entry = readdir(listing));) {
+		size_t length = strlen(entry->d_name);
+
+		if (length <= 6 || strcmp(entry->d_name + length - 6, ".cache") != 0)
+			continue;
+		found++;
+		snprintf(variable, size, CACHE_VARIABLE "=%s/%s", folder, entry->d_name);
+	}
+	if (listing)
+		closedir(listing);
+	return found == 1;
+}
+
+char **stand_in_complete(char **environment)
+{
+	char variable[PATH_MAX + 64];
+	size_t length, at;
+	char *first = read_first(&length);
+
+	for (at = 0; first && at < length; at += strlen(first + at) + 1)
+		if (is_given(first + at) && !has(environment, first + at))
+			environment = add(environment, first + at);
+	free(first);
+	if (!has(environment, CACHE_VARIABLE "=") && find_cache(variable, sizeof(variable)))
+		environment = add(environment, variable);
+	return environment;
+}
+
+bool stand_in_directory(const char *cache, char *path, size_t size)
+{
+	const char *slash = cache ? strrchr(cache, '/') : NULL;
+	size_t length = slash ? (size_t)(slash - cache) : 0;
+
+	if (!slash || *cache != '/' ||
+	    (length == strlen(folder) && strncmp(cache, folder, length) == 0))
+		return false;
+	return snprintf(path, size, "%.*s/spillway-%u", (int)length, cache, (unsigned)geteuid()) <
+	       (int)size;
+}
+
+const char *stand_in_log(void)
+{
+	const char *level = stand_in_is() ? secure_getenv("LIBCUDA_LOG_LEVEL") : NULL;
+
+	if (!level || strlen(level) != 1)
+		return NULL;
+	switch (*level) {
+	case '0':
+		return "error";
+	case '3':
+		return "info";
+	case '4':
+		return "debug";
+	default:
+		return NULL;
+	}
+}

@@ -1,0 +1,205 @@
+/* Standing in for HAMi-core: what a container was given, where files go, what holds by default. */
+#include "core/vgpu/stand_in.h"
+
+#include <check.h>
+
+#include "core/config/config.h"
+#include "tests/unit/scratch.h"
+
+static void setup(void)
+{
+	scratch_make();
+	stand_in_proc = strdup(scratch_path("proc"));
+	stand_in_begin(scratch_folder);
+}
+
+/* Makes an environment as copies of these texts. */
+static char **environment_of(const char *const *texts)
+{
+	char **environment = calloc(8, sizeof(*environment));
+
+	for (int i = 0; texts[i]; i++)
+		environment[i] = strdup(texts[i]);
+	return stand_in_complete(environment);
+}
+#define ENVIRONMENT(...) environment_of((const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(what_the_container_was_given_is_asked_of_its_first_process)
+{
+	static const char given[] =
+	    "HOME=/\0CUDA_DEVICE_MEMORY_LIMIT_0=64m\0CUDA_DEVICE_SM_LIMIT=30\0"
+	    "CUDA_DEVICE_MEMORY_SHARED_CACHE=/usr/local/vgpu/5f.cache\0"
+	    "CUDA_OVERSUBSCRIBE=true\0CUDA_VISIBLE_DEVICES=1\0";
+	char **environment;
+
+	scratch_put("proc/1/empty", "");
+	scratch_write_bytes("proc/1/environ", given, sizeof(given) - 1);
+	environment = ENVIRONMENT("CUDA_DEVICE_SM_LIMIT=50", "CUDA_OVERSUBSCRIBE=");
+	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_MEMORY_LIMIT_0"), "64m");
+	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_SM_LIMIT"), "50");
+	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
+	                 "/usr/local/vgpu/5f.cache");
+	ck_assert_ptr_null(config_variable(environment, "HOME"));
+	ck_assert_ptr_null(config_variable(environment, "CUDA_VISIBLE_DEVICES"));
+}
+END_TEST
+
+START_TEST(where_that_cannot_be_read_the_only_cache_beside_us_is_the_container_s)
+{
+	char **environment = ENVIRONMENT("A=b");
+	const char *found;
+
+	ck_assert_ptr_null(config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"));
+	scratch_write("5f.cache", "");
+	found = config_variable(ENVIRONMENT("A=b"), "CUDA_DEVICE_MEMORY_SHARED_CACHE");
+	ck_assert_str_eq(found, scratch_path("5f.cache"));
+	scratch_write("6a.cache", "");
+	environment = ENVIRONMENT("A=b");
+	ck_assert_ptr_null(config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"));
+}
+END_TEST
+
+START_TEST(files_go_beside_the_cache_where_the_monitor_does_not_mind)
+{
+	char path[PATH_MAX], expected[PATH_MAX];
+
+	snprintf(expected, sizeof(expected), "/tmp/vgpu/spillway-%u", geteuid());
+	ck_assert(stand_in_directory("/tmp/vgpu/5f.cache", path, sizeof(path)));
+	ck_assert_str_eq(path, expected);
+	ck_assert(!stand_in_directory(scratch_path("5f.cache"), path, sizeof(path)));
+	ck_assert(!stand_in_directory(NULL, path, sizeof(path)));
+	ck_assert(!stand_in_directory("5f.cache", path, sizeof(path)));
+}
+END_TEST
+
+static const struct config_device device = {.ordinal = 0, .uuid = "GPU-1", .memory = 1 << 30};
+
+static struct config_gpu resolve(struct config_sources sources)
+{
+	struct config *config;
+	struct config_error error;
+	struct config_gpu settings;
+
+	ck_assert_msg(config_load(&sources, &config, &error) == 0, "%s", error.message);
+	config_for_device(config, &device, &settings);
+	config_release(config);
+	return settings;
+}
+#define RESOLVED(...) resolve((struct config_sources){.stands_in = true, __VA_ARGS__})
+#define ENVIRON(...)                                        \
+	.environment = (char *const *)(const char *const[]) \
+	{                                                   \
+		__VA_ARGS__, NULL                           \
+	}
+
+START_TEST(memory_is_spilled_where_somebody_asked_for_it)
+{
+	const char *on = scratch_write("on.ini", "[gpu]\nspill = auto\n");
+
+	ck_assert_uint_eq(RESOLVED(ENVIRON("A=b")).spill, SPILL_OFF);
+	ck_assert_uint_eq(RESOLVED(ENVIRON("CUDA_OVERSUBSCRIBE=true")).spill, SPILL_AUTO);
+	ck_assert_uint_eq(RESOLVED(ENVIRON("CUDA_OVERSUBSCRIBE=false")).spill, SPILL_OFF);
+	ck_assert_uint_eq(RESOLVED(ENVIRON("CUDA_OVERSUBSCRIBE=perhaps")).spill, SPILL_OFF);
+	ck_assert_uint_eq(RESOLVED(.file = on).spill, SPILL_AUTO);
+	ck_assert_uint_eq(resolve((struct config_sources){ENVIRON("A=b")}).spill, SPILL_AUTO);
+}
+END_TEST
+
+START_TEST(policy_and_priority_are_mapped)
+{
+	struct config_gpu settings = RESOLVED(ENVIRON("CUDA_DEVICE_SM_LIMIT=30"));
+
+	ck_assert_uint_eq(settings.share, 30000);
+	ck_assert_uint_eq(settings.share_policy, POLICY_CAP);
+	ck_assert_uint_eq(settings.priority, PRIORITY_NORMAL);
+	ck_assert_uint_eq(RESOLVED(.is_weighed = true).share_policy, POLICY_WEIGHT);
+	settings = RESOLVED(.is_weighed = true, ENVIRON("GPU_CORE_UTILIZATION_POLICY=force"));
+	ck_assert_uint_eq(settings.share_policy, POLICY_CAP);
+	settings =
+	    RESOLVED(ENVIRON("GPU_CORE_UTILIZATION_POLICY=DISABLE", "CUDA_DEVICE_SM_LIMIT=30"));
+	ck_assert_uint_eq(settings.share, 100000);
+	ck_assert_uint_eq(RESOLVED(ENVIRON("CUDA_TASK_PRIORITY=0")).priority, PRIORITY_NORMAL);
+	ck_assert_uint_eq(RESOLVED(ENVIRON("CUDA_TASK_PRIORITY=1")).priority,
+	                  PRIORITY_OPPORTUNISTIC);
+	ck_assert_uint_eq(RESOLVED(ENVIRON("CUDA_TASK_PRIORITY=x")).priority, PRIORITY_NORMAL);
+	ck_assert_uint_eq(
+	    resolve((struct config_sources){ENVIRON("CUDA_TASK_PRIORITY=1")}).priority,
+	    PRIORITY_NORMAL);
+}
+END_TEST
+
+START_TEST(orders_stand_above_the_environment_and_below_set)
+{
+	const char *orders = "[gpu GPU-1]\nmemory_limit = 1000\n";
+	const char *set = scratch_write("override.ini", "[gpu]\nmemory_limit = 3000\n");
+
+	ck_assert_uint_eq(
+	    RESOLVED(ENVIRON("CUDA_DEVICE_MEMORY_LIMIT=2000", "SPILLWAY_MEMORY_LIMIT=4000"),
+	             .orders = orders, .orders_from = "5f.cache")
+	        .memory_limit,
+	    1000);
+	ck_assert_uint_eq(
+	    RESOLVED(.orders = orders, .orders_from = "5f.cache", .override_file = set)
+	        .memory_limit,
+	    3000);
+}
+END_TEST
+
+START_TEST(the_log_is_as_loud_as_hami_core_s)
+{
+	static const char *const levels[][2] = {{"0", "error"}, {"1", NULL},    {"3", "info"},
+	                                        {"4", "debug"}, {"loud", NULL}, {"", NULL}};
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++) {
+		setenv("LIBCUDA_LOG_LEVEL", levels[i][0], 1);
+		ck_assert_pstr_eq(stand_in_log(), levels[i][1]);
+	}
+}
+END_TEST
+
+START_TEST(the_region_s_version_is_a_setting)
+{
+	static const struct {
+		const char *text;
+		int minor;
+	} texts[] = {{"1.2", 2}, {"1.1", 1}, {"off", -1}, {"2.0", 0}, {"1", 0}};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		char text[64];
+		struct config_sources sources = {.file = NULL};
+		struct config *config;
+		struct config_error error;
+
+		snprintf(text, sizeof(text), "[job]\nregion = %s\n", texts[i].text);
+		sources.file = scratch_write("region.ini", text);
+		if (texts[i].minor == 0) {
+			ck_assert_int_ne(config_load(&sources, &config, &error), 0);
+			ck_assert_msg(strstr(error.message, "expected 1.2, 1.1 or off"), "%s",
+			              error.message);
+			continue;
+		}
+		ck_assert_int_eq(config_load(&sources, &config, &error), 0);
+		ck_assert_int_eq(config_region_minor(config), texts[i].minor);
+		config_release(config);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("stand_in");
+	TCase *tests = tcase_create("stand_in");
+
+	tcase_add_checked_fixture(tests, setup, scratch_remove);
+	tcase_add_test(tests, what_the_container_was_given_is_asked_of_its_first_process);
+	tcase_add_test(tests,
+	               where_that_cannot_be_read_the_only_cache_beside_us_is_the_container_s);
+	tcase_add_test(tests, files_go_beside_the_cache_where_the_monitor_does_not_mind);
+	tcase_add_test(tests, memory_is_spilled_where_somebody_asked_for_it);
+	tcase_add_test(tests, policy_and_priority_are_mapped);
+	tcase_add_test(tests, orders_stand_above_the_environment_and_below_set);
+	tcase_add_test(tests, the_log_is_as_loud_as_hami_core_s);
+	tcase_add_test(tests, the_region_s_version_is_a_setting);
+	suite_add_tcase(suite, tests);
+	return scratch_run(suite);
+}
