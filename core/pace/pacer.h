@@ -66,10 +66,9 @@ struct pacer_place {
 struct pacer_settings {
 	uint32_t share; /* thousandths of a percent */
 	uint64_t window_ns;
-	int policy;   /* POLICY_CAP or POLICY_WEIGHT */
-	int priority; /* enum config_priority; one that is guaranteed waits for no turn */
-	bool
-	    gives_way; /* it works in gaps alone (sharing/filler.h); one that is opportunistic does */
+	int policy;     /* POLICY_CAP or POLICY_WEIGHT */
+	int priority;   /* enum config_priority; one that is guaranteed waits for no turn */
+	bool gives_way; /* it works in gaps alone, as one that is opportunistic does anyway */
 };
 
 /* Makes the pacer of a device, with the statistics it counts in. Returns NULL without memory. */

@@ -31,8 +31,8 @@ struct feedback_loss {
 
 /*
  * Takes a look at a count that only grows. Returns whether *loss is new, which it is once a period
- * at most. A loss that is surely more than bearable, or less, is told once: fillers change what they
- * take, and it is measured anew.
+ * at most. A loss that is surely more than bearable, or less, is told once: fillers change what
+ * they take, and it is measured anew.
  */
 bool feedback_look(struct feedback *feedback, uint64_t now_ns, uint64_t count,
                    uint32_t bearable_ppm, struct feedback_loss *loss);

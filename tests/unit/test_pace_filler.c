@@ -140,7 +140,7 @@ START_TEST(long_kernels_are_rare)
 }
 END_TEST
 
-/* A program whose steps change by themselves, by up to 200 times, is not taken for one that is hurt. */
+/* A program whose steps change by themselves, by up to 200 times, is not taken for a hurt one. */
 START_TEST(phases_are_no_loss)
 {
 	struct program p = training(10 * MS, 0.5, 60 * S);
@@ -163,7 +163,7 @@ static int by_length(const void *a, const void *b)
 
 enum { REQUESTS = 20000 };
 
-/* Runs requests of 1 ms at random, 20 % of the time; returns the 99th percentile of what they took. */
+/* Runs requests of 1 ms at random, 20 % of the time. Returns their 99th percentile. */
 static uint64_t answer(bool beside, double *fills)
 {
 	static uint64_t took[REQUESTS];

@@ -1,0 +1,108 @@
+#!/bin/sh
+# Priorities: a guaranteed job waits for nobody; opportunistic and normal ones work in the time that
+# it leaves, and go on when it stops, dies or has gaps. Two guaranteed ones hold nobody up but them.
+# Judged by the jobs' books and the device's own.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+load=$build/clients/pace_load
+
+# starts JOB PRIORITY LOAD...: a job that works until it is killed
+starts() {
+	job=$1 priority=$2
+	shift 2
+	"$spillway" run --softgpu --quiet --name "$job" --priority "$priority" \
+		"$load" --asleep --seconds 3600 "$@" >"$scratch/$job" 2>&1 &
+	until_true $patience counter_at_least "$job" launches 1 || fail "$job does not start: $(cat "$scratch/$job")"
+}
+# goes_on JOB NUMBER: launches so many more
+goes_on() {
+	before=$(counter "$1" launches)
+	until_true $patience counter_at_least "$1" launches $((before + $2)) ||
+		fail "$1 does not go on: $(cat "$scratch/$1"; "$spillway" stat)"
+}
+ends() {
+	kill -9 "$(pid_of "$1")"
+	until_true $patience has_ended "$1" || fail "$1 does not end"
+}
+has_ended() { "$spillway" stat "$1" --json | grep -q '"state":"ended"'; }
+# busy JOB: nanoseconds for which the device was its process's, by the device's own book
+busy() { "$softgpu/softgpu-truth" | awk -v pid="$(pid_of "$1")" '$1 == 0 && $2 == pid { print $4 }'; }
+# part ONE OTHER: thousandths that the first had of the device's time of both, while the other made
+# 1000 launches
+part() {
+	one=$(busy "$1") other=$(busy "$2")
+	goes_on "$2" 1000
+	one=$(($(busy "$1") - one)) other=$(($(busy "$2") - other))
+	echo $((1000 * one / (one + other)))
+}
+# leaves ONE OTHER MOST: what it has besides is what the other cannot use, if the machine lets it run
+leaves() {
+	had=$(part "$1" "$2")
+	[ "$had" -le "$3" ] || off "$1 has $had of 1000 beside $2"
+}
+waited_for_nobody() { same "$1 waits" '0 0' "$(counter "$1" idle_slots) $(counter "$1" idle_ns)"; }
+
+# A filler alone has the device to itself; beside a guaranteed job that leaves no time next to
+# nothing, but something. Time-slices alone would give it half.
+starts fill opportunistic --kernel-us 500
+goes_on fill 1000
+starts prod guaranteed --kernel-us 1000
+undisturbed leaves fill prod 200
+goes_on fill 3
+waited_for_nobody prod
+[ "$(counter fill idle_slots)" -gt 0 ] || fail 'the filler never waited'
+
+# It stands still: the filler goes on, and makes way when it does.
+kill -STOP "$(pid_of prod)"
+goes_on fill 2000
+kill -CONT "$(pid_of prod)"
+undisturbed leaves fill prod 200
+
+# Two guaranteed jobs wait for nobody, neither for each other.
+starts prod2 guaranteed --kernel-us 1000
+undisturbed leaves fill prod2 200
+goes_on prod 100
+waited_for_nobody prod
+waited_for_nobody prod2
+goes_on fill 3
+ends prod2
+
+# It dies: the filler has the device.
+ends prod
+goes_on fill 2000
+
+# One with gaps keeps what it needs, and the filler has the gaps.
+starts prod guaranteed --kernel-us 500 --burst-ms 20 --pause-ms 30
+goes_on fill 2000
+goes_on prod 400
+waited_for_nobody prod
+ends prod
+ends fill
+
+# A normal job waits for nobody, until there is a guaranteed one; and no more when that has gone.
+starts plain normal --kernel-us 500
+goes_on plain 1000
+waited_for_nobody plain
+starts prod guaranteed --kernel-us 1000
+has_waited() { [ "$(counter plain idle_slots)" -gt 0 ]; }
+until_true $patience has_waited || fail 'the normal job does not give way'
+undisturbed leaves plain prod 200
+waited_for_nobody prod
+ends prod
+goes_on plain 2000
+slots=$(counter plain idle_slots)
+stands() { before=$slots slots=$(counter plain idle_slots) && [ "$slots" = "$before" ]; }
+until_true $patience stands || fail 'the normal job still waits'
+goes_on plain 1000
+
+# A filler beside a normal job makes way as beside a guaranteed one.
+starts fill opportunistic --kernel-us 500
+undisturbed leaves fill plain 200
+goes_on fill 3
+"$spillway" set fill --priority normal
+goes_on fill 1000
+ends plain
+ends fill
