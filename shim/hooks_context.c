@@ -2,7 +2,10 @@
 #include "shim/interop.h"
 #include "shim/track.h"
 
+#include "core/base/deadline.h"
 #include "core/base/lock.h"
+#include "core/budget/shortage.h"
+#include "core/budget/wanted.h"
 #include "core/job/job.h"
 #include "core/memory/arena/elastic.h"
 
@@ -42,17 +45,47 @@ static void end_making(const struct measuring *measuring, CUcontext made, CUdevi
 	measured_end_context(measuring, made);
 }
 
+/* A context takes about so much, or what part of a small device. */
+#define CONTEXT_BYTES ((uint64_t)512 << 20)
+enum { CONTEXT_PART = 16 };
+
+/*
+ * Returns whether it is worth another try, once: the device was full, and other jobs have given
+ * what they borrowed or did not use.
+ */
+static bool others_gave(CUresult result, CUdevice dev, bool *is_tried)
+{
+	KEEP_ERRNO;
+	const struct device *device;
+	uint64_t bytes;
+
+	if (result != CUDA_ERROR_OUT_OF_MEMORY || *is_tried || !job_is_active())
+		return false;
+	*is_tried = true;
+	device = device_set_by_handle(job_devices(), dev);
+	if (!device)
+		return false;
+	bytes = device->id.memory / CONTEXT_PART;
+	return shortage_claim(device, bytes < CONTEXT_BYTES ? bytes : CONTEXT_BYTES,
+	                      &DEADLINE_IN(WANTED_ANSWER_NS));
+}
+
 /*
  * A context is charged what it takes. The first forms have the second's parameters, on 64-bit
  * machines.
  */
-#define MAKES_CONTEXT(symbol, out, dev, ...)                                                  \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                           \
-	{                                                                                     \
-		struct measuring measuring = begin_making(dev);                               \
-		CUresult result = REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__));                 \
-		end_making(&measuring, result == CUDA_SUCCESS && (out) ? *(out) : NULL, dev); \
-		return result;                                                                \
+#define MAKES_CONTEXT(symbol, out, dev, ...)                                                    \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                             \
+	{                                                                                       \
+		bool is_tried = false;                                                          \
+		CUresult result;                                                                \
+		do {                                                                            \
+			struct measuring measuring = begin_making(dev);                         \
+			result = REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__));                    \
+			end_making(&measuring, result == CUDA_SUCCESS && (out) ? *(out) : NULL, \
+			           dev);                                                        \
+		} while (others_gave(result, dev, &is_tried));                                  \
+		return result;                                                                  \
 	}
 
 MAKES_CONTEXT(cuCtxCreate, pctx, dev, (CUcontext *, pctx), (unsigned int, flags), (CUdevice, dev))
@@ -112,17 +145,20 @@ static CUresult retain_primary(CUcontext *out, CUdevice dev, struct measuring *m
 HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
 {
 	KEEP_ERRNO;
-	struct measuring measuring = {0};
+	bool is_new, is_tried = false;
 	CUresult result;
-	bool is_new;
 
 	if (!job_is_active())
 		return REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
-	result = retain_primary(pctx, dev, &measuring, &is_new);
-	if (is_new)
-		end_making(&measuring, result == CUDA_SUCCESS && pctx ? *pctx : NULL, dev);
-	else if (result == CUDA_SUCCESS && pctx)
-		context_enter(*pctx, dev, NULL);
+	do {
+		struct measuring measuring = {0};
+
+		result = retain_primary(pctx, dev, &measuring, &is_new);
+		if (is_new)
+			end_making(&measuring, result == CUDA_SUCCESS && pctx ? *pctx : NULL, dev);
+		else if (result == CUDA_SUCCESS && pctx)
+			context_enter(*pctx, dev, NULL);
+	} while (others_gave(result, dev, &is_tried));
 	return result;
 }
 

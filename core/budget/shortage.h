@@ -1,16 +1,41 @@
 /*
- * Shortage: a device has no room, though the job may have more there. Who finds that says so here;
- * who looks at the others' cards and decides (core/job/lending.h) waits for it. Thread-safe.
+ * Shortage: a device has no room, though the job may have more there, because other jobs have it.
+ * Who finds that says so here; who looks at the others' cards and decides (core/job/lending.h)
+ * waits for it. Thread-safe.
  */
 #ifndef SPILLWAY_SHORTAGE_H
 #define SPILLWAY_SHORTAGE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+struct deadline;
+struct device;
+
+/* --- for who finds it --- */
+
+/* Says that what is on the host finds no room. */
+void shortage_say(void);
+/*
+ * Claims so many bytes for a call that must have them on the device, and waits until others have
+ * given them, or nobody is left who could. Returns whether another try is worth it. Not to be
+ * called inside the gate.
+ */
+bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline *until);
+
+/* --- for who decides --- */
 
 /* Changes, for who waits for it, when something is to be decided. */
 extern _Atomic uint32_t shortage_called;
-/* Says that there is. */
-void shortage_say(void);
+/*
+ * Gives what a claim calls first, on its own thread, so that somebody decides it; it returns whether
+ * somebody does. Until then there are no claims.
+ */
+void shortage_serve(bool (*begin)(const struct device *device));
+/* Returns the bytes that calls wait for. */
+uint64_t shortage_claimed(const struct device *device);
+/* Has those that wait try again. */
+void shortage_decide(const struct device *device);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
+#include "core/budget/shortage.h"
 #include "core/cuda/capture.h"
 
 static struct {
@@ -152,9 +153,14 @@ bool wanted_room(struct device *device, uint64_t bytes, struct deadline *until)
 CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportable,
                     struct deadline *until)
 {
-	struct wanted_request r = {
+	const struct wanted_request pin = {
 	    .device = device, .pin = address, .is_exportable = is_exportable};
+	struct wanted_request r = pin;
+	CUresult result = ask(&r, until);
 
+	if (result != CUDA_ERROR_OUT_OF_MEMORY || !shortage_claim(device, r.room, until))
+		return result;
+	r = pin;
 	return ask(&r, until);
 }
 

@@ -44,8 +44,8 @@ CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportab
 
 struct wanted_request {
 	struct device *device;
-	uint64_t room;      /* bytes to be had on the device; or */
-	CUdeviceptr pin;    /* what is to be on the device and stay */
+	uint64_t room;   /* bytes to be had on the device; or */
+	CUdeviceptr pin; /* what is to be on the device and stay; then `room` is what it lacked */
 	bool is_exportable; /* in memory made for export */
 	bool is_done;
 	CUresult result;

@@ -55,7 +55,8 @@ struct card {
 	uint64_t asked_ns;      /* until when this process asks the others to keep theirs */
 	uint64_t idle_since_ns; /* 0: it is not idle */
 	uint32_t in_flight;     /* of work; 0: nothing is */
-	uint32_t reserved;
+	uint32_t
+	    tells_memory; /* what it says of memory was true lately; 0: it has said nothing yet */
 
 	/* time: what a guaranteed job bears, and what a filler takes */
 	uint32_t slowdown_ppm;           /* allowed */

@@ -168,7 +168,7 @@ static void *help(void *cookie)
 	watch_files();
 	job_settings_reload(false);
 	look_ms = sharing_tend(look_ms);
-	look_ms = lending_tend(&this_job.devices, watch_cards(), look_ms);
+	look_ms = lending_tend(watch_cards(), look_ms);
 	for (;;) {
 		struct pollfd fd = {.fd = listener->fd, .events = POLLIN};
 
@@ -196,7 +196,7 @@ static void *help(void *cookie)
 		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
 			look_ms = JOB_PACE_LOOK_MS;
 		look_ms = sharing_tend(look_ms);
-		look_ms = lending_tend(&this_job.devices, watch_cards(), look_ms);
+		look_ms = lending_tend(watch_cards(), look_ms);
 		listener_check(listener);
 		files_changed |= orders_tend(&this_job.devices, this_job.config.now);
 		if (files_changed) {

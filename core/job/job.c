@@ -19,6 +19,7 @@
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/job/helper.h"
+#include "core/job/lending.h"
 #include "core/job/pace.h"
 #include "core/job/settings.h"
 #include "core/job/sharing.h"
@@ -202,6 +203,7 @@ static bool start(void)
 	say_who_shares();
 	sharing_start(&this_job.devices, this_job.config.name);
 	whole_keep_environment();
+	lending_start(&this_job.devices);
 	failed = helper_start();
 	/* NVML is opened, for which a job nobody named need not wait. */
 	if (!this_job.config.is_unnamed)

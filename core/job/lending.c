@@ -29,6 +29,10 @@
 /* How long the thread sleeps where a claim or a bound may change by time alone; else. */
 #define WAITS_NS (200 * MS)
 #define RESTS_NS (3600 * SECOND)
+/* Others whom we have just met tell what they have within this time. */
+#define MEET_NS SECOND
+/* A call that must have memory claims it anew for so long, where others were slow to give it. */
+#define INSISTS_NS (3 * SECOND)
 /* What can move is added up so often. */
 #define SUM_NS (50 * MS)
 /* Who cannot be woken by others looks so often: they expect an answer within GRANT_SILENCE_NS. */
@@ -42,12 +46,13 @@ struct lent {
 	uint64_t summed_ns;
 	uint64_t stays[LEDGER_SIDES]; /* of what is charged to us: what cannot move */
 	uint64_t again_ns;            /* the next look is due after so long */
+	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
 	_Atomic uint64_t told[LEDGER_SIDES];
 };
 
 static struct {
 	struct device_set *devices;
-	bool is_started;
+	_Atomic bool is_started;
 	_Atomic(struct lent *) of[DEVICE_MAX];
 	uint64_t seen_idle; /* since when, when it was seen that nothing is in flight */
 	_Atomic bool is_idle;
@@ -128,6 +133,28 @@ static bool is_blocked(struct device *device, const struct terms *terms)
 	return !terms->settings.evict && device_blocker(device) == MOVE_DEVICE_FULL;
 }
 
+/*
+ * Returns the bytes that calls wait for, once the others have told what they have: who meets them
+ * first does not know it yet.
+ */
+static uint64_t find_must(struct lent *l, uint64_t now)
+{
+	uint64_t must = shortage_claimed(l->shared->device);
+	bool is_first = !l->must_since_ns;
+
+	l->must_since_ns = !must ? 0 : is_first ? now : l->must_since_ns;
+	if (!must || now - l->must_since_ns > MEET_NS)
+		return must;
+	for (int i = 0; i < l->others.count; i++) {
+		if (l->others.other[i].card.tells_memory || l->others.other[i].is_silent)
+			continue;
+		if (is_first)
+			cards_ring(&l->others);
+		return 0;
+	}
+	return must;
+}
+
 /* --- what is done --- */
 
 static void tend(struct lent *l, uint64_t now)
@@ -142,18 +169,23 @@ static void tend(struct lent *l, uint64_t now)
 
 	atomic_store(&lending.is_idle, idle != 0);
 	look_at_others(l, now);
+	needs.must = find_must(l, now);
 	sum_up(l, now);
 	card = card_edit(&l->shared->own);
 	card->idle_since_ns = idle;
+	card->tells_memory = 1;
 	fill(l, card);
 	grant_decide(&l->grant, &needs, card, geteuid(), &l->others, &answer);
 	card_publish(&l->shared->own, now);
 	if (answer.tells)
 		cards_ring(&l->others);
 	yield_set(device, YIELD_FOR_CLAIM, answer.bound);
-	if (answer.has_room)
+	if (needs.must && answer.must_is_decided &&
+	    (!answer.was_short || now - l->must_since_ns > INSISTS_NS))
+		shortage_decide(device);
+	else if (answer.has_room)
 		wanted_fill(device);
-	l->again_ns = answer.is_busy                                   ? GRANT_TICK_NS
+	l->again_ns = answer.is_busy || l->must_since_ns               ? GRANT_TICK_NS
 	              : answer.bound != UINT64_MAX || needs.is_blocked ? WAITS_NS
 	                                                               : RESTS_NS;
 }
@@ -191,47 +223,62 @@ static void *lend(void *cookie)
 	return NULL;
 }
 
-static void start(struct device_set *devices)
+/* Starts the thread, once. Returns whether it runs. */
+static bool start(void)
 {
-	lending.is_started = true;
-	lending.devices = devices;
-	if (thread_start(lend) != 0)
+	static _Atomic bool failed;
+
+	if (!atomic_exchange(&lending.is_started, true) && thread_start(lend) != 0) {
+		atomic_store(&failed, true);
 		log_warning("no thread for lending: memory stays where it is, whoever claims it");
+	}
+	return !atomic_load(&failed);
+}
+
+/* Begins to decide the claims of a call, which may come before we have looked for others. */
+static bool begin(const struct device *device)
+{
+	return sharing_join(device->id.ordinal) && start();
+}
+
+void lending_start(struct device_set *devices)
+{
+	lending.devices = devices;
+	shortage_serve(begin);
 }
 
 /* Returns whether the own card is no longer true, or another card claims. */
-static bool has_news(int i, const struct sharing *s, uint64_t now)
+static bool has_news(int i, const struct sharing *s, bool is_idle)
 {
 	const struct lent *l = atomic_load(&lending.of[i]);
 
 	for (int k = 0; k < s->others.count; k++)
 		if (s->others.other[k].card.claim)
 			return true;
-	return !l ||
+	return !l || atomic_load(&lending.is_idle) != (is_idle || s->settings.evict) ||
 	       atomic_load(&l->told[SEGMENT_ON_DEVICE]) !=
 	           device_used(s->device, SEGMENT_ON_DEVICE) ||
-	       atomic_load(&l->told[SEGMENT_ON_HOST]) != device_used(s->device, SEGMENT_ON_HOST) ||
-	       atomic_load(&lending.is_idle) !=
-	           (s->settings.evict || now - gate_unused_since(now) >= s->settings.idle_yield);
+	       atomic_load(&l->told[SEGMENT_ON_HOST]) != device_used(s->device, SEGMENT_ON_HOST);
 }
 
-int lending_tend(struct device_set *devices, bool is_told, int at_most_ms)
+int lending_tend(bool is_told, int at_most_ms)
 {
+	const struct device_set *devices = lending.devices;
 	bool is_beside = false, is_news = false;
 	uint64_t now = clock_now();
 
-	/* Since when we are idle is to be known as soon as somebody comes who asks. */
 	for (int i = 0; i < devices->count; i++) {
 		const struct sharing *s = sharing_of(i);
 
 		if (!s)
 			continue;
-		is_news |= has_news(i, s, now);
+		/* So that it is known since when we are idle, as soon as somebody asks. */
+		is_news |= has_news(i, s, now - gate_unused_since(now) >= s->settings.idle_yield);
 		is_beside |= s->others.count != 0;
 	}
-	if (is_beside && !lending.is_started)
-		start(devices);
-	else if (lending.is_started && is_news)
+	if (is_beside && !atomic_load(&lending.is_started))
+		start();
+	else if (is_news && atomic_load(&lending.is_started))
 		shortage_say();
 	return is_beside && !is_told && at_most_ms > UNTOLD_MS ? UNTOLD_MS : at_most_ms;
 }

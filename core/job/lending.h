@@ -6,18 +6,20 @@
  * The thread is started when another process has a card on a device of ours, and sleeps while
  * nobody claims anything and nothing has changed. The helper wakes it for that, whom other
  * processes wake by its card (cards_ring()); so do the mover, where the device is full, and an
- * idle job's next call.
+ * idle job's next call. A call that must have memory on the device starts it, too.
  */
 #ifndef SPILLWAY_JOB_LENDING_H
 #define SPILLWAY_JOB_LENDING_H
 
 #include "core/budget/device.h"
 
+/* Keeps the devices. Called once, before other threads of the shim. */
+void lending_start(struct device_set *devices);
 /*
  * Starts the thread or wakes it, where there is something to decide or to tell. is_told: others can
  * wake the helper. By the helper, each time it wakes. Returns in how many milliseconds it is to be
  * called again at the latest.
  */
-int lending_tend(struct device_set *devices, bool is_told, int at_most_ms);
+int lending_tend(bool is_told, int at_most_ms);
 
 #endif

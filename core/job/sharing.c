@@ -125,18 +125,21 @@ static bool gives_way(const struct sharing *s)
 	return false;
 }
 
+struct sharing *sharing_join(int i)
+{
+	lock_acquire(&sharing.lock);
+	if (!atomic_load(&sharing.of[i]))
+		make(i);
+	lock_release(&sharing.lock);
+	return atomic_load(&sharing.of[i]);
+}
+
 struct sharing *sharing_of(int i)
 {
+	struct sharing *s = atomic_load(&sharing.of[i]);
 	struct context context;
 
-	if (!atomic_load(&sharing.of[i]) &&
-	    context_of_device(&sharing.devices->device[i], &context)) {
-		lock_acquire(&sharing.lock);
-		if (!atomic_load(&sharing.of[i]))
-			make(i);
-		lock_release(&sharing.lock);
-	}
-	return atomic_load(&sharing.of[i]);
+	return s || !context_of_device(&sharing.devices->device[i], &context) ? s : sharing_join(i);
 }
 
 /* Looks at the cards of one device. Returns in how many milliseconds again, at the latest. */

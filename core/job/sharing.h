@@ -38,6 +38,8 @@ int sharing_tend(int at_most_ms);
  * is not, or there can be none. Any thread.
  */
 struct sharing *sharing_of(int i);
+/* Returns the same with the card made whether the device is in use or not. Any thread. */
+struct sharing *sharing_join(int i);
 /* Takes new settings for the i-th device. By the helper, or before it runs. */
 void sharing_set(int i, const struct config_gpu *settings);
 /* Removes the cards: the process exits. */

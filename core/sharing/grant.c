@@ -223,6 +223,7 @@ static void look_at_asked(struct look *l)
 	if (asked && asked->held > more(l->own->asks_down_to, keeps) &&
 	    now - g->asked_ns <= patience && is_heard(l, asked->beat_ns, g->asked_ns))
 		return;
+	g->was_short |= asked && asked->held > more(l->own->asks_down_to, keeps);
 	g->given += given;
 	if (g->done_count < CARDS_MAX)
 		g->done[g->done_count++] = g->asked;
@@ -272,6 +273,7 @@ static void end_claim(struct look *l, bool is_met)
 	g->refused_until_ns = is_met ? now : now + more(g->refused_for_ns, REFUSED_LEAST);
 	l->answer->took = least(took, g->given);
 	l->answer->must_is_decided = true;
+	l->answer->was_short = g->was_short && !is_met;
 	l->answer->has_room = true;
 	l->answer->tells = true;
 	g->since_ns = 0;
@@ -292,7 +294,7 @@ static void drive(struct look *l)
 	if (!g->began_ns) {
 		g->began_ns = now;
 		g->held_then = l->job->held;
-		g->given = g->seen_sum = 0;
+		g->given = g->seen_sum = g->was_short = 0;
 		g->done_count = 0;
 	}
 	if (g->asked_ns)

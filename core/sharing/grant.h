@@ -74,6 +74,7 @@ struct grant {
 	uint64_t refused_until_ns, refused_for_ns;
 	struct job_key asked;
 	uint64_t asked_ns, asked_bytes, asked_held; /* ns: 0: nobody is asked */
+	bool was_short; /* somebody was too slow to give what he was asked for */
 	int done_count;
 	struct job_key done[CARDS_MAX];
 	/* what it gives */
@@ -97,6 +98,7 @@ struct grant_answer {
 	bool tells;           /* the others are to look at once */
 	bool has_room;        /* room has come, or may have */
 	bool must_is_decided; /* who waits tries again */
+	bool was_short;       /* a claim ends, and might be met if it were raised again */
 	bool is_busy;         /* memory changes hands: again after GRANT_TICK_NS */
 	enum claim_wait why;
 	uint64_t gave, took; /* bytes, once a change of hands has ended */

@@ -57,3 +57,36 @@ back() { [ "$(held_by "$idle")" -ge $((72 * mib)) ]; }
 until_true $patience back || fail "idle: only $(held_by "$idle") bytes came back: $("$spillway" stat idle)"
 wants 0 check c 7
 end_driven
+
+# What must be on the device, on one that is full of what an idle job holds: none of it is refused.
+mkfifo "$scratch/in"
+"$spillway" run --softgpu --quiet --name full --idle-yield 300ms "$build/tests/e2e/guest" init context \
+	alloc:8:11 "wait:$scratch/full.here" free <"$scratch/in" >"$scratch/full" 2>&1 &
+full=$!
+exec 7>"$scratch/in"
+until_true $patience test -e "$scratch/full.here" || fail "full: not ready: $(cat "$scratch/full")"
+idle=$(pid_of full)
+same 'what the idle job holds' $((88 * mib)) "$(held_by "$idle")"
+sleep 3 # it is idle for certain
+# needs SETTING MIB COMMAND: has that much on the device at once
+needs() {
+	printf '[gpu]\n%s\n' "$1" >"$scratch/needs.ini"
+	start_driven "needs$2" "$scratch/needs.ini"
+	wants 0 alloc a $(($2 * 1024))
+	wants 0 fill a 5
+	if [ -n "${3:-}" ]; then wants 0 "$3" a; fi
+	there=$(held_by "$(pid_of "needs$2")")
+	[ "$there" -ge $(($2 * mib)) ] || fail "needs: $there bytes are there"
+	wants 0 check a 5
+	end_driven
+}
+# A context, of 12 MiB where 8 are left.
+printf "[gpu]\n" >"$scratch/context.ini"
+start_driven context "$scratch/context.ini" SOFTGPU_CONTEXT_MEMORY=12M
+wants 0 sync
+end_driven
+needs 'pin_new = yes' 24
+# Made on the host and then opened to others: it comes to the device and stays.
+needs '' 64 ipc
+echo >&7
+wait $full || fail "full: $(cat "$scratch/full")"

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "core/budget/shortage.h"
 #include "core/budget/wanted.h"
 #include "core/budget/device.h"
 #include "core/cuda/capture.h"
@@ -157,6 +158,12 @@ static bool demote(struct reclaim *r, const struct lack *lack)
 	       wanted_room(r->device, lack->bytes, r->until);
 }
 
+static bool claim(struct reclaim *r, const struct lack *lack)
+{
+	return r->may_demote && lack->why == SPILL_DEVICE_FULL &&
+	       shortage_claim(r->device, lack->bytes, r->until);
+}
+
 /* --- the ladder --- */
 
 struct rung {
@@ -165,7 +172,7 @@ struct rung {
 };
 static const struct rung on_device[] = {
     {give_spares, false},   {give_pools, false},      {give_freed, false}, {give_orphans, true},
-    {wait_for_freed, true}, {wait_for_drained, true}, {demote, true},
+    {wait_for_freed, true}, {wait_for_drained, true}, {demote, true},      {claim, true},
 };
 static const struct rung on_host[] = {
     {give_spares, false},

@@ -11,6 +11,7 @@
  *          is waited for
  * dead     what processes have left behind, and what those that are dying still hold
  * demote   others' memory goes to the host, for memory that cannot be there itself
+ * claim    other jobs give what they borrow, or do not use, for the same
  *
  * Nobody goes down it again, so that a request ends: what it takes in all is its deadline.
  * Thread-safe.

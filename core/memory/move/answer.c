@@ -66,19 +66,31 @@ static enum move_pending move_to_pin(const struct wanted_request *r, const struc
 	                        demoted);
 }
 
-static CUresult answer_pin(const struct wanted_request *r)
+/* Says what it lacks that others have: the device is full, and the limit is not. */
+static CUresult lacks_room(struct wanted_request *r, const struct terms *terms,
+                           const struct choice *choice)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < choice->count; i++)
+		bytes += choice->of[i].size;
+	if (!missing(r->device, terms, bytes))
+		r->room = bytes;
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult answer_pin(struct wanted_request *r)
 {
 	const struct movable_kind *kind = plan_kind_at(r->pin);
 	const struct terms terms = terms_of(r->device);
 	struct deadline until = moving_deadline(&terms);
 	enum move_pending why = MOVE_NONE;
 	uint64_t demoted = 0;
+	struct choice choice;
 
 	if (!kind) /* it has gone meanwhile */
 		return CUDA_SUCCESS;
 	for (int left = PIN_TRIES; left;) {
-		struct choice choice;
-
 		choice.count = 0;
 		kind->acquire(r->device);
 		kind->choose_at(r->device, r->pin, r->is_exportable, &choice);
@@ -103,7 +115,7 @@ static CUresult answer_pin(const struct wanted_request *r)
 	case MOVE_FAILED:
 		return CUDA_ERROR_MAP_FAILED;
 	default:
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return lacks_room(r, &terms, &choice);
 	}
 }
 
