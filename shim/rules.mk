@@ -16,8 +16,8 @@ endif
 # glibc's own libraries of before 2.34, where the functions named in core/base/glibc.h were then.
 old_glibc_libs = $(if $(SANITIZER),-ldl -lpthread,-Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0)
 
-# The loader runs nothing of ours in a process without CUDA: none of the compiler's own beginnings
-# and ends, whose work only libraries that are unloaded have. This one stays (nodelete).
+# Of ours the loader runs order.c alone in a process without CUDA: none of the compiler's own
+# beginnings and ends, whose work only libraries that are unloaded have. This one stays (nodelete).
 no_start = $(if $(SANITIZER),,-nostartfiles -Wl$(comma)-z$(comma)nodelete)
 comma := ,
 

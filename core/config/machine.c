@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static struct config_machine machine;
 static struct once once;
@@ -47,14 +48,17 @@ static void check_owner(void)
 		is_roots(folder, S_IWGRP | S_IWOTH);
 }
 
-/* Returns whether a text has a line that begins with the key, whatever stands before that line. */
-static bool has_key(const char *text, size_t length, const char *key)
+/*
+ * Returns whether a text has a line that begins so, in whatever case, whatever stands before that
+ * line.
+ */
+static bool has_line(const char *text, size_t length, const char *key)
 {
 	const char *end = text + length, *line = text;
 
 	for (;;) {
 		line += strspn(line, " \t");
-		if (strncmp(line, key, strlen(key)) == 0)
+		if (strncasecmp(line, key, strlen(key)) == 0)
 			return true;
 		line = memchr(line, '\n', (size_t)(end - line));
 		if (!line++)
@@ -69,9 +73,12 @@ static bool may_bind(void)
 	size_t length;
 	bool binds;
 
-	if (config_file_load(CONFIG_SYSTEM_FILE, true, &text, &length) != 0)
-		return true;
-	binds = has_key(text, length, "enforce") || has_key(text, length, "required");
+	int status = config_file_load(CONFIG_SYSTEM_FILE, true, &text, &length);
+
+	if (status != 0)
+		return status != -ENOENT && status != -ENOTDIR;
+	/* misspelt, too */
+	binds = has_line(text, length, "enforc") || has_line(text, length, "requir");
 	free(text);
 	return binds;
 }
@@ -80,7 +87,6 @@ static void read_machine(void)
 {
 	struct config *config = config_create();
 	struct config_error error = {.message = "out of memory"};
-	struct stat found;
 	int status =
 	    config ? config_add_file(config, LAYER_SYSTEM, CONFIG_SYSTEM_FILE, &error) : -ENOMEM;
 
@@ -89,7 +95,7 @@ static void read_machine(void)
 		machine.requires = config->ceiling[CEILING_KEY_required];
 		if (machine.enforces || machine.requires)
 			check_owner();
-	} else if (file_status(CONFIG_SYSTEM_FILE, &found) == 0 && may_bind()) {
+	} else if (may_bind()) {
 		machine.enforces = machine.requires = true;
 		snprintf(machine.fault, sizeof(machine.fault), "%s", error.message);
 	}

@@ -73,8 +73,8 @@ struct page {
 /* --- for the process that belongs to the job --- */
 
 /*
- * Notes the host_limit of this process's settings for the page: a number of bytes, and one; 0: none.
- * Any thread.
+ * Notes the host_limit of this process's settings for the page: a number of bytes, and one; 0:
+ * none. Any thread.
  */
 void page_note_host_limit(struct segment *segment, int device, uint64_t and_one);
 /*

@@ -51,7 +51,26 @@ escapes() { # escapes HOW
 	chmod 700 "$scratch/elsewhere"
 	kept "$1: another state directory" env SPILLWAY_STATE_DIR="$scratch/elsewhere"
 	[ -z "$(ls -A "$scratch/elsewhere")" ] || fail "$1: another state directory: it is used"
+	kept "$1: HAMi's variables" env CUDA_DEVICE_MEMORY_LIMIT=1g CUDA_DEVICE_MEMORY_LIMIT_0=1g CUDA_OVERSUBSCRIBE=true \
+		CUDA_DEVICE_MEMORY_SHARED_CACHE="$scratch/elsewhere/pod.cache" CUDA_TASK_PRIORITY=0 GPU_CORE_UTILIZATION_POLICY=disable
+	[ -z "$(ls -A "$scratch/elsewhere")" ] || fail "$1: another cache: it is used"
+	for driver in libcuda.so.1 "$node/driver/libcuda.so.1" "$node/copy.so" "$node/other/libspillway.so"; do
+		not_run "$1: LD_PRELOAD=$driver" env LD_PRELOAD="$driver"
+	done
+	kept "$1: another library before it" env LD_PRELOAD=libjemalloc.so.2
 }
+# not_run WHAT COMMAND...: what a program would call in place of Spillway keeps it from running
+not_run() {
+	what=$1
+	shift
+	! "$@" "$node/bin/guest" init context alloc:8:4 >"$scratch/out" 2>"$scratch/err" || fail "$what: it runs: $(cat "$scratch/out")"
+	same "$what: it says" "" "$(cat "$scratch/out")"
+	same "$what: lines: $(cat "$scratch/err")" 1 "$(grep -c . "$scratch/err")"
+	has "$what" "$(cat "$scratch/err")" "comes before Spillway, as LD_PRELOAD may say, and has the driver's functions; the program is not run, because $ini is enforced"
+}
+cp "$node/driver/libcuda.so.1" "$node/copy.so"
+mkdir "$node/other"
+cp "$lib"/*.so "$node/other"
 preloaded yes
 configured '[ceiling]' 'enforce = yes' 'per = user' '[gpu]' 'memory_limit = 24MiB'
 escapes "per user"
@@ -96,3 +115,6 @@ takes 3 second env SPILLWAY_JOB=two
 takes 2 third env SPILLWAY_DISABLE=yes
 same "not enforced: on the device" $((64 * mib)) "$(device_bytes)"
 ends first second third
+takes 4 first env LD_PRELOAD=libcuda.so.1
+same "not enforced, the driver preloaded: on the device" $((32 * mib)) "$(device_bytes)"
+ends first

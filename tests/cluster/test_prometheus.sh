@@ -31,7 +31,7 @@ until_true $patience has_page || fail "no page of the other user's job"
 # What is no job's: a program without Spillway, on the GPU that the exporter sees.
 SOFTGPU_STATE_DIR="$node/gpu-ours" "$node/bin/allocate" --mib 64 --count 1 --hold-ms 600000 --ready "$node/ready/none" >"$scratch/none.out" 2>&1 &
 until_true $patience test -e "$node/ready/none" || fail "no job: not ready: $(cat "$scratch/none.out")"
-# As conf/systemd/spillway-metrics.service runs it, with the shim in it, as everywhere on the machine.
+# As conf/systemd/spillway-metrics.service runs it, with the shim in it, as on the whole machine.
 preloaded yes
 capabilities=$(sed -n 's/^CapabilityBoundingSet=//p' conf/systemd/spillway-metrics.service | sed 's/CAP_//g; s/ /,+/g' | tr '[:upper:]' '[:lower:]')
 SOFTGPU_STATE_DIR="$node/gpu-ours" setpriv --no-new-privs --bounding-set "-all,+$capabilities" \

@@ -66,6 +66,18 @@ write '[gpu]\nshare = 1\0\n[ceiling]\nenforce = yes\n'
 refused "a bad byte before it" "$ini:2: byte 10 is 0x00: expected plain text" env
 write "$enforced"
 refused "a bad variable" "SPILLWAY_MEMORY_LIMIT = much: expected a size" env SPILLWAY_MEMORY_LIMIT=much
+write '[Ceiling]\nEnforce = yes\n[gpu]\nmemory_limit = 16MiB\n'
+refused "capitals" "$ini:1: [Ceiling]: unknown section, did you mean ceiling?" env SPILLWAY_DISABLE=yes
+write '[ceiling]\nrequire = yes\n[gpu]\nmemory_limit = 16MiB\n'
+refused "a misspelt key" "$ini:2: require: unknown key in [ceiling], did you mean required?" env SPILLWAY_DISABLE=yes
+if [ "$(id -u)" -eq 0 ]; then # whom nothing is hidden from
+	write "$enforced"
+	install -d -m 700 -o 65534 "$node/gpu"
+	chmod 700 /etc/spillway
+	refused "a folder that nobody else may enter" "$ini: cannot read it: Permission denied" \
+		setpriv --reuid 65534 --regid 65534 --clear-groups env SOFTGPU_STATE_DIR="$node/gpu"
+	chmod 755 /etc/spillway
+fi
 write '[gpu]\nmemory_limit = 16MiB\n'
 runs "a bad variable, not enforced" env SPILLWAY_SHARE=much
 
