@@ -50,7 +50,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install check check-programs check-cluster check-all demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install check check-programs check-cluster check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -95,7 +95,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install check check-programs check-cluster check-all demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install check check-programs check-cluster check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -136,6 +136,10 @@ bench-compare:
 bench-pace:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-bench-pace
+
+bench-sharing:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-bench-sharing
 
 check-gpu:
 	@DEPS=$(DEPS) tools/dev/deps build
@@ -183,6 +187,7 @@ help:
 	@echo 'make bench PEERS=/path/a.so,/path/b.so  Spillway beside other preload libraries, in one table'
 	@echo 'make bench-compare BASE=COMMIT  the same beside that commit, by turns: which rows are slower'
 	@echo 'make bench-pace  how exactly shares of GPU time are held, and the plot of it'
+	@echo 'make bench-sharing  what jobs that share a GPU by need keep of their speed'
 	@echo 'make check-gpu  what only a real GPU can show'
 	@echo 'make gpu-kit    one folder that asks a real GPU everything, where nothing is installed'
 	@echo 'make check-gpu-kit  the whole of it on a bare machine with the software GPU; half an hour'

@@ -32,7 +32,7 @@ $(BUILD)/bench/empty.so:
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -shared -o $@ -x c /dev/null
 
-.PHONY: run-bench run-bench-compare run-bench-pace
+.PHONY: run-bench run-bench-compare run-bench-pace run-bench-sharing
 run-bench: all $(bench_out)
 	@BUILD=$(BUILD) tests/bench/$(if $(PEERS),peers $(PEERS),run $(if $(BENCH_JSON),--json $(BENCH_JSON)))
 
@@ -46,3 +46,7 @@ run-bench-compare: all $(bench_out)
 # draws the plot of README.
 run-bench-pace: all
 	@BUILD=$(BUILD) SVG=tests/bench/share.svg tests/bench/pace
+
+# What jobs that share by need keep of their speed; ROWS=WORD: only matching rows.
+run-bench-sharing: all
+	@BUILD=$(BUILD) tests/bench/sharing $(TABLES)

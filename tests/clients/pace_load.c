@@ -47,7 +47,9 @@ static const char usage[] =
     "  --graph N             graphs of so many kernels, instead of kernels\n"
     "  --wait                waits for each launch\n"
     "  --ahead-ms N          work that is queued ahead, of each stream (20)\n"
-    "  --burst-ms N --pause-ms N  so much work, then a wait for it and a pause\n"
+    "  --burst-ms N --pause-ms N  so much work, then a wait for it and a pause; or --burst-us, "
+    "--pause-us\n"
+    "  --by-chance           pauses are up to twice as long, by chance\n"
     "  --ranks N             a device each, whose kernels wait for each other after each launch; "
     "threads\n"
     "  --processes           the ranks are processes";
@@ -80,6 +82,9 @@ static void parse_options(int argc, char **argv)
 		AHEAD,
 		BURST,
 		PAUSE,
+		BURST_US,
+		PAUSE_US,
+		BY_CHANCE,
 		RANKS,
 		ASLEEP,
 		WAIT,
@@ -97,6 +102,9 @@ static void parse_options(int argc, char **argv)
 	    {"ahead-ms", required_argument, NULL, AHEAD},
 	    {"burst-ms", required_argument, NULL, BURST},
 	    {"pause-ms", required_argument, NULL, PAUSE},
+	    {"burst-us", required_argument, NULL, BURST_US},
+	    {"pause-us", required_argument, NULL, PAUSE_US},
+	    {"by-chance", no_argument, NULL, BY_CHANCE},
 	    {"ranks", required_argument, NULL, RANKS},
 	    {"asleep", no_argument, NULL, ASLEEP},
 	    {"wait", no_argument, NULL, WAIT},
@@ -115,6 +123,8 @@ static void parse_options(int argc, char **argv)
 	    {AHEAD, &load_options.ahead_ms, 1, 3600000},
 	    {BURST, &load_options.burst_ms, 1, 3600000},
 	    {PAUSE, &load_options.pause_ms, 1, 3600000},
+	    {BURST_US, &load_options.burst_us, 1, 3600000},
+	    {PAUSE_US, &load_options.pause_us, 1, 3600000},
 	    {RANKS, &load_options.ranks, 2, MAX_RANKS},
 	};
 	int option, index = 0;
@@ -142,6 +152,9 @@ static void parse_options(int argc, char **argv)
 		case WAIT:
 			load_options.wait = true;
 			break;
+		case BY_CHANCE:
+			load_options.by_chance = true;
+			break;
 		case PROCESSES:
 			load_options.processes = true;
 			break;
@@ -156,6 +169,10 @@ static void parse_options(int argc, char **argv)
 	}
 	if (optind < argc)
 		program_die("'%s': expected options only; see --help", argv[optind]);
+	if (!load_options.burst_us)
+		load_options.burst_us = 1000 * load_options.burst_ms;
+	if (!load_options.pause_us)
+		load_options.pause_us = 1000 * load_options.pause_ms;
 	if (load_options.ranks && !load_options.asleep && load_options.loops_per_ms == 0)
 		program_die("--ranks: needs --asleep or --loops-per-ms");
 }
@@ -166,10 +183,48 @@ static bool is_over(const struct lane *lane)
 	                             : load_now_ns() >= deadline_ns;
 }
 
+/* How long bursts took, from the first launch until the last kernel was done. */
+static struct {
+	uint64_t began_ns, ns[1 << 16];
+	size_t count;
+} bursts;
+
+static int by_length(const void *a, const void *b)
+{
+	uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+
+	return one < other ? -1 : one > other;
+}
+
+/* Returns the length that one in a hundred exceeds. */
+static double percentile_us(void)
+{
+	qsort(bursts.ns, bursts.count, sizeof bursts.ns[0], by_length);
+	return bursts.count ? (double)bursts.ns[bursts.count * 99 / 100] / 1e3 : 0;
+}
+
+static void end_burst(struct lane *lanes, unsigned count)
+{
+	unsigned us = load_options.pause_us;
+
+	for (unsigned i = 0; i < count; i++)
+		CU(cuStreamSynchronize(lanes[i].stream));
+	if (!load_options.threads && bursts.count < sizeof bursts.ns / sizeof bursts.ns[0])
+		bursts.ns[bursts.count++] = load_now_ns() - bursts.began_ns;
+	if (load_options.by_chance)
+		us = (unsigned)((double)rand_r(&lanes[0].random) / RAND_MAX * 2 * us);
+	usleep(us);
+	if (!load_options.threads)
+		bursts.began_ns = load_now_ns();
+}
+
 /* Keeps lanes busy by turns until it is over. */
 static void keep_busy(struct lane *lanes, unsigned count)
 {
 	double paused_at = 0, work_ms = 0;
+
+	if (!load_options.threads)
+		bursts.began_ns = load_now_ns();
 
 	while (!is_over(&lanes[0])) {
 		work_ms = 0;
@@ -177,12 +232,10 @@ static void keep_busy(struct lane *lanes, unsigned count)
 			lane_launch(&lanes[i]);
 			work_ms += lanes[i].counts.work_ms;
 		}
-		if (!load_options.burst_ms || work_ms < paused_at + load_options.burst_ms)
+		if (!load_options.burst_us || work_ms < paused_at + load_options.burst_us / 1e3)
 			continue;
 		paused_at = work_ms;
-		for (unsigned i = 0; i < count; i++)
-			CU(cuStreamSynchronize(lanes[i].stream));
-		usleep(load_options.pause_ms * 1000);
+		end_burst(lanes, count);
 	}
 	stop_ns = load_now_ns();
 }
@@ -279,10 +332,12 @@ int main(int argc, char **argv)
 	}
 	printf(
 	    "pace_load: pid=%d device=\"%s\" loops_per_ms=%.0f launches=%lu kernels=%lu steps=%lu "
-	    "elapsed_ms=%.1f work_ms=%.1f start_ns=%llu stop_ns=%llu end_ns=%llu\n",
+	    "elapsed_ms=%.1f work_ms=%.1f start_ns=%llu stop_ns=%llu end_ns=%llu bursts=%zu "
+	    "burst_p99_us=%.0f\n",
 	    (int)getpid(), name, load_options.loops_per_ms, counts.launches, counts.kernels,
 	    counts.steps, (double)(end_ns - start_ns) / 1e6, counts.work_ms,
-	    (unsigned long long)start_ns, (unsigned long long)stop_ns, (unsigned long long)end_ns);
+	    (unsigned long long)start_ns, (unsigned long long)stop_ns, (unsigned long long)end_ns,
+	    bursts.count, percentile_us());
 	if (!load_options.ranks) {
 		CU(cuModuleUnload(module));
 		client_close_device(device);

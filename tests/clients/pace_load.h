@@ -16,9 +16,9 @@ struct load_options {
 	unsigned streams, threads, ranks;
 	unsigned nodes; /* of a graph; 0: no graphs */
 	unsigned ahead_ms;
-	unsigned burst_ms, pause_ms;
+	unsigned burst_ms, pause_ms, burst_us, pause_us; /* those in us count where they are set */
 	double loops_per_ms; /* of a spinning kernel; 0: to be measured */
-	bool asleep, wait, processes;
+	bool asleep, wait, processes, by_chance;
 };
 
 extern struct load_options load_options;

@@ -38,7 +38,8 @@ part() {
 	one=$(($(busy "$1") - one)) other=$(($(busy "$2") - other))
 	echo $((1000 * one / (one + other)))
 }
-# leaves ONE OTHER MOST: what it has besides is what the other cannot use, if the machine lets it run
+# leaves ONE OTHER MOST: what it has besides is what the other cannot use, where the machine lets it
+# run
 leaves() {
 	had=$(part "$1" "$2")
 	[ "$had" -le "$3" ] || off "$1 has $had of 1000 beside $2"
