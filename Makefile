@@ -59,6 +59,7 @@ all:
 include core/rules.mk
 include shim/rules.mk
 include tools/rules.mk
+include tools/slurm/rules.mk
 include tests/rules.mk
 
 ifneq ($(filter-out $(front),$(goals)),)

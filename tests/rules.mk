@@ -27,7 +27,7 @@ run-check-programs: all $(e2e_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(program_tests))
 
 .PHONY: run-check-cluster
-run-check-cluster: all $(e2e_out)
+run-check-cluster: all slurm $(e2e_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(cluster_tests))
 
 # What takes too long for every day. Tests may leave lines in the report.

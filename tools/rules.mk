@@ -1,5 +1,5 @@
 # tools/: the spillway command, and where everything is installed.
-tools_src := $(wildcard tools/*/*.c)
+tools_src := $(filter-out tools/slurm/%,$(wildcard tools/*/*.c))
 tools_obj := $(tools_src:%.c=$(BUILD)/%.o)
 tools_out := $(BUILD)/spillway
 

@@ -8,11 +8,14 @@
 
 /*
  * Returns the variable's value; NULL where it is missing or empty, in a set-uid process, and after
- * place_bind().
+ * place_bind(), which may have given the place of a job's state.
  */
 const char *place_variable(const char *name);
-/* Binds the process to the usual places, whatever its environment says; for good. */
-void place_bind(void);
+/*
+ * Binds the process to the usual places, whatever its environment says; for good. directory: where
+ * jobs keep their state, for as long as the process lives; "": the usual place.
+ */
+void place_bind(const char *directory);
 bool place_is_bound(void);
 
 #endif

@@ -36,7 +36,8 @@ enum {
 	CONFIG_NAME_MAX = 64,
 	CONFIG_LABELS_MAX = 256,
 	CONFIG_MESSAGE_MAX = 512,
-	CONFIG_PATH_MAX = 4000
+	CONFIG_PATH_MAX = 4000,
+	CONFIG_STATE_DIR_MAX = 401,
 };
 
 /*
@@ -217,6 +218,7 @@ const char *config_warnings(const struct config *config);
 struct config_machine {
 	bool enforces; /* the environment is not to be followed further than it may lead */
 	bool requires; /* who cannot be limited is refused */
+	char state_dir[CONFIG_STATE_DIR_MAX]; /* where jobs keep their state; "": the usual place */
 	/* Why the file cannot be relied on, so that who is limited by it is refused; "": it can. */
 	char fault[CONFIG_MESSAGE_MAX];
 };

@@ -93,6 +93,7 @@ static void read_machine(void)
 	if (status == 0) {
 		machine.enforces = config->ceiling[CEILING_KEY_enforce];
 		machine.requires = config->ceiling[CEILING_KEY_required];
+		memcpy(machine.state_dir, config->state_dir, sizeof(machine.state_dir));
 		if (machine.enforces || machine.requires)
 			check_owner();
 	} else if (may_bind()) {
@@ -101,7 +102,7 @@ static void read_machine(void)
 	}
 	config_release(config);
 	if (machine.enforces)
-		place_bind();
+		place_bind(machine.state_dir);
 }
 
 const struct config_machine *config_machine(void)

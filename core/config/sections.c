@@ -172,6 +172,8 @@ static int take_ceiling(struct target *target, const struct config_item *item, i
 	if (config_ceiling_parse((enum config_ceiling_key)key, item->value,
 	                         &target->config->ceiling[key], problem, sizeof(problem)) != 0)
 		return config_fail_value(error, item->place, item->key, item->value, problem);
+	if (key == CEILING_KEY_state_dir)
+		strcpy(target->config->state_dir, item->value);
 	return 0;
 }
 

@@ -60,11 +60,13 @@ enum config_job_key {
 	    JOB_KEY_COUNT
 };
 
-/* The keys of [ceiling] besides those of [gpu]: X(name, choices). The first is the default. */
+/* The keys of [ceiling] besides those of [gpu]: X(name, choices). The first is the default; "": the
+ * value is a path. */
 #define CONFIG_CEILING_KEYS(X) \
 	X(enforce, "no|yes")   \
 	X(per, "job|user")     \
-	X(required, "no|yes")
+	X(required, "no|yes")  \
+	X(state_dir, "")
 
 enum config_ceiling_key {
 #define X(name, choices) CEILING_KEY_##name,
@@ -120,6 +122,7 @@ struct config {
 	struct config_setting *settings;
 	size_t count, capacity;
 	bool ceiling[CEILING_KEY_COUNT]; /* whether it is not the default */
+	char state_dir[CONFIG_STATE_DIR_MAX];
 	bool is_machines[JOB_KEY_COUNT]; /* the machine's file gives this key of [job] */
 	char job_name[CONFIG_NAME_MAX];
 	char labels[CONFIG_LABELS_MAX];

@@ -115,6 +115,12 @@ int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is
 	char list[32];
 	uint64_t index;
 
+	if (choices[key][0] == '\0') {
+		*is_other = text[0] == '/' && strlen(text) < CONFIG_STATE_DIR_MAX;
+		snprintf(message, size, "expected an absolute path of at most %d characters",
+		         CONFIG_STATE_DIR_MAX - 1);
+		return *is_other ? 0 : -EINVAL;
+	}
 	if (strcmp(choices[key], "no|yes") == 0 && units_parse_bool(text, is_other) == 0)
 		return 0;
 	if (parse_choice(choices[key], text, &index) == 0) {

@@ -165,6 +165,9 @@ bool job_config_start(struct job_config *c)
 	if (!c->environment || (file && *file && !c->file))
 		return false;
 	stand_in(c);
+	/* What the machine gives a place of its own is one run, whatever programs it is. */
+	if (machine->state_dir[0])
+		run = "machine";
 	snprintf(c->run, sizeof(c->run), "%s", run ? run : "");
 	if (machine->fault[0]) {
 		log_error("%s; " JOB_CONFIG_REFUSED, machine->fault);

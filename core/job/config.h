@@ -22,7 +22,7 @@ struct job_config {
 	    is_unnamed; /* the name is made up: from who shares the limits, or from the program's */
 	char shared_by
 	    [SHARERS_MAX]; /* who shares the limits of a job that nobody named; "": no limits */
-	char run[64]; /* SPILLWAY_RUN: which `spillway run` the process belongs to; may be empty */
+	char run[64]; /* which run the process belongs to, as SPILLWAY_RUN has it; may be empty */
 	char override_path[512];
 	struct config *now; /* never NULL after job_config_start() */
 	char complaint

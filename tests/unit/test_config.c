@@ -771,7 +771,7 @@ START_TEST(ceiling_takes_eight_keys)
 	    refused(sources, -EINVAL),
 	    "system.ini:2: colour: unknown key in [ceiling]; expected one of "
 	    "memory_limit, memory_limit_max, host_limit, share, priority, turn, turn_length, "
-	    "idle_yield, enforce, per, required");
+	    "idle_yield, enforce, per, required, state_dir");
 }
 END_TEST
 

@@ -1,0 +1,164 @@
+/* Options and arguments: their words, their values, and what is said of bad ones. */
+#include "tools/slurm/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/units.h"
+
+static const enum config_key keys[JOB_OPTION_COUNT] = {
+#define X(name, key) CONFIG_KEY_##key,
+    JOB_OPTIONS(X)
+#undef X
+};
+
+/* Refuses a bad value; Slurm adds the option's name, and ends the command. */
+static int check(int option, const char *value, int is_remote)
+{
+	char message[CONFIG_MESSAGE_MAX];
+
+	(void)is_remote;
+	if (config_check_value(keys[option], value ? value : "", message, sizeof message) == 0)
+		return 0;
+	slurm_error("spillway: %s", message);
+	return -1;
+}
+
+/* Whole from the start: in prolog and epilog Slurm calls no slurm_spank_init(). */
+static struct spank_option options[JOB_OPTION_COUNT] = {
+    [OPTION_memory_limit] = {.name = "gpu-mem",
+                             .arginfo = "SIZE",
+                             .usage = "[spillway] device memory on each GPU: 8GiB, 50%, unlimited",
+                             .has_arg = 1,
+                             .cb = check},
+    [OPTION_memory_limit_max] =
+        {.name = "gpu-mem-max",
+         .arginfo = "SIZE",
+         .usage = "[spillway] how far that may rise by itself while the GPU has room",
+         .has_arg = 1,
+         .cb = check},
+    [OPTION_share] = {.name = "gpu-share",
+                      .arginfo = "PERCENT",
+                      .usage = "[spillway] percent of each GPU's time",
+                      .has_arg = 1,
+                      .cb = check},
+    [OPTION_priority] = {.name = "gpu-priority",
+                         .arginfo = "PRIORITY",
+                         .usage = "[spillway] opportunistic, normal or guaranteed",
+                         .has_arg = 1,
+                         .cb = check},
+};
+
+const char *option_name(enum job_option option)
+{
+	return options[option].name;
+}
+
+enum config_key option_key(enum job_option option)
+{
+	return keys[option];
+}
+
+spank_err_t options_register(spank_t spank)
+{
+	for (int i = 0; i < JOB_OPTION_COUNT; i++) {
+		spank_err_t error;
+
+		options[i].val = i;
+		error = spank_option_register(spank, &options[i]);
+		if (error != ESPANK_SUCCESS)
+			return error;
+	}
+	return ESPANK_SUCCESS;
+}
+
+bool options_find(spank_t spank, enum job_option option, const char **value, char *message,
+                  size_t size)
+{
+	char problem[CONFIG_MESSAGE_MAX], *text = NULL;
+
+	*value = NULL;
+	if (spank_option_getopt(spank, &options[option], &text) != ESPANK_SUCCESS || !text)
+		return true;
+	if (config_check_value(keys[option], text, problem, sizeof problem) != 0) {
+		snprintf(message, size, "--%s=%s: %s", options[option].name, text, problem);
+		return false;
+	}
+	*value = text;
+	return true;
+}
+
+/* Returns what follows "NAME=" in a word, NULL if it is another. */
+static const char *after(const char *word, const char *name)
+{
+	size_t length = strlen(name);
+
+	return strncmp(word, name, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
+}
+
+static bool fail(const char *word, const char *expected, char *message, size_t size)
+{
+	snprintf(message, size, "plugstack.conf: %s: %s", word, expected);
+	return false;
+}
+
+static bool take_default(const char *word, struct arguments *arguments, char *message, size_t size)
+{
+	char problem[CONFIG_MESSAGE_MAX];
+
+	for (int i = 0; i < JOB_OPTION_COUNT; i++) {
+		char name[32];
+		const char *value;
+
+		snprintf(name, sizeof name, "default-%s", options[i].name + strlen("gpu-"));
+		value = after(word, name);
+		if (!value)
+			continue;
+		if (config_check_value(keys[i], value, problem, sizeof problem) != 0)
+			return fail(word, problem, message, size);
+		arguments->standard[i] = value;
+		return true;
+	}
+	return fail(word,
+	            "expected dir=, lib=, shards=, comment=, default-mem=, default-mem-max=, "
+	            "default-share= or default-priority=",
+	            message, size);
+}
+
+static bool take(const char *word, struct arguments *arguments, char *message, size_t size)
+{
+	const struct {
+		const char *name, **path;
+		bool *truth;
+	} words[] = {{"dir", &arguments->directory, NULL},
+	             {"lib", &arguments->library, NULL},
+	             {"shards", NULL, &arguments->of_shards},
+	             {"comment", NULL, &arguments->comments}};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		const char *value = after(word, words[i].name);
+
+		if (!value)
+			continue;
+		if (words[i].truth)
+			return units_parse_bool(value, words[i].truth) == 0 ||
+			       fail(word, "expected yes or no", message, size);
+		*words[i].path = value;
+		return *value == '/' ||
+		       fail(word, "expected a path that begins with /", message, size);
+	}
+	return take_default(word, arguments, message, size);
+}
+
+bool plugin_words_read(int argc, char **argv, struct arguments *arguments, char *message,
+                       size_t size)
+{
+	*arguments = (struct arguments){.directory = "/run/spillway-slurm",
+	                                .library = "/usr/local/lib/spillway",
+	                                .of_shards = true,
+	                                .comments = true};
+	for (int i = 0; i < argc; i++)
+		if (!take(argv[i], arguments, message, size))
+			return false;
+	return true;
+}

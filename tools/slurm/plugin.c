@@ -1,0 +1,237 @@
+/*
+ * A SPANK plugin for Slurm: GPU memory and share are asked for where a job is submitted, and hold
+ * on the node whatever the job does.
+ *
+ * Where each part runs, and as whom:
+ *
+ * srun, sbatch, salloc      the user    options are checked; a bad one ends the command
+ * the prolog, on each node  root        the job's files are written (files.h)
+ * a task, before it is      root        they are mounted over the machine's (mounts.h)
+ *   the user's
+ * when a step's last task    root        what was used goes into AdminComment
+ *   on a node has ended
+ * the epilog, on each node  root        what was used is logged, the files go
+ *
+ * The prolog never fails, because that would drain the node: where something is wrong it leaves the
+ * reason, and each task of the job fails with it. What the user's command has checked is checked
+ * again: the user may run one without this plugin.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/slurm/facts.h"
+#include "tools/slurm/files.h"
+#include "tools/slurm/mounts.h"
+#include "tools/slurm/options.h"
+#include "tools/slurm/used.h"
+
+SPANK_PLUGIN(spillway, 1)
+
+enum { LINE_MAX_SIZE = PATH_MAX + 256 };
+
+/* Returns the number of the job at hand; 0: there is none. */
+static uint32_t job_of(spank_t spank)
+{
+	uint32_t id = 0;
+
+	return spank_get_item(spank, S_JOB_ID, &id) == ESPANK_SUCCESS ? id : 0;
+}
+
+/* Fills in what the job is given by its options, its shards, or as anybody. */
+static bool settle(spank_t spank, const struct arguments *arguments, const struct job_facts *facts,
+                   struct job_settings *settings, char *part, size_t part_size, char *message,
+                   size_t size)
+{
+	bool has_gpu = facts->gpus > 0 || facts->shards > 0;
+
+	if (facts->shards > 0 && arguments->of_shards) {
+		unsigned thousandths = 100000 * facts->shards / facts->all_shards;
+
+		snprintf(part, part_size, "%u.%03u%%", thousandths / 1000, thousandths % 1000);
+		settings->value[OPTION_memory_limit] = part;
+		settings->value[OPTION_share] = part;
+		settings->is_weight = true;
+	}
+	for (int i = 0; i < JOB_OPTION_COUNT; i++) {
+		const char *asked;
+
+		if (!settings->value[i] && has_gpu)
+			settings->value[i] = arguments->standard[i];
+		if (!options_find(spank, (enum job_option)i, &asked, message, size))
+			return false;
+		if (!asked)
+			continue;
+		settings->value[i] = asked;
+		if (i == OPTION_share)
+			settings->is_weight = false;
+	}
+	return true;
+}
+
+static bool is_limited(const struct job_settings *settings)
+{
+	for (int i = 0; i < JOB_OPTION_COUNT; i++)
+		if (settings->value[i])
+			return true;
+	return false;
+}
+
+static bool prepare(spank_t spank, const struct arguments *arguments, const struct job_files *files,
+                    uint32_t job, char *message, size_t size)
+{
+	struct job_settings settings = {.id = job};
+	struct job_facts facts;
+	char part[16];
+
+	if (spank_get_item(spank, S_JOB_UID, &settings.user) != ESPANK_SUCCESS) {
+		snprintf(message, size, "Slurm does not say whose the job is");
+		return false;
+	}
+	settings.group = (gid_t)-1; /* stays root's, who alone is in it */
+	if (!facts_ask(job, &facts, message, size))
+		return false;
+	settings.labels = facts.labels;
+	if (!settle(spank, arguments, &facts, &settings, part, sizeof part, message, size))
+		return false;
+	return !is_limited(&settings) || files_write(files, arguments, &settings, message, size);
+}
+
+int slurm_spank_init(spank_t spank, int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	if (spank_context() == S_CTX_SLURMD)
+		files_make_targets();
+	return options_register(spank);
+}
+
+int slurm_spank_job_prolog(spank_t spank, int argc, char **argv)
+{
+	char message[LINE_MAX_SIZE], reason[LINE_MAX_SIZE];
+	struct arguments arguments;
+	struct job_files files;
+	uint32_t job = job_of(spank);
+	bool is_right = plugin_words_read(argc, argv, &arguments, message, sizeof message);
+
+	files_name(&arguments, job, &files);
+	if (!files_begin(&files, reason, sizeof reason)) {
+		slurm_error("spillway: %s", reason); /* and tasks find no directory */
+		return 0;
+	}
+	if (is_right && prepare(spank, &arguments, &files, job, message, sizeof message))
+		return 0;
+	slurm_error("spillway: job %u: %s", job, message);
+	files_refuse(&files, message);
+	return 0;
+}
+
+/* Fills message with the reason why the job's tasks are not to run; false: there is none. */
+static bool was_refused(const struct job_files *files, char *message, size_t size)
+{
+	FILE *file;
+
+	if (access(files->directory, F_OK) != 0) {
+		snprintf(message, size,
+		         "%s: the prolog has not run; slurm.conf needs PrologFlags=Alloc",
+		         files->directory);
+		return true;
+	}
+	file = fopen(files->refused, "re");
+	if (!file)
+		return false;
+	if (!fgets(message, (int)size, file))
+		snprintf(message, size, "%s cannot be read", files->refused);
+	fclose(file);
+	return true;
+}
+
+/* Says that a step's options change nothing where they ask for something else than its job has. */
+static void say_if_step_differs(spank_t spank, const struct job_files *files, uint32_t job)
+{
+	const char *value[JOB_OPTION_COUNT];
+	char message[LINE_MAX_SIZE];
+	int differing, task = 0;
+
+	spank_get_item(spank, S_TASK_ID, &task);
+	if (task != 0) /* is said once on each node */
+		return;
+	for (int i = 0; i < JOB_OPTION_COUNT; i++)
+		if (!options_find(spank, (enum job_option)i, &value[i], message, sizeof message))
+			value[i] = NULL;
+	differing = files_differ(files, value);
+	if (differing < JOB_OPTION_COUNT)
+		slurm_spank_log("spillway: --%s=%s: not followed: a step has its job's limits; "
+		                "'spillway set slurm-%u' lowers them for the whole job",
+		                option_name((enum job_option)differing), value[differing], job);
+}
+
+int slurm_spank_task_init_privileged(spank_t spank, int argc, char **argv)
+{
+	char message[LINE_MAX_SIZE];
+	struct arguments arguments;
+	struct job_files files;
+	bool is_wrong = !plugin_words_read(argc, argv, &arguments, message, sizeof message);
+
+	files_name(&arguments, job_of(spank), &files);
+	is_wrong = is_wrong || was_refused(&files, message, sizeof message);
+	if (!is_wrong && access(files.ini, F_OK) != 0)
+		return 0; /* nothing of it is limited */
+	if (!is_wrong && mounts_make(&files, message, sizeof message)) {
+		say_if_step_differs(spank, &files, job_of(spank));
+		return 0;
+	}
+	slurm_error("spillway: the job's limits cannot be enforced here: %s", message);
+	return -1;
+}
+
+/* Reads the arguments up to a bad word, and what the job has used on this node until now. Returns
+ * whether there is anything. */
+static bool read_used(spank_t spank, int argc, char **argv, struct arguments *arguments,
+                      struct job_files *files, struct used *used)
+{
+	char message[LINE_MAX_SIZE];
+	uid_t user;
+
+	plugin_words_read(argc, argv, arguments, message, sizeof message);
+	files_name(arguments, job_of(spank), files);
+	return access(files->ini, F_OK) == 0 &&
+	       spank_get_item(spank, S_JOB_UID, &user) == ESPANK_SUCCESS &&
+	       used_read(files, job_of(spank), user, used);
+}
+
+/* Comes before srun is told that the task has ended: later, and in the epilog, the job may have
+ * ended, and Slurm changes no ended job. */
+int slurm_spank_task_exit(spank_t spank, int argc, char **argv)
+{
+	static uint32_t ended; /* of this step's tasks on this node */
+	char message[LINE_MAX_SIZE], line[sizeof(struct used)];
+	struct arguments arguments;
+	struct job_files files;
+	struct used used;
+	uint32_t tasks;
+
+	if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS)
+		return 0;
+	if (++ended != tasks || !read_used(spank, argc, argv, &arguments, &files, &used) ||
+	    !arguments.comments)
+		return 0;
+	snprintf(line, sizeof line, "%s%s", used.node, used.figures);
+	if (!facts_put_comment(job_of(spank), used.node, line, message, sizeof message))
+		slurm_error("spillway: job %u: %s", job_of(spank), message);
+	return 0;
+}
+
+int slurm_spank_job_epilog(spank_t spank, int argc, char **argv)
+{
+	struct arguments arguments;
+	struct job_files files;
+	struct used used;
+
+	if (read_used(spank, argc, argv, &arguments, &files, &used))
+		slurm_info("spillway: job %u: %s", job_of(spank), used.figures);
+	files_remove(&files);
+	return 0;
+}

@@ -1,0 +1,91 @@
+/*
+ * Figures of a job. They lie in a directory of its user, who may have put anything there: who reads
+ * them has that user's rights, and what it says is bounded and printable.
+ */
+#include "tools/slurm/used.h"
+
+#include <ctype.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/state/segment.h"
+
+enum { PATIENCE_S = 5, NAME_MAX_SIZE = 32 };
+
+/* Becomes the user for good. */
+static bool become(uid_t user)
+{
+	return setgroups(0, NULL) == 0 && setgid((gid_t)65534) == 0 && setuid(user) == 0;
+}
+
+static void write_figures(const char *job, int to)
+{
+	struct segment_view *view = calloc(1, sizeof *view);
+	uint64_t peak = 0, spilled = 0, busy = 0;
+	const uint64_t mib = 1 << 20;
+	char text[128], message[256];
+	int length;
+
+	if (!view || segment_read(job, view, message, sizeof message) != 0)
+		return;
+	for (int i = 0; i < view->device_count; i++) {
+		peak += view->job_total[i].device_peak;
+		spilled += view->job_total[i].spilled_bytes;
+		busy += view->job_total[i].busy_ns;
+	}
+	length = snprintf(text, sizeof text, "peak=%" PRIu64 "MiB spilled=%" PRIu64 "MiB",
+	                  (peak + mib - 1) / mib, (spilled + mib - 1) / mib);
+	if (busy) /* it is measured where a share is kept */
+		length += snprintf(text + length, sizeof text - (size_t)length, " gpu-seconds=%.1f",
+		                   (double)busy / 1e9);
+	if (write(to, text, (size_t)length) != length)
+		_exit(1);
+}
+
+/* Reads one line that the child writes; what is not printable ends it. */
+static void read_figures(int from, char *text, size_t size)
+{
+	size_t used = 0;
+	ssize_t length;
+
+	while (used + 1 < size && (length = read(from, text + used, size - 1 - used)) > 0)
+		used += (size_t)length;
+	text[used] = '\0';
+	for (char *c = text; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("=.- ", *c))
+			*c = '\0';
+}
+
+bool used_read(const struct job_files *files, uint32_t job, uid_t user, struct used *used)
+{
+	const char *node = getenv("SLURMD_NODENAME");
+	char name[NAME_MAX_SIZE];
+	int ends[2];
+	pid_t child;
+
+	*used = (struct used){.figures = ""};
+	snprintf(used->node, sizeof used->node, "spillway node=%s ", node ? node : "?");
+	snprintf(name, sizeof name, "slurm-%" PRIu32, job);
+	if (pipe(ends) != 0)
+		return false;
+	child = fork();
+	if (child == 0) {
+		alarm(PATIENCE_S);
+		setenv("SPILLWAY_STATE_DIR", files->state, 1);
+		if (become(user))
+			write_figures(name, ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	if (child > 0)
+		read_figures(ends[0], used->figures, sizeof used->figures);
+	close(ends[0]);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	return *used->figures;
+}
