@@ -7,6 +7,7 @@
  *   copy ERROR    copies between such memory and the program's own
  *   node ERROR    a copy between both that was captured, when its memory has come to the device
  *   mixed ERROR   copies and fills over a border between it and memory of the device
+ *   unmap ERROR   unmapping and releasing beside work that runs; 600: they wait for it
  *
  * ERROR is the driver's, 0 for none, or "crash". The shim runs it before it needs the first of
  * these in a user's process (core/memory/arena/host_trial.h). The device is the first that is
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -204,6 +206,37 @@ static CUresult mixed(void)
 	return over_border(host_first, plain);
 }
 
+static bool has_ended;
+
+/* Work that runs for a while. */
+static void CUDA_CB run(void *unused)
+{
+	const struct timespec a_while = {.tv_nsec = 200000000};
+
+	(void)unused;
+	nanosleep(&a_while, NULL);
+	__atomic_store_n(&has_ended, true, __ATOMIC_RELEASE);
+}
+
+static CUresult unmap(void)
+{
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr memory;
+	CUstream stream;
+	bool has_waited;
+
+	TRY(begin());
+	TRY(map("d", &memory));
+	TRY(make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
+	TRY(CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING));
+	TRY(CALL(cuLaunchHostFunc, stream, run, NULL));
+	TRY(CALL(cuMemUnmap, memory, UNIT));
+	TRY(CALL(cuMemRelease, handle));
+	has_waited = __atomic_load_n(&has_ended, __ATOMIC_ACQUIRE);
+	TRY(CALL(cuStreamSynchronize, stream));
+	return has_waited ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
 /*
  * Opens the driver by glibc's own dlopen, which is in its own library: where the machine preloads
  * the shim into every process the shim's stands before it, and what is asked here is the driver.
@@ -275,6 +308,7 @@ int main(int argc, char **argv)
 		tell(argv[1], "copy", copy);
 		tell(argv[1], "node", captured);
 		tell(argv[1], "mixed", mixed);
+		tell(argv[1], "unmap", unmap);
 	}
 	return fflush(stdout) != 0;
 }

@@ -18,7 +18,7 @@ provider() { "$spillway" stat "$1" --json | sed 's/,"processes":.*//; s/.*"provi
 limited fits --memory 64MiB
 [ ! -e "$known" ] || fail "tried without need: $(cat "$known")"
 limited plain --memory 8MiB
-has "what is known" "$(cat "$known")" "numa 0 host 0 copy 0 node 0 mixed 0"
+has "what is known" "$(cat "$known")" "numa 0 host 0 copy 0 node 0 mixed 0 unmap 0"
 same "plain: provider" vmm_numa "$(provider plain)"
 
 # It is asked once; another version of the driver is another question.
@@ -32,6 +32,11 @@ same "lines" 2 "$(wc -l <"$known")"
 printf 'boot x\0\n\n%s' "$(head -c 5000 /dev/zero | tr '\0' a)" >"$known"
 limited damaged --memory 8MiB
 same "damaged: provider" vmm_numa "$(provider damaged)"
+rm "$known"
+
+# A driver that waits for what runs before memory goes.
+SOFTGPU_DRIVER_VERSION=12080 SOFTGPU_TRAITS=unmap-waits limited waits --memory 8MiB
+has "what is known" "$(cat "$known")" "mixed 0 unmap 600"
 rm "$known"
 
 # A driver that ends the process on a NUMA node.
@@ -86,7 +91,7 @@ touch "$scratch/go"
 wait $late || fail "late: exit status $?: $(cat "$scratch/err-late")"
 same "it is said once" 1 "$(grep -c "takes more than 10 s" "$scratch/err-late")"
 case $(provider late) in managed | pinned) ;; *) fail "late: provider $(provider late)" ;; esac
-has "what is known later" "$(cat "$known")" "numa 0 host 0 copy 0 node 0 mixed 0"
+has "what is known later" "$(cat "$known")" "numa 0 host 0 copy 0 node 0 mixed 0 unmap 0"
 (slowly next /)
 same "next: provider" vmm_numa "$(provider next)"
 

@@ -37,7 +37,7 @@ works() {
 	end_driven
 }
 works without
-for trait in kernel-crashes slow-memory-info unmap-waits; do
+for trait in kernel-crashes slow-memory-info unmap-holds unmap-waits; do
 	works "with-$trait" SOFTGPU_TRAITS=$trait
 	same "$trait" "$(cat "$scratch/without.saw")" "$(cat "$scratch/with-$trait.saw")"
 done
@@ -46,6 +46,35 @@ done
 export SOFTGPU_TRAITS=unmap-waits
 of_mode threads 40
 unset SOFTGPU_TRAITS
+
+# A driver that waits for what runs before memory goes, and has all calls wait meanwhile, is not
+# asked to let memory go while a stream waits for what the program does next: spares stay, and what
+# is to leave is prepared for nothing. Then all of it goes.
+limit_file "$ini" $((64 * mib)) "demote_deadline = 1ms"
+start_driven held "$ini" SOFTGPU_TRAITS=unmap-holds
+for name in a b c; do
+	wants 0 alloc $name 8192
+	wants 0 fill $name 3
+done
+known_of() { [ -e "$SPILLWAY_STATE_DIR/driver-trial" ] && grep -q "unmap $1" "$SPILLWAY_STATE_DIR/driver-trial"; }
+rm -f "$SPILLWAY_STATE_DIR/driver-trial"
+wants 0 free a
+wants 0 block
+wants 0 mix_blocked b b 1
+sleep 2 # spares are kept for one
+tell info
+counter_at_least held device_pool $((8 * mib)) || fail "spares went beside work: $(counter held device_pool)"
+limit_file "$ini" $((4 * mib)) "demote_deadline = 1ms"
+until_true $patience counter_is held move_pending work || fail "it is not tried: $(counter held move_pending)"
+known_of 600 || fail "the driver was not asked, or not understood: $(cat "$SPILLWAY_STATE_DIR/driver-trial")"
+sleep 1
+tell info
+device_at_least $((16 * mib)) || fail "it has moved beside work"
+wants 0 unblock
+until_true $patience device_within $((4 * mib)) || fail "held: $(device_bytes) bytes stay on the device"
+until_true $patience counter_is held device_pool 0 || fail "held: spares stay: $(counter held device_pool)"
+wants 0 check c 3
+end_driven
 
 # A kernel that reads the same memory of the host four times gets it once, or four times. Its place
 # is what the shim decides by (tests/unit/test_weigh.c).

@@ -98,6 +98,7 @@ static const struct {
     {"newer-forms", &settings.traits.newer_forms},
     {"slow-memory-info", &settings.traits.slow_memory_info},
     {"uncached-host", &settings.traits.uncached_host},
+    {"unmap-holds", &settings.traits.unmap_holds},
     {"unmap-waits", &settings.traits.unmap_waits},
 };
 

@@ -22,6 +22,7 @@ struct traits {
 	bool newer_forms;       /* calls that take memory have forms that no header here knows */
 	bool slow_memory_info;  /* cuMemGetInfo takes 8 ms */
 	bool uncached_host;     /* kernels read memory of the host anew with each access */
+	bool unmap_holds;       /* the same, and other calls wait for these meanwhile */
 	bool unmap_waits;       /* cuMemUnmap and cuMemRelease wait for work that runs */
 };
 

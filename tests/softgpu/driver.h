@@ -265,6 +265,9 @@ void stream_unreference(struct stream *stream);
 bool stream_reached(const struct stream *stream, uint64_t ticket);
 /* Sleeps until some work of some stream is done, or somebody announces other progress. */
 void wait_for_progress(void);
+/* Has the calls of other threads wait, from when they are next made. With the lock held. */
+void hold_driver(void);
+void let_driver_go(void);
 void announce_progress(void);
 
 /* event.c */

@@ -68,6 +68,26 @@ bool driver_is_ready(void)
 	return __atomic_load_n(&state, __ATOMIC_RELAXED) == READY;
 }
 
+/* The thread that others wait for, all of whose work is waited for. */
+static pthread_t holder;
+static bool is_held;
+
+void hold_driver(void)
+{
+	while (is_held)
+		wait_for_progress();
+	holder = pthread_self();
+	is_held = true;
+}
+
+void let_driver_go(void)
+{
+	if (is_held && pthread_equal(holder, pthread_self())) {
+		is_held = false;
+		announce_progress();
+	}
+}
+
 CUresult enter_driver(const char *name)
 {
 	CUresult result = injected_failure(name);
@@ -79,6 +99,8 @@ CUresult enter_driver(const char *name)
 	if (this_thread()->in_host_function)
 		return CUDA_ERROR_NOT_PERMITTED;
 	pthread_mutex_lock(&driver_lock);
+	while (is_held)
+		wait_for_progress();
 	result = capture_check_call(name);
 	return result == CUDA_SUCCESS ? CUDA_SUCCESS : leave(result);
 }

@@ -363,6 +363,7 @@ int main(void)
 	failed += RUN(mixed_by_border_and_form, "SOFTGPU_NO_MIXED=dh:to-device,hd:between,hd:fill");
 	failed += RUN(newer_forms, "SOFTGPU_TRAITS=newer-forms");
 	failed += RUN(unmap_waits, "SOFTGPU_TRAITS=unmap-waits");
+	failed += RUN(unmap_waits, "SOFTGPU_TRAITS=unmap-holds");
 	failed += RUN(unmap_does_not_wait, NULL);
 	failed += RUN(uncached, "SOFTGPU_TRAITS=uncached-host SOFTGPU_HOST_BANDWIDTH=64G");
 	failed += RUN(legacy_events, "SOFTGPU_LEGACY_EVENT_US=1000");

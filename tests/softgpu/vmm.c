@@ -207,10 +207,13 @@ struct physical *physical_of(CUmemGenericAllocationHandle handle)
 /* Drivers differ: some wait for the work of all contexts before memory goes. */
 static void wait_where_drivers_do(void)
 {
-	if (!config()->traits.unmap_waits)
+	if (!config()->traits.unmap_waits && !config()->traits.unmap_holds)
 		return;
+	if (config()->traits.unmap_holds)
+		hold_driver();
 	for (struct context *context = contexts; context; context = context->next)
 		context_drain(context);
+	let_driver_go();
 }
 
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)

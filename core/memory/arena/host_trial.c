@@ -23,7 +23,7 @@
 #define CACHE "driver-trial"
 
 enum {
-	SECONDS_MAX = 60,    /* for four processes that open a driver */
+	SECONDS_MAX = 60,    /* for six processes that open a driver */
 	SECONDS_WAITED = 10, /* by the process's threads, for all devices */
 	SAID_MAX = 256,
 	CACHE_MAX = 16384,
@@ -83,6 +83,7 @@ static void parse(const char *text, struct host_trial *found)
 	found->copy = answer_in(text, "copy");
 	found->node = answer_in(text, "node");
 	found->mixed = answer_in(text, "mixed");
+	found->unmap = answer_in(text, "unmap");
 }
 
 /* Returns the node from which memory is taken first. */
@@ -272,7 +273,7 @@ static void take_untried(struct host_trial *trial)
 {
 	trial->numa = driver_version() >= FIRST_THAT_SURVIVES ? CUDA_SUCCESS : TRIAL_CRASHED;
 	trial->host = CUDA_SUCCESS;
-	trial->copy = trial->node = trial->mixed = TRIAL_UNKNOWN;
+	trial->copy = trial->node = trial->mixed = trial->unmap = TRIAL_UNKNOWN;
 }
 
 static void look_or_ask(const struct device *device, struct host_trial *found)
@@ -362,4 +363,12 @@ bool host_trial_allows(struct device *device)
 bool host_trial_may_mix(struct device *device, const struct terms *terms)
 {
 	return terms->settings.mixed == MIXED_AUTO && host_trial_of(device)->mixed == CUDA_SUCCESS;
+}
+
+int host_trial_unmap(const struct device *device)
+{
+	int i = device->id.ordinal;
+
+	return atomic_load_explicit(&is_known[i], memory_order_acquire) ? known[i].unmap
+	                                                                : TRIAL_UNKNOWN;
 }

@@ -26,6 +26,7 @@ struct host_trial {
 	int copy;                  /* of copies between such memory and the program's own */
 	int node;  /* of a copy between both in a graph, when its memory has come to the device */
 	int mixed; /* of copies and fills over a border between it and memory of the device */
+	int unmap; /* of unmapping and releasing beside work, if they do not wait for it */
 };
 
 /*
@@ -41,6 +42,11 @@ void host_trial_by(const char *program, const char *driver_path);
 const struct host_trial *host_trial_of(struct device *device);
 /* Returns whether chunks can be on the host. */
 bool host_trial_allows(struct device *device);
+/*
+ * Returns what is known of unmapping and releasing beside work: CUDA_SUCCESS, it does not wait for
+ * it. TRIAL_UNKNOWN while nobody has asked; this does not.
+ */
+int host_trial_unmap(const struct device *device);
 /*
  * Returns whether an allocation may be mixed: partly on the device, partly on the host. Kernels do
  * not mind. Where the driver refuses copies over both, or `mixed = whole` says so, each allocation

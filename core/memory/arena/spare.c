@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/lock.h"
+#include "core/cuda/idle.h"
 #include "core/memory/arena/host_trial.h"
 #include "core/budget/exported.h"
 
@@ -122,11 +123,11 @@ static uint64_t kept_most(const struct device *device, uint64_t limit)
 	return part > KEPT_LEAST ? part : KEPT_LEAST;
 }
 
-void spare_give(struct device *device, struct chunk *chunks, unsigned int count,
-                const struct terms *terms)
+/* Keeps chunks, so many bytes of a size at most. Returns how many are left, the first so many. */
+static unsigned int keep(struct device *device, struct chunk *chunks, unsigned int count,
+                         uint64_t most)
 {
 	struct spares *spares = &store[device->id.ordinal];
-	uint64_t most = kept_most(device, terms->limit);
 	int64_t kept[SIDES] = {0};
 	uint32_t now = clock_coarse_ms();
 	unsigned int left = 0;
@@ -148,8 +149,43 @@ void spare_give(struct device *device, struct chunk *chunks, unsigned int count,
 		if (kept[side])
 			device_note_spare(device, (enum segment_side)side, kept[side]);
 	lock_release(&spares->lock);
+	return left;
+}
+
+/* Returns whether to release memory now would wait for what runs. */
+static bool would_wait(const struct device *device)
+{
+	int unmap = host_trial_unmap(device);
+
+	return unmap != CUDA_SUCCESS && unmap != TRIAL_UNKNOWN && !idle_is_seen();
+}
+
+void spare_give(struct device *device, struct chunk *chunks, unsigned int count,
+                const struct terms *terms)
+{
+	unsigned int left = keep(device, chunks, count, kept_most(device, terms->limit));
+
+	if (left && would_wait(device))
+		left = keep(device, chunks, left, UINT64_MAX);
 	for (unsigned int i = 0; i < left; i++)
 		spare_release(device, &chunks[i]);
+}
+
+static bool is_due(const struct shelf *shelf)
+{
+	return shelf->count && clock_coarse_ms() - shelf->since[0] >= KEPT_MS;
+}
+
+bool spare_is_due(struct device *device)
+{
+	struct spares *spares = &store[device->id.ordinal];
+	bool is_any = false;
+
+	lock_acquire(&spares->lock);
+	for (int i = 0; i < SIDES * SIZES; i++)
+		is_any |= is_due(&spares->shelf[i / SIZES][i % SIZES]);
+	lock_release(&spares->lock);
+	return is_any;
 }
 
 /* Takes the oldest spare of a shelf, if it is to go. */
@@ -159,7 +195,7 @@ static bool take_oldest(struct device *device, struct shelf *shelf, bool all, st
 	bool goes;
 
 	lock_acquire(&spares->lock);
-	goes = shelf->count && (all || clock_coarse_ms() - shelf->since[0] >= KEPT_MS);
+	goes = is_due(shelf) || (all && shelf->count);
 	if (goes) {
 		*chunk = shelf->chunk[0];
 		shelf->count--;

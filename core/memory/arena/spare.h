@@ -21,11 +21,16 @@ unsigned int spare_take(struct device *device, const struct chunk *like,
                         CUmemGenericAllocationHandle *handles, unsigned int count);
 /* Makes one. The caller has charged it. */
 CUresult spare_create(struct device *device, struct chunk *chunk);
-/* Gives chunks and their charges away: kept as spares while there are few, else released. */
+/*
+ * Gives chunks and their charges away: kept as spares while there are few, else released. They are
+ * kept, too, where releasing them would wait for what runs.
+ */
 void spare_give(struct device *device, struct chunk *chunks, unsigned int count,
                 const struct terms *terms);
 /* Releases a chunk and its charge. */
 void spare_release(struct device *device, const struct chunk *chunk);
+/* Returns whether there are any that nobody took for a while. */
+bool spare_is_due(struct device *device);
 /* Releases spares of this side: all, or those that nobody took for a while. Returns their bytes. */
 uint64_t spare_trim(struct device *device, enum segment_side side, bool all);
 /*

@@ -29,6 +29,7 @@
 #include "core/memory/move/link.h"
 #include "core/memory/move/lull.h"
 #include "core/cuda/idle.h"
+#include "core/memory/arena/host_trial.h"
 #include "core/memory/arena/spare.h"
 #include "core/cuda/capture.h"
 #include "core/rings/event.h"
@@ -94,9 +95,28 @@ struct closure {
 	size_t done;  /* moves that the one before has carried out, which are to be cleaned up */
 	size_t count; /* moves that are ready; 0: none is yet */
 	uint64_t began_ns, moved, took_ns;
+	/*
+	 * Unmapping and releasing may wait for what runs: that, and so mapping too, is done where
+	 * nothing runs.
+	 */
+	bool is_mapped_late;
 	bool queued;  /* work was in flight when the gate was held */
 	bool is_held; /* the gate, still: the next one follows at once */
 };
+
+/* Frees what a chunk has left: it is a spare, or goes. */
+static void free_left(const struct closure *c, struct move *m)
+{
+	/* What is left was not made for export: that is pinned. */
+	struct chunk left = plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
+
+	left.handle = m->from;
+	m->from = 0;
+	if (c->plan->spares_go)
+		spare_release(c->device, &left);
+	else
+		spare_give(c->device, &left, 1, c->plan->terms);
+}
 
 /* Cleans up after a closure: what each chunk left, or what it was to get, is free. */
 static void clean_up(struct closure *c)
@@ -105,20 +125,12 @@ static void clean_up(struct closure *c)
 
 	moves_finish(c->device, plan->moves, c->done);
 	for (size_t i = 0; i < c->done; i++) {
-		const struct move *m = &plan->moves[i];
-		/* What is left was not made for export: that is pinned. */
-		struct chunk left =
-		    plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
+		struct move *m = &plan->moves[i];
 
-		if (!m->is_done) {
+		if (!m->is_done)
 			plan_drop(plan, c->device, m);
-			continue;
-		}
-		left.handle = m->from;
-		if (plan->spares_go)
-			spare_release(c->device, &left);
-		else
-			spare_give(c->device, &left, 1, plan->terms);
+		else if (m->from)
+			free_left(c, m);
 	}
 	plan_shift(plan, c->done);
 	c->done = 0;
@@ -144,7 +156,7 @@ static void get_ready(struct closure *c, bool in_gate)
 		plan_make(plan, c->device);
 	}
 	if (slice)
-		c->count = moves_prepare(c->device, plan->moves, slice);
+		c->count = c->is_mapped_late ? slice : moves_prepare(c->device, plan->moves, slice);
 }
 
 /*
@@ -188,6 +200,10 @@ static CUresult move_all(struct closure *c)
 	CUresult result = CUDA_SUCCESS;
 	size_t still;
 
+	if (c->is_mapped_late)
+		c->count = moves_prepare(device, plan->moves, c->count);
+	if (!c->count)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	plan_lock(device);
 	still = plan_check(plan, device, c->count);
 	bytes = bytes_of(plan->moves, still);
@@ -209,6 +225,9 @@ static CUresult move_all(struct closure *c)
 	 */
 	moves_finish(device, plan->moves, c->count);
 	plan_unlock(device);
+	for (size_t i = 0; i < still && c->is_mapped_late; i++)
+		if (plan->moves[i].is_done)
+			free_left(c, &plan->moves[i]);
 	took = clock_now() - before;
 	plan->moved += c->moved;
 	plan->idle_ns += took;
@@ -397,7 +416,9 @@ static enum move_pending go_on(struct closure *c, struct deadline *until)
 enum move_pending closure_carry_out(struct plan *plan, struct device *device,
                                     struct deadline *until)
 {
-	struct closure c = {.plan = plan, .device = device};
+	struct closure c = {.plan = plan,
+	                    .device = device,
+	                    .is_mapped_late = host_trial_unmap(device) != CUDA_SUCCESS};
 	enum move_pending why;
 
 	gate_start();

@@ -19,14 +19,17 @@
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
+#include "core/cuda/idle.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
+#include "core/memory/arena/host_trial.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/answer.h"
 #include "core/memory/move/balance.h"
 #include "core/memory/move/closure.h"
+#include "core/memory/move/lull.h"
 #include "core/memory/move/moving.h"
 #include "core/memory/move/placement.h"
 #include "core/memory/move/plan.h"
@@ -39,6 +42,7 @@
 #define LOOK_RESTING  (1000 * MS) /* where the program does nothing, and nothing happens to it */
 #define RESTS_AFTER   (2000 * MS)
 #define STOP_PATIENCE (100 * MS) /* who exits is kept waiting so long */
+#define LULL_NS       (10 * MS)  /* so long a lull is waited for at a time */
 
 /* The mover keeps this of a device. */
 static struct tended {
@@ -96,6 +100,37 @@ static void prefill(struct device *device, const struct terms *terms)
 		spare_prefill(device, terms, SEGMENT_ON_HOST, on_host);
 }
 
+/*
+ * Returns whether memory can be released: where the driver may wait for what runs then, and have
+ * the program's calls wait for that, in a lull alone. That is now, or when the program comes back
+ * from a wait, which then waits for lull_take().
+ */
+static bool is_lull(const struct device *device)
+{
+	if (host_trial_unmap(device) == CUDA_SUCCESS || idle_is_seen())
+		return true;
+	lull_wait(LULL_NS);
+	return idle_is_seen();
+}
+
+/*
+ * Releases what nobody uses where more is charged than the limit. Returns so much of it as has to
+ * wait for a lull.
+ */
+static uint64_t release_unused(struct device *device)
+{
+	uint64_t waits = 0;
+
+	if (capture_is_active())
+		return 0;
+	if (is_lull(device))
+		reclaim_unused(device);
+	else
+		waits = device_spare(device, SEGMENT_ON_DEVICE);
+	lull_take();
+	return waits;
+}
+
 /* Has memory leave that is beyond the limit. Returns whether any has left. */
 static bool tend_beyond_limit(struct device *device, const struct terms *terms, uint64_t bytes)
 {
@@ -115,14 +150,27 @@ static bool tend_beyond_limit(struct device *device, const struct terms *terms, 
 	return why == MOVE_NONE;
 }
 
+/* Releases spares that nobody took. */
+static void trim_spares(struct device *device)
+{
+	if (!spare_is_due(device))
+		return;
+	if (is_lull(device)) {
+		spare_trim(device, SEGMENT_ON_DEVICE, false);
+		spare_trim(device, SEGMENT_ON_HOST, false);
+	} else {
+		look_again_in(device, LOOK_SOON);
+	}
+	lull_take();
+}
+
 /* Looks after the spares, where nothing is to be moved. */
 static void tend_spares(struct device *device, const struct terms *terms, bool is_resting)
 {
 	bool has_spares =
 	    device_spare(device, SEGMENT_ON_DEVICE) || device_spare(device, SEGMENT_ON_HOST);
 
-	spare_trim(device, SEGMENT_ON_DEVICE, false);
-	spare_trim(device, SEGMENT_ON_HOST, false);
+	trim_spares(device);
 	if (terms_limit_of_movable(terms) && context_of_device(device, &(struct context){0}))
 		prefill(device, terms);
 	if (has_spares && !is_resting)
@@ -158,10 +206,14 @@ static bool tend(struct device *device, bool grows)
 	catch_up(device);
 	spare = device_spare(device, SEGMENT_ON_DEVICE);
 	placement_tend(device, &terms, charged > spare ? charged - spare : 0, arena->on_host);
-	if (charged > limit && !capture_is_active() && reclaim_unused(device))
+	if (charged > limit) {
+		uint64_t waits = release_unused(device);
+
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
-	if (charged > limit)
-		return tend_beyond_limit(device, &terms, charged - limit);
+		if (charged > limit && charged - limit > waits)
+			return tend_beyond_limit(device, &terms, charged - limit - waits);
+		look_again_in(device, LOOK_SOON);
+	}
 	t->is_shrinking = false;
 	if (arena->on_host && limit && !is_resting)
 		look_again_in(device, LOOK_SOON);
