@@ -147,7 +147,7 @@ static void stand_in(struct job_config *c)
 	c->environment = stand_in_complete(c->environment);
 	if (access(DIRECTORY_NODE, X_OK) != 0 && access(STAND_IN_NODE, W_OK | X_OK) == 0)
 		directory_node = STAND_IN_NODE;
-	if (!place_variable("SPILLWAY_STATE_DIR") &&
+	if (!place_is_bound() && !place_variable("SPILLWAY_STATE_DIR") &&
 	    stand_in_directory(config_variable(c->environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
 	                       beside, sizeof(beside)))
 		directory_use(beside);

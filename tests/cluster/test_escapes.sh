@@ -102,6 +102,19 @@ if [ "$(id -u)" -eq 0 ]; then
 	chmod 755 "$allocate"
 fi
 
+# The same where libvgpu.so is preloaded, to which the environment names jobs and places.
+echo "$lib/libvgpu.so" >/etc/ld.so.preload
+mkdir -p "$scratch/pod-1" "$scratch/pod-2"
+takes 2 first env CUDA_DEVICE_MEMORY_SHARED_CACHE="$scratch/pod-1/a.cache" CUDA_DEVICE_MEMORY_LIMIT=1g CUDA_OVERSUBSCRIBE=true
+takes 6 second env CUDA_DEVICE_MEMORY_SHARED_CACHE="$scratch/pod-2/b.cache" CUDA_DEVICE_MEMORY_LIMIT=1g CUDA_OVERSUBSCRIBE=true
+same "libvgpu.so: on the device" $((24 * mib)) "$(device_bytes)"
+same "libvgpu.so: processes of the job" 2 "$("$spillway" stat "$job" --json | grep -o '"pid":' | grep -c .)"
+ends first second
+takes 4 first env CUDA_DISABLE_CONTROL=true
+same "libvgpu.so, CUDA_DISABLE_CONTROL: on the device" $((24 * mib)) "$(device_bytes)"
+ends first
+preloaded yes
+
 # What is not followed is told.
 takes 2 first env SPILLWAY_JOB=other SPILLWAY_SHARE_POLICY=weight
 has "stat" "$("$spillway" stat slurm-7)" "SPILLWAY_JOB = other: not followed: $ini is enforced"
