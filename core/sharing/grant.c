@@ -477,7 +477,7 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 	tend_claim(&l);
 	date_claims(&l, looked_ns);
 	find_granted(&l);
-	if (l.granted == l.job && l.job->asks == own && g->since_ns)
+	if (l.granted && l.granted->asks == own && g->since_ns)
 		drive(&l);
 	else if (l.granted == l.job)
 		answer->has_room = true; /* another process of the job drives */
