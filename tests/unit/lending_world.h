@@ -1,0 +1,316 @@
+/*
+ * The world of lending: jobs on one device, a clock, and memory that moves at the speed of a link.
+ */
+#ifndef SPILLWAY_TEST_LENDING_WORLD_H
+#define SPILLWAY_TEST_LENDING_WORLD_H
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config/config.h"
+#include "core/sharing/grant.h"
+#include "tests/unit/scratch.h"
+
+#define MIB    ((uint64_t)1 << 20)
+#define MS     1000000ull
+#define SECOND (1000 * MS)
+
+enum { JOBS_MAX = 16, TICK_MS = 10 };
+
+#define DEVICE (8192 * MIB)
+#define LINK   (4096 * MIB) /* a second */
+#define CHUNK  (32 * MIB)
+
+/* A job of one process in this world. */
+struct world_job {
+	bool lives, is_frozen, is_liar;
+	uint64_t frozen_until;
+	struct card card;
+	struct grant grant;
+	struct grant_answer answer;
+	uint64_t limit, held, on_host, fixed; /* fixed: of what is held, what cannot move */
+	uint64_t must, must_since;
+	bool must_was_had;
+	uint64_t used_ns; /* when it last worked */
+	uint64_t idle_yield;
+	bool works;
+	/* what happened */
+	uint64_t gave, took, gave_ns, took_ns, moved, woke_ns;
+};
+
+static struct world {
+	uint64_t now;
+	int count;
+	struct world_job job[JOBS_MAX];
+	uint64_t moved;
+	uint64_t longest_claim;
+	uint8_t highest; /* priority of those who claimed when all looked last */
+} world;
+
+/* For what is looked at in each tick: the suite writes down wherever a ck_assert is passed. */
+#define always(condition)                               \
+	do {                                            \
+		if (!(condition))                       \
+			ck_abort_msg("%s", #condition); \
+	} while (0)
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static uint64_t free_bytes(void)
+{
+	uint64_t held = 0;
+
+	for (int i = 0; i < world.count; i++)
+		held += world.job[i].lives ? world.job[i].held : 0;
+	always(held <= DEVICE);
+	return DEVICE - held;
+}
+
+static struct world_job *add_job(uint8_t priority, uint64_t limit)
+{
+	struct world_job *job = &world.job[world.count++];
+
+	*job = (struct world_job){.lives = true,
+	                          .limit = limit,
+	                          .works = true,
+	                          .used_ns = world.now,
+	                          .idle_yield = 30 * SECOND};
+	job->card.job = (uint64_t)world.count;
+	job->card.token = (uint64_t)world.count;
+	job->card.priority = priority;
+	job->answer.bound = UINT64_MAX;
+	return job;
+}
+
+/* What is new is on the device while it has room and the job may hold it; else on the host. */
+static void grow_by(struct world_job *job, uint64_t bytes)
+{
+	uint64_t bound = least(job->limit, job->answer.bound);
+	uint64_t fits = least(least(bytes, free_bytes()), minus(bound, job->held)) / CHUNK * CHUNK;
+
+	job->held += fits;
+	job->on_host += bytes - fits;
+}
+
+static void shrink_by(struct world_job *job, uint64_t bytes)
+{
+	uint64_t from_host = least(bytes, job->on_host);
+
+	job->on_host -= from_host;
+	job->held -= least(bytes - from_host, job->held - job->fixed);
+}
+
+static bool is_frozen(const struct world_job *job)
+{
+	return world.now < job->frozen_until;
+}
+
+static bool is_blocked(const struct world_job *job)
+{
+	return job->on_host && (free_bytes() < CHUNK || job->held >= job->answer.bound);
+}
+
+static void fill_card(struct world_job *job)
+{
+	struct card *card = &job->card;
+
+	card->limit = job->limit;
+	card->held = job->held;
+	card->movable = job->held - job->fixed;
+	card->on_host = job->on_host;
+	card->link = LINK;
+	if (job->works)
+		job->used_ns = world.now;
+	card->idle_since_ns = world.now - job->used_ns >= job->idle_yield ? job->used_ns : 0;
+	card->beat_ns = world.now;
+}
+
+/* A card that says whatever it likes, but what makes it a card of another user's. */
+static void lie(struct world_job *job)
+{
+	struct card *card = &job->card;
+
+	if (scratch_random() % 8 == 0) {
+		unsigned char *bytes = (unsigned char *)&card->limit;
+
+		for (size_t i = 0; i < (size_t)((char *)&card->gang - (char *)&card->limit); i++)
+			bytes[i] = (unsigned char)scratch_random();
+		if (scratch_random() % 2) {
+			card->asks_job = 1 + scratch_random() % (uint64_t)world.count;
+			card->asks_owner = 0;
+			card->asks_down_to = 0;
+			card->claim = DEVICE;
+			card->claim_since_ns = 1 + scratch_random() % 2;
+		}
+	}
+	card->priority = PRIORITY_NORMAL;
+	card->beat_ns = world.now;
+}
+
+/* All decide by the same cards. */
+static void decide(void)
+{
+	static struct cards others[JOBS_MAX];
+
+	world.highest = 0;
+	for (int i = 0; i < world.count; i++)
+		if (world.job[i].lives && world.job[i].card.claim &&
+		    world.job[i].card.priority > world.highest)
+			world.highest = world.job[i].card.priority;
+	for (int i = 0; i < world.count; i++) {
+		struct cards *seen = &others[i];
+
+		seen->count = 0;
+		for (int k = 0; k < world.count; k++)
+			if (k != i && world.job[k].lives)
+				seen->other[seen->count++] = (struct cards_other){
+				    .owner = world.job[k].is_liar ? 1 : 0,
+				    .is_silent = world.now - world.job[k].card.beat_ns > 3 * SECOND,
+				    .card = world.job[k].card};
+	}
+	for (int i = 0; i < world.count; i++) {
+		struct world_job *job = &world.job[i];
+		struct grant_needs needs = {.now_ns = world.now,
+		                            .memory = DEVICE,
+		                            .must = job->must,
+		                            .is_blocked = is_blocked(job)};
+
+		if (!job->lives || is_frozen(job) || job->is_liar)
+			continue;
+		grant_decide(&job->grant, &needs, &job->card, 0, &others[i], &job->answer);
+	}
+}
+
+/* Nobody who works gives what it is entitled to, but to a higher priority. */
+static void check_gives(const struct world_job *job, uint64_t bytes)
+{
+	if (bytes && !job->card.idle_since_ns && world.highest <= job->card.priority &&
+	    job->held <= job->card.entitled)
+		ck_abort_msg("job %d of class %d gives %llu of %llu MiB, and is entitled to %llu",
+		             (int)(job - world.job), job->card.priority,
+		             (unsigned long long)(bytes / MIB),
+		             (unsigned long long)(job->held / MIB),
+		             (unsigned long long)(job->card.entitled / MIB));
+}
+
+/*
+ * Memory that is to leave goes at the speed of the link; what may come back does, where it has
+ * room.
+ */
+static void move(struct world_job *job)
+{
+	uint64_t slice = LINK / 1000 * TICK_MS, bound = least(job->limit, job->answer.bound), bytes;
+
+	if (job->held > bound) {
+		bytes = least(least(job->held - bound, slice), job->held - job->fixed);
+		check_gives(job, bytes);
+		job->held -= bytes;
+		job->on_host += bytes;
+		job->gave += bytes;
+		job->gave_ns = bytes ? world.now : job->gave_ns;
+	} else {
+		bytes = least(least(job->on_host, slice), least(bound - job->held, free_bytes()));
+		/* What has just been given does not come back, but to who works again. */
+		always(!bytes || !job->gave_ns || job->woke_ns > job->gave_ns ||
+		       world.now - job->gave_ns >= SECOND);
+		job->held += bytes;
+		job->on_host -= bytes;
+		job->took += bytes;
+		job->took_ns = bytes ? world.now : job->took_ns;
+	}
+	job->moved += bytes;
+	world.moved += bytes;
+}
+
+/* A call that waits for memory on the device tries as soon as it is told to. */
+static void try_must(struct world_job *job)
+{
+	if (!job->must || !job->answer.must_is_decided)
+		return;
+	job->must_was_had = free_bytes() >= job->must;
+	if (job->must_was_had) {
+		job->held += job->must;
+		job->fixed += job->must;
+	}
+	job->must = 0;
+}
+
+static int grants(void)
+{
+	int count = 0;
+
+	for (int i = 0; i < world.count; i++)
+		count += world.job[i].lives && !is_frozen(&world.job[i]) &&
+		         world.job[i].card.asks_job && world.job[i].answer.why == CLAIM_IS_MET &&
+		         !world.job[i].is_liar;
+	return count;
+}
+
+static void tick(void)
+{
+	world.now += TICK_MS * MS;
+	for (int i = 0; i < world.count; i++) {
+		struct world_job *job = &world.job[i];
+
+		if (!job->lives || is_frozen(job))
+			continue;
+		if (job->is_liar)
+			lie(job);
+		else
+			fill_card(job);
+	}
+	decide();
+	always(grants() <= 1);
+	for (int i = 0; i < world.count; i++) {
+		struct world_job *job = &world.job[i];
+
+		if (!job->lives || is_frozen(job) || job->is_liar)
+			continue;
+		try_must(job);
+		move(job);
+		/* How long one claim lasts. */
+		if (job->card.claim && job->grant.began_ns &&
+		    world.now - job->grant.began_ns > world.longest_claim)
+			world.longest_claim = world.now - job->grant.began_ns;
+	}
+	free_bytes();
+}
+
+static void run(uint64_t ns)
+{
+	for (uint64_t until = world.now + ns; world.now < until;)
+		tick();
+}
+
+static void start(void)
+{
+	memset(&world, 0, sizeof world);
+	world.now = 1000 * SECOND;
+}
+
+/* Returns how long it takes until the job has all on the device. */
+static uint64_t until_all_is_there(struct world_job *job)
+{
+	uint64_t began = world.now;
+
+	while (job->on_host && world.now - began < 600 * SECOND)
+		tick();
+	ck_assert_uint_eq(job->on_host, 0);
+	return world.now - began;
+}
+
+static uint64_t copies(uint64_t bytes)
+{
+	return bytes * 1000 / LINK * MS;
+}
+
+#endif
