@@ -182,7 +182,7 @@ help:
 	@echo 'make libvgpu    one file to put in the place of HAMi-core under HAMi, KAI and Volcano'
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
-	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus'
+	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus, containers'
 	@echo 'make check-all  all three, minutes of chaos, the long forms of tests, check-gpu-kit'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make bench PEERS=/path/a.so,/path/b.so  Spillway beside other preload libraries, in one table'

@@ -90,6 +90,13 @@ $(BUILD)/lib/libspillway-nvml.so: $(BUILD)/shim/nvml_stand_in.o $(BUILD)/lib/lib
 	$(Q)$(CC) -shared $(all_ldflags) -nostdlib -Wl,-soname,$(@F) -Wl,--no-as-needed -Wl,-rpath,'$$ORIGIN' \
 		-o $@ $(BUILD)/shim/nvml_stand_in.o $(BUILD)/lib/libspillway.so $(BUILD)/shim/libnvidia-ml.so.1
 
+# What /etc/ld.so.preload is in a container (spillway cdi).
+shim_list := $(BUILD)/lib/ld.so.preload
+shim_out += $(shim_list)
+$(shim_list): shim/rules.mk
+	@mkdir -p $(@D)
+	$(Q)echo '$(abspath $(@D))/libspillway.so $(abspath $(@D))/libspillway-alias.so' >$@
+
 $(BUILD)/lib/libcuda.so.1: $(BUILD)/lib/libspillway.so
 	@ln -sf libspillway.so $@
 

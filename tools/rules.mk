@@ -53,6 +53,7 @@ run-install: $(install_out)
 	@rm -f $(shim_dir)/libspillway*.so
 	@install -m 755 $(filter %.so,$(shim_out)) $(shim_trial) $(shim_dir)/
 	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
+	@echo '$(libdir)/spillway/libspillway.so $(libdir)/spillway/libspillway-alias.so' >$(shim_dir)/ld.so.preload
 	@install -m 755 $(softgpu_files) $(shim_dir)/softgpu/
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so
 	@install -m 755 $(BUILD)/clients/train_mlp $(shim_dir)/try/

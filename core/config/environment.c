@@ -78,6 +78,7 @@ static const char *const others[] = {
     "SPILLWAY_DRIVER",
     "SPILLWAY_NODE_DIR",
     "SPILLWAY_RUN",
+    "SPILLWAY_DEVICE",
     NULL};
 
 /* Warns of a variable that the machine's file, being enforced, leaves no effect. 0 or -ENOMEM. */

@@ -135,16 +135,16 @@ static void locate_override(struct job_config *c)
 }
 
 /*
- * Finds out, where we stand in for HAMi-core, what the container was given, and goes to the places
+ * Finds out what the container was given and, where we stand in for HAMi-core, goes to the places
  * that it has: its folder for the job's files, and what HAMi mounts everywhere for the node.
  */
 static void stand_in(struct job_config *c)
 {
 	char beside[DIRECTORY_MAX + 1];
 
+	c->environment = stand_in_complete(c->environment);
 	if (!stand_in_is())
 		return;
-	c->environment = stand_in_complete(c->environment);
 	if (access(DIRECTORY_NODE, X_OK) != 0 && access(STAND_IN_NODE, W_OK | X_OK) == 0)
 		directory_node = STAND_IN_NODE;
 	if (!place_is_bound() && !place_variable("SPILLWAY_STATE_DIR") &&
@@ -164,7 +164,8 @@ bool job_config_start(struct job_config *c)
 	c->file = file && *file ? strdup(file) : NULL;
 	if (!c->environment || (file && *file && !c->file))
 		return false;
-	stand_in(c);
+	if (!getauxval(AT_SECURE))
+		stand_in(c);
 	/* What the machine gives a place of its own is one run, whatever programs it is. */
 	if (machine->state_dir[0])
 		run = "machine";

@@ -28,7 +28,8 @@ static struct {
 	char cache[PATH_MAX]; /* "": there is no region */
 	int priority;         /* as HAMi counts */
 	bool is_shared_out;   /* the share counts: the policy is not "disable" */
-	bool sees_others;     /* by a directory of the node */
+	bool sees_others;     /* by a directory of the node, and takes turns with them there */
+	bool is_seen;         /* by others, by such a directory at all */
 	bool is_known;        /* what was launched, for the first time */
 	uint64_t launches, told_ns;
 	_Atomic bool is_weighed;
@@ -108,15 +109,16 @@ void orders_take(struct config_sources *sources)
 }
 
 /*
- * Returns whether jobs of other containers are seen to take turns with. What HAMi mounts everywhere
- * serves for less (core/pages/turns.h).
+ * Looks whether jobs of other containers are seen. To take turns with them what HAMi mounts
+ * everywhere does not serve (core/pages/turns.h).
  */
-static bool are_others_seen(void)
+static void look_for_others(void)
 {
 	char path[PATH_MAX];
 
 	directory_of_node(path, sizeof(path));
-	return strcmp(path, STAND_IN_NODE) != 0 && access(path, R_OK | X_OK) == 0;
+	orders.is_seen = access(path, R_OK | X_OK) == 0;
+	orders.sees_others = orders.is_seen && strcmp(path, STAND_IN_NODE) != 0;
 }
 
 void orders_begin(char *const *environment)
@@ -127,7 +129,7 @@ void orders_begin(char *const *environment)
 	struct region_orders found;
 
 	orders.is_shared_out = !policy || strcasecmp(policy, "disable") != 0;
-	orders.sees_others = are_others_seen();
+	look_for_others();
 	atomic_store(&orders.is_weighed, orders.sees_others);
 	orders.priority = !priority || atoi(priority) != 0;
 	if (!cache || *cache != '/' || strlen(cache) >= sizeof(orders.cache))
@@ -142,10 +144,7 @@ void orders_begin(char *const *environment)
 /* Says once what a setting of other pods needs that is not here. */
 static void say_alone(const struct config_gpu *settings)
 {
-	char path[PATH_MAX];
-
-	if (stand_in_is() && settings->priority != PRIORITY_NORMAL &&
-	    access(directory_of_node(path, sizeof(path)), R_OK | X_OK) != 0)
+	if (!orders.is_seen && settings->priority != PRIORITY_NORMAL)
 		log_once(LOG_WARNING,
 		         "no directory of the node (/run/spillway) is mounted here: the priority "
 		         "is one among the processes of this container alone");

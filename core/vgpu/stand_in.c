@@ -32,19 +32,21 @@ bool stand_in_is(void)
 	return atomic_load(&stands_in);
 }
 
-/* Returns whether a variable is one by which containers are given something. */
-static bool is_given(const char *variable)
-{
-	static const char *const beginnings[] = {"CUDA_DEVICE_MEMORY_",
-	                                         "CUDA_DEVICE_SM_LIMIT",
-	                                         "CUDA_TASK_PRIORITY=",
-	                                         "CUDA_OVERSUBSCRIBE=",
-	                                         "CUDA_DISABLE_CONTROL=",
-	                                         "GPU_CORE_UTILIZATION_POLICY=",
-	                                         NULL};
+/* By which containers are given something: by those in whose place we stand, and by our devices. */
+static const char *const of_hami[] = {"CUDA_DEVICE_MEMORY_",
+                                      "CUDA_DEVICE_SM_LIMIT",
+                                      "CUDA_TASK_PRIORITY=",
+                                      "CUDA_OVERSUBSCRIBE=",
+                                      "CUDA_DISABLE_CONTROL=",
+                                      "GPU_CORE_UTILIZATION_POLICY=",
+                                      NULL};
+static const char *const of_device[] = {"SPILLWAY_MEMORY_LIMIT", "SPILLWAY_SHARE",
+                                        "SPILLWAY_JOB=", "SPILLWAY_LABELS=", NULL};
 
-	for (const char *const *b = beginnings; *b; b++)
-		if (strncmp(variable, *b, strlen(*b)) == 0)
+static bool is_one_of(const char *variable, const char *const *beginnings)
+{
+	for (; *beginnings; beginnings++)
+		if (strncmp(variable, *beginnings, strlen(*beginnings)) == 0)
 			return strchr(variable, '=') != NULL;
 	return false;
 }
@@ -118,16 +120,42 @@ static bool find_cache(char *variable, size_t size)
 	return found == 1;
 }
 
+/* Adds what the first process has of these and the environment lacks. */
+static char **add_of_first(char **environment, const char *const *beginnings, const char *mark)
+{
+	size_t length, at;
+	char *first = read_first(&length);
+	bool is_marked = !mark;
+
+	for (at = 0; first && at < length; at += strlen(first + at) + 1)
+		is_marked |= mark && strcmp(first + at, mark) == 0;
+	for (at = 0; first && is_marked && at < length; at += strlen(first + at) + 1)
+		if (is_one_of(first + at, beginnings) && !has(environment, first + at))
+			environment = add(environment, first + at);
+	free(first);
+	return environment;
+}
+
+/* Returns whether the first process of our pid namespace is not the machine's. */
+static bool is_in_container(void)
+{
+	char path[PATH_MAX], text[64];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "%s/self/ns/pid", stand_in_proc);
+	length = readlink(path, text, sizeof(text) - 1);
+	text[length > 0 ? length : 0] = '\0';
+	return length > 0 && strcmp(text, "pid:[4026531836]") != 0; /* the kernel's, fixed */
+}
+
 char **stand_in_complete(char **environment)
 {
 	char variable[PATH_MAX + 64];
-	size_t length, at;
-	char *first = read_first(&length);
 
-	for (at = 0; first && at < length; at += strlen(first + at) + 1)
-		if (is_given(first + at) && !has(environment, first + at))
-			environment = add(environment, first + at);
-	free(first);
+	if (!stand_in_is())
+		return is_in_container() ? add_of_first(environment, of_device, STAND_IN_MARK)
+		                         : environment;
+	environment = add_of_first(environment, of_hami, NULL);
 	if (!has(environment, CACHE_VARIABLE "=") && find_cache(variable, sizeof(variable)))
 		environment = add(environment, variable);
 	return environment;

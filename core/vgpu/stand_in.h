@@ -22,9 +22,11 @@
 void stand_in_begin(const char *folder);
 bool stand_in_is(void);
 /*
- * Adds what the container was given and the environment, an array of allocated texts, lacks.
+ * Adds what the container was given and the environment, an array of allocated texts, lacks: as
+ * HAMi's variables where we stand in, else as ours where a device of `spillway cdi` was given.
  * Returns the array, which may be another one by then.
  */
+#define STAND_IN_MARK "SPILLWAY_DEVICE=yes"
 char **stand_in_complete(char **environment);
 /*
  * Writes where the job's files belong: beside the cache. Returns false where they belong nowhere

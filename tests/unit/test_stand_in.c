@@ -13,6 +13,13 @@ static void setup(void)
 	stand_in_begin(scratch_folder);
 }
 
+static void setup_of_device(void)
+{
+	scratch_make();
+	stand_in_proc = strdup(scratch_path("proc"));
+	scratch_put("proc/self/ns/empty", "");
+}
+
 /* Makes an environment as copies of these texts. */
 static char **environment_of(const char *const *texts)
 {
@@ -41,6 +48,34 @@ START_TEST(what_the_container_was_given_is_asked_of_its_first_process)
 	                 "/usr/local/vgpu/5f.cache");
 	ck_assert_ptr_null(config_variable(environment, "HOME"));
 	ck_assert_ptr_null(config_variable(environment, "CUDA_VISIBLE_DEVICES"));
+}
+END_TEST
+
+START_TEST(a_device_of_ours_counts_in_each_process_of_its_container)
+{
+	static const char given[] = "HOME=/\0SPILLWAY_MEMORY_LIMIT=64MiB\0SPILLWAY_SHARE=50\0"
+	                            "SPILLWAY_DRIVER=/a\0SPILLWAY_DEVICE=yes\0";
+	static const struct {
+		const char *namespace;
+		size_t length;
+		const char *limit;
+	} places[] = {{"pid:[4026531836]", sizeof(given) - 1, NULL},
+	              {"pid:[4026532201]", sizeof(given) - 5, NULL}, /* without the mark */
+	              {"pid:[4026532201]", sizeof(given) - 1, "64MiB"}};
+
+	scratch_put("proc/1/empty", "");
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		char **environment;
+
+		unlink(scratch_path("proc/self/ns/pid"));
+		ck_assert_int_eq(symlink(places[i].namespace, scratch_path("proc/self/ns/pid")), 0);
+		scratch_write_bytes("proc/1/environ", given, places[i].length);
+		environment = ENVIRONMENT("SPILLWAY_SHARE=30");
+		ck_assert_pstr_eq(config_variable(environment, "SPILLWAY_MEMORY_LIMIT"),
+		                  places[i].limit);
+		ck_assert_str_eq(config_variable(environment, "SPILLWAY_SHARE"), "30");
+		ck_assert_ptr_null(config_variable(environment, "SPILLWAY_DRIVER"));
+	}
 }
 END_TEST
 
@@ -188,7 +223,11 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("stand_in");
-	TCase *tests = tcase_create("stand_in");
+	TCase *tests = tcase_create("stand_in"), *given = tcase_create("given");
+
+	tcase_add_checked_fixture(given, setup_of_device, scratch_remove);
+	tcase_add_test(given, a_device_of_ours_counts_in_each_process_of_its_container);
+	suite_add_tcase(suite, given);
 
 	tcase_add_checked_fixture(tests, setup, scratch_remove);
 	tcase_add_test(tests, what_the_container_was_given_is_asked_of_its_first_process);

@@ -11,5 +11,6 @@ int command_set(int argc, char **argv);
 int command_pause(int argc, char **argv);
 int command_resume(int argc, char **argv);
 int command_events(int argc, char **argv);
+int command_cdi(int argc, char **argv);
 
 #endif

@@ -34,6 +34,7 @@ static const struct command {
     {"pause", command_pause, "stop a job at its next kernel launch"},
     {"resume", command_resume, "let a paused job go on"},
     {"events", command_events, "show what happened when, or draw it"},
+    {"cdi", command_cdi, "print what containers need, as devices with limits"},
     {"doctor", command_doctor, "say what works on this machine, and why not"},
     {NULL, NULL, NULL},
 };
