@@ -29,8 +29,8 @@ bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline
 /* Changes, for who waits for it, when something is to be decided. */
 extern _Atomic uint32_t shortage_called;
 /*
- * Gives what a claim calls first, on its own thread, so that somebody decides it; it returns whether
- * somebody does. Until then there are no claims.
+ * Gives what a claim calls first, on its own thread, so that somebody decides it; it returns
+ * whether somebody does. Until then there are no claims.
  */
 void shortage_serve(bool (*begin)(const struct device *device));
 /* Returns the bytes that calls wait for. */

@@ -71,7 +71,8 @@ struct card {
 	/* memory, in bytes */
 	uint64_t limit, entitled, held, movable, on_host, borrowed;
 	uint64_t claim, claim_since_ns;
-	uint64_t yielded, quiet_until_ns;
+	uint64_t yielded; /* given to others, and still on the host */
+	uint64_t quiet_until_ns;
 	uint64_t link; /* bytes in a second */
 	uint32_t claim_must_be_on_device;
 	uint32_t asks_owner; /* whose claim is met asks this job, of this user, */
@@ -86,7 +87,9 @@ struct card {
 	uint32_t turn_state;
 	uint16_t turn_why, turn_wants;
 
-	uint64_t unused[10];
+	uint32_t waits; /* enum claim_wait: why what is on the host stays there */
+	uint32_t reserved;
+	uint64_t unused[9];
 };
 
 /* Where a card lies. */

@@ -258,6 +258,12 @@ static void forget(struct cards *cards, int i)
 	        (size_t)(cards->count - i) * sizeof cards->other[0]);
 }
 
+void cards_end(struct cards *cards)
+{
+	while (cards->count)
+		forget(cards, cards->count - 1);
+}
+
 static void copy_all(struct cards *cards, uint64_t now)
 {
 	for (int i = cards->count - 1; i >= 0; i--)

@@ -54,6 +54,8 @@ int cards_look(struct cards *cards, uint64_t now_ns);
  * many there are.
  */
 int cards_copy(struct cards *cards, uint64_t now_ns);
+/* Lets go of all of them. */
+void cards_end(struct cards *cards);
 /* Removes the cards of our user in a directory, of whatever device, whose owners are dead. */
 void cards_sweep(const char *directory, uint64_t now_ns);
 /*

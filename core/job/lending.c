@@ -20,6 +20,7 @@
 #include "core/job/sharing.h"
 #include "core/memory/move/link.h"
 #include "core/memory/move/plan.h"
+#include "core/rings/event.h"
 #include "core/sharing/bytes.h"
 #include "core/sharing/grant.h"
 
@@ -157,6 +158,15 @@ static uint64_t find_must(struct lent *l, uint64_t now)
 
 /* --- what is done --- */
 
+/* Tells whoever reads the ring of a change of hands, so far as there was one. */
+static void note(enum event_kind kind, const struct lent *l, const struct card *card,
+                 uint64_t bytes)
+{
+	if (bytes)
+		event_note(.kind = kind, .device = l->shared->device->id.ordinal, .a = bytes,
+		           .b = card->held, .c = card->on_host);
+}
+
 static void tend(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
@@ -165,6 +175,7 @@ static void tend(struct lent *l, uint64_t now)
 	    .now_ns = now, .memory = device->id.memory, .is_blocked = is_blocked(device, &terms)};
 	uint64_t idle = idle_since(now, &terms);
 	struct grant_answer answer;
+	uint64_t claimed;
 	struct card *card;
 
 	atomic_store(&lending.is_idle, idle != 0);
@@ -175,7 +186,13 @@ static void tend(struct lent *l, uint64_t now)
 	card->idle_since_ns = idle;
 	card->tells_memory = 1;
 	fill(l, card);
+	claimed = card->claim;
 	grant_decide(&l->grant, &needs, card, geteuid(), &l->others, &answer);
+	card->yielded = least(card->yielded, card->on_host);
+	card->waits = answer.why;
+	note(EVENT_claim, l, card, claimed ? 0 : card->claim);
+	note(EVENT_yield, l, card, answer.gave);
+	note(EVENT_grant, l, card, answer.took);
 	card_publish(&l->shared->own, now);
 	if (answer.tells)
 		cards_ring(&l->others);

@@ -38,7 +38,13 @@
 	X(allocation, MOMENT, "more than 1 MiB was allocated", bytes, bytes, used, bytes,          \
 	  host_used, bytes)                                                                        \
 	X(free, MOMENT, "more than 1 MiB was freed", bytes, bytes, used, bytes, host_used, bytes)  \
-	X(context, MOMENT, "a context was met, or is gone", alive, flag, _, none, _, none)
+	X(context, MOMENT, "a context was met, or is gone", alive, flag, _, none, _, none)         \
+	X(claim, MOMENT, "memory was claimed of other jobs", bytes, bytes, used, bytes, host_used, \
+	  bytes)                                                                                   \
+	X(yield, MOMENT, "memory has left for another job, which claimed it", bytes, bytes, used,  \
+	  bytes, host_used, bytes)                                                                 \
+	X(grant, MOMENT, "memory has come that other jobs gave", bytes, bytes, used, bytes,        \
+	  host_used, bytes)
 
 enum event_kind {
 #define X(kind, time, meaning, ...) EVENT_##kind,

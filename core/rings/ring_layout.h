@@ -24,7 +24,7 @@
 #define RING_MAGIC "SPILLRNG"
 
 enum {
-	RING_VERSION = 2,
+	RING_VERSION = 3,
 	RING_RECORDS = 8192,
 	RING_RECORDS_FIRST = 960, /* with the header 64 KiB */
 };
@@ -62,7 +62,7 @@ struct ring_file {
 static_assert(sizeof(struct ring_record) == 64, "layout changed: raise RING_VERSION");
 static_assert(offsetof(struct ring_header, next) == 256, "layout changed: raise RING_VERSION");
 static_assert(offsetof(struct ring_file, record) == 4096, "layout changed: raise RING_VERSION");
-static_assert(EVENT_KINDS == 15, "an event more or less: raise RING_VERSION");
+static_assert(EVENT_KINDS == 18, "an event more or less: raise RING_VERSION");
 static_assert((RING_RECORDS & (RING_RECORDS - 1)) == 0, "tickets may wrap");
 
 static inline uint64_t ring_pack(const struct event *event)

@@ -341,7 +341,7 @@ static enum claim_wait why_it_waits(const struct look *l, uint64_t bytes)
 
 	if (g->since_ns)
 		return l->granted == l->job ? CLAIM_IS_MET : CLAIM_OTHERS;
-	if (!l->own->on_host || !l->needs->is_blocked)
+	if (!l->own->on_host || !l->needs->is_blocked || l->job->is_idle)
 		return CLAIM_NONE;
 	if (now < g->takes_after_ns)
 		return CLAIM_QUIET;

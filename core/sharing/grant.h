@@ -20,6 +20,7 @@
 #ifndef SPILLWAY_GRANT_H
 #define SPILLWAY_GRANT_H
 
+#include "core/sharing/claim_wait.h"
 #include "core/sharing/entitlement.h"
 
 #define GRANT_SILENCE_NS 50000000ull
@@ -42,16 +43,6 @@ static inline bool job_is(const struct job_sum *job, const struct job_key *key)
 {
 	return job->job == key->job && job->owner == key->owner;
 }
-
-/* Why a job waits for memory. */
-enum claim_wait {
-	CLAIM_NONE,   /* it does not */
-	CLAIM_IS_MET, /* others make room for it */
-	CLAIM_OTHERS, /* another job's claim is met first */
-	CLAIM_QUIET,  /* memory has just changed hands */
-	CLAIM_NOBODY, /* nobody has any that is to be given */
-	CLAIM_BEYOND, /* it is not entitled to more */
-};
 
 /* What was decided before; zeroed at first. */
 struct grant {

@@ -84,7 +84,7 @@ device_bytes() {
 # counter JOB NAME: of its first device; nothing while there is none
 counter() {
 	"$spillway" stat "$1" --json 2>/dev/null | sed 's/,"processes":.*//' | tr ',{' '\n' |
-		awk -F: -v name="\"$2\"" '$1 == name { gsub("[\"}]", "", $2); print $2; exit }'
+		awk -F: -v name="\"$2\"" '$1 == name { gsub("[]\"}]", "", $2); print $2; exit }'
 }
 # pid_of JOB: of its first process
 pid_of() {

@@ -49,6 +49,15 @@ until_true $patience all_there || fail "new: $(counter new host_used) bytes stay
 same 'promised, and what was there before' 0 "$(counter new demotions)"
 [ "$(held_by "$idle")" -lt $((40 * mib)) ] || fail "the idle one keeps $(held_by "$idle") bytes"
 
+# stat says so, and both tell of it.
+lent=$(counter idle lent)
+[ "$lent" -ge $((32 * mib)) ] || fail "idle: stat says that $lent bytes are lent"
+same 'new waits' none "$(counter new waits)"
+has 'stat of the idle job' "$("$spillway" stat idle)" ENTITLED
+has 'events of the idle job' "$("$spillway" events idle)" '  yield  bytes '
+has 'events of the new one' "$("$spillway" events new)" '  claim  bytes '
+has 'events of the new one' "$("$spillway" events new)" '  grant  bytes '
+
 # Its next call brings back what has room, and all of it once the other has gone.
 wants 0 check a 7
 ends new 64 $new
@@ -67,7 +76,7 @@ exec 7>"$scratch/in"
 until_true $patience test -e "$scratch/full.here" || fail "full: not ready: $(cat "$scratch/full")"
 idle=$(pid_of full)
 same 'what the idle job holds' $((88 * mib)) "$(held_by "$idle")"
-sleep 3 # it is idle for certain
+knows_idle() { [ "$(counter full idle)" = yes ]; }
 # needs SETTING MIB COMMAND: has that much on the device at once
 needs() {
 	printf '[gpu]\n%s\n' "$1" >"$scratch/needs.ini"
@@ -81,7 +90,10 @@ needs() {
 	end_driven
 }
 # A context, of 12 MiB where 8 are left.
-printf "[gpu]\n" >"$scratch/context.ini"
+printf '[gpu]\n' >"$scratch/context.ini"
+start_driven beside "$scratch/context.ini"
+until_true $patience knows_idle || fail "full: idle is $(counter full idle)"
+end_driven
 start_driven context "$scratch/context.ini" SOFTGPU_CONTEXT_MEMORY=12M
 wants 0 sync
 end_driven

@@ -79,14 +79,17 @@ put configuration -1 1000000011 0 1 0 0 0 0
 put allocation 0 1000000012 0 3000000 8388608 4096 7f0000400000 3
 put free 0 1000000013 0 3000000 4194304 4096 7f0000400000 3
 put context 0 1000000014 0 1 0 0 5500 0
+put claim 0 1000000015 0 6000000 4194304 8192 0 0
+put yield 0 1000000016 0 5000000 4194304 8192 0 0
+put grant 0 1000000017 0 4000000 8388608 4096 0 0
 expect 0 "$spillway" events a --json
 python '
 meaning = open("core/rings/event.h").read().split("#define EVENTS(X)")[1].split("enum event_kind")[0]
 import re
 assert kinds() == re.findall(r"\bX\((\w+),", meaning), kinds()
-assert [e["begin_ns"] for e in events] == list(range(1000000000, 1000000015))
+assert [e["begin_ns"] for e in events] == list(range(1000000000, 1000000018))
 assert all(e["job"] == "a" and e["process"] == '"$pid"' and e["time_ns"] > e["begin_ns"] for e in events)
-assert [e["gpu"] for e in events] == [0] * 11 + [None] + [0] * 3
+assert [e["gpu"] for e in events] == [0] * 11 + [None] + [0] * 6
 by = {e["event"]: e for e in events}
 assert by["burst"]["duration_ns"] == 2000000 and by["burst"]["launches"] == 12
 assert by["slot"]["why"] == "share" and by["slot"]["duration_ns"] == 1000
@@ -98,12 +101,14 @@ assert by["refusal"]["limit"] is None and by["refusal"]["bytes"] == 1048577
 assert by["limit"]["set"] == 1073741824 and by["limit"]["held"] is None
 assert by["share"]["set"] == 62500
 assert by["step"]["number"] == 17
+assert [by[e]["bytes"] for e in ("claim", "yield", "grant")] == [6000000, 5000000, 4000000]
+assert by["yield"]["used"] == 4194304 and by["yield"]["host_used"] == 8192
 assert by["configuration"]["accepted"] is True and by["configuration"]["resource"] == "/job:a/process:'"$pid"'"
 assert by["allocation"]["host_used"] == 4096
 assert by["context"]["resource"].endswith("/gpu:0/default/context/0000000000005500")
 '
 expect 0 "$spillway" events a
-[ "$(wc -l <"$out")" -eq 15 ] || fail 'one line each'
+[ "$(wc -l <"$out")" -eq 18 ] || fail 'one line each'
 says "$out" "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{6}  a/$pid  gpu 0  burst  *took 2\.00 ms, launches 12$"
 says "$out" "  spill  *bytes 2\.00 MiB, reason limit, used 8\.00 MiB, /job:a/process:$pid/gpu:0/ctx3/allocation/00007f0000200000$"
 says "$out" "  limit  *set 1\.00 GiB, held none, used 77 B$"
@@ -117,7 +122,7 @@ python 'assert kinds() == ["allocation", "free"]'
 expect 0 "$spillway" events --json --resource "${handle%/*}"
 python 'assert kinds() == ["spill", "allocation", "free"]'
 expect 0 "$spillway" events --json --resource "/job:a/process:$pid"
-python 'assert len(events) == 15'
+python 'assert len(events) == 18'
 expect 0 "$spillway" events --json --resource "${handle%0}"
 python 'assert events == []'
 for handle in a /job: job:a /job:a/ '' /job:../gpu:9 /job:a/gpu:0 /job:a/process:x /job:a/process:7/gpu:0/ \
@@ -168,7 +173,7 @@ assert [e["number"] for e in events] == [2, 3, 1, 4]
 assert [e["process"] for e in events] == ['"$first, $second, $first, $second"']
 '
 expect 0 "$spillway" events --json
-python 'assert {e["job"] for e in events} == {"a", "b"} and len(events) == 21'
+python 'assert {e["job"] for e in events} == {"a", "b"} and len(events) == 24'
 
 # State: each event once, across restarts of the reader; those of new processes from their first on.
 expect 0 "$spillway" events b --json --state "$TMPDIR/state"

@@ -10,6 +10,7 @@
 #include "core/config/config.h"
 #include "tools/formats/device_table.h"
 #include "tools/formats/report_moves.h"
+#include "tools/formats/report_sharing.h"
 #include "tools/formats/table.h"
 #include "tools/formats/value.h"
 #include "tools/view/counters.h"
@@ -185,6 +186,7 @@ void report_text(const struct segment_view *view)
 		report_moves(view);
 		printf("\n");
 		device_table(view, pace);
+		report_sharing(view);
 	}
 	if (view->process_count) {
 		printf("\n");
@@ -290,6 +292,7 @@ void report_json(struct json *json, const struct segment_view *view, const char 
 		json_device(json, &view->device[i], view->charged[i]);
 		json_number(json, "device_orphaned", view->orphaned[i]);
 		json_statistics(json, &view->job_total[i]);
+		report_sharing_json(json, view, i);
 		json_close(json, '}');
 	}
 	json_close(json, ']');
