@@ -24,7 +24,7 @@
 #include "core/job/settings.h"
 #include "core/job/sharing.h"
 #include "core/job/whole.h"
-#include "core/job/step_time.h"
+#include "core/steps/step_time.h"
 #include "core/memory/copy/stage.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/measured.h"

@@ -17,7 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
-#include "core/job/step_record.h"
+#include "core/steps/step_record.h"
 #include "core/wire/resources_wire.h"
 
 static struct {

@@ -10,7 +10,7 @@
 #include "core/job/pace.h"
 #include "core/job/process.h"
 #include "core/job/sharing.h"
-#include "core/job/step_record.h"
+#include "core/steps/step_record.h"
 #include "core/job/steps.h"
 #include "core/job/whole.h"
 #include "core/memory/heat/survey.h"

@@ -8,7 +8,7 @@
 
 #include "core/base/lock.h"
 #include "core/base/clock.h"
-#include "core/job/step_time.h"
+#include "core/steps/step_time.h"
 #include "core/registry/actions.h"
 #include "core/steps/step.h"
 #include "core/rings/event.h"

@@ -21,7 +21,7 @@
  * and told from then on. It may change a little, and another function may become its anchor; it is
  * given up when no unit comes for as long as 256 take.
  *
- * Nothing is said of how long steps take: a program may run ahead of the device (job/step_time.h
+ * Nothing is said of how long steps take: a program may run ahead of the device (steps/step_time.h
  * measures that). Validations of a single batch, every few steps, may count. Of programs that
  * launch more than 1024 functions in a step, several are taken for one.
  *

@@ -75,7 +75,7 @@ static struct process *add(int job, unsigned int devices, int size, uint64_t len
 	for (int d = 0; d < DEVICES; d++)
 		if (devices >> d & 1)
 			p->gang.own.device[k++] = (uint32_t)d + 7;
-	p->gang.own.bytes = (uint64_t)(k * size);
+	p->gang.own.bytes = (uint64_t)k * (uint64_t)size;
 	p->gang.own.exchange_ns = (uint64_t)(size / link) * MS;
 	return p;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/job/pace.h"
-#include "core/job/step_record.h"
+#include "core/steps/step_record.h"
 #include "core/budget/growth.c" /* growth_is_due(), too */
 #include "core/memory/alloc/allocate.h"
 #include "core/base/clock.h"

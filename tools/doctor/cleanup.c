@@ -1,10 +1,15 @@
 /* Removing what ended jobs left in the state directory. */
 #include "tools/doctor/cleanup.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
+#include "core/cards/cards.h"
+#include "core/pages/page.h"
+#include "core/state/directory.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
 
@@ -54,4 +59,13 @@ void cleanup_old_jobs(void)
 	segment_view_free(view);
 	free(ended);
 	jobs_list_free(&list);
+}
+
+int cleanup_told(void)
+{
+	char path[PATH_MAX];
+
+	cards_sweep(directory_of_node(path, sizeof path), clock_now());
+	cards_sweep(directory_path(path, sizeof path), clock_now());
+	return page_sweep();
 }

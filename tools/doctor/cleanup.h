@@ -13,5 +13,7 @@ enum { CLEANUP_KEEPS = 32 };
 int cleanup_job(const char *job);
 /* Removes all but the CLEANUP_KEEPS jobs that ended last. Silent: what cannot be removed stays. */
 void cleanup_old_jobs(void);
+/* Removes what killed processes of this user told everybody. Returns how many pages it removed. */
+int cleanup_told(void);
 
 #endif

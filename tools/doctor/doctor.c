@@ -8,13 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/driver_library.h"
 #include "core/base/units.h"
-#include "core/cards/cards.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
-#include "core/pages/page.h"
 #include "core/pages/turns.h"
 #include "tools/doctor/cleanup.h"
 #include "tools/doctor/driver.h"
@@ -289,21 +286,11 @@ static void remove_ended(const char *job)
 	}
 }
 
-/* Removes what killed processes of ours told everybody. Returns how many pages. */
-static int sweep_told(void)
-{
-	char path[PATH_MAX];
-
-	cards_sweep(directory_of_node(path, sizeof path), clock_now());
-	cards_sweep(directory_path(path, sizeof path), clock_now());
-	return page_sweep();
-}
-
 /* Counts ended jobs, or removes what they left. */
 static void check_ended(bool clean)
 {
 	struct jobs_walk walk = jobs_walk(NULL);
-	int ended = 0, pages = clean ? sweep_told() : 0;
+	int ended = 0, pages = clean ? cleanup_told() : 0;
 
 	while (jobs_next(&walk)) {
 		if (walk.view && !clean)

@@ -7,8 +7,8 @@
  * At the end of a step that is told of, once a millisecond at most, what was counted in it begins
  * anew; a record of it is made when `stat --resources` asks.
  */
-#ifndef SPILLWAY_JOB_STEP_RECORD_H
-#define SPILLWAY_JOB_STEP_RECORD_H
+#ifndef SPILLWAY_STEPS_STEP_RECORD_H
+#define SPILLWAY_STEPS_STEP_RECORD_H
 
 #include "core/budget/device.h"
 

@@ -2,7 +2,7 @@
  * Records of steps. Rules: runs inside the user's process, after a launch that ended a step, at
  * most once a millisecond.
  */
-#include "core/job/step_record.h"
+#include "core/steps/step_record.h"
 
 #include <errno.h>
 #include <inttypes.h>

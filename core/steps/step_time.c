@@ -2,7 +2,7 @@
  * The time of steps. Rules: runs inside the user's process, after a launch that ended a step, some
  * thousand times a second at most; two events a device, no wait, no allocation.
  */
-#include "core/job/step_time.h"
+#include "core/steps/step_time.h"
 
 #include <stdatomic.h>
 

@@ -14,8 +14,8 @@
  * What is not measured is not told: where other work comes with every step, where the program ends
  * before the device was there, where the driver keeps no time.
  */
-#ifndef SPILLWAY_JOB_STEP_TIME_H
-#define SPILLWAY_JOB_STEP_TIME_H
+#ifndef SPILLWAY_STEPS_STEP_TIME_H
+#define SPILLWAY_STEPS_STEP_TIME_H
 
 #include <stdbool.h>
 #include <stdint.h>
