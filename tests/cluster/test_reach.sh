@@ -17,11 +17,12 @@ as() { # as USER COMMAND...
 	setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
 }
 job_of() { # job_of USER NAME: holds 24 MiB until the end, 8 of them on the host
-	install -d -m 700 -o "$1" "$node/gpu-$2"
-	as "$1" env SOFTGPU_STATE_DIR="$node/gpu-$2" SPILLWAY_JOB="$2" "$node/bin/allocate" --mib 8 --count 3 --hold-ms 600000 \
+	install -d -m 700 -o "$1" "$node/gpu-$2" "$node/state-$1"
+	as "$1" env SPILLWAY_STATE_DIR="$node/state-$1" SOFTGPU_STATE_DIR="$node/gpu-$2" SPILLWAY_JOB="$2" "$node/bin/allocate" --mib 8 --count 3 --hold-ms 600000 \
 		--ready "$node/ready/$2" >"$scratch/$2.out" 2>&1 &
 	until_true $patience test -e "$node/ready/$2" || fail "$2: not ready: $(cat "$scratch/$2.out")"
 }
+export SPILLWAY_STATE_DIR="$node/state-0"
 job_of 0 ours
 job_of 65534 theirs
 job_of 65533 others
@@ -78,28 +79,35 @@ asks stat --resources theirs
 says resources '^ *8\.00 MiB .* /job:theirs/process:[0-9]+/gpu:0/ctx[0-9]*/allocation/'
 asks set theirs --memory 8MiB
 says set 'limit_set 8\.00 MiB'
-[ -z "$(find /dev/shm/spillway-65534 ! -user 65534)" ] || fail "root left files with another user"
+[ -z "$(find "$node/state-65534" ! -user 65534)" ] || fail "root left files with another user"
+
+# Root that may become nobody is told so, too.
+for less in -setgid -setuid -setuid,-setgid; do
+	setpriv --bounding-set $less "$spillway" stat >"$scratch/out" 2>"$scratch/err" || fail "$less: $(cat "$scratch/err")"
+	says "$less" '^theirs .*B +- +100 % +- +- +- +-$'
+	says "$less" '^ours .* MiB +8\.00 MiB +100 %'
+done
 
 # Another user is told of them what they tell everybody.
-as 65533 "$spillway" stat --format prometheus >"$scratch/out"
+as 65533 env SPILLWAY_STATE_DIR="$node/state-65533" "$spillway" stat --format prometheus >"$scratch/out"
 says "another user" '^spillway_spilled_bytes_total\{spillway_job="others",'
 says "another user" '^spillway_device_charged_bytes\{spillway_job="theirs",'
 ! grep -q '^spillway_spilled_bytes_total{spillway_job="theirs"' "$scratch/out" || fail "another user sees counters"
-as 65533 "$spillway" events >"$scratch/out"
+as 65533 env SPILLWAY_STATE_DIR="$node/state-65533" "$spillway" events >"$scratch/out"
 says "another user" ' others/'
 ! grep -q theirs "$scratch/out" || fail "another user sees events"
 
 # What a user puts in the place of a job's files harms nobody: the page is left of it.
 for trap in pipe link noise; do
-	rm -f /dev/shm/spillway-65533/others.segment
+	rm -f "$node/state-65533"/others.segment
 	case $trap in
-	pipe) mkfifo /dev/shm/spillway-65533/others.segment ;;
-	link) ln -s /dev/shm/spillway-65534/theirs.segment /dev/shm/spillway-65533/others.segment ;;
-	noise) head -c 100000 /dev/urandom >/dev/shm/spillway-65533/others.segment ;;
+	pipe) mkfifo "$node/state-65533"/others.segment ;;
+	link) ln -s "$node/state-65534"/theirs.segment "$node/state-65533"/others.segment ;;
+	noise) head -c 100000 /dev/urandom >"$node/state-65533"/others.segment ;;
 	esac
 	asks stat
 	says "$trap" '^theirs .* 8\.00 MiB '
-	says "$trap" '^others .* MiB +- +100 % +- +- +- +-$'
+	says "$trap" '^others .*B +- +100 % +- +- +- +-$'
 	asks events
 	says "$trap" "/theirs/"
 done

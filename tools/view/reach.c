@@ -366,9 +366,11 @@ bool reach_begin(uid_t owner)
 		root.count = getgroups(root.count, root.groups);
 		root.group = getegid();
 	}
+	/* root in a container may not do so */
+	if (root.count < 0 || setgroups(0, NULL) != 0)
+		return false;
 	root.is_away = true;
-	if (root.count >= 0 && setgroups(0, NULL) == 0 && setegid(group) == 0 &&
-	    seteuid(owner) == 0)
+	if (setegid(group) == 0 && seteuid(owner) == 0)
 		return true;
 	look_back();
 	return false;
