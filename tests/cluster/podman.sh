@@ -44,8 +44,8 @@ within() {
 	shift
 	containers exec "$name" "$@"
 }
-# takes WHO NAME COUNT COMMAND...: a process there, started by COMMAND, that takes what it gets of so
-# many blocks of 8 MiB
+# takes WHO NAME COUNT COMMAND...: a process there, started by COMMAND, that takes what it gets of
+# so many blocks of 8 MiB
 takes() {
 	who=$1 name=$2 count=$3
 	shift 3

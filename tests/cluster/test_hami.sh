@@ -93,6 +93,9 @@ is_seen() { [ "$("$spillway" stat | grep -c ' running ')" = "$1" ]; }
 until_true $patience is_seen 1 || fail "hami: stat: $("$spillway" stat)"
 job=$("$spillway" stat --format csv,noheader | cut -d , -f 1 | head -n 1)
 has "hami: the job" "$job" "000000000001.cache-"
+doctor=$(within hami "$node/bin/spillway" doctor || true)
+has "hami: doctor" "$doctor" "ok  pod: /usr/local/vgpu/libvgpu.so is Spillway's"
+has "hami: doctor" "$doctor" "ok  pod: the node sees this pod by /tmp/vgpulock"
 "$spillway" set "$job" --memory 128MiB >/dev/null || fail "hami: set"
 takes fourth hami 2 env
 same "hami: after set" $((80 * mib)) "$(device_bytes)"

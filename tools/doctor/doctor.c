@@ -18,8 +18,10 @@
 #include "tools/doctor/finding.h"
 #include "tools/doctor/hint.h"
 #include "tools/doctor/paths.h"
+#include "tools/doctor/pod.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
+#include "tools/doctor/values.h"
 #include "tools/doctor/surroundings.h"
 #include "tools/view/arguments.h"
 #include "tools/view/configuration.h"
@@ -236,13 +238,6 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	return true;
 }
 
-static void idle_section(const char *path, const char *selector)
-{
-	finding(false,
-	        "configuration: %s: [gpu %s]: there is no such GPU, nothing is limited by it", path,
-	        selector);
-}
-
 /* Checks what `run --limit-gpu` was told before anyone knew the job's GPUs. */
 static void check_override(const struct segment_view *view)
 {
@@ -251,7 +246,7 @@ static void check_override(const struct segment_view *view)
 	char *path = jobs_file(view->job, "override.ini");
 
 	if (count)
-		selectors_check(path, device, count, idle_section);
+		selectors_check(path, device, count, values_idle_section);
 	free(path);
 }
 
@@ -328,128 +323,6 @@ static bool check_state(bool clean)
 	return true;
 }
 
-struct setting {
-	const struct config *config;
-	const struct config_device *device;
-	const struct config_gpu *settings; /* of the device */
-	enum config_key key;
-	const char *written; /* NULL: built-in */
-};
-
-/* Returns whether it is a percentage of a GPU that is not there. */
-static bool is_unknown(const struct setting *setting, const char *written)
-{
-	return setting->device->memory == 0 && written && strchr(written, '%');
-}
-
-/* Returns why the setting does not do what it says, "" if it does. */
-static const char *why_not_obeyed(const struct setting *setting)
-{
-	const struct config_gpu *settings = setting->settings;
-	const char *written = setting->written;
-
-	if (setting->key != CONFIG_KEY_memory_limit_max || !written || strtod(written, NULL) == 0 ||
-	    is_unknown(setting,
-	               config_written(setting->config, setting->device, CONFIG_KEY_memory_limit)))
-		return "";
-	if (settings->memory_limit == CONFIG_UNLIMITED)
-		return ": has no effect without memory_limit";
-	return settings->memory_limit_max ? "" : ": has no effect, it is below memory_limit";
-}
-
-static void print_setting(const char *which, const struct setting *setting, uint64_t value)
-{
-	const char *why = why_not_obeyed(setting), *text = setting->written;
-	char formatted[64];
-
-	/* The value of a percentage is known with the GPU; a setting without effect has none. */
-	if (!*why && !is_unknown(setting, text))
-		text = config_format(setting->key, value, formatted, sizeof formatted);
-	finding(!*why, "%s: %s = %s (%s)%s", which, config_key_name(setting->key), text,
-	        config_origin(setting->config, setting->device, setting->key), why);
-}
-
-static bool is_built_in(const char *origin)
-{
-	return strcmp(origin, "built-in") == 0;
-}
-
-static void print_settings(const struct config *config, const struct config_device *device,
-                           const char *which, bool all)
-{
-	struct config_gpu settings;
-	struct setting setting = {.config = config, .device = device, .settings = &settings};
-
-	config_for_device(config, device, &settings);
-	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
-		setting.key = (enum config_key)key;
-		setting.written = config_written(config, device, setting.key);
-		if (all || !is_built_in(config_origin(config, device, setting.key)))
-			print_setting(which, &setting, settings.of[key]);
-	}
-}
-
-static void print_warning(const char *line)
-{
-	finding(false, "configuration: %s", line);
-}
-
-static bool check_config(const struct driver_report *report, bool all)
-{
-	static const struct config_device any = {0};
-	const char *const files[] = {CONFIG_SYSTEM_FILE, configuration_file()};
-	const struct config_sources sources = {
-	    .system_file = files[0],
-	    .file = files[1],
-	    .environment = environ,
-	};
-	struct config *config = NULL;
-	struct config_error error;
-	bool enabled;
-
-	if (config_load(&sources, &config, &error) != 0 ||
-	    config_check_devices(config, report->device, (size_t)report->device_count, &error) !=
-	        0) {
-		config_release(config);
-		finding(false, "configuration: %s", error.message);
-		finding_try("man spillway.ini, which has what can be set");
-		return false;
-	}
-	if (config_machine()->fault[0])
-		finding(false, "configuration: %s; cuInit is refused", config_machine()->fault);
-	else if (config_enforces(config))
-		finding(true, "configuration: " CONFIG_SYSTEM_FILE " is enforced; the job is %s",
-		        config_job_name(config));
-	enabled = !config_disabled(config);
-	finding(enabled, "configuration: %s",
-	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
-	                : "the environment disables Spillway");
-	if (!enabled)
-		finding_try("unset SPILLWAY_DISABLE CUDA_DISABLE_CONTROL");
-	configuration_warn(config, print_warning);
-	surroundings_hami(environ);
-	surroundings_preloaded();
-	if (all || !is_built_in(config_nvml_origin(config)))
-		finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
-		        config_nvml_origin(config));
-	if (config_status_file(config))
-		finding(true, "job: status_file = %s", config_status_file(config));
-	for (int i = 0; i < report->device_count; i++) {
-		char which[16];
-
-		snprintf(which, sizeof which, "gpu %d", i);
-		print_settings(config, &report->device[i], which, all);
-	}
-	for (int i = 0; i < 2 && report->device_count; i++)
-		if (files[i])
-			selectors_check(files[i], report->device, report->device_count,
-			                idle_section);
-	if (report->device_count == 0)
-		print_settings(config, &any, "any gpu", all);
-	config_release(config);
-	return enabled;
-}
-
 static bool check_program(const char *program)
 {
 	char message[2 * PATH_MAX];
@@ -477,17 +350,25 @@ int command_doctor(int argc, char **argv)
 	struct driver_report report = {0};
 	struct paths paths = {0};
 	bool good, has_driver, is_reached;
+	struct pod pod;
 
 	read_command_line(&doctor, argc, argv);
-	good = check_shim(&paths);
+	pod = pod_find();
+	good = pod.is_ours || check_shim(&paths);
+	if (*pod.library)
+		good = (pod_explain(&pod) || !pod.is_ours) && good;
 	has_driver = check_driver(paths.shim, &report);
-	if (good)
+	if (good && !pod.is_ours)
 		check_trial(paths.shim);
 	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
-	good = check_config(&report, doctor.all) && good;
+	good = values_check(&report, &pod, doctor.all) && good;
 	is_reached = !doctor.program || check_program(doctor.program);
 	good = is_reached && good;
-	say_next(good, !has_driver && is_reached, doctor.program);
+	if (good && pod.is_ours)
+		finding_next(
+		    "start the program as ever; root on the node sees it by 'spillway stat'");
+	else
+		say_next(good, !has_driver && is_reached, doctor.program);
 	return good ? TOOL_OK : TOOL_FAILED;
 }

@@ -126,18 +126,22 @@ struct hami {
 	const char *as; /* which setting it is here; NULL: none */
 	const char
 	    *ours; /* the variable that goes before it; of what is no setting: why it is not */
+	const char *in_pod; /* as what it counts in a pod; NULL: as elsewhere */
 };
 
 static const struct hami known[] = {
-    {"CUDA_DEVICE_MEMORY_LIMIT", true, "memory_limit", "SPILLWAY_MEMORY_LIMIT"},
-    {"CUDA_DEVICE_SM_LIMIT", true, "share", "SPILLWAY_SHARE"},
-    {"GPU_CORE_UTILIZATION_POLICY", false, "whether CUDA_DEVICE_SM_LIMIT holds", NULL},
-    {"CUDA_DISABLE_CONTROL", false, "SPILLWAY_DISABLE", "SPILLWAY_DISABLE"},
-    {"CUDA_DEVICE_MEMORY_SHARED_CACHE", false, "who shares a limit", "SPILLWAY_JOB"},
-    {"CUDA_OVERSUBSCRIBE", false, NULL, "what does not fit is spilled anyway, unless spill = off"},
-    {"CUDA_TASK_PRIORITY", false, NULL, "share and share_policy say who gets how much"},
-    {"ACTIVE_OOM_KILLER", false, NULL, "no process is killed for its memory"},
-    {"LIBCUDA_LOG_LEVEL", false, NULL, "SPILLWAY_LOG says what is logged"},
+    {"CUDA_DEVICE_MEMORY_LIMIT", true, "memory_limit", "SPILLWAY_MEMORY_LIMIT", NULL},
+    {"CUDA_DEVICE_SM_LIMIT", true, "share", "SPILLWAY_SHARE", NULL},
+    {"GPU_CORE_UTILIZATION_POLICY", false, "whether CUDA_DEVICE_SM_LIMIT holds", NULL,
+     "share_policy"},
+    {"CUDA_DISABLE_CONTROL", false, "SPILLWAY_DISABLE", "SPILLWAY_DISABLE", NULL},
+    {"CUDA_DEVICE_MEMORY_SHARED_CACHE", false, "who shares a limit", "SPILLWAY_JOB",
+     "the job, and the shared region"},
+    {"CUDA_OVERSUBSCRIBE", false, NULL, "what does not fit is spilled anyway, unless spill = off",
+     "whether what does not fit is spilled"},
+    {"CUDA_TASK_PRIORITY", false, NULL, "share and share_policy say who gets how much", "priority"},
+    {"ACTIVE_OOM_KILLER", false, NULL, "no process is killed for its memory", NULL},
+    {"LIBCUDA_LOG_LEVEL", false, NULL, "SPILLWAY_LOG says what is logged", "SPILLWAY_LOG"},
 };
 
 /* Returns what follows the name in the variable, an ordinal or nothing; NULL: it is another one. */
@@ -162,14 +166,16 @@ static bool is_overridden(const struct hami *hami, const char *ordinal)
 	return (exact && *exact) || (all && *all);
 }
 
-static void judge(const struct hami *hami, const char *variable, const char *ordinal)
+static void judge(const struct hami *hami, const char *variable, const char *ordinal, bool in_pod)
 {
 	const char *value = strchr(ordinal, '=') + 1;
 	const char *policy = getenv("GPU_CORE_UTILIZATION_POLICY");
 
 	if (!*value)
 		return;
-	if (!hami->as || (hami->ours && is_overridden(hami, ordinal))) {
+	if (in_pod && hami->in_pod)
+		finding(true, "hami: %s: honoured as %s", variable, hami->in_pod);
+	else if (!hami->as || (hami->ours && is_overridden(hami, ordinal))) {
 		finding(false, "hami: %s: not honoured: %s%s", variable, hami->ours,
 		        hami->as ? " goes before it" : "");
 		finding_try("unset %.*s", (int)strcspn(variable, "="), variable);
@@ -201,17 +207,16 @@ void surroundings_preloaded(void)
 		               "nothing is limited or counted");
 }
 
-void surroundings_hami(char *const *environment)
+void surroundings_hami(char *const *environment, const struct pod *pod)
 {
-
 	for (; *environment; environment++) {
 		for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 			const char *ordinal = ordinal_of(&known[i], *environment);
 
 			if (ordinal && strchr(ordinal, '='))
-				judge(&known[i], *environment, ordinal);
+				judge(&known[i], *environment, ordinal, pod->is_ours);
 		}
 	}
-	if (is_preloaded("libvgpu.so"))
+	if (is_preloaded("libvgpu.so") && !pod->is_ours)
 		finding(false, "hami: libvgpu.so is preloaded, too: both limit the program");
 }

@@ -7,9 +7,11 @@
 
 #include <stdbool.h>
 
+#include "tools/doctor/pod.h"
+
 /* Prints findings, as does the other. Neither keeps a job from running. */
 void surroundings_container(void);
-void surroundings_hami(char *const *environment);
+void surroundings_hami(char *const *environment, const struct pod *pod);
 /* Says where what is preloaded of Spillway does nothing. */
 void surroundings_preloaded(void);
 

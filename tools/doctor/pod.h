@@ -1,0 +1,25 @@
+/*
+ * A pod: a container whose preloaded library is libvgpu.so, as HAMi, its DRA driver, KAI and
+ * Volcano have it.
+ */
+#ifndef SPILLWAY_POD_H
+#define SPILLWAY_POD_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+struct pod {
+	char library[PATH_MAX]; /* libvgpu.so, as it is preloaded; "": this is no pod */
+	bool is_ours;           /* it is Spillway's, not HAMi-core's */
+	char **environment;     /* with what the container was given */
+};
+
+/* Finds out whether we are in one. */
+struct pod pod_find(void);
+/*
+ * Says whose library it is, what limits the container, and what its monitor and the node find.
+ * Returns whether what runs here is limited by us.
+ */
+bool pod_explain(const struct pod *pod);
+
+#endif
