@@ -14,6 +14,7 @@
 
 #include "core/base/driver_library.h"
 #include "core/base/log.h"
+#include "core/config/config.h"
 #include "shim/attach.h"
 #include "shim/disabled.h"
 #include "shim/nvml.h"
@@ -49,12 +50,19 @@ static const char *exchange(const char *file, const struct trampolines *trampoli
 	return file;
 }
 
+/* Returns whether it is a driver; where the machine's file is enforced one of another name is. */
+static bool is_driver(const char *file)
+{
+	return driver_library_is_named(file) ||
+	       (strchr(file, '/') && config_machine()->enforces && driver_library_is_copy(file));
+}
+
 static const char *file_in(Lmid_t namespace, const char *file, int mode,
                            const struct trampolines *trampolines)
 {
 	int saved = errno;
 
-	if (file && driver_library_is_named(file) && !shim_is_disabled()) {
+	if (file && is_driver(file) && !shim_is_disabled()) {
 		if (namespace == LM_ID_BASE)
 			file = exchange(file, trampolines);
 		else

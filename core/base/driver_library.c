@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +195,79 @@ bool driver_library_is_named(const char *file)
 	       /* Most files are no links; those that are get resolved. */
 	       (strchr(file, '/') && readlink(file, target, 1) > 0 && realpath(file, target) &&
 	        is_driver_name(target));
+}
+
+struct elf {
+	int fd;
+	ElfW(Ehdr) header;
+	ElfW(Phdr) part[64];
+};
+
+static bool elf_read(const struct elf *elf, void *into, size_t size, uint64_t offset)
+{
+	return offset <= INT64_MAX && pread(elf->fd, into, size, (off_t)offset) == (ssize_t)size;
+}
+
+/* Returns whether the text at this address of the library is this one. */
+static bool elf_has_text(const struct elf *elf, uint64_t address, const char *text)
+{
+	char found[32];
+
+	for (int i = 0; i < elf->header.e_phnum; i++) {
+		const ElfW(Phdr) *part = &elf->part[i];
+		uint64_t at = address - part->p_vaddr;
+
+		if (part->p_type == PT_LOAD && at < part->p_filesz)
+			return elf_read(elf, found, strlen(text) + 1, part->p_offset + at) &&
+			       memcmp(found, text, strlen(text) + 1) == 0;
+	}
+	return false;
+}
+
+/* Returns whether it is a library for this machine that is known by this name. */
+static bool elf_is_known_as(struct elf *elf, const char *name)
+{
+	enum { MOST = 1024 };
+	const ElfW(Ehdr) *header = &elf->header;
+	uint64_t texts = 0, known_as = 0, offset = 0, count = 0;
+
+	if (!elf_read(elf, &elf->header, sizeof elf->header, 0) ||
+	    memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_phnum > 64 ||
+	    !elf_read(elf, elf->part, header->e_phnum * sizeof *elf->part, header->e_phoff))
+		return false;
+	for (int i = 0; i < header->e_phnum; i++)
+		if (elf->part[i].p_type == PT_DYNAMIC) {
+			offset = elf->part[i].p_offset;
+			count = elf->part[i].p_filesz / sizeof(ElfW(Dyn));
+		}
+	for (uint64_t n = 0; n < count && n < MOST; n++) {
+		ElfW(Dyn) entry;
+
+		if (!elf_read(elf, &entry, sizeof entry, offset + n * sizeof entry) ||
+		    entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_STRTAB)
+			texts = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_SONAME)
+			known_as = entry.d_un.d_val;
+	}
+	return texts && known_as && elf_has_text(elf, texts + known_as, name);
+}
+
+bool driver_library_is_copy(const char *path)
+{
+	struct elf elf;
+	int cancel;
+	bool is;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	elf.fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	is = elf.fd >= 0 && elf_is_known_as(&elf, DRIVER_LIBRARY);
+	if (elf.fd >= 0)
+		close(elf.fd);
+	pthread_setcancelstate(cancel, NULL);
+	return is;
 }
 
 bool driver_library_locate(const char *file, char *path, size_t size)

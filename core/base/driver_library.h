@@ -38,6 +38,12 @@ bool driver_library_find(const char *shim, const char *asked, char *path, size_t
 bool driver_library_is_named(const char *file);
 
 /*
+ * Returns whether a file, given by its path, is a driver under whatever name: says that it is known
+ * as DRIVER_LIBRARY. errno is not preserved.
+ */
+bool driver_library_is_copy(const char *path);
+
+/*
  * Finds where dlopen(file) would find the driver it asks for: a path, or a name that is looked for
  * in the same places as above. Returns false when there is nothing there that can be loaded.
  */

@@ -33,7 +33,7 @@ kept() {
 	same "$what: held before" $((16 * mib)) "$(device_bytes)"
 	takes 6 second "$@"
 	same "$what: on the device" $((24 * mib)) "$(device_bytes)"
-	same "$what: processes of the job" 2 "$("$spillway" stat "$job" --json | grep -o '"pid":' | grep -c .)"
+	same "$what: processes of the job" 2 "$("$spillway" stat "$job" --json | grep -o '"state":"live"' | grep -c .)"
 	same "$what: jobs that run" 1 "$("$spillway" stat | grep -c ' running ')"
 	ends first second
 }
@@ -58,7 +58,17 @@ escapes() { # escapes HOW
 		not_run "$1: LD_PRELOAD=$driver" env LD_PRELOAD="$driver"
 	done
 	kept "$1: another library before it" env LD_PRELOAD=libjemalloc.so.2
+	not_run "$1: the loader's --preload" "$loader" --preload "$node/driver/libcuda.so.1"
+	# Numba, for one, opens what NUMBA_CUDA_DRIVER names.
+	for driver in libcuda.so.1 "$node/driver/libcuda.so.1" "$node/copy.so" "$node/link.so"; do
+		same "$1: opened: $driver" $((24 * mib)) "$(python3 -c "$opens" "$driver")"
+	done
 }
+loader=$(readelf -l "$node/bin/guest" | sed -n 's/.*Requesting program interpreter: \(.*\)]/\1/p')
+opens='import ctypes, sys
+driver, total = ctypes.CDLL(sys.argv[1]), ctypes.c_size_t()
+assert driver.cuInit(0) == 0 and driver.cuDeviceTotalMem_v2(ctypes.byref(total), 0) == 0
+print(total.value)'
 # not_run WHAT COMMAND...: what a program would call in place of Spillway keeps it from running
 not_run() {
 	what=$1
@@ -69,6 +79,7 @@ not_run() {
 	has "$what" "$(cat "$scratch/err")" "comes before Spillway, as LD_PRELOAD may say, and has the driver's functions; the program is not run, because $ini is enforced"
 }
 cp "$node/driver/libcuda.so.1" "$node/copy.so"
+ln -s "$node/driver/libcuda.so.1" "$node/link.so"
 mkdir "$node/other"
 cp "$lib"/*.so "$node/other"
 preloaded yes
@@ -108,7 +119,7 @@ mkdir -p "$scratch/pod-1" "$scratch/pod-2"
 takes 2 first env CUDA_DEVICE_MEMORY_SHARED_CACHE="$scratch/pod-1/a.cache" CUDA_DEVICE_MEMORY_LIMIT=1g CUDA_OVERSUBSCRIBE=true
 takes 6 second env CUDA_DEVICE_MEMORY_SHARED_CACHE="$scratch/pod-2/b.cache" CUDA_DEVICE_MEMORY_LIMIT=1g CUDA_OVERSUBSCRIBE=true
 same "libvgpu.so: on the device" $((24 * mib)) "$(device_bytes)"
-same "libvgpu.so: processes of the job" 2 "$("$spillway" stat "$job" --json | grep -o '"pid":' | grep -c .)"
+same "libvgpu.so: processes of the job" 2 "$("$spillway" stat "$job" --json | grep -o '"state":"live"' | grep -c .)"
 ends first second
 takes 4 first env CUDA_DISABLE_CONTROL=true
 same "libvgpu.so, CUDA_DISABLE_CONTROL: on the device" $((24 * mib)) "$(device_bytes)"
@@ -130,4 +141,5 @@ same "not enforced: on the device" $((64 * mib)) "$(device_bytes)"
 ends first second third
 takes 4 first env LD_PRELOAD=libcuda.so.1
 same "not enforced, the driver preloaded: on the device" $((32 * mib)) "$(device_bytes)"
+[ "$(python3 -c "$opens" "$node/copy.so")" -gt $((24 * mib)) ] || fail "not enforced: a copy of the driver is not itself"
 ends first
