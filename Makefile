@@ -118,6 +118,7 @@ check check-programs check-cluster:
 	@+$(MAKE) $(check_jobs) --no-print-directory run-$@
 
 check-all: check check-programs check-cluster
+	@DEPS=$(DEPS) tools/dev/deps all
 	@+$(MAKE) $(check_jobs) --no-print-directory run-check-long
 	$(if $(SANITIZER),,@+$(MAKE) --no-print-directory run-check-gpu-kit)
 

@@ -93,12 +93,16 @@ are_idle() { [ "$(sinfo --noheader --Node --format %T | sort -u)" = idle ]; }
 has_ended() { [ -z "$(squeue --noheader --jobs "$1" 2>/dev/null)" ]; }
 leaves_nothing() { [ -z "$(find $jobs -mindepth 2 2>/dev/null)" ]; }
 
-# start_slurm: until both nodes take jobs
-start_slurm() {
+start_munge() {
+	[ ! -e "$slurm/munge.socket" ] || return 0
 	dd if=/dev/urandom of="$slurm/munge/key" bs=1024 count=1 2>/dev/null
 	chmod 400 "$slurm/munge/key"
 	munged --force --key-file "$slurm/munge/key" --socket "$slurm/munge.socket" --pid-file "$slurm/munge/pid" \
 		--log-file "$slurm/munge/log" --seed-file "$slurm/munge/seed" 2>/dev/null || fail "munged: $(cat "$slurm/munge/log")"
+}
+# start_slurm: until both nodes take jobs
+start_slurm() {
+	start_munge
 	slurmctld || fail "slurmctld: $(tail -n 5 "$slurm/slurmctld.log")"
 	start_node n1
 	start_node n2
