@@ -18,9 +18,17 @@ static struct {
 	_Atomic uint32_t decided; /* changes when they are to try again */
 } claims[DEVICE_MAX];
 
-void shortage_say(void)
+void shortage_call(void)
 {
 	clock_in_use->wake(&shortage_called);
+}
+
+void shortage_say(const struct device *device)
+{
+	bool (*now)(const struct device *) = atomic_load(&begin);
+
+	if (now && now(device))
+		shortage_call();
 }
 
 static bool wait_for_decision(int ordinal, uint64_t bytes, struct deadline *until)
@@ -29,7 +37,7 @@ static bool wait_for_decision(int ordinal, uint64_t bytes, struct deadline *unti
 	bool is_decided;
 
 	atomic_fetch_add(&claims[ordinal].bytes, bytes);
-	shortage_say();
+	shortage_call();
 	while (!(is_decided = atomic_load(&claims[ordinal].decided) != before) &&
 	       !deadline_has_passed(until))
 		clock_in_use->wait(&claims[ordinal].decided, before, deadline_ends(until));

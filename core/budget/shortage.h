@@ -15,8 +15,8 @@ struct device;
 
 /* --- for who finds it --- */
 
-/* Says that what is on the host finds no room. */
-void shortage_say(void);
+/* Says that what is on the host finds no room. By the mover. */
+void shortage_say(const struct device *device);
 /*
  * Claims so many bytes for a call that must have them on the device, and waits until others have
  * given them, or nobody is left who could. Returns whether another try is worth it. Not to be
@@ -33,6 +33,8 @@ extern _Atomic uint32_t shortage_called;
  * whether somebody does. Until then there are no claims.
  */
 void shortage_serve(bool (*begin)(const struct device *device));
+/* Has who decides look. */
+void shortage_call(void);
 /* Returns the bytes that calls wait for. */
 uint64_t shortage_claimed(const struct device *device);
 /* Has those that wait try again. */

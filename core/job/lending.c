@@ -47,6 +47,7 @@ struct lent {
 	uint64_t summed_ns;
 	uint64_t stays[LEDGER_SIDES]; /* of what is charged to us: what cannot move */
 	uint64_t again_ns;            /* the next look is due after so long */
+	uint64_t met_ns;              /* since when others have told nothing; 0: all have */
 	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
 	_Atomic uint64_t told[LEDGER_SIDES];
 };
@@ -135,25 +136,23 @@ static bool is_blocked(struct device *device, const struct terms *terms)
 }
 
 /*
- * Returns the bytes that calls wait for, once the others have told what they have: who meets them
- * first does not know it yet.
+ * Returns whether others have not told yet what they have: who meets them first waits for it, for a
+ * while.
  */
-static uint64_t find_must(struct lent *l, uint64_t now)
+static bool is_meeting(struct lent *l, uint64_t now)
 {
-	uint64_t must = shortage_claimed(l->shared->device);
-	bool is_first = !l->must_since_ns;
+	bool is_first = !l->met_ns;
 
-	l->must_since_ns = !must ? 0 : is_first ? now : l->must_since_ns;
-	if (!must || now - l->must_since_ns > MEET_NS)
-		return must;
 	for (int i = 0; i < l->others.count; i++) {
 		if (l->others.other[i].card.tells_memory || l->others.other[i].is_silent)
 			continue;
+		l->met_ns = is_first ? now : l->met_ns;
 		if (is_first)
 			cards_ring(&l->others);
-		return 0;
+		return now - l->met_ns <= MEET_NS;
 	}
-	return must;
+	l->met_ns = 0;
+	return false;
 }
 
 /* --- what is done --- */
@@ -175,12 +174,18 @@ static void tend(struct lent *l, uint64_t now)
 	    .now_ns = now, .memory = device->id.memory, .is_blocked = is_blocked(device, &terms)};
 	uint64_t idle = idle_since(now, &terms);
 	struct grant_answer answer;
-	uint64_t claimed;
 	struct card *card;
+	uint64_t claimed;
+	bool meets;
 
 	atomic_store(&lending.is_idle, idle != 0);
 	look_at_others(l, now);
-	needs.must = find_must(l, now);
+	meets = is_meeting(l, now);
+	if (!meets) {
+		needs.must = shortage_claimed(device);
+		needs.is_blocked = is_blocked(device, &terms);
+	}
+	l->must_since_ns = !needs.must ? 0 : l->must_since_ns ? l->must_since_ns : now;
 	sum_up(l, now);
 	card = card_edit(&l->shared->own);
 	card->idle_since_ns = idle;
@@ -202,7 +207,7 @@ static void tend(struct lent *l, uint64_t now)
 		shortage_decide(device);
 	else if (answer.has_room)
 		wanted_fill(device);
-	l->again_ns = answer.is_busy || l->must_since_ns               ? GRANT_TICK_NS
+	l->again_ns = answer.is_busy || l->must_since_ns || meets      ? GRANT_TICK_NS
 	              : answer.bound != UINT64_MAX || needs.is_blocked ? WAITS_NS
 	                                                               : RESTS_NS;
 }
@@ -296,6 +301,6 @@ int lending_tend(bool is_told, int at_most_ms)
 	if (is_beside && !atomic_load(&lending.is_started))
 		start();
 	else if (is_news && atomic_load(&lending.is_started))
-		shortage_say();
+		shortage_call();
 	return is_beside && !is_told && at_most_ms > UNTOLD_MS ? UNTOLD_MS : at_most_ms;
 }

@@ -158,7 +158,7 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 		/* The device is full although the limit is not. */
 		if (why == MOVE_DEVICE_FULL) {
 			balance_rest(device);
-			shortage_say();
+			shortage_say(device);
 		}
 	} else {
 		balance_is_even(device);
