@@ -11,6 +11,7 @@
 #include "core/cuda/context.h"
 #include "core/job/launch.h"
 #include "core/job/pace.h"
+#include "core/job/process.h"
 #include "core/state/directory.h"
 
 /* A process that has no card yet looks so often for its first contexts, for so long. */
@@ -82,7 +83,10 @@ static void make(int i)
 	s->device = device;
 	s->own.now.job = sharing.job;
 	if (card_make(&s->own, sharing.node, device->id.uuid, message, sizeof message) != 0) {
-		log_once(LOG_WARNING, "%s; other jobs do not see what this one needs", message);
+		/* Who is not in the job's books has said why. */
+		if (this_job.segment)
+			log_once(LOG_WARNING, "%s; other jobs do not see what this one needs",
+			         message);
 		free(s);
 		return;
 	}

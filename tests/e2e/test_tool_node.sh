@@ -240,7 +240,7 @@ sys.stdout.buffer.write(page)
 END
 	expect 0 "$spillway" stat
 	says "$out" '^trap +65533 +running'
-	says "$out" '^trap +65533 .* none +0 B +- +100 % +- +- +- ' # and is not looked at in full
+	says "$out" '^trap +65533 .* +0 B +- +100 % +- +- +- ' # and is not looked at in full
 	expect 1 "$spillway" set trap --memory 1MiB
 	says "$err" 'state-65532: (belongs to user 65532, expected a directory of user 65533|Permission denied)'
 	[ ! -e "$common/state-65532/trap.override.ini" ] || fail 'a forged page led root into the directory of another user'
