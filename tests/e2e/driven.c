@@ -2,6 +2,7 @@
  * driven: does what its input says, a command per line, and answers each with a line.
  *
  *   alloc NAME KIB [alloc|pitch|async|create]   NAME: a letter. The error
+ *   part NAME OF KIB KIB                        NAME is that part of OF, by offset and size; 0
  *   fill NAME VALUE                             the error; all words
  *   check NAME VALUE                            how many words differ
  *   mix TO FROM SALT TIMES                      so many kernels; the error
@@ -348,6 +349,11 @@ static int with_memory(const char *command, struct memory *memory, char **words)
 {
 	if (strcmp(command, "alloc") == 0)
 		return allocate(memory, words[0], words[0] ? words[1] : NULL);
+	if (strcmp(command, "part") == 0) {
+		memory->address = named(words[0])->address + ((size_t)number(words[1]) << 10);
+		memory->size = (size_t)number(words[2]) << 10;
+		return 0;
+	}
 	if (strcmp(command, "fill") == 0)
 		return cuMemsetD32_v2(memory->address, number(words[0]), memory->size / 4);
 	if (strcmp(command, "mix") == 0)

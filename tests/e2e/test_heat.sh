@@ -97,6 +97,24 @@ settled() {
 until_true $patience settled || fail "a new working set stays on the host: $got bytes in 20 launches"
 end_driven
 
+# A program's own pool of 640 MiB: what it uses of that is known by 64 MiB.
+limit_file "$ini" $((1024 * mib))
+start_driven pool "$ini" SOFTGPU_HOST_BANDWIDTH=64G SOFTGPU_KERNEL_TIME_US=5000
+job=pool
+wants 0 alloc p $((640 * 1024))
+for part in "a 64" "b 320" "c 576"; do
+	wants 0 part "${part% *}" p $((${part#* } * 1024)) 8192
+	wants 0 fill "${part% *}" 1
+	wants 0 mix "${part% *}" "${part% *}" 1 2
+done
+for_a_while mix a a 1 50
+# Its part goes on to where the next is known to begin.
+shrink_to 300
+on_device "the hot part of a pool" mix a a 2 5
+fetched mix c c 2 1
+[ $got -gt 0 ] || fail "a cold part of the pool is not on the host"
+end_driven
+
 # A graph's memory, while others are used by launches of their own first.
 begin graphs
 wants 0 graph d i

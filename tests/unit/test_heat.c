@@ -417,6 +417,107 @@ START_TEST(the_driver_is_asked_once)
 }
 END_TEST
 
+/* --- runs that are a program's own pool --- */
+
+enum { PART = ARENA_PART_UNITS, PARTS = 20 };
+
+/* All units are one run, of twenty parts and a half. */
+static void one_large_run(void)
+{
+	for (unsigned int i = 0; i < UNITS; i++) {
+		units[i] = (struct unit){.kind = UNIT_FREE};
+		if (i < PARTS * PART + PART / 2)
+			units[i].kind = UNIT_OF_ALLOCATION;
+	}
+}
+
+static CUdeviceptr part_at(unsigned int part)
+{
+	return BASE + part * HEAT_PART;
+}
+
+static enum heat heat_of_part(unsigned int part)
+{
+	return heat_of(units[heat_unit(&arena, part * PART + 1)].touched, heat_now());
+}
+
+static void use_for_long(CUdeviceptr address)
+{
+	for (int i = 0; i < 400; i++) {
+		work_for(100);
+		launch(FUNCTION, address);
+	}
+}
+
+/* One tensor, used by one address: all of it is used, however large it is. */
+START_TEST(one_address_is_of_all_of_a_run)
+{
+	one_large_run();
+	use_for_long(part_at(3) + 4096);
+	for (unsigned int part = 0; part <= PARTS; part++)
+		ck_assert_int_eq(heat_of_part(part), HEAT_HOT);
+	ck_assert_uint_eq(heat_unit(&arena, 5 * PART), 0);
+}
+END_TEST
+
+/* Two addresses: what one leads to ends where the other begins, and behind the last with a part. */
+START_TEST(a_pool_is_known_by_its_parts)
+{
+	one_large_run();
+	launch(FUNCTION, part_at(2));
+	launch(FUNCTION, part_at(12) + ARENA_UNIT);
+	launch(FUNCTION, part_at(6));
+	use_for_long(part_at(6) + 256);
+	for (unsigned int part = 0; part < 6; part++)
+		ck_assert_int_eq(heat_of_part(part), HEAT_WARM); /* since then nobody met it */
+	for (unsigned int part = 6; part < 12; part++)
+		ck_assert_int_eq(heat_of_part(part), HEAT_HOT);
+	ck_assert_int_eq(heat_of_part(12), HEAT_COLD);
+	use_for_long(part_at(12));
+	ck_assert_int_eq(heat_of_part(6), HEAT_COLD);
+	ck_assert_int_eq(heat_of_part(12), HEAT_HOT);
+	ck_assert_int_eq(heat_of_part(13), HEAT_HOT);
+	ck_assert_int_eq(heat_of_part(14), HEAT_WARM);
+}
+END_TEST
+
+/* What a graph was captured with before it showed to be a pool is touched when that is launched. */
+START_TEST(graphs_of_a_pool)
+{
+	const void *graph = &arena;
+	CUdeviceptr used[8];
+	uint64_t addresses[2] = {part_at(4), part_at(9)};
+	void *parameters[] = {&addresses[0], &addresses[1]};
+
+	one_large_run();
+	sizes[0] = sizes[1] = sizeof(addresses[0]);
+	parameter_count = 2;
+	heat_graph_kernel(graph, FUNCTION, parameters, NULL);
+	launch(OTHER, part_at(0));
+	for (int i = 0; i < 400; i++) {
+		work_for(100);
+		heat_graph_launched(graph);
+	}
+	for (unsigned int part = 4; part < 9; part++)
+		ck_assert_int_eq(heat_of_part(part), HEAT_HOT);
+	ck_assert_int_eq(heat_of_part(9), HEAT_HOT);
+	ck_assert_int_ne(heat_of_part(0), HEAT_HOT);
+	ck_assert_int_gt(heat_uses_of_graph(graph, used, 8), 1);
+	ck_assert_uint_eq(used[0], part_at(4));
+	heat_graph_forget(graph);
+}
+END_TEST
+
+/* The run that was there before says nothing of the next, nor does what is small become a pool. */
+START_TEST(a_small_run_is_known_as_a_whole)
+{
+	launch(FUNCTION, run_at(7));
+	launch(FUNCTION, run_at(7) + (RUN - 1) * ARENA_UNIT);
+	ck_assert_uint_eq(heat_unit(&arena, 7 * RUN + 3), 7 * RUN);
+	ck_assert_uint_eq(units[7 * RUN].parts, 0);
+}
+END_TEST
+
 /* --- sampling --- */
 
 START_TEST(where_nothing_is_sampled_nothing_is_due)
@@ -648,6 +749,10 @@ int main(void)
 	tcase_add_test(tests, the_edges_of_the_arena);
 	tcase_add_test(tests, odd_forms_do_no_harm);
 	tcase_add_test(tests, the_driver_is_asked_once);
+	tcase_add_test(tests, one_address_is_of_all_of_a_run);
+	tcase_add_test(tests, a_pool_is_known_by_its_parts);
+	tcase_add_test(tests, graphs_of_a_pool);
+	tcase_add_test(tests, a_small_run_is_known_as_a_whole);
 	tcase_add_test(tests, where_nothing_is_sampled_nothing_is_due);
 	tcase_add_test(tests, each_launch_of_a_step_is_met_alike);
 	tcase_add_test(tests, who_launches_seldom_is_always_looked_at);

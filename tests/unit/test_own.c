@@ -321,7 +321,7 @@ START_TEST(the_coldest_leaves_first)
 		at[i] = map(i * 20, 20 * MIB, handle[i]);
 	}
 	/* In its middle, as a kernel does that uses something there. */
-	ck_assert_uint_ne(heat_touch(at[0] + 11 * MIB, HEAT_LAUNCHED, heat_work()), 0);
+	ck_assert_uint_ne(heat_touch(at[0] + 11 * MIB, HEAT_LAUNCHED, heat_work()).first, 0);
 	ck_assert_ptr_nonnull(touched_word(at[1]));
 	movable_begin(&choice, false);
 	movable_own.choose(gpu, SEGMENT_ON_DEVICE, &choice);

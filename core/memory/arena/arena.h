@@ -21,6 +21,7 @@
 #include "core/registry/lookup_table.h"
 
 #define ARENA_UNIT ((uint64_t)2 << 20)
+enum { ARENA_PART_UNITS = 32 }; /* of a part of a run, as heat has it (heat.h) */
 
 struct allocation;
 
@@ -34,7 +35,9 @@ struct unit {
 		struct slab *slab;
 	} owner;
 	_Atomic uint32_t run;     /* the first unit of the run it is in */
-	_Atomic uint32_t touched; /* of the run's first unit: heat.h */
+	_Atomic uint32_t touched; /* of the first unit of a part of the run: heat.h */
+	_Atomic uint8_t is_named; /* of that, too: it was a kernel's parameter */
+	_Atomic uint8_t parts;    /* of the run's first unit: so many were, to 2 */
 	uint16_t pins;            /* the chunk must stay where it is */
 	uint8_t units;            /* of the chunk; 0: not the first of one */
 	uint8_t kind;             /* enum chunk_kind */

@@ -271,7 +271,11 @@ void run_publish(const struct run *run, enum chunk_kind kind, void *owner)
 {
 	struct unit *unit = &run->arena->units[run->first];
 
-	atomic_store_explicit(&unit->touched, 0, memory_order_relaxed);
+	atomic_store_explicit(&unit->parts, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < run->units; i += ARENA_PART_UNITS) {
+		atomic_store_explicit(&unit[i].touched, 0, memory_order_relaxed);
+		atomic_store_explicit(&unit[i].is_named, 0, memory_order_relaxed);
+	}
 	for (uint32_t i = 0; i < run->units; i++) {
 		atomic_store_explicit(&unit[i].run, run->first, memory_order_relaxed);
 		if (kind == UNIT_OF_ALLOCATION)

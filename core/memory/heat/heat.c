@@ -164,46 +164,125 @@ void heat_sampled(void)
 
 /* --- touching --- */
 
-/*
- * Finds the word that says when the memory at the address was touched, and in *run where the memory
- * begins that shares it. Returns NULL where there is none. Whoever changes a unit holds a lock;
- * here a value of before or after does equally.
- */
-__attribute__((no_sanitize_thread)) static _Atomic uint32_t *find_word(CUdeviceptr address,
-                                                                       CUdeviceptr *run)
-{
-	const struct arena *arena = arena_at(address);
-	const struct unit *unit;
-	uint32_t first;
+/* Runs of no more are known as a whole. */
+enum { WHOLE_UNITS = 128 };
+/* A use is of so many parts at most, 4 GiB: a sampled launch is to be short. */
+enum { PARTS_MOST = 64 };
 
-	if (!arena) {
-		*run = address - address % TOUCHED_UNIT;
-		return touched_word(address);
-	}
-	unit = arena_unit(arena, address);
-	if (unit->kind == UNIT_FREE)
-		return NULL;
-	/* The unit may change hands meanwhile: then somebody is hot who is not, for a while. */
-	first = atomic_load_explicit(&unit->run, memory_order_relaxed);
-	*run = arena->base + first * ARENA_UNIT;
-	return &arena->units[first].touched;
+/*
+ * Whoever changes a unit holds a lock; here, and in what follows, a value of before or after does
+ * equally.
+ */
+__attribute__((no_sanitize_thread)) static bool is_of_run(const struct arena *arena, uint32_t unit,
+                                                          uint32_t first)
+{
+	return unit < arena->size / ARENA_UNIT && arena->units[unit].kind != UNIT_FREE &&
+	       atomic_load_explicit(&arena->units[unit].run, memory_order_relaxed) == first;
 }
 
-CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now)
+static bool is_by_parts(const struct arena *arena, uint32_t first)
 {
-	CUdeviceptr run;
-	_Atomic uint32_t *touched = find_word(address, &run);
-	uint32_t before;
+	return atomic_load_explicit(&arena->units[first].parts, memory_order_relaxed) > 1;
+}
 
-	if (!touched)
-		return 0;
-	before = atomic_load_explicit(touched, memory_order_relaxed);
-	if (before && heat_age(before, now) > 0)
-		learn(heat_age(before, now));
+static bool is_named(const struct arena *arena, uint32_t part)
+{
+	return atomic_load_explicit(&arena->units[part].is_named, memory_order_relaxed);
+}
+
+static uint32_t part_of(uint32_t unit, uint32_t first)
+{
+	return unit - (unit - first) % ARENA_PART_UNITS;
+}
+
+uint32_t heat_unit(const struct arena *arena, uint32_t unit)
+{
+	uint32_t first = atomic_load_explicit(&arena->units[unit].run, memory_order_relaxed);
+
+	return is_by_parts(arena, first) ? part_of(unit, first) : first;
+}
+
+/* Notes that a kernel was given an address in this part of a large run. */
+static void name(const struct arena *arena, uint32_t part, uint32_t first)
+{
+	struct unit *unit = &arena->units[first];
+
+	if (is_named(arena, part))
+		return;
+	atomic_store_explicit(&arena->units[part].is_named, 1, memory_order_relaxed);
+	if (is_by_parts(arena, first))
+		return;
+	/* Two threads may count one part twice. */
+	if (atomic_fetch_add_explicit(&unit->parts, 1, memory_order_relaxed) &&
+	    !is_named(arena, first)) /* what was said is of another part */
+		atomic_store_explicit(&unit->touched, 0, memory_order_relaxed);
+}
+
+/* Returns how many parts from this one on are used together: nobody knows where the last ends. */
+static uint32_t count_parts(const struct arena *arena, uint32_t part, uint32_t first)
+{
+	uint32_t count = 1, next = part + ARENA_PART_UNITS;
+
+	for (; count < PARTS_MOST && is_of_run(arena, next, first); next += ARENA_PART_UNITS) {
+		if (is_named(arena, next))
+			return count;
+		count++;
+	}
+	return count < 2 ? count : 2;
+}
+
+static void touch(_Atomic uint32_t *touched, enum heat_use use, uint32_t now)
+{
+	uint32_t before = atomic_load_explicit(touched, memory_order_relaxed);
+
 	if (before != (now | use | (before & HEAT_USE)))
 		atomic_store_explicit(touched, now | use | (before & HEAT_USE),
 		                      memory_order_relaxed);
-	return run;
+}
+
+/* Touches the word, and learns how often it is. */
+static void meet(_Atomic uint32_t *touched, enum heat_use use, uint32_t now)
+{
+	uint32_t before = atomic_load_explicit(touched, memory_order_relaxed);
+
+	if (before && heat_age(before, now) > 0)
+		learn(heat_age(before, now));
+	touch(touched, use, now);
+}
+
+static struct heat_touched touch_outside(CUdeviceptr address, enum heat_use use, uint32_t now)
+{
+	_Atomic uint32_t *word = touched_word(address);
+
+	if (!word)
+		return (struct heat_touched){0};
+	meet(word, use, now);
+	return (struct heat_touched){address - address % TOUCHED_UNIT, 1};
+}
+
+struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now)
+{
+	const struct arena *arena = arena_at(address);
+	uint32_t unit, first, part, count = 1;
+
+	if (!arena)
+		return touch_outside(address, use, now);
+	unit = (uint32_t)((address - arena->base) / ARENA_UNIT);
+	/* The unit may change hands meanwhile: then somebody is hot who is not, for a while. */
+	part = first = atomic_load_explicit(&arena->units[unit].run, memory_order_relaxed);
+	if (!is_of_run(arena, unit, first))
+		return (struct heat_touched){0};
+	if (is_of_run(arena, first + WHOLE_UNITS, first)) {
+		part = part_of(unit, first);
+		if (use == HEAT_LAUNCHED)
+			name(arena, part, first);
+	}
+	meet(&arena->units[heat_unit(arena, part)].touched, use, now);
+	if (is_by_parts(arena, first) && is_named(arena, part))
+		count = count_parts(arena, part, first);
+	for (uint32_t i = 1; i < count; i++)
+		touch(&arena->units[part + i * ARENA_PART_UNITS].touched, use, now);
+	return (struct heat_touched){arena->base + part * ARENA_UNIT, count};
 }
 
 void heat_launched_blindly(void)

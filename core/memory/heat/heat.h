@@ -3,7 +3,9 @@
  * given.
  *
  * touched  of a run (allocation or slab): when it was used last, and how its use is known (enum
- *          heat_use)
+ *          heat_use). A run of more than 256 MiB may be a program's own pool of memory: once
+ *          kernels were given addresses in two parts of it, of 64 MiB, each part is known by
+ *          itself, and all that is said of runs is said of parts
  * time     milliseconds in which the program was at work: a pause counts as HEAT_GAP at most, so
  *          nothing cools down in a program that is stopped, waits for input or for one long kernel
  * window   how long after its last use a run is hot: 16 times the interval at which runs are
@@ -31,6 +33,7 @@
 
 #include "core/cuda/driver.h"
 #include "core/cuda/capture.h"
+#include "core/memory/arena/arena.h"
 
 enum { HEAT_GAP = 128 };
 
@@ -96,11 +99,22 @@ static inline bool heat_is_due(void)
 
 /* --- for who looks (used.h) --- */
 
+/* What was touched: so many runs, or parts of a large one, the first at this address. */
+struct heat_touched {
+	CUdeviceptr first; /* 0: nothing that moves */
+	uint32_t count;
+};
+
+#define HEAT_PART (ARENA_PART_UNITS * ARENA_UNIT)
+
 /*
- * Marks its run as used now (outside of arenas its 2 MiB, touched.h). Returns the run's first
- * address; 0: nothing that moves.
+ * Marks its run as used now (outside of arenas its 2 MiB, touched.h). Of a run that is known by
+ * parts those from the address on to the next that kernels were given an address in; behind the
+ * last of these, one.
  */
-CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now);
+struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now);
+/* Returns the first unit of the run, or part, that a unit's heat is of. */
+uint32_t heat_unit(const struct arena *arena, uint32_t unit);
 /* Notes that something was launched whose parameters cannot be read. */
 void heat_launched_blindly(void);
 /* Returns the time now, and notes that the program is at work. */

@@ -68,6 +68,12 @@ static void add(struct runs *runs, CUdeviceptr run)
 	runs->count++;
 }
 
+static void add_touched(struct runs *runs, const struct heat_touched *touched)
+{
+	for (uint32_t i = 0; touched->first && i < touched->count; i++)
+		add(runs, touched->first + i * HEAT_PART);
+}
+
 static void add_all(struct runs *to, const struct runs *from)
 {
 	for (size_t i = 0; i < from->count; i++)
@@ -115,15 +121,15 @@ static bool begin_scan(struct scan *scan)
 static void scan_words(const struct scan *scan, const void *at, size_t words)
 {
 	for (const char *p = at; words--; p += sizeof(uint64_t)) {
-		CUdeviceptr run;
+		struct heat_touched touched;
 		uint64_t word;
 
 		memcpy(&word, p, sizeof(word)); /* of whatever alignment */
 		if (word - scan->low >= scan->size)
 			continue;
-		run = heat_touch(word, HEAT_LAUNCHED, scan->now);
-		if (run && scan->runs)
-			add(scan->runs, run);
+		touched = heat_touch(word, HEAT_LAUNCHED, scan->now);
+		if (scan->runs)
+			add_touched(scan->runs, &touched);
 	}
 }
 
@@ -226,10 +232,10 @@ static void note_captured(CUfunction function, void **parameters, void **extra)
 	lock_release(&lock);
 }
 
-static void note_captured_run(CUdeviceptr run)
+static void note_captured_runs(const struct heat_touched *touched)
 {
 	lock_acquire(&lock);
-	add(&captured, run);
+	add_touched(&captured, touched);
 	lock_release(&lock);
 }
 
@@ -261,15 +267,15 @@ void heat_graph_kernel(const void *handle, CUfunction function, void **parameter
 
 void heat_graph_address(const void *handle, CUdeviceptr address)
 {
-	CUdeviceptr run = heat_touch(address, HEAT_COPIED, heat_work());
+	struct heat_touched touched = heat_touch(address, HEAT_COPIED, heat_work());
 	struct graph *graph;
 
-	if (!run)
+	if (!touched.first)
 		return;
 	lock_acquire(&lock);
 	graph = find_or_make(handle);
 	if (graph)
-		add(&graph->runs, run);
+		add_touched(&graph->runs, &touched);
 	lock_release(&lock);
 }
 
@@ -351,10 +357,10 @@ void heat_copied(const CUdeviceptr *addresses, size_t count)
 	uint32_t now = heat_work();
 
 	for (size_t i = 0; i < count; i++) {
-		CUdeviceptr run = heat_touch(addresses[i], HEAT_COPIED, now);
+		struct heat_touched touched = heat_touch(addresses[i], HEAT_COPIED, now);
 
-		if (run && capture_is_active())
-			note_captured_run(run);
+		if (touched.first && capture_is_active())
+			note_captured_runs(&touched);
 	}
 	heat_sampled();
 }

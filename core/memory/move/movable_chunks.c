@@ -25,7 +25,7 @@ static struct candidate candidate(const struct arena *arena, uint32_t unit)
 	return (struct candidate){.kind = &movable_chunks,
 	                          .address = arena->base + unit * ARENA_UNIT,
 	                          .size = size,
-	                          .run = arena->base + arena->units[unit].run * ARENA_UNIT,
+	                          .run = arena->base + heat_unit(arena, unit) * ARENA_UNIT,
 	                          .read =
 	                              is_slab ? arena->units[unit].owner.slab->block_size : size};
 }
@@ -57,12 +57,10 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
 		}
 		if (unit->side == side && !unit->pins && !is_empty_slab(unit)) {
 			struct candidate c = candidate(arena, i);
+			uint32_t touched = atomic_load_explicit(&arena_unit(arena, c.run)->touched,
+			                                        memory_order_relaxed);
 
-			c.rank =
-			    placement_rank(arena->device, c.address,
-			                   atomic_load_explicit(&arena->units[unit->run].touched,
-			                                        memory_order_relaxed),
-			                   now);
+			c.rank = placement_rank(arena->device, c.address, touched, now);
 			movable_consider(choice, &c);
 		}
 		i += unit->units;
