@@ -339,12 +339,30 @@ static int warn_of_ceiling(struct config *config, const struct config_setting *s
 	return 0;
 }
 
+/*
+ * Checks, where the machine's file is enforced, that its sections name GPUs by what is theirs:
+ * which of them has a number the environment says (CUDA_VISIBLE_DEVICES).
+ */
+static int check_name(const struct config *config, const struct config_setting *setting,
+                      struct config_error *error)
+{
+	if (!config_enforces(config) || setting->layer != LAYER_SYSTEM ||
+	    setting->selector.kind != SELECT_ORDINAL)
+		return 0;
+	return config_fail(error, -EINVAL, setting->place,
+	                   "[gpu %d]: expected a UUID or PCI bus id, as it is to be enforced and "
+	                   "CUDA_VISIBLE_DEVICES says which GPU has a number",
+	                   setting->selector.ordinal);
+}
+
 int config_check(struct config *config, struct config_error *error)
 {
 	for (size_t i = 0; i < config->count; i++) {
 		const struct config_setting *setting = &config->settings[i];
-		int status = check_growth(config, &setting->selector, error);
+		int status = check_name(config, setting, error);
 
+		if (status == 0)
+			status = check_growth(config, &setting->selector, error);
 		if (status != 0)
 			return status;
 		if (warn_of_ceiling(config, setting) != 0)

@@ -64,6 +64,10 @@ write '[ceiling]\n\tenforce = yes\n'
 refused "an indented key" "$ini:2: enforce = yes: begins with white space" env
 write '[gpu]\nshare = 1\0\n[ceiling]\nenforce = yes\n'
 refused "a bad byte before it" "$ini:2: byte 10 is 0x00: expected plain text" env
+write '[ceiling]\nenforce = yes\n[gpu 0]\nmemory_limit = 16MiB\n'
+refused "a GPU's number" "$ini:4: [gpu 0]: expected a UUID or PCI bus id, as it is to be enforced and CUDA_VISIBLE_DEVICES says" env
+write '[ceiling]\nenforce = yes\n[gpu 0000:01:00.0]\nmemory_limit = 16MiB\n'
+runs "a GPU's bus id" env CUDA_VISIBLE_DEVICES=0
 write "$enforced"
 refused "a bad variable" "SPILLWAY_MEMORY_LIMIT = much: expected a size" env SPILLWAY_MEMORY_LIMIT=much
 write '[Ceiling]\nEnforce = yes\n[gpu]\nmemory_limit = 16MiB\n'
