@@ -67,6 +67,14 @@ has "a step that asks for more" "$(cat $touched/"$id"_*.out)" \
 	"spillway: --gpu-mem=64M: not followed: a step has its job's limits"
 test -e $touched/lower || fail "a step could not lower its job's limit: $(cat $touched/"$id"_*.out)"
 
+# What a user puts beside the job's state goes, too, and what links there lead to stays.
+mkdir $touched/kept
+: >$touched/kept/file
+as $alice srun --quiet --gres=gpu:1 --gpu-mem=16M sh -c "cd $jobs/n1/*/state && mkdir -p a/b && ln -s $touched/kept a/b/link &&
+	ln -s $touched/kept link && : >a/file" || fail "files beside the state"
+until_true $patience leaves_nothing || fail "the epilog leaves $(find $jobs)"
+test -e $touched/kept/file || fail "the epilog followed a link"
+
 # What was used is in AdminComment, without slurmdbd.
 until_true $patience leaves_nothing || fail "the epilog leaves $(find $jobs)"
 has "AdminComment" "$(comment_of "$id")" "spillway node=n1 peak=24MiB spilled="

@@ -1,15 +1,17 @@
 /* Files of a job: written whole by the prolog, bound by tasks, removed by the epilog. */
 #include "tools/slurm/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { DEPTH_MAX = 16 }; /* of directories that are removed */
 
 /* Writes the directory's name with each %n as the node's, as in Slurm's own settings of paths. */
 static bool expand(const char *directory, char *path, size_t size)
@@ -291,15 +293,6 @@ void files_refuse(const struct job_files *files, const char *reason)
 	close(file);
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
-{
-	(void)status;
-	(void)kind;
-	(void)where;
-	remove(path); /* what stays is found by the next epilog, or by who starts the machine */
-	return 0;
-}
-
 /* What a step's words are compared with. */
 struct asked {
 	const char *const *value;
@@ -325,10 +318,43 @@ int files_differ(const struct job_files *files, const char *const value[JOB_OPTI
 	return asked.differing;
 }
 
+static void remove_in(int directory, int depth);
+
+/* Removes a file, or a directory with what is in it. */
+static void remove_at(int directory, const char *name, int depth)
+{
+	int inner;
+
+	if (unlinkat(directory, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+		return;
+	inner = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (inner >= 0 && depth < DEPTH_MAX)
+		remove_in(inner, depth + 1);
+	else if (inner >= 0)
+		close(inner);
+	unlinkat(directory, name, AT_REMOVEDIR); /* what stays the next epilog may remove */
+}
+
+/* Removes what is in a directory, and closes it. */
+static void remove_in(int directory, int depth)
+{
+	DIR *listing = fdopendir(directory);
+
+	if (!listing) {
+		close(directory);
+		return;
+	}
+	for (const struct dirent *entry; (entry = readdir(listing));)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			remove_at(directory, entry->d_name, depth);
+	closedir(listing);
+}
+
+/* Part of it is a user's, whose processes may put links there meanwhile: none is followed. */
 void files_remove(const struct job_files *files)
 {
 	if (*files->directory)
-		nftw(files->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		remove_at(AT_FDCWD, files->directory, 0);
 }
 
 void files_make_targets(void)
