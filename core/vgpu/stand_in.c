@@ -101,6 +101,16 @@ static char *read_first(size_t *length)
 	return text;
 }
 
+static bool is_limited(char *const *environment)
+{
+	static const char name[] = "CUDA_DEVICE_MEMORY_LIMIT";
+
+	for (; *environment; environment++)
+		if (strncmp(*environment, name, sizeof(name) - 1) == 0)
+			return true;
+	return false;
+}
+
 /* Finds the only cache in our own folder, as NAME=PATH. */
 static bool find_cache(char *variable, size_t size)
 {
@@ -156,7 +166,9 @@ char **stand_in_complete(char **environment)
 		return is_in_container() ? add_of_first(environment, of_device, STAND_IN_MARK)
 		                         : environment;
 	environment = add_of_first(environment, of_hami, NULL);
-	if (!has(environment, CACHE_VARIABLE "=") && find_cache(variable, sizeof(variable)))
+	/* Who has a limit was told of its cache, too, if it has one: this one may be another's. */
+	if (!has(environment, CACHE_VARIABLE "=") && !is_limited(environment) &&
+	    find_cache(variable, sizeof(variable)))
 		environment = add(environment, variable);
 	return environment;
 }

@@ -52,7 +52,11 @@ one_quota() {
 	has "$1: in all" "$(cat "$scratch/out.third")" "refused="
 	case $(cat "$scratch/out.third") in *refused=0*) fail "$1: nothing was refused" ;; esac
 }
-# nvml_tells NAME: programs of NVML see the limit, by C and by Python, as pynvml asks
+# NVIDIA's own binding for Python, if it can be had.
+pynvml=$node/pynvml
+python3 -m pip install --quiet --disable-pip-version-check --no-deps --target "$pynvml" nvidia-ml-py==12.560.30 >/dev/null 2>&1 ||
+	mkdir -p "$pynvml"
+# nvml_tells NAME: programs of NVML see the limit: in C, in Python as pynvml asks, and pynvml
 nvml_tells() {
 	has "$1: nvml" "$(within "$1" "$node/bin/nvml")" "0 total=$((64 * mib)) used=$((64 * mib)) free=0"
 	has "$1: python" "$(within "$1" python3 -c '
@@ -64,6 +68,11 @@ nvml.nvmlInit_v2()
 handle, memory = ctypes.c_void_p(), Memory()
 assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
 assert nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0
+print(memory.total, memory.used)')" "$((64 * mib)) $((64 * mib))"
+	[ ! -e "$pynvml/pynvml.py" ] || has "$1: pynvml" "$(within "$1" env PYTHONPATH=/tmp/pynvml python3 -c '
+from pynvml import *
+nvmlInit()
+memory = nvmlDeviceGetMemoryInfo(nvmlDeviceGetHandleByIndex(0))
 print(memory.total, memory.used)')" "$((64 * mib)) $((64 * mib))"
 }
 # region_is_told FILE COUNT: so many processes, and what they hold
@@ -78,7 +87,7 @@ device hami NVIDIA_VISIBLE_DEVICES=$uuid CUDA_DEVICE_MEMORY_LIMIT_0=64m CUDA_DEV
 	CUDA_DEVICE_MEMORY_SHARED_CACHE=/usr/local/vgpu/5f3a9c01-aaaa-4bbb-8ccc-000000000001.cache LIBCUDA_LOG_LEVEL=1 -- \
 	"$hook/libvgpu.so:/usr/local/vgpu/libvgpu.so:ro" "$pod:/usr/local/vgpu:rw" "$node/vgpulock:/tmp/vgpulock:rw" \
 	"$hook/ld.so.preload:/etc/ld.so.preload:ro"
-container hami --device test.dev/hami=gpu
+container hami --device test.dev/hami=gpu -v "$pynvml:/tmp/pynvml:ro"
 one_quota hami
 nvml_tells hami
 cache=$(echo "$pod"/*.cache)
@@ -96,6 +105,12 @@ has "hami: the job" "$job" "000000000001.cache-"
 doctor=$(within hami "$node/bin/spillway" doctor || true)
 has "hami: doctor" "$doctor" "ok  pod: /usr/local/vgpu/libvgpu.so is Spillway's"
 has "hami: doctor" "$doctor" "ok  pod: the node sees this pod by /tmp/vgpulock"
+# So do the metrics of conf/kubernetes/daemonset.yaml, with its rights and mounts.
+container metrics --pid host --cap-drop ALL --cap-add SETUID --cap-add SETGID --cap-add SYS_PTRACE \
+	--security-opt no-new-privileges --read-only -v "$node/vgpulock:/tmp/vgpulock:rw" -e SPILLWAY_NODE_DIR=/tmp/vgpulock
+metrics=$(within metrics env SPILLWAY_NODE_DIR=/tmp/vgpulock "$node/bin/spillway" stat --format prometheus)
+has "hami: metrics" "$(printf '%s\n' "$metrics" | grep '^spillway_device_used_bytes')" "job=\"$job\""
+has "hami: metrics" "$(printf '%s\n' "$metrics" | grep '^spillway_refusals')" "job=\"$job\""
 "$spillway" set "$job" --memory 128MiB >/dev/null || fail "hami: set"
 takes fourth hami 2 env
 same "hami: after set" $((80 * mib)) "$(device_bytes)"
@@ -151,7 +166,7 @@ gone
 
 # KAI: the scheduler sets the limit, its isolator mounts the folder of the node and the list.
 containers_of_kai() {
-	container kai -e CUDA_DEVICE_MEMORY_LIMIT=64m -v "$hook:/usr/local/vgpu:rw" -v "$hook/ld.so.preload:/etc/ld.so.preload:ro"
+	container kai -v "$pynvml:/tmp/pynvml:ro" -e CUDA_DEVICE_MEMORY_LIMIT=64m -v "$hook:/usr/local/vgpu:rw" -v "$hook/ld.so.preload:/etc/ld.so.preload:ro"
 }
 containers_of_kai
 one_quota kai

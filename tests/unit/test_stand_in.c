@@ -88,6 +88,8 @@ START_TEST(where_that_cannot_be_read_the_only_cache_beside_us_is_the_container_s
 	scratch_write("5f.cache", "");
 	found = config_variable(ENVIRONMENT("A=b"), "CUDA_DEVICE_MEMORY_SHARED_CACHE");
 	ck_assert_str_eq(found, scratch_path("5f.cache"));
+	environment = ENVIRONMENT("CUDA_DEVICE_MEMORY_LIMIT=64m");
+	ck_assert_ptr_null(config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"));
 	scratch_write("6a.cache", "");
 	environment = ENVIRONMENT("A=b");
 	ck_assert_ptr_null(config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"));
