@@ -31,6 +31,16 @@ ln -sf "$build/tests/e2e/crashing_driver.so" "$TMPDIR/search/libcuda.so.1"
 expect 1 env SPILLWAY_DRIVER= LD_LIBRARY_PATH="/nonexistent:$TMPDIR/search" "$spillway" doctor
 says "$out" '^ok  driver: .*/search/libcuda.so.1 \(crashing_driver.so\), CUDA 12\.4, found by LD_LIBRARY_PATH$'
 
+# What frameworks would take, and a variable that undoes what run does about it.
+says "$out" '^ok  frameworks: .*vLLM takes 90 % of it'
+says_not "$out" '^no  .*takes its part of the limit at once'
+env XLA_PYTHON_CLIENT_MEM_FRACTION=.9 TF_FORCE_GPU_ALLOW_GROWTH=FALSE "$spillway" doctor >"$out"
+says "$out" '^no  XLA_PYTHON_CLIENT_MEM_FRACTION = .9: JAX takes its part of the limit at once'
+says "$out" '^      try: unset XLA_PYTHON_CLIENT_MEM_FRACTION$'
+says "$out" '^no  TF_FORCE_GPU_ALLOW_GROWTH = FALSE: TensorFlow takes its part'
+env XLA_PYTHON_CLIENT_PREALLOCATE=false TF_FORCE_GPU_ALLOW_GROWTH=True "$spillway" doctor >"$out"
+says_not "$out" '^no  .*takes its part of the limit at once'
+
 # So is what tries drivers, where it did not come along with what is preloaded; a job runs all the
 # same.
 says_not "$out" 'driver-trial'

@@ -16,6 +16,7 @@
 #include "tools/doctor/cleanup.h"
 #include "tools/doctor/driver.h"
 #include "tools/doctor/finding.h"
+#include "tools/doctor/frameworks.h"
 #include "tools/doctor/hint.h"
 #include "tools/doctor/paths.h"
 #include "tools/doctor/pod.h"
@@ -362,6 +363,7 @@ int command_doctor(int argc, char **argv)
 		check_trial(paths.shim);
 	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
+	frameworks_report();
 	good = values_check(&report, &pod, doctor.all) && good;
 	is_reached = !doctor.program || check_program(doctor.program);
 	good = is_reached && good;

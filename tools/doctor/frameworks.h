@@ -6,5 +6,7 @@
 
 /* Sets variables in our environment, where the user has not said otherwise. */
 void frameworks_be_modest(void);
+/* Says how much they will take, and what of the user's environment has them take all at once. */
+void frameworks_report(void);
 
 #endif
