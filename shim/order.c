@@ -15,6 +15,7 @@
 
 #include "core/base/log.h"
 #include "core/config/config.h"
+#include "shim/driver_open.h"
 #include "shim/real_dlopen.h"
 
 enum { NOT_RUN = 127 }; /* as where the loader refuses */
@@ -38,7 +39,9 @@ static const struct link_map *first_driver(const struct link_map *ours)
 	shim_find_real_dlopen();
 	all = real_dlopen(NULL, RTLD_LAZY); /* by RTLD_DEFAULT we find ourselves first */
 	first = all ? dlsym(all, "cuInit") : NULL;
-	if (!first || !dladdr1(first, &info, (void **)&map, RTLD_DL_LINKMAP) || map == ours ||
+	/* dladdr1() looks at all symbols, of which we have many */
+	if (!first || driver_code(first).start == driver_code((void *)first_driver).start ||
+	    !dladdr1(first, &info, (void **)&map, RTLD_DL_LINKMAP) ||
 	    lies_beside(ours->l_name, map->l_name))
 		map = NULL;
 	if (all)

@@ -390,7 +390,7 @@ static void draw_help(void)
 	    "  q                            quit",
 	    "",
 	    "GPU     device memory of this user's jobs, of others' jobs, and the rest;",
-	    "        busy: GPU time that this user's jobs held over the last 5 s",
+	    "        busy: GPU time that jobs you reach held over the last 5 s",
 	    "DEVICE  memory held; the bar: held, beyond the limit, free within it",
 	    "HOST    memory held in its place; the bar: its part of all that is held",
 	    "LIMIT SHARE   what is set; HELD: over the last 5 s, ~ an estimate, - unknown",
