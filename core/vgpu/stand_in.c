@@ -130,18 +130,25 @@ static bool find_cache(char *variable, size_t size)
 	return found == 1;
 }
 
-/* Adds what the first process has of these and the environment lacks. */
+/*
+ * Adds what the first process has of these and the environment lacks; with a mark, where it has
+ * that.
+ */
 static char **add_of_first(char **environment, const char *const *beginnings, const char *mark)
 {
-	size_t length, at;
+	size_t length;
 	char *first = read_first(&length);
+	const char *end;
 	bool is_marked = !mark;
 
-	for (at = 0; first && at < length; at += strlen(first + at) + 1)
-		is_marked |= mark && strcmp(first + at, mark) == 0;
-	for (at = 0; first && is_marked && at < length; at += strlen(first + at) + 1)
-		if (is_one_of(first + at, beginnings) && !has(environment, first + at))
-			environment = add(environment, first + at);
+	if (!first)
+		return environment;
+	end = first + length;
+	for (const char *at = first; mark && at < end; at += strlen(at) + 1)
+		is_marked |= strcmp(at, mark) == 0;
+	for (const char *at = first; is_marked && at < end; at += strlen(at) + 1)
+		if (is_one_of(at, beginnings) && !has(environment, at))
+			environment = add(environment, at);
 	free(first);
 	return environment;
 }

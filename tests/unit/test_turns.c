@@ -96,6 +96,17 @@ static void finds(enum place place, bool by_root, const char *why)
 	ck_assert_msg(*why ? strstr(message, why) != NULL : !*message, "%s", message);
 }
 
+START_TEST(what_everybody_may_write_to_serves_for_no_turns)
+{
+	unsetenv("SPILLWAY_NODE_DIR");
+	directory_node = node;
+	opens(STATE);
+	finds(STATE, false, "");
+	ck_assert_int_eq(size_of(OURS), -1);
+	directory_node = DIRECTORY_NODE;
+}
+END_TEST
+
 START_TEST(is_ours_in_the_node_s_directory)
 {
 	struct stat found;
@@ -419,6 +430,7 @@ int main(void)
 	TCase *tests = tcase_create("turns");
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, what_everybody_may_write_to_serves_for_no_turns);
 	tcase_add_test(tests, is_ours_in_the_node_s_directory);
 	tcase_add_test(tests, is_in_the_state_directory_without_a_node_s);
 	tcase_add_test(tests, takes_no_other_name);

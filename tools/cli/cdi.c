@@ -52,14 +52,15 @@ static void check_name(const char *name, const char *option)
 static void take_device(const struct argument *argument, const char *value)
 {
 	struct sold device = {.name = text("%s", value)};
-	char *equals = strchr(device.name, '='), *colon = strrchr(device.name, ':');
+	size_t length = strcspn(value, "=");
+	char *colon = strrchr(device.name, ':');
 
 	(void)argument;
-	if (!equals)
+	if (device.name[length] == '\0')
 		usage_error("--device %s: expected NAME=MEMORY or NAME=MEMORY:SHARE", value);
-	*equals = '\0';
-	device.memory = equals + 1;
-	if (colon && colon > equals) {
+	device.name[length] = '\0';
+	device.memory = device.name + length + 1;
+	if (colon && colon > device.memory) {
 		*colon = '\0';
 		device.share = colon + 1;
 		check_value(CONFIG_KEY_share, device.share, value);
