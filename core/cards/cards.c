@@ -65,6 +65,17 @@ static bool is_valid(const struct cards_other *other, const struct card *card)
  * Copies a card. Returns whether it is to be kept: its owner lives. One that cannot be had whole,
  * because its owner was stopped while he wrote, stays what it was.
  */
+static struct {
+	bool (*may)(uid_t owner);
+	uint8_t highest;
+} judge;
+
+void cards_judge(bool (*may_be_highest)(uid_t owner), uint8_t highest)
+{
+	judge.may = may_be_highest;
+	judge.highest = highest;
+}
+
 static bool copy(struct cards_other *other, uint64_t now)
 {
 	struct stat found;
@@ -80,6 +91,8 @@ static bool copy(struct cards_other *other, uint64_t now)
 	}
 	if (is_whole)
 		other->card = card;
+	if (judge.may && other->card.priority >= judge.highest && !judge.may(other->owner))
+		other->card.priority = (uint8_t)(judge.highest - 1);
 	if (!other->card.version)
 		return false; /* it never was a card */
 	other->is_silent = !is_recent(other->card.beat_ns, now, CARD_SILENT_NS);

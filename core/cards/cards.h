@@ -40,6 +40,11 @@ struct cards {
 	struct cards_other other[CARDS_MAX];
 };
 
+/*
+ * Sets who may be of the highest priority there is; whoever else says so is taken for one below. To
+ * be called once, before cards are looked at; before that everybody may.
+ */
+void cards_judge(bool (*may_be_highest)(uid_t owner), uint8_t highest);
 /* Zeroes it. own_token: the caller's own card, 0: it has none. */
 void cards_start(struct cards *cards, const char *node, const char *state, const char *uuid,
                  uint64_t own_token);

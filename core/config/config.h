@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct deadline;
 
@@ -36,6 +37,7 @@ enum {
 	CONFIG_NAME_MAX = 64,
 	CONFIG_LABELS_MAX = 256,
 	CONFIG_MESSAGE_MAX = 512,
+	CONFIG_USERS_MAX = 512,
 	CONFIG_PATH_MAX = 4000,
 	CONFIG_STATE_DIR_MAX = 401,
 };
@@ -219,6 +221,7 @@ struct config_machine {
 	bool enforces; /* the environment is not to be followed further than it may lead */
 	bool requires; /* who cannot be limited is refused */
 	char state_dir[CONFIG_STATE_DIR_MAX]; /* where jobs keep their state; "": the usual place */
+	char guaranteed[CONFIG_USERS_MAX];    /* users whose jobs may be; "": everybody's */
 	/* Why the file cannot be relied on, so that who is limited by it is refused; "": it can. */
 	char fault[CONFIG_MESSAGE_MAX];
 };
@@ -229,6 +232,8 @@ struct config_machine {
  * places are none any more (core/base/place.h).
  */
 const struct config_machine *config_machine(void);
+/* Returns whether jobs of this user may be guaranteed. Once that was read, any thread. */
+bool config_may_be_guaranteed(uid_t user);
 
 /*
  * Returns a number for all limits on memory that are set, of the device and of the host, the same

@@ -94,6 +94,7 @@ static void read_machine(void)
 		machine.enforces = config->ceiling[CEILING_KEY_enforce];
 		machine.requires = config->ceiling[CEILING_KEY_required];
 		memcpy(machine.state_dir, config->state_dir, sizeof(machine.state_dir));
+		memcpy(machine.guaranteed, config->guaranteed, sizeof(machine.guaranteed));
 		if (machine.enforces || machine.requires)
 			check_owner();
 	} else if (may_bind()) {
@@ -109,4 +110,9 @@ const struct config_machine *config_machine(void)
 {
 	once_call(&once, read_machine);
 	return &machine;
+}
+
+bool config_may_be_guaranteed(uid_t user)
+{
+	return config_lists_user(config_machine()->guaranteed, user);
 }

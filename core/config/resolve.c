@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /*
  * Finds the setting that counts up to a layer: the strongest layer wins; within it the more
@@ -139,6 +140,9 @@ void config_for_device(const struct config *config, const struct config_device *
 {
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		settings->of[key] = resolve(config, device, (enum config_key)key, NULL);
+	if (settings->priority == PRIORITY_GUARANTEED &&
+	    !config_lists_user(config->guaranteed, geteuid()))
+		settings->priority = PRIORITY_NORMAL;
 	if (settings->priority == PRIORITY_GUARANTEED)
 		settings->idle_yield = resolve_kept(config, device, settings->idle_yield);
 	/* What config_check() lets through: an unlimited limit, a percentage, a ceiling. */

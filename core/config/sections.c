@@ -174,6 +174,8 @@ static int take_ceiling(struct target *target, const struct config_item *item, i
 		return config_fail_value(error, item->place, item->key, item->value, problem);
 	if (key == CEILING_KEY_state_dir)
 		strcpy(target->config->state_dir, item->value);
+	if (key == CEILING_KEY_guaranteed)
+		strcpy(target->config->guaranteed, item->value);
 	return 0;
 }
 

@@ -61,12 +61,14 @@ enum config_job_key {
 };
 
 /* The keys of [ceiling] besides those of [gpu]: X(name, choices). The first is the default; "": the
- * value is a path. */
+ * value is a path; CONFIG_USERS: numbers of users. */
+#define CONFIG_USERS "users"
 #define CONFIG_CEILING_KEYS(X) \
 	X(enforce, "no|yes")   \
 	X(per, "job|user")     \
 	X(required, "no|yes")  \
-	X(state_dir, "")
+	X(state_dir, "")       \
+	X(guaranteed, CONFIG_USERS)
 
 enum config_ceiling_key {
 #define X(name, choices) CEILING_KEY_##name,
@@ -74,6 +76,12 @@ enum config_ceiling_key {
 #undef X
 	    CEILING_KEY_COUNT
 };
+
+/* users.c */
+/* Returns whether the text is numbers of users with commas or blanks between, and not too many. */
+bool config_is_user_list(const char *text);
+/* Returns whether the user is one of such a list; "": everybody is. */
+bool config_lists_user(const char *list, uid_t user);
 
 /* value.c */
 struct config_value {
@@ -123,7 +131,8 @@ struct config {
 	size_t count, capacity;
 	bool ceiling[CEILING_KEY_COUNT]; /* whether it is not the default */
 	char state_dir[CONFIG_STATE_DIR_MAX];
-	bool is_machines[JOB_KEY_COUNT]; /* the machine's file gives this key of [job] */
+	char guaranteed[CONFIG_USERS_MAX]; /* who may be; "": everybody */
+	bool is_machines[JOB_KEY_COUNT];   /* the machine's file gives this key of [job] */
 	char job_name[CONFIG_NAME_MAX];
 	char labels[CONFIG_LABELS_MAX];
 	bool has_file;

@@ -121,6 +121,11 @@ int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is
 		         CONFIG_STATE_DIR_MAX - 1);
 		return *is_other ? 0 : -EINVAL;
 	}
+	if (strcmp(choices[key], CONFIG_USERS) == 0) {
+		*is_other = config_is_user_list(text);
+		snprintf(message, size, "expected numbers of users, as id -u prints them");
+		return *is_other ? 0 : -EINVAL;
+	}
 	if (strcmp(choices[key], "no|yes") == 0 && units_parse_bool(text, is_other) == 0)
 		return 0;
 	if (parse_choice(choices[key], text, &index) == 0) {

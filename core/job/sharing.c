@@ -36,6 +36,7 @@ void sharing_start(struct device_set *devices, const char *job)
 	directory_path(sharing.state, sizeof sharing.state);
 	sharing.job = hash_text(hash_text(hash_word(HASH_NOTHING, getuid()), sharing.state), job);
 	sharing.devices = devices;
+	cards_judge(config_may_be_guaranteed, PRIORITY_GUARANTEED);
 }
 
 void sharing_sweep(void)

@@ -594,6 +594,38 @@ START_TEST(ceiling_of_priority)
 }
 END_TEST
 
+/* The machine's file says whose jobs may be guaranteed; others' are normal, to themselves, too. */
+START_TEST(ceiling_of_users)
+{
+	struct config_sources sources = {
+	    .file = scratch_write("job.ini", "[gpu]\npriority = guaranteed\n")};
+	char text[128];
+	struct config *config;
+
+	snprintf(text, sizeof(text), "[ceiling]\nguaranteed = 4294967290, %u\n",
+	         (unsigned)geteuid());
+	sources.system_file = scratch_write("system.ini", text);
+	config = load(sources);
+	ck_assert_uint_eq(settings_of(config, gpu0).priority, PRIORITY_GUARANTEED);
+	config_release(config);
+	sources.system_file =
+	    scratch_write("system.ini", "[ceiling]\nguaranteed = 4294967290,4294967289\n");
+	config = load(sources);
+	ck_assert_uint_eq(settings_of(config, gpu0).priority, PRIORITY_NORMAL);
+	ck_assert_uint_eq(settings_of(config, gpu0).idle_yield, 30000000000);
+	config_release(config);
+	for (int i = 0; i < 3; i++) {
+		static const char *const bad[] = {"guaranteed = ada",
+		                                  "guaranteed =", "guaranteed = 1 x"};
+
+		snprintf(text, sizeof(text), "[ceiling]\n%s\n", bad[i]);
+		sources.system_file = scratch_write("system.ini", text);
+		ck_assert_ptr_nonnull(strstr(refused(sources, -EINVAL),
+		                             "expected numbers of users, as id -u prints them"));
+	}
+}
+END_TEST
+
 START_TEST(ceiling_of_growth)
 {
 	struct config_sources sources = {
@@ -771,7 +803,8 @@ START_TEST(ceiling_takes_eight_keys)
 	    refused(sources, -EINVAL),
 	    "system.ini:2: colour: unknown key in [ceiling]; expected one of "
 	    "memory_limit, memory_limit_max, host_limit, share, priority, turn, turn_length, "
-	    "idle_yield, enforce, per, required, state_dir");
+	    "idle_yield, enforce, per, required, state_dir, "
+	    "guaranteed");
 }
 END_TEST
 
@@ -1144,6 +1177,7 @@ int main(void)
 	tcase_add_test(tests, bad_variables);
 	tcase_add_test(tests, ceiling);
 	tcase_add_test(tests, ceiling_of_priority);
+	tcase_add_test(tests, ceiling_of_users);
 	tcase_add_test(tests, ceiling_of_growth);
 	tcase_add_test(tests, ceiling_in_the_wrong_place);
 	tcase_add_test(tests, ceiling_takes_eight_keys);
