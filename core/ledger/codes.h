@@ -73,11 +73,12 @@
 	X(SIDE_HOST, "host")
 
 /* Why a launch was held back. */
-#define CODES_idle(X)                                           \
-	X(IDLE_NONE, "-")                                       \
-	X(IDLE_SHARE, "share") /* the account is in debt */     \
-	X(IDLE_TURN, "turn")   /* another job has the device */ \
-	X(IDLE_PAUSE, "pause") /* the share is 0 */
+#define CODES_idle(X)                                                 \
+	X(IDLE_NONE, "-")                                             \
+	X(IDLE_SHARE, "share")       /* the account is in debt */     \
+	X(IDLE_TURN, "turn")         /* another job has the device */ \
+	X(IDLE_PAUSE, "pause")       /* the share is 0 */             \
+	X(IDLE_PRIORITY, "priority") /* jobs that go first leave no time */
 
 /* What decides which memory is on the host. */
 #define CODES_placement(X)                                                                  \

@@ -260,8 +260,8 @@ struct slot {
 };
 
 static const enum idle_reason idle_reason[] = {
-    [RESUME] = IDLE_PAUSE, [SLOT] = IDLE_SHARE, [HELP] = IDLE_SHARE,
-    [TURN] = IDLE_TURN,    [GAP] = IDLE_TURN,
+    [RESUME] = IDLE_PAUSE, [SLOT] = IDLE_SHARE,   [HELP] = IDLE_SHARE,
+    [TURN] = IDLE_TURN,    [GAP] = IDLE_PRIORITY,
 };
 
 static void note_slot(struct pacer *p, struct slot *slot, enum wait_for what, uint64_t now)

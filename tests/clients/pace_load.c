@@ -199,8 +199,10 @@ static int by_length(const void *a, const void *b)
 /* Returns the length that one in a hundred exceeds. */
 static double percentile_us(void)
 {
+	size_t at = bursts.count * 99 / 100;
+
 	qsort(bursts.ns, bursts.count, sizeof bursts.ns[0], by_length);
-	return bursts.count ? (double)bursts.ns[bursts.count * 99 / 100] / 1e3 : 0;
+	return bursts.count ? (double)bursts.ns[at] / 1e3 : 0;
 }
 
 static void end_burst(struct lane *lanes, unsigned count)

@@ -72,6 +72,17 @@ goes_on fill 3
 ends prod2
 
 # It dies: the filler has the device.
+# What it is shows in every form.
+report=$("$spillway" stat prod)
+has 'the report' "$report" guaranteed
+has 'the report' "$("$spillway" stat fill)" '100.0%'
+has 'JSON' "$("$spillway" stat prod --json)" '"priority":"guaranteed"'
+has 'JSON' "$("$spillway" stat fill --json)" '"takes":1000000'
+has 'metrics' "$("$spillway" stat --format prometheus)" 'priority="guaranteed"} 1'
+has 'top' "$("$spillway" top)" guar
+"$spillway" events fill >"$scratch/events"
+grep -q 'why priority' "$scratch/events" || fail "no slot in the events: $(tail -n 5 "$scratch/events")"
+
 ends prod
 goes_on fill 2000
 

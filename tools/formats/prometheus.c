@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/printable.h"
+#include "core/config/config.h"
 #include "tools/view/counters.h"
 #include "tools/view/gpus.h"
 #include "tools/view/tool.h"
@@ -295,6 +296,58 @@ static void put_host_limits(FILE *out, const struct rows *rows)
 	}
 }
 
+static void put_priorities(FILE *out, const struct rows *rows)
+{
+	const char *name = "spillway_priority";
+
+	put_head(out, name, "gauge", "1 at what the job is to others on the GPU");
+	for (int i = 0; i < rows->count; i++) {
+		const struct sharing_seen *of = &rows->row[i].sharing;
+
+		if (rows->row[i].gpu < 0 || !of->cards)
+			continue;
+		for (enum config_priority priority = PRIORITY_OPPORTUNISTIC;
+		     priority <= PRIORITY_GUARANTEED; priority++) {
+			put_device(out, name, &rows->row[i]);
+			fprintf(out, ",priority=\"%s\"} %d\n", sharing_priority_word(priority),
+			        of->priority == priority);
+		}
+	}
+}
+
+/* Prints millionths of each row of which they are known. */
+static void put_ratios(FILE *out, const struct rows *rows, const char *name, const char *meaning,
+                       bool (*read)(const struct sharing_seen *of, double *ppm))
+{
+	put_head(out, name, "gauge", meaning);
+	for (int i = 0; i < rows->count; i++) {
+		double ppm;
+
+		if (rows->row[i].gpu < 0 || !read(&rows->row[i].sharing, &ppm))
+			continue;
+		put_device(out, name, &rows->row[i]);
+		fprintf(out, "} %.6f\n", ppm / 1e6);
+	}
+}
+
+static bool read_loss(const struct sharing_seen *of, double *ppm)
+{
+	*ppm = of->loss_ppm;
+	return of->is_measured;
+}
+
+static bool read_error(const struct sharing_seen *of, double *ppm)
+{
+	*ppm = of->loss_error_ppm;
+	return of->is_measured;
+}
+
+static bool read_takes(const struct sharing_seen *of, double *ppm)
+{
+	*ppm = of->takes_ppm;
+	return of->takes_ppm != 0;
+}
+
 void format_prometheus(FILE *out, const struct rows *rows)
 {
 	put_info(out, rows);
@@ -309,6 +362,13 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	          "host memory the job is charged for, that of killed processes included", rows,
 	          offsetof(struct row, charged[SEGMENT_ON_HOST]));
 	put_host_limits(out, rows);
+	put_priorities(out, rows);
+	put_ratios(out, rows, "spillway_loss_ratio",
+	           "part of its speed that a job loses by opportunistic ones", read_loss);
+	put_ratios(out, rows, "spillway_loss_error_ratio", "by how much that may be wrong",
+	           read_error);
+	put_ratios(out, rows, "spillway_takes_ratio",
+	           "part that a job takes of the gaps that it may have", read_takes);
 	put_bytes(out, "spillway_device_orphaned_bytes",
 	          "device memory among it that was exported, whose owner freed it or ended, and "
 	          "that others hold",

@@ -12,10 +12,11 @@
 
 /* As tools/formats/table.h has them: "<" stands on the left. Bars have no heading. */
 static const char *const headings[TOP_COLUMNS] = {
-    [TOP_PID] = "PID",          [TOP_JOB] = "<JOB",  [TOP_GPU] = "GPU",       [TOP_DEVICE_BAR] = "",
-    [TOP_DEVICE] = "DEVICE",    [TOP_HOST_BAR] = "", [TOP_HOST] = "HOST",     [TOP_LIMIT] = "LIMIT",
-    [TOP_SHARE] = "SHARE",      [TOP_HELD] = "HELD", [TOP_SPILLS] = "SPILLS", [TOP_STEP] = "STEP",
-    [TOP_COMMAND] = "<COMMAND",
+    [TOP_PID] = "PID",        [TOP_JOB] = "<JOB",         [TOP_GPU] = "GPU",
+    [TOP_DEVICE_BAR] = "",    [TOP_DEVICE] = "DEVICE",    [TOP_HOST_BAR] = "",
+    [TOP_HOST] = "HOST",      [TOP_LIMIT] = "LIMIT",      [TOP_SHARE] = "SHARE",
+    [TOP_HELD] = "HELD",      [TOP_SPILLS] = "SPILLS",    [TOP_STEP] = "STEP",
+    [TOP_PRIORITY] = "<PRIO", [TOP_COMMAND] = "<COMMAND",
 };
 
 const char *top_heading(enum top_column column, bool *left)
@@ -161,6 +162,10 @@ static const char *device_cell(const struct top_row *row, enum top_column column
 		break;
 	case TOP_HELD:
 		return held(row, buf, size);
+	case TOP_PRIORITY:
+		snprintf(buf, size, "%.4s",
+		         row->sharing.cards ? sharing_priority_word(row->sharing.priority) : "-");
+		break;
 	case TOP_SPILLS:
 		snprintf(buf, size, "%" PRIu64, statistics->spills);
 		break;

@@ -85,6 +85,7 @@ static void add(struct top_rows *rows, const struct top_rows *before, const stru
 		row->device = view->device[gpu];
 		row->statistics = of->device[gpu];
 		row->job_used = view->charged[gpu][SEGMENT_ON_DEVICE];
+		sharing_see(view, gpu, &row->sharing);
 	}
 	compare(row, before);
 }

@@ -130,12 +130,12 @@ static void put_field(int width, bool left, const char *name)
 static void choose_widths(int width[TOP_COLUMNS])
 {
 	static const int least[TOP_COLUMNS] = {
-	    [TOP_PID] = 7,     [TOP_JOB] = 10,     [TOP_GPU] = 3,    [TOP_DEVICE_BAR] = 8,
-	    [TOP_DEVICE] = 6,  [TOP_HOST_BAR] = 6, [TOP_HOST] = 6,   [TOP_LIMIT] = 6,
-	    [TOP_SHARE] = 5,   [TOP_HELD] = 6,     [TOP_SPILLS] = 6, [TOP_STEP] = 0,
-	    [TOP_COMMAND] = 0,
+	    [TOP_PID] = 7,      [TOP_JOB] = 10,     [TOP_GPU] = 3,    [TOP_DEVICE_BAR] = 8,
+	    [TOP_DEVICE] = 6,   [TOP_HOST_BAR] = 6, [TOP_HOST] = 6,   [TOP_LIMIT] = 6,
+	    [TOP_SHARE] = 5,    [TOP_HELD] = 6,     [TOP_SPILLS] = 6, [TOP_STEP] = 0,
+	    [TOP_PRIORITY] = 0, [TOP_COMMAND] = 0,
 	};
-	int left = COLS - (TOP_COLUMNS - 3), grown; /* the last two have their spaces in them */
+	int left = COLS - (TOP_COLUMNS - 4), grown; /* the last three have their spaces in them */
 
 	for (int column = 0; column < TOP_COLUMNS; column++) {
 		width[column] = least[column];
@@ -154,6 +154,10 @@ static void choose_widths(int width[TOP_COLUMNS])
 	if (left > 8) {
 		width[TOP_STEP] = 7;
 		left -= 8;
+	}
+	if (left > 45) { /* the command has room, too */
+		width[TOP_PRIORITY] = 4;
+		left -= 5;
 	}
 	width[TOP_COMMAND] = left > 10 ? left - 1 : 0;
 }

@@ -12,6 +12,7 @@
 
 #include "core/state/segment.h"
 #include "tools/view/node.h"
+#include "tools/view/sharing.h"
 
 /* Runs as the commands of tools/cli/commands.h do. */
 int command_top(int argc, char **argv);
@@ -34,6 +35,7 @@ struct top_row {
 	struct segment_device device;
 	struct statistics statistics; /* of the process; limits and share are the job's */
 	uint64_t job_used;            /* device memory the job is charged for */
+	struct sharing_seen sharing;  /* likewise, as the job's cards say */
 	bool spills_now;              /* more than in the rows before */
 	bool moves_now;               /* likewise, memory between device and host */
 	uint64_t
@@ -99,6 +101,7 @@ enum top_column {
 	TOP_HELD,
 	TOP_SPILLS,
 	TOP_STEP,
+	TOP_PRIORITY,
 	TOP_COMMAND,
 	TOP_COLUMNS
 };

@@ -34,6 +34,7 @@ static void add_device(struct rows *rows, const struct reach_walk *walk, int gpu
 	memcpy(row->charged, view->charged[gpu], sizeof row->charged);
 	row->orphaned = view->orphaned[gpu];
 	row->total = view->job_total[gpu];
+	sharing_see(view, gpu, &row->sharing);
 	if (walk->told && (uint32_t)gpu < walk->told->device_count)
 		row->host_limit = walk->told->device[gpu].host_limit;
 }

@@ -10,6 +10,7 @@
 #include "core/state/segment.h"
 #include "tools/view/counters.h"
 #include "tools/view/node.h"
+#include "tools/view/sharing.h"
 
 struct row {
 	char job[64];
@@ -25,6 +26,7 @@ struct row {
 	uint64_t orphaned;   /* of it on the device; pages do not say */
 	uint64_t host_limit; /* and one; 0: nobody says, or it is no number that holds */
 	struct statistics total;
+	struct sharing_seen sharing; /* of jobs that can be read; cards 0: nobody says */
 };
 
 struct rows {

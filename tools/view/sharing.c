@@ -1,13 +1,18 @@
 /* What the cards say of a job. */
 #include "tools/view/sharing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/cards/cards.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "tools/view/tool.h"
+
+/* Cards are read anew after so long. */
+#define FRESH_NS 100000000ull
 
 static bool is_of(const struct segment_view *view, const struct card *card)
 {
@@ -42,27 +47,77 @@ static void add(struct sharing_seen *seen, const struct card *card)
 	seen->cards++;
 }
 
+/* Adds what a job bears by others, and what it takes of theirs. */
+static void add_speed(struct sharing_seen *seen, const struct card *card)
+{
+	if (card->loss_number) {
+		seen->is_measured = true;
+		seen->speed_alone += card->speed_alone;
+		seen->speed_now += card->speed_now;
+		seen->loss_ppm = card->loss_ppm;
+		seen->loss_error_ppm = card->loss_error_ppm;
+	}
+	if (card->asked_ns > clock_now() && card->takes_ppm > seen->takes_ppm)
+		seen->takes_ppm = card->takes_ppm;
+}
+
+/* Returns the cards of a device. Those of several devices are kept, as jobs are gone through. */
+static const struct cards *read_cards(const char *uuid)
+{
+	static struct {
+		char uuid[64], node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
+		struct cards cards;
+	} * kept[SEGMENT_DEVICES];
+	static unsigned next;
+	char state[DIRECTORY_MAX + 1];
+	unsigned i = 0;
+
+	directory_path(state, sizeof state);
+	while (i < SEGMENT_DEVICES && kept[i] &&
+	       (strcmp(kept[i]->uuid, uuid) != 0 || strcmp(kept[i]->state, state) != 0))
+		i++;
+	if (i == SEGMENT_DEVICES) {
+		i = next++ % SEGMENT_DEVICES;
+		cards_end(&kept[i]->cards);
+		free(kept[i]);
+		kept[i] = NULL;
+	}
+	if (!kept[i]) {
+		kept[i] = calloc(1, sizeof *kept[i]);
+		if (!kept[i])
+			fail("out of memory");
+		snprintf(kept[i]->uuid, sizeof kept[i]->uuid, "%s", uuid);
+		memcpy(kept[i]->state, state, sizeof state);
+		cards_start(&kept[i]->cards, directory_of_node(kept[i]->node, sizeof kept[i]->node),
+		            kept[i]->state, kept[i]->uuid, 0);
+	}
+	if (clock_now() - kept[i]->cards.looked_ns > FRESH_NS)
+		cards_look(&kept[i]->cards, clock_now());
+	return &kept[i]->cards;
+}
+
 void sharing_see(const struct segment_view *view, int device, struct sharing_seen *seen)
 {
-	char node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
-	struct cards *cards = malloc(sizeof *cards);
+	const struct cards *cards = read_cards(view->device[device].uuid);
 
 	*seen = (struct sharing_seen){.priority = PRIORITY_NORMAL};
-	if (!cards)
-		fail("out of memory");
-	cards_start(cards, directory_of_node(node, sizeof node),
-	            directory_path(state, sizeof state), view->device[device].uuid, 0);
-	cards_look(cards, clock_now());
 	for (int i = 0; i < cards->count; i++) {
 		const struct card *card = &cards->other[i].card;
 
-		if (is_of(view, card))
+		if (is_of(view, card)) {
 			add(seen, card);
-		else
+			add_speed(seen, card);
+		} else {
 			seen->others++;
+		}
 		if (card->turn == TURN_WHOLE && card->turn_state == GANG_HAS)
 			seen->turn_of = card->pid;
 	}
-	cards_end(cards);
-	free(cards);
+}
+
+const char *sharing_priority_word(enum config_priority priority)
+{
+	return priority == PRIORITY_OPPORTUNISTIC ? "opportunistic"
+	       : priority == PRIORITY_GUARANTEED  ? "guaranteed"
+	                                          : "normal";
 }

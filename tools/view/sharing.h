@@ -17,6 +17,11 @@ struct sharing_seen {
 	enum config_priority priority;
 	enum config_turn turn;
 	bool tells_memory, is_idle;
+	bool is_measured;                /* what follows, while others fill the job's gaps: */
+	uint64_t speed_alone, speed_now; /* launches in 1,000 s */
+	int32_t loss_ppm;
+	uint32_t loss_error_ppm;
+	uint32_t takes_ppm; /* of the gaps of others that it may have; 0: it fills none */
 	uint64_t entitled, lent, borrowed, claimed; /* bytes of the whole job */
 	enum claim_wait waits;
 	enum gang_state turn_state;
@@ -24,7 +29,8 @@ struct sharing_seen {
 	int turn_of; /* a process that has a whole turn there, of whatever job; 0: none */
 };
 
-/* Reads what there is of one device of a job. */
+/* Reads what there is of one device of a job; cards as they were 100 ms ago at the most. */
 void sharing_see(const struct segment_view *view, int device, struct sharing_seen *seen);
+const char *sharing_priority_word(enum config_priority priority);
 
 #endif
