@@ -33,13 +33,10 @@ bool stand_in_is(void)
 }
 
 /* By which containers are given something: by those in whose place we stand, and by our devices. */
-static const char *const of_hami[] = {"CUDA_DEVICE_MEMORY_",
-                                      "CUDA_DEVICE_SM_LIMIT",
-                                      "CUDA_TASK_PRIORITY=",
-                                      "CUDA_OVERSUBSCRIBE=",
-                                      "CUDA_DISABLE_CONTROL=",
-                                      "GPU_CORE_UTILIZATION_POLICY=",
-                                      NULL};
+static const char *const of_hami[] = {
+    "CUDA_DEVICE_MEMORY_",   "CUDA_DEVICE_SM_LIMIT",  "CUDA_TASK_PRIORITY=",
+    "CUDA_OVERSUBSCRIBE=",   "CUDA_DISABLE_CONTROL=", "GPU_CORE_UTILIZATION_POLICY=",
+    "SPILLWAY_MEMORY_LIMIT", "SPILLWAY_SHARE",        NULL};
 static const char *const of_device[] = {"SPILLWAY_MEMORY_LIMIT", "SPILLWAY_SHARE",
                                         "SPILLWAY_JOB=", "SPILLWAY_LABELS=", NULL};
 
@@ -130,24 +127,54 @@ static bool find_cache(char *variable, size_t size)
 	return found == 1;
 }
 
-/*
- * Adds what the first process has of these and the environment lacks; with a mark, where it has
- * that.
- */
-static char **add_of_first(char **environment, const char *const *beginnings, const char *mark)
+/* Adds what the first process has of these and the environment lacks, where it has the mark. */
+static char **add_of_marked(char **environment, const char *const *beginnings, const char *mark)
 {
 	size_t length;
 	char *first = read_first(&length);
-	const char *end;
-	bool is_marked = !mark;
+	bool is_marked = false;
 
 	if (!first)
 		return environment;
-	end = first + length;
-	for (const char *at = first; mark && at < end; at += strlen(at) + 1)
+	for (const char *at = first; at < first + length; at += strlen(at) + 1)
 		is_marked |= strcmp(at, mark) == 0;
-	for (const char *at = first; is_marked && at < end; at += strlen(at) + 1)
+	for (const char *at = first; is_marked && at < first + length; at += strlen(at) + 1)
 		if (is_one_of(at, beginnings) && !has(environment, at))
+			environment = add(environment, at);
+	free(first);
+	return environment;
+}
+
+static void drop(char **environment, const char *const *beginnings)
+{
+	char **kept = environment;
+
+	for (; *environment; environment++)
+		if (is_one_of(*environment, beginnings))
+			free(*environment);
+		else
+			*kept++ = *environment;
+	*kept = NULL;
+}
+
+/*
+ * Takes from the first process, if it was given any of these, what it has of them, and nothing of
+ * what the environment says: who could set others could have another quota, or none.
+ */
+static char **take_of_first(char **environment, const char *const *beginnings)
+{
+	size_t length;
+	char *first = read_first(&length);
+	bool is_given = false;
+
+	if (!first)
+		return environment;
+	for (const char *at = first; at < first + length; at += strlen(at) + 1)
+		is_given |= is_one_of(at, beginnings);
+	if (is_given)
+		drop(environment, beginnings);
+	for (const char *at = first; at < first + length; at += strlen(at) + 1)
+		if (is_one_of(at, beginnings))
 			environment = add(environment, at);
 	free(first);
 	return environment;
@@ -170,9 +197,9 @@ char **stand_in_complete(char **environment)
 	char variable[PATH_MAX + 64];
 
 	if (!stand_in_is())
-		return is_in_container() ? add_of_first(environment, of_device, STAND_IN_MARK)
+		return is_in_container() ? add_of_marked(environment, of_device, STAND_IN_MARK)
 		                         : environment;
-	environment = add_of_first(environment, of_hami, NULL);
+	environment = take_of_first(environment, of_hami);
 	/* Who has a limit was told of its cache, too, if it has one: this one may be another's. */
 	if (!has(environment, CACHE_VARIABLE "=") && !is_limited(environment) &&
 	    find_cache(variable, sizeof(variable)))

@@ -7,8 +7,8 @@
  * orders  what stands in the region of limits and shares: what the container was given, or what the
  *         monitor has written since
  *
- * What the container was given is asked of its first process where the environment has been
- * cleared: of number 1, as far as that may be read, and of the region.
+ * What the container was given is asked of its first process, as far as that may be read, and of
+ * the region, because a process's own environment may have been cleared, or changed.
  */
 #ifndef SPILLWAY_STAND_IN_H
 #define SPILLWAY_STAND_IN_H
@@ -22,9 +22,10 @@
 void stand_in_begin(const char *folder);
 bool stand_in_is(void);
 /*
- * Adds what the container was given and the environment, an array of allocated texts, lacks: as
- * HAMi's variables where we stand in, else as ours where a device of `spillway cdi` was given.
- * Returns the array, which may be another one by then.
+ * Completes the environment, an array of allocated texts, by what the container was given: where we
+ * stand in by HAMi's variables, which go before the process's own; else, where a device of
+ * `spillway cdi` was given, by those of ours that it lacks. Returns the array, which may be another
+ * one by then.
  */
 #define STAND_IN_MARK "SPILLWAY_DEVICE=yes"
 char **stand_in_complete(char **environment);

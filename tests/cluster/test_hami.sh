@@ -41,13 +41,14 @@ folder() {
 region() { "$OLDPWD_/tests/e2e/region.py" "$1"; }
 OLDPWD_=$PWD
 
-# one_quota NAME: two processes, one of them with a cleared environment, and a third in a shell of
-# its own have 64 MiB together, and none of it is on the host
+# one_quota NAME: two processes, one of them with a cleared environment, and a third in a shell that
+# would rather have another quota have 64 MiB together, and none of it is on the host
 one_quota() {
 	takes first "$1" 3 env
 	# shellcheck disable=SC2086 # words
 	takes second "$1" 6 env -i $machine
-	takes third "$1" 6 sh -c 'exec "$@"' sh
+	takes third "$1" 6 sh -c 'export CUDA_DEVICE_MEMORY_LIMIT_0=1g CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/own.cache \
+		CUDA_DISABLE_CONTROL=true SPILLWAY_MEMORY_LIMIT=1g SPILLWAY_JOB=own; exec "$@"' sh
 	same "$1: on the device" $((64 * mib)) "$(device_bytes)"
 	has "$1: in all" "$(cat "$scratch/out.third")" "refused="
 	case $(cat "$scratch/out.third") in *refused=0*) fail "$1: nothing was refused" ;; esac

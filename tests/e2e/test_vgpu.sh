@@ -69,6 +69,15 @@ nvml=$(given "$build/tests/e2e/nvml")
 has "nvml" "$nvml" "0 total=$((64 * mib)) used=0"
 same "nvml, linked" "$(printf '%s\n' "$nvml" | grep '^0 ')" "$(given "${build}/tests/e2e/nvml_linked" | grep '^0 ')"
 
+# The driver by its second name, and as it is opened by path.
+for name in libcuda.so libcuda.so.1 "$softgpu/libcuda.so.1"; do
+	same "$name" $((64 * mib)) "$(given python3 -c '
+import ctypes, sys
+cuda, total = ctypes.CDLL(sys.argv[1]), ctypes.c_size_t()
+assert cuda.cuInit(0) == 0 and cuda.cuDeviceTotalMem_v2(ctypes.byref(total), 0) == 0
+print(total.value)' "$name")"
+done
+
 # The monitor's orders are followed: a limit, a share, a stop.
 takes first 6 given
 job=$(SPILLWAY_STATE_DIR=$scratch/home "$spillway" stat --format csv,noheader | cut -d , -f 1 | head -n 1)

@@ -41,13 +41,25 @@ START_TEST(what_the_container_was_given_is_asked_of_its_first_process)
 
 	scratch_put("proc/1/empty", "");
 	scratch_write_bytes("proc/1/environ", given, sizeof(given) - 1);
-	environment = ENVIRONMENT("CUDA_DEVICE_SM_LIMIT=50", "CUDA_OVERSUBSCRIBE=");
+	environment = ENVIRONMENT("CUDA_DEVICE_SM_LIMIT=50", "CUDA_OVERSUBSCRIBE=", "A=b",
+	                          "CUDA_DEVICE_MEMORY_LIMIT_1=1g", "CUDA_DISABLE_CONTROL=yes",
+	                          "SPILLWAY_MEMORY_LIMIT=2g");
 	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_MEMORY_LIMIT_0"), "64m");
-	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_SM_LIMIT"), "50");
+	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_SM_LIMIT"), "30");
+	ck_assert_str_eq(config_variable(environment, "CUDA_OVERSUBSCRIBE"), "true");
+	ck_assert_str_eq(config_variable(environment, "A"), "b");
+	/* nothing that it was not given */
+	ck_assert_ptr_null(config_variable(environment, "CUDA_DEVICE_MEMORY_LIMIT_1"));
+	ck_assert_ptr_null(config_variable(environment, "CUDA_DISABLE_CONTROL"));
+	ck_assert_ptr_null(config_variable(environment, "SPILLWAY_MEMORY_LIMIT"));
 	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
 	                 "/usr/local/vgpu/5f.cache");
 	ck_assert_ptr_null(config_variable(environment, "HOME"));
 	ck_assert_ptr_null(config_variable(environment, "CUDA_VISIBLE_DEVICES"));
+	/* One that was given nothing says nothing. */
+	scratch_write("proc/1/environ", "HOME=/");
+	environment = ENVIRONMENT("CUDA_DEVICE_SM_LIMIT=50");
+	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_SM_LIMIT"), "50");
 }
 END_TEST
 
