@@ -93,6 +93,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 		return;
 	job_pace_let_go();
 	whole_let_go();
+	lending_stop();
 	mover_stop();
 	ipc_stop();
 	segment_exiting(this_job.segment);

@@ -1,0 +1,78 @@
+#!/bin/sh
+# A card that claims everything all the time, and a process that is stopped while its memory is
+# asked for: a job that works keeps what it is entitled to, goes on, and computes what it computes
+# alone. Judged by the books of the software GPU.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+export SOFTGPU_MEMORY=96M SOFTGPU_KERNEL_TIME_US=2000
+moves=$build/tests/e2e/moves
+mkdir -p "$scratch/alone"
+
+# starts JOB MIB
+starts() {
+	"$spillway" run --softgpu --quiet --name "$1" "$moves" --mode one --mib "$2" --until "$scratch/$1.stop" \
+		>"$scratch/$1" 2>"$scratch/$1.errors" &
+}
+# ends JOB MIB PID: right
+ends() {
+	touch "$scratch/$1.stop"
+	wait "$3" || fail "$1: exit status $?: $(cat "$scratch/$1.errors")"
+	got=$(cat "$scratch/$1")
+	steps=$(printf '%s\n' "$got" | sed -n 's/^steps=\([0-9,]*\) .*/\1/p')
+	same "$1" "$(SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode one --mib "$2" --steps "$steps")" "$got"
+}
+held_by() {
+	"$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { print $3 }'
+}
+# goes_on JOB: launches more than it has
+goes_on() {
+	before=$(counter "$1" launches)
+	more() { counter_at_least "$1" launches $((before + 20)); }
+	until_true $patience more "$1" || fail "$1 does not go on: $(cat "$scratch/$1.errors")"
+}
+
+starts works 64
+works=$!
+until_true $patience counter_at_least works launches 20 || fail "works does not begin: $(cat "$scratch/works.errors")"
+pid=$(pid_of works)
+uuid=$("$spillway" stat works --json | sed 's/.*"uuid":"\([^"]*\)".*/\1/')
+"$build/tests/e2e/forge_card" "$uuid" 1 2>"$scratch/forge" &
+forger=$!
+# Of two that both want all, each is entitled to half, less the margin.
+claimed() { "$spillway" events works | grep -q '  yield  bytes '; }
+until_true $patience claimed || fail "works: a claim was not looked at: $("$spillway" stat works)"
+least=$(held_by "$pid")
+for _ in 1 2 3 4 5 6 7 8; do
+	goes_on works
+	held=$(held_by "$pid")
+	[ "$held" -ge "$least" ] || least=$held
+done
+kill -KILL $forger
+wait $forger 2>/dev/null || true
+[ "$least" -ge $((36 * mib)) ] || fail "works: only $least bytes were left to it"
+# It is gone, and so is the claim.
+back() { counter_is works host_used 0; }
+until_true $patience back || fail "works: $(counter works host_used) bytes stay on the host: $("$spillway" stat works)"
+ends works 64 $works
+
+# Stopped while it is asked: the other goes on meanwhile, and has its memory in the end.
+printf '[gpu]\nidle_yield = 300ms\n' >"$scratch/idle.ini"
+start_driven idle "$scratch/idle.ini"
+wants 0 alloc a $((72 * 1024))
+wants 0 fill a 7
+idle=$(pid_of idle)
+sleep 1
+kill -STOP "$idle"
+starts new 64
+new=$!
+until_true $patience counter_at_least new launches 20 || fail "new does not begin: $(cat "$scratch/new.errors")"
+goes_on new
+kill -CONT "$idle"
+all_there() { counter_is new host_used 0; }
+until_true $patience all_there || fail "new: $(counter new host_used) bytes stay on the host"
+wants 0 check a 7
+ends new 64 $new
+end_driven
