@@ -173,13 +173,14 @@ void __wrap_lull_take(void)
 
 /* What has been found to be best on the host, and on the device; 0: nothing was looked for. */
 static CUdeviceptr coldest_run, hottest_run;
+static bool is_by_heat; /* that is heat's word, and nothing is decided */
 
 bool __wrap_placement_has_decided(const struct device *device, CUdeviceptr address);
 
 bool __wrap_placement_has_decided(const struct device *device, CUdeviceptr address)
 {
 	(void)device;
-	return hottest_run && address - hottest_run < ASKED_MIB * MIB;
+	return !is_by_heat && hottest_run && address - hottest_run < ASKED_MIB * MIB;
 }
 
 uint64_t __real_placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
@@ -192,7 +193,7 @@ uint64_t __wrap_placement_rank(const struct device *device, CUdeviceptr address,
 {
 	if (coldest_run && address - coldest_run < ASKED_MIB * MIB)
 		return 0;
-	if (__wrap_placement_has_decided(device, address))
+	if (hottest_run && address - hottest_run < ASKED_MIB * MIB)
 		return (uint64_t)HEAT_HOT << 32;
 	return __real_placement_rank(device, address, touched, now);
 }
@@ -721,6 +722,72 @@ START_TEST(what_is_decided_is_done_at_the_next_lulls)
 }
 END_TEST
 
+/* --- what heat exchanges --- */
+
+/* Looks after the device so long, as the mover does. */
+static void balance_for(uint64_t ns)
+{
+	struct terms terms;
+
+	for (uint64_t end = world.now + ns; world.now < end;) {
+		terms = terms_of(gpu);
+		if (!balance_fill(gpu, &terms, charged()))
+			pass(50 * MS);
+	}
+}
+
+static bool is_on_device(CUdeviceptr address)
+{
+	const struct arena *arena = arena_of(gpu);
+	const struct unit *unit = arena_unit(arena, address);
+
+	for (uint32_t i = 0; i < ASKED_MIB / 2; i++)
+		if (unit[i].units && unit[i].side != SEGMENT_ON_DEVICE)
+			return false;
+	return true;
+}
+
+/*
+ * What a program uses shifts once: each exchange gains, so it is over soon. Then it uses two parts
+ * by turns of which one fits, and each gains nothing: the gate is closed for less and less.
+ */
+START_TEST(exchanges_rest_as_long_as_they_gain_nothing)
+{
+	CUdeviceptr address = fill_up(), other = address + ASKED_MIB * MIB;
+	uint64_t began, held, first_turns = 0, last_turns;
+
+	is_by_heat = true;
+	world.program = WAITS;
+	world.step_ns = 10 * MS;
+	hottest_run = address;
+	coldest_run = other;
+	balance_rest(gpu); /* it is known of no exchange */
+	pass(2000 * MS);
+	world.held_ns = 0;
+	began = world.now;
+	while (!is_on_device(address))
+		balance_for(50 * MS);
+	held = world.held_ns;
+	ck_assert_uint_le(world.now - began, 12 * held);
+	for (int turn = 0; turn < 40; turn++) {
+		CUdeviceptr was = hottest_run;
+
+		hottest_run = coldest_run;
+		coldest_run = was;
+		if (turn == 4)
+			first_turns = world.held_ns - held;
+		if (turn == 36)
+			held = world.held_ns;
+		balance_for(500 * MS);
+	}
+	last_turns = world.held_ns - held;
+	ck_assert_uint_lt(last_turns, first_turns);
+	ck_assert_uint_le(last_turns, 2000 * MS / 20);
+	check_books();
+	is_by_heat = false;
+}
+END_TEST
+
 /* --- what is yielded --- */
 
 /* Looks after the device as the mover does until the job holds no more than it may. */
@@ -883,6 +950,7 @@ int main(void)
 	tcase_add_test(tests, what_is_pinned_does_not_make_room_for_itself);
 	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
 	tcase_add_loop_test(tests, what_is_decided_is_done_at_the_next_lulls, 0, 1);
+	tcase_add_test(tests, exchanges_rest_as_long_as_they_gain_nothing);
 	tcase_add_loop_test(tests, a_glance_is_short, 0, 2);
 	tcase_add_test(tests, what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was);
 	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,

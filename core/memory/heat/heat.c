@@ -96,7 +96,7 @@ enum heat heat_of(uint32_t touched, uint32_t now)
 	if (!touched)
 		return HEAT_WARM;
 	if (heat_age(touched, now) <= within)
-		return HEAT_HOT;
+		return touched & HEAT_USE ? HEAT_HOT : HEAT_MILD;
 	if ((touched & HEAT_USE) != HEAT_LAUNCHED || (blind && heat_age(blind, now) <= within))
 		return HEAT_WARM;
 	return HEAT_COLD;
@@ -231,23 +231,25 @@ static uint32_t count_parts(const struct arena *arena, uint32_t part, uint32_t f
 	return count < 2 ? count : 2;
 }
 
-static void touch(_Atomic uint32_t *touched, enum heat_use use, uint32_t now)
+/* Returns how its use is known by now. */
+static uint32_t touch(_Atomic uint32_t *touched, uint32_t use, uint32_t now)
 {
 	uint32_t before = atomic_load_explicit(touched, memory_order_relaxed);
 
-	if (before != (now | use | (before & HEAT_USE)))
-		atomic_store_explicit(touched, now | use | (before & HEAT_USE),
-		                      memory_order_relaxed);
+	use |= before & HEAT_USE;
+	if (before != (now | use))
+		atomic_store_explicit(touched, now | use, memory_order_relaxed);
+	return use;
 }
 
 /* Touches the word, and learns how often it is. */
-static void meet(_Atomic uint32_t *touched, enum heat_use use, uint32_t now)
+static uint32_t meet(_Atomic uint32_t *touched, enum heat_use use, uint32_t now)
 {
 	uint32_t before = atomic_load_explicit(touched, memory_order_relaxed);
 
 	if (before && heat_age(before, now) > 0)
 		learn(heat_age(before, now));
-	touch(touched, use, now);
+	return touch(touched, use, now);
 }
 
 static struct heat_touched touch_outside(CUdeviceptr address, enum heat_use use, uint32_t now)
@@ -263,7 +265,7 @@ static struct heat_touched touch_outside(CUdeviceptr address, enum heat_use use,
 struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now)
 {
 	const struct arena *arena = arena_at(address);
-	uint32_t unit, first, part, count = 1;
+	uint32_t unit, first, part, known, count = 1;
 
 	if (!arena)
 		return touch_outside(address, use, now);
@@ -277,11 +279,13 @@ struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t 
 		if (use == HEAT_LAUNCHED)
 			name(arena, part, first);
 	}
-	meet(&arena->units[heat_unit(arena, part)].touched, use, now);
+	known = meet(&arena->units[heat_unit(arena, part)].touched, use, now);
+	if (!is_by_parts(arena, first) && part != first) /* it is known if that changes */
+		touch(&arena->units[part].touched, use, now);
 	if (is_by_parts(arena, first) && is_named(arena, part))
 		count = count_parts(arena, part, first);
 	for (uint32_t i = 1; i < count; i++)
-		touch(&arena->units[part + i * ARENA_PART_UNITS].touched, use, now);
+		touch(&arena->units[part + i * ARENA_PART_UNITS].touched, known, now);
 	return (struct heat_touched){arena->base + part * ARENA_UNIT, count};
 }
 

@@ -12,7 +12,8 @@
  *          typically met again, at least 2 s; steps that take long or are sampled thinly stretch it
  * blind    work was launched of which nobody can say what it uses
  *
- * hot: used within the window. Cold: handed to kernels once, and not within the window. All else is
+ * hot: used within the window. Mild: likewise, but met by copies only, which cost the same from the
+ * host. Cold: handed to kernels once, and not within the window. All else is
  * warm, because its pointer may hide where nobody looks: what was never met, or met by copies only
  * (a table on the device may lead to it), what a descriptor points to, and what would be cold while
  * the program launches blindly.
@@ -40,7 +41,7 @@ enum { HEAT_GAP = 128 };
 /* Returns the time now, in steps of 4 ms; never 0. */
 uint32_t heat_now(void);
 
-enum heat { HEAT_COLD, HEAT_WARM, HEAT_HOT };
+enum heat { HEAT_COLD, HEAT_WARM, HEAT_MILD, HEAT_HOT };
 
 /* The low bits of `touched`. A run starts with 0: never met. */
 enum heat_use {

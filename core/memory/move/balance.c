@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/budget/shortage.h"
 #include "core/budget/wanted.h"
+#include "core/memory/arena/arena.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/closure.h"
@@ -13,11 +14,15 @@
 
 #define ROOM_IS_FOR_ITS_ASKER 1000000000ull
 /*
- * So many times as long as an exchange nothing is exchanged again: a program that uses in turns
- * more than fits would have its memory moved all the time, and gain nothing. Where it is decided
- * what is to be where, exchanges have an end.
+ * So many times as long as an exchange nothing is exchanged again. As long as what has left does
+ * not come back a step gains by each exchange, and the rest is short. A program that uses in turns
+ * more than fits would have its memory moved all the time, and gain nothing: with each exchange of
+ * what has left lately the rest is twice as long, and half as long with each of what has not.
+ * Where it is decided what is to be where, exchanges have an end.
  */
-enum { REST_AFTER_EXCHANGE = 40, REST_WHERE_DECIDED = 4 };
+enum { REST_LEAST = 4, REST_MOST = 40, REST_WHERE_DECIDED = 4 };
+/* So long it is lately, and of so many it is known. */
+enum { LATELY_MS = 20000, LEFT_MAX = 4096 };
 /*
  * What is decided waits for a lull, without the gate, for so long; then the gate is held, once, and
  * the next wait is twice as long.
@@ -27,6 +32,7 @@ enum { REST_AFTER_EXCHANGE = 40, REST_WHERE_DECIDED = 4 };
 /* On CLOCK_MONOTONIC. */
 static struct rests {
 	uint64_t no_promotion_until, no_exchange_until;
+	uint64_t times; /* as long as an exchange the rest is; 0: there was none yet */
 	uint64_t insists_at, lulls_ns; /* 0: nothing that is decided waits to be exchanged */
 	bool is_filling;
 	struct deadline fill; /* one for all plans of it */
@@ -70,6 +76,45 @@ static bool demote_decided(struct device *device, const struct terms *terms, uin
 	return moved;
 }
 
+/* Chunks that an exchange had leave, by their addresses; one may take another's place. */
+static struct left {
+	CUdeviceptr address;
+	uint32_t at_ms;
+} left[LEFT_MAX];
+
+static struct left *left_at(CUdeviceptr address)
+{
+	return &left[address / ARENA_UNIT % LEFT_MAX];
+}
+
+static uint32_t now_ms(void)
+{
+	return (uint32_t)(clock_now() / 1000000);
+}
+
+/* Returns whether most of the first so many have left lately. */
+static bool come_back(const struct choice *hot, size_t count)
+{
+	size_t back = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct left *l = left_at(hot->of[i].address);
+
+		back += l->address == hot->of[i].address && now_ms() - l->at_ms < LATELY_MS;
+	}
+	return back * 2 > count;
+}
+
+/* Notes what has left for what, and says how long the rest is. */
+static void note_exchange(struct rests *rest, const struct choice *cold, const struct choice *hot)
+{
+	uint64_t times = come_back(hot, cold->count) ? rest->times * 2 : rest->times / 2;
+
+	rest->times = times < REST_LEAST ? REST_LEAST : times > REST_MOST ? REST_MOST : times;
+	for (size_t i = 0; i < cold->count; i++)
+		*left_at(cold->of[i].address) = (struct left){cold->of[i].address, now_ms()};
+}
+
 /*
  * Swaps cold chunks of the device for the hot ones of the host; what they leave the next look
  * promotes into.
@@ -96,9 +141,12 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 	cold.count = pairs;
 	moved = is_decided ? demote_decided(device, terms, bytes, &cold)
 	                   : moving_demote(device, terms, bytes, &cold) == MOVE_NONE;
+	if (moved && !is_decided)
+		note_exchange(rest, &cold, hot);
 	rest->no_exchange_until =
-	    clock_now() +
-	    moving_closed_ns() * (is_decided ? REST_WHERE_DECIDED : REST_AFTER_EXCHANGE);
+	    clock_now() + moving_closed_ns() * (is_decided ? REST_WHERE_DECIDED
+	                                        : moved    ? rest->times
+	                                                   : REST_MOST);
 	return moved;
 }
 

@@ -88,7 +88,7 @@ uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32
 		                                                                  : HEAT_HOT,
 		          ranked->order);
 	/* What the survey did not meet is used less than what it met, unless it is new. */
-	if (p->pieces && !p->is_measured && heat == HEAT_HOT &&
+	if (p->pieces && !p->is_measured && heat >= HEAT_MILD &&
 	    heat_age(touched, now) >= heat_age(p->since, now))
 		heat = HEAT_WARM;
 	return in(heat, touched);
