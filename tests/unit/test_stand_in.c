@@ -20,14 +20,26 @@ static void setup_of_device(void)
 	scratch_put("proc/self/ns/empty", "");
 }
 
-/* Makes an environment as copies of these texts. */
+static char **last; /* what environment_of() has made */
+
+static void forget(void)
+{
+	for (char **at = last; at && *at; at++)
+		free(*at);
+	free(last);
+	last = NULL;
+}
+
+/* Makes an environment as copies of these texts, valid until the next. */
 static char **environment_of(const char *const *texts)
 {
 	char **environment = calloc(8, sizeof(*environment));
 
+	forget();
 	for (int i = 0; texts[i]; i++)
 		environment[i] = strdup(texts[i]);
-	return stand_in_complete(environment);
+	last = stand_in_complete(environment);
+	return last;
 }
 #define ENVIRONMENT(...) environment_of((const char *const[]){__VA_ARGS__, NULL})
 
@@ -120,6 +132,13 @@ START_TEST(files_go_beside_the_cache_where_the_monitor_does_not_mind)
 	ck_assert(!stand_in_directory("5f.cache", path, sizeof(path)));
 }
 END_TEST
+
+static void teardown(void)
+{
+	forget();
+	free((char *)stand_in_proc);
+	scratch_remove();
+}
 
 static const struct config_device device = {.ordinal = 0, .uuid = "GPU-1", .memory = 1 << 30};
 
@@ -239,11 +258,11 @@ int main(void)
 	Suite *suite = suite_create("stand_in");
 	TCase *tests = tcase_create("stand_in"), *given = tcase_create("given");
 
-	tcase_add_checked_fixture(given, setup_of_device, scratch_remove);
+	tcase_add_checked_fixture(given, setup_of_device, teardown);
 	tcase_add_test(given, a_device_of_ours_counts_in_each_process_of_its_container);
 	suite_add_tcase(suite, given);
 
-	tcase_add_checked_fixture(tests, setup, scratch_remove);
+	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, what_the_container_was_given_is_asked_of_its_first_process);
 	tcase_add_test(tests,
 	               where_that_cannot_be_read_the_only_cache_beside_us_is_the_container_s);
