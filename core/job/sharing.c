@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/cuda/context.h"
@@ -20,6 +21,10 @@ enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
 /* Who is called more often goes through directories once in so long. */
 #define LOOK_NS 400000000ull
 
+/* What is being made when the process exits is waited for so long, and looked for so often. */
+#define STOP_NS      50000000ull
+#define STOP_LOOK_NS 100000ull
+
 static struct {
 	char node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
 	uint64_t job;
@@ -28,6 +33,7 @@ static struct {
 	struct config_gpu settings[DEVICE_MAX];
 	LOCK_OF(SHARING) lock; /* of who makes a card, and of settings */
 	_Atomic(struct sharing *) of[DEVICE_MAX];
+	_Atomic bool makes, is_over; /* a card is being made; there are to be no more */
 } sharing = {.lock = LOCK_FREE};
 
 void sharing_start(struct device_set *devices, const char *job)
@@ -133,8 +139,10 @@ static bool gives_way(const struct sharing *s)
 struct sharing *sharing_join(int i)
 {
 	lock_acquire(&sharing.lock);
-	if (!atomic_load(&sharing.of[i]))
+	atomic_store(&sharing.makes, true);
+	if (!atomic_load(&sharing.of[i]) && !atomic_load(&sharing.is_over))
 		make(i);
+	atomic_store(&sharing.makes, false);
 	lock_release(&sharing.lock);
 	return atomic_load(&sharing.of[i]);
 }
@@ -184,8 +192,14 @@ int sharing_tend(int at_most_ms)
 	return at_most_ms;
 }
 
+/* On whatever thread exits, in a signal handler perhaps: it does not wait for the lock. */
 void sharing_stop(void)
 {
+	struct deadline until = DEADLINE_IN(STOP_NS);
+
+	atomic_store(&sharing.is_over, true);
+	while (atomic_load(&sharing.makes) && deadline_nap(&until, STOP_LOOK_NS))
+		;
 	for (int i = 0; i < DEVICE_MAX; i++)
 		if (atomic_load(&sharing.of[i]))
 			card_remove(&atomic_load(&sharing.of[i])->own);
