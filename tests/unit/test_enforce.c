@@ -240,7 +240,7 @@ START_TEST(bad_values)
 	                 "system.ini:2: enforced: unknown key in [ceiling], did you mean enforce?; "
 	                 "expected one of memory_limit, memory_limit_max, host_limit, share, "
 	                 "priority, turn, turn_length, idle_yield, enforce, "
-	                 "per, required, state_dir");
+	                 "per, required, state_dir, guaranteed");
 	ck_assert_str_eq(refused("[ceiling]\nenforce = yes\nstate_dir = here\n"),
 	                 "system.ini:3: state_dir = here: expected an absolute path of at most 400 "
 	                 "characters");
