@@ -139,3 +139,31 @@ case $(cat "$scratch/out.first") in *"no directory"*) fail "$(cat "$scratch/out.
 
 # What is preloaded by its own name stands in for nobody.
 has "libspillway.so" "$(LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu CUDA_DEVICE_MEMORY_LIMIT=64m "$allocate" --mib 8 --count 10)" "refused=0"
+
+# HAMi's default policy: the share holds while the monitor says that the GPU is shared, which is so
+# until it says something else.
+given "$build/clients/gpu_busy" --seconds 600 >/dev/null 2>"$scratch/busy" &
+busy=$!
+job=
+until_true $patience test -e "$cache" || fail "no region"
+is_busy() {
+	job=$("$spillway" stat --format csv,noheader | grep ',running,' | cut -d , -f 1 | head -n 1)
+	[ -n "$job" ] && [ "$(counter "$job" idle_slots)" -gt 0 ]
+}
+until_true $patience is_busy || fail "not held to its share: $("$spillway" stat)"
+# rests: the job launches, and no idle slot is inserted
+rests() {
+	slots=$(counter "$job" idle_slots) launches=$(counter "$job" launches)
+	until_true $patience launches_on
+	[ "$(counter "$job" idle_slots)" = "$slots" ]
+}
+launches_on() { [ "$(counter "$job" launches)" -gt $((launches + 20)) ]; }
+region utilization_switch=0
+until_true $patience rests || fail "held although nobody else is there: $("$spillway" stat)"
+slots=$(counter "$job" idle_slots)
+is_held() { [ "$(counter "$job" idle_slots)" -gt "$slots" ]; }
+region utilization_switch=1
+until_true $patience is_held || fail "not held again: $("$spillway" stat)"
+kill -KILL $busy
+wait $busy 2>/dev/null || true
+rm "$cache"
