@@ -50,8 +50,7 @@ same 'promised, and what was there before' 0 "$(counter new demotions)"
 [ "$(held_by "$idle")" -lt $((40 * mib)) ] || fail "the idle one keeps $(held_by "$idle") bytes"
 
 # stat says so, and both tell of it.
-lent=$(counter idle lent)
-[ "$lent" -ge $((32 * mib)) ] || fail "idle: stat says that $lent bytes are lent"
+until_true $patience counter_at_least idle lent $((32 * mib)) || fail "idle: stat says that $(counter idle lent) bytes are lent"
 same 'new waits' none "$(counter new waits)"
 has 'stat of the idle job' "$("$spillway" stat idle)" ENTITLED
 has 'events of the idle job' "$("$spillway" events idle)" '  yield  bytes '
