@@ -6,6 +6,7 @@
 #include "core/budget/device.h"
 #include "core/budget/in_use.h"
 #include "core/budget/terms.h"
+#include "core/budget/yield.h"
 #include "core/cuda/capture.h"
 
 /*
@@ -104,7 +105,7 @@ bool growth_tick(struct device *device)
 		return false;
 	if (!capture_is_active() && growth_is_due(device, clock_now()) &&
 	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
-		if (device->segment)
+		if (device->segment && !yield_is_on_call(device))
 			g.owed = segment_owed(device->segment, device->index);
 		if (in_use_free(device, &g.free))
 			device_grow(device, g.limit, growth_limit(&g) - g.limit);

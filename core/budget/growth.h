@@ -3,7 +3,7 @@
  * the device has room that no other job is owed; and how it falls back when others need that room.
  *
  * owed      what the limits of other jobs on the device leave them to take; of one without a limit,
- *           what it had to place on the host
+ *           what it had to place on the host. Nothing, where they can call it back (yield.h)
  * margin    a part of the device that growth leaves free, so that small needs of others do not make
  *           limits swing
  *

@@ -11,6 +11,7 @@
 #ifndef SPILLWAY_YIELD_H
 #define SPILLWAY_YIELD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct device;
@@ -20,6 +21,12 @@ enum yield_for { YIELD_FOR_CLAIM, YIELD_FOR_TURN, YIELD_CAUSES };
 
 /* Sets a bound (UINT64_MAX: none), and wakes the mover where it is another than before. */
 void yield_set(const struct device *device, enum yield_for why, uint64_t bytes);
+/*
+ * Says whether others can call back what they are owed there, so that the job may have it meanwhile
+ * (growth.h).
+ */
+void yield_on_call(const struct device *device, bool can_call);
+bool yield_is_on_call(const struct device *device);
 /* Returns the bytes above which the job yields; UINT64_MAX: it does not. */
 uint64_t yield_above(const struct device *device);
 

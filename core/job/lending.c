@@ -170,6 +170,15 @@ static bool is_meeting(struct lent *l, uint64_t now)
 	return false;
 }
 
+/* Returns whether there are others, all of whom could claim what they are owed. */
+static bool all_tell(const struct lent *l)
+{
+	for (int i = 0; i < l->others.count; i++)
+		if (!l->others.other[i].card.tells_memory)
+			return false;
+	return l->others.count != 0;
+}
+
 /* --- what is done --- */
 
 /* Tells whoever reads the ring of a change of hands, so far as there was one. */
@@ -217,6 +226,7 @@ static void tend(struct lent *l, uint64_t now)
 	if (answer.tells)
 		cards_ring(&l->others);
 	yield_set(device, YIELD_FOR_CLAIM, answer.bound);
+	yield_on_call(device, all_tell(l));
 	if (needs.must && answer.must_is_decided &&
 	    (!answer.was_short || now - l->must_since_ns > INSISTS_NS))
 		shortage_decide(device);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Growth: a limit rises by itself while the job is spilled and the device has room that no other job
-# is owed, and falls back when another job needs it.
+# Growth: a limit rises by itself while the job is spilled and the device has room, also such as
+# other jobs are owed and do not use, and falls back when another job needs it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -42,9 +42,16 @@ limit small -eq 64 || fail "a limit without memory_limit_max has changed: $("$sp
 kill "$small"
 wait "$small" || true
 
+# What a job was promised and does not use is lent, because it can be called back.
+hold lazy 4 --memory 256MiB
+until_true $patience host lazy -eq 0 || fail "the lazy job is spilled: $("$spillway" stat)"
+device grows -ge 320 || fail "what the lazy job does not use is not lent: $("$spillway" stat)"
+kill "$runner"
+wait "$runner" || true
+
 # Another job gets what its limit says; of the rest the first one keeps what it can.
-hold other 24 --memory 224MiB
-until_true $patience device other -eq 192 || fail "the other job does not get its own: $("$spillway" stat)"
+hold other 28 --memory 224MiB
+until_true $patience device other -eq 224 || fail "the other job does not get its own: $("$spillway" stat)"
 until_true $patience host other -eq 0 || fail "the other job is spilled: $("$spillway" stat)"
 until_true $patience limit grows -le 288 || fail "not given up: $("$spillway" stat)"
 until_true $patience device grows -le 288 || fail "nothing was moved: $("$spillway" stat)"
@@ -62,7 +69,7 @@ same "grown" 0 "$(number grows limit_grown)"
 "$spillway" set grows --memory-max 400MiB >"$scratch/set"
 until_true $patience device grows -ge 240 || fail "does not grow again: $("$spillway" stat grows)"
 limit other -eq 224 || fail "the other job's limit has changed"
-device other -eq 192 || fail "the other job was pushed out: $("$spillway" stat)"
+device other -eq 224 || fail "the other job was pushed out: $("$spillway" stat)"
 
 # The other one ends: all of it comes back.
 kill "$other"
