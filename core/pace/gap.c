@@ -81,10 +81,11 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 	if (!wanted || (now > wanted && now - wanted > ASKS_NS))
 		return 0;
 	if (!p->cards_ns || now - p->cards_ns > LOOK_NS) {
+		/* Whose card is opened looks at ours (cards_ring()). */
+		say_that_we_ask(p, now);
 		p->cards.others->own_token = p->cards.own->place.token;
 		p->cards.look(p->cards.others, now);
 		p->cards_ns = now;
-		say_that_we_ask(p, now);
 	} else {
 		p->cards.copy(p->cards.others, now);
 	}

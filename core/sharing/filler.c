@@ -134,7 +134,9 @@ static int64_t cost_of_return(const struct filler *f, uint64_t round_ns, uint64_
 static void pay(struct filler *f, uint64_t round_ns, uint64_t longest_ns, uint64_t now)
 {
 	uint64_t most = round_ns > longest_ns ? round_ns : longest_ns;
-	uint64_t took = now - f->returned_ns, cost = (took < most ? took : most) + FILLER_SEEN_NS;
+	uint64_t took = now - f->returned_ns, late = f->late_ns + FILLER_SEEN_NS / 2;
+	uint64_t cost =
+	    (took < most ? took : most) + (late > FILLER_SEEN_NS ? late : FILLER_SEEN_NS);
 
 	f->returned_ns = 0;
 	f->cost_ns = f->cost_ns ? (7 * f->cost_ns + cost) / 8 : cost;
@@ -247,6 +249,7 @@ static void turn_over(struct filler *f, bool gap, bool in_flight, uint64_t now)
 {
 	if (!gap && in_flight) {
 		f->returned_ns = now;
+		f->late_ns = now - f->looked_ns;
 		f->returns_ppm += FILLER_ALL / 4;
 	}
 	f->is_gap = gap;
@@ -279,6 +282,7 @@ struct filler_go filler_decide(struct filler *f, const struct cards *cards,
 		pay(f, round, own->longest_ns, now_ns);
 	if (gap != f->is_gap)
 		turn_over(f, gap, own->in_flight, now_ns);
+	f->looked_ns = now_ns;
 	if (is_off(now_ns))
 		return (struct filler_go){.round_ns = round, .again_ns = LOOK_MOST_NS};
 	if (!gap)

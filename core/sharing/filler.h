@@ -30,7 +30,7 @@
 #define FILLER_OFF_NS    32000000ull /* of each period */
 /* What is known of a job holds so long. */
 #define FILLER_KNOWN_NS 5000000ull
-/* A return is seen so late, by its own watcher and by the filler's. */
+/* A return is seen so late, by its own watcher and the filler's, where both run when they want. */
 #define FILLER_SEEN_NS 200000ull
 
 #define FILLER_ALL 1000000u /* ppm */
@@ -43,6 +43,8 @@ struct filler {
 	uint64_t trickled_ns;  /* when it made a round without a gap */
 	uint64_t returns_ppm;  /* in a second, lately; millionths */
 	uint64_t returned_ns;  /* somebody did while work of ours was in flight, which still is */
+	uint64_t late_ns;      /* between the look that saw that and the one before */
+	uint64_t looked_ns;    /* at the cards */
 	uint64_t cost_ns;      /* of a return, lately */
 	uint32_t takes_ppm;    /* what feedback allows */
 	uint64_t judged_ns;    /* when that was changed last */

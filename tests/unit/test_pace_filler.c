@@ -340,6 +340,48 @@ START_TEST(fillers_take_what_is_borne)
 }
 END_TEST
 
+/*
+ * A card that lies costs a filler its time, as an honest one of a job that always works would; and
+ * never all of it, whatever stands in it.
+ */
+START_TEST(a_lie_costs_no_more_than_the_truth_would)
+{
+	static const struct card lies[] = {
+	    {.working = CARD_WORKS},
+	    {.working = 255},
+	    {.working = CARD_IDLE}, /* looked at when the machine began */
+	    {.working = CARD_WORKS, .loss_number = 1, .loss_ppm = INT32_MAX},
+	    {.working = CARD_WORKS, .slowdown_ppm = UINT32_MAX, .loss_ppm = INT32_MIN},
+	    {.working = CARD_UNKNOWN, .slowdown_ppm = 1, .loss_error_ppm = UINT32_MAX},
+	    {.working = CARD_WORKS, .gap_ns = UINT64_MAX, .idle_since_ns = UINT64_MAX - 1},
+	    {.working = CARD_WORKS, .beat_ns = UINT64_MAX, .looked_ns = UINT64_MAX},
+	};
+	const struct filler_now own = {.priority = PRIORITY_OPPORTUNISTIC};
+	static struct cards cards;
+	struct filler f = {0};
+	int launches = 0;
+
+	cards = (struct cards){.count = 1};
+	cards.other[0].card = lies[_i];
+	cards.other[0].card.priority = PRIORITY_GUARANTEED;
+	cards.other[0].card.token = 1;
+	for (uint64_t at = S; at < 700 * S;) {
+		struct filler_go go = filler_decide(&f, &cards, &own, at);
+
+		cards.other[0].card.loss_number += lies[_i].loss_number;
+		launches += go.until_ns > at;
+		ck_assert_uint_gt(go.again_ns, 0);
+		ck_assert_uint_le(go.again_ns, 1 * MS);
+		ck_assert_uint_le(go.round_ns, 2 * MS);
+		at += go.again_ns;
+	}
+	ck_assert_int_ge(launches, 10);
+	/* What is no priority is nobody who goes first. */
+	cards.other[0].card.priority = 200;
+	ck_assert_uint_gt(filler_decide(&f, &cards, &own, 800 * S).until_ns, 800 * S);
+}
+END_TEST
+
 /* What fillers cost is found to a point within a minute, and nothing where they cost nothing. */
 START_TEST(a_loss_is_found)
 {
@@ -389,6 +431,7 @@ int main(void)
 	tcase_add_test(tests, a_normal_job_gives_way);
 	tcase_add_loop_test(tests, who_stands_still_delays_once, 0, 2);
 	tcase_add_test(tests, fillers_take_what_is_borne);
+	tcase_add_loop_test(tests, a_lie_costs_no_more_than_the_truth_would, 0, 8);
 	tcase_add_loop_test(tests, a_loss_is_found, 0, 3);
 	tcase_add_test(tests, a_gap_s_length_is_expected);
 	return suite_run("filler", tests);
