@@ -150,15 +150,15 @@ static bool tend_beyond_limit(struct device *device, const struct terms *terms, 
 	return why == MOVE_NONE;
 }
 
-/* Releases spares that nobody took. */
-static void trim_spares(struct device *device)
+/* Releases spares that nobody took. A program that does nothing else meanwhile has time. */
+static void trim_spares(struct device *device, bool is_resting)
 {
 	if (!spare_is_due(device))
 		return;
 	if (is_lull(device)) {
 		spare_trim(device, SEGMENT_ON_DEVICE, false);
 		spare_trim(device, SEGMENT_ON_HOST, false);
-	} else {
+	} else if (!is_resting) {
 		look_again_in(device, LOOK_SOON);
 	}
 	lull_take();
@@ -170,7 +170,7 @@ static void tend_spares(struct device *device, const struct terms *terms, bool i
 	bool has_spares =
 	    device_spare(device, SEGMENT_ON_DEVICE) || device_spare(device, SEGMENT_ON_HOST);
 
-	trim_spares(device);
+	trim_spares(device, is_resting);
 	if (terms_limit_of_movable(terms) && context_of_device(device, &(struct context){0}))
 		prefill(device, terms);
 	if (has_spares && !is_resting)
