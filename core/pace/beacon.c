@@ -115,8 +115,8 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 	b->launches = launches;
 	if (working != b->working || !b->since_ns)
 		change(b, working, now_ns);
-	is_told = feedback_look(&b->feedback, now_ns, launches, own->now.slowdown_ppm, &loss);
 	card = card_edit(own);
+	is_told = feedback_look(&b->feedback, now_ns, launches, card->slowdown_ppm, &loss);
 	card->working = (uint8_t)working;
 	card->launches = launches;
 	card->looked_ns = now_ns;

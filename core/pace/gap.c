@@ -62,13 +62,14 @@ bool gap_is_open(struct pacer *p, uint64_t now)
 	return false;
 }
 
-/* Says on the card, for a while, that we ask. */
+/* Says on the card, for a while, that we ask. Notes which card is ours. */
 static void say_that_we_ask(struct pacer *p, uint64_t now)
 {
 	struct card *card = card_edit(p->cards.own);
 
 	card->asked_ns = now + CARD_ASKS_NS;
 	card->takes_ppm = p->filler.takes_ppm;
+	p->cards.others->own_token = p->cards.own->place.token;
 	card_publish(p->cards.own, now);
 }
 
@@ -83,7 +84,6 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 	if (!p->cards_ns || now - p->cards_ns > LOOK_NS) {
 		/* Whose card is opened looks at ours (cards_ring()). */
 		say_that_we_ask(p, now);
-		p->cards.others->own_token = p->cards.own->place.token;
 		p->cards.look(p->cards.others, now);
 		p->cards_ns = now;
 	} else {
