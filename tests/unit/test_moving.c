@@ -188,9 +188,12 @@ uint64_t __real_placement_rank(const struct device *device, CUdeviceptr address,
 uint64_t __wrap_placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
                                uint32_t now);
 
+static int ranks_asked;
+
 uint64_t __wrap_placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
                                uint32_t now)
 {
+	ranks_asked++;
 	if (coldest_run && address - coldest_run < ASKED_MIB * MIB)
 		return 0;
 	if (hottest_run && address - hottest_run < ASKED_MIB * MIB)
@@ -857,6 +860,21 @@ START_TEST(what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was)
 }
 END_TEST
 
+/* Threads other than the mover's add up what can move: they do not ask what it alone writes. */
+START_TEST(who_adds_up_asks_for_no_rank)
+{
+	CUdeviceptr address;
+
+	start(8192 * MIB);
+	ck_assert_int_eq(allocate(64 * MIB, &address), CUDA_SUCCESS);
+	ranks_asked = 0;
+	ck_assert_uint_eq(plan_movable(gpu, SEGMENT_ON_DEVICE), 64 * MIB);
+	ck_assert_uint_eq(plan_movable(gpu, SEGMENT_ON_HOST), 0);
+	ck_assert_int_eq(ranks_asked, 0);
+	ck_assert_int_eq(release(address), CUDA_SUCCESS);
+}
+END_TEST
+
 /*
  * A program that always works, in streams that can be asked or not, is kept from launching by each
  * look at it for 0.3 ms at most; a look at work that could not be asked for took five.
@@ -951,6 +969,7 @@ int main(void)
 	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
 	tcase_add_loop_test(tests, what_is_decided_is_done_at_the_next_lulls, 0, 1);
 	tcase_add_test(tests, exchanges_rest_as_long_as_they_gain_nothing);
+	tcase_add_test(tests, who_adds_up_asks_for_no_rank);
 	tcase_add_loop_test(tests, a_glance_is_short, 0, 2);
 	tcase_add_test(tests, what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was);
 	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,

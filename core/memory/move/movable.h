@@ -76,6 +76,14 @@ static inline unsigned int movable_heat(uint64_t rank)
 	return (unsigned int)(rank >> 32);
 }
 /*
+ * Returns whether candidates are compared, by their ranks, which the mover alone may ask for: who
+ * adds up what there is may be another thread.
+ */
+static inline bool movable_is_ranked(const struct choice *choice)
+{
+	return !choice->each;
+}
+/*
  * Keeps the MOVES_MAX coldest, or hottest, of those considered; after movable_end() in order. Of
  * equals the first considered stays, and comes first.
  */

@@ -60,7 +60,8 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
 			uint32_t touched = atomic_load_explicit(&arena_unit(arena, c.run)->touched,
 			                                        memory_order_relaxed);
 
-			c.rank = placement_rank(arena->device, c.address, touched, now);
+			if (movable_is_ranked(choice))
+				c.rank = placement_rank(arena->device, c.address, touched, now);
 			movable_consider(choice, &c);
 		}
 		i += unit->units;

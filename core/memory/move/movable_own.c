@@ -64,7 +64,9 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 		if (p->device != device || p->side != side || p->pinned || !own_is_movable(p))
 			continue;
 		c = candidate(p);
-		c.rank = placement_rank(device, c.address, touched_of(p->mappings, now), now);
+		if (movable_is_ranked(choice))
+			c.rank =
+			    placement_rank(device, c.address, touched_of(p->mappings, now), now);
 		movable_consider(choice, &c);
 	}
 	lock_release(&own_lock);

@@ -29,7 +29,7 @@ bool placement_has_decided(const struct device *device, CUdeviceptr address);
 /* Returns whether looking at heat would change nothing on this device. */
 bool placement_is_settled(const struct device *device);
 
-/* Ranks memory: what leaves first is less. The upper half is an enum heat. */
+/* Ranks memory: what leaves first is less. The upper half is an enum heat. For the mover alone. */
 uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
                         uint32_t now);
 
