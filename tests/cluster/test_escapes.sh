@@ -32,7 +32,7 @@ kept() {
 	takes 2 first env
 	same "$what: held before" $((16 * mib)) "$(device_bytes)"
 	takes 6 second "$@"
-	# what those before them held may stay charged for a moment; beyond the limit nothing goes away
+	# What those before them held may stay charged for a moment; what is beyond a limit stays.
 	until_true $patience is_on_device $((24 * mib)) || fail "$what: $(device_bytes) bytes on the device"
 	same "$what: processes of the job" 2 "$("$spillway" stat "$job" --json | grep -o '"state":"live"' | grep -c .)"
 	same "$what: jobs that run" 1 "$("$spillway" stat | grep -c ' running ')"
