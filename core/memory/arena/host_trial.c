@@ -23,8 +23,12 @@
 #define CACHE "driver-trial"
 
 enum {
-	SECONDS_MAX = 60,    /* for six processes that open a driver */
+	SECONDS_MAX = 60, /* for six processes that open a driver */
+#ifdef __SANITIZE_THREAD__
+	SECONDS_WAITED = 60, /* each of them takes seconds to start */
+#else
 	SECONDS_WAITED = 10, /* by the process's threads, for all devices */
+#endif
 	SAID_MAX = 256,
 	CACHE_MAX = 16384,
 	ENVIRONMENT_MAX = 256 << 10,
