@@ -44,7 +44,8 @@ ends() {
 takes first 6 given
 takes second 6 given SPILLWAY_JOB=another CUDA_DEVICE_MEMORY_LIMIT_0=1g
 until_true $patience is_told processes 2 || fail "region: $(region)"
-takes third 6 env -i LD_PRELOAD="$vgpu/libvgpu.so" LD_LIBRARY_PATH="$softgpu" SOFTGPU_STATE_DIR="$SOFTGPU_STATE_DIR" \
+takes third 6 env -i ${ASAN_OPTIONS:+"ASAN_OPTIONS=$ASAN_OPTIONS"} LD_PRELOAD="$vgpu/libvgpu.so" \
+	LD_LIBRARY_PATH="$softgpu" SOFTGPU_STATE_DIR="$SOFTGPU_STATE_DIR" \
 	SOFTGPU_CONTEXT_MEMORY=0 SPILLWAY_STATE_DIR="$scratch/home"
 same "on the device" $((64 * mib)) "$(device_bytes)"
 stat=$(SPILLWAY_STATE_DIR=$scratch/home "$spillway" stat --json)
