@@ -359,26 +359,26 @@ START_TEST(a_lie_costs_no_more_than_the_truth_would)
 	const struct filler_now own = {.priority = PRIORITY_OPPORTUNISTIC};
 	static struct cards cards;
 	struct filler f = {0};
-	int launches = 0;
+	int launches = 0, wrong = 0;
 
 	cards = (struct cards){.count = 1};
 	cards.other[0].card = lies[_i];
 	cards.other[0].card.priority = PRIORITY_GUARANTEED;
 	cards.other[0].card.token = 1;
-	for (uint64_t at = S; at < 700 * S;) {
+	for (uint64_t at = S; at < 130 * S;) {
 		struct filler_go go = filler_decide(&f, &cards, &own, at);
 
 		cards.other[0].card.loss_number += lies[_i].loss_number;
 		launches += go.until_ns > at;
-		ck_assert_uint_gt(go.again_ns, 0);
-		ck_assert_uint_le(go.again_ns, 1 * MS);
-		ck_assert_uint_le(go.round_ns, 2 * MS);
-		at += go.again_ns;
+		/* The suite writes down each of its checks: they are made once. */
+		wrong += !go.again_ns || go.again_ns > 1 * MS || go.round_ns > 2 * MS;
+		at += go.again_ns ? go.again_ns : 1 * MS;
 	}
-	ck_assert_int_ge(launches, 10);
+	ck_assert_int_eq(wrong, 0);
+	ck_assert_int_ge(launches, 2);
 	/* What is no priority is nobody who goes first. */
 	cards.other[0].card.priority = 200;
-	ck_assert_uint_gt(filler_decide(&f, &cards, &own, 800 * S).until_ns, 800 * S);
+	ck_assert_uint_gt(filler_decide(&f, &cards, &own, 140 * S).until_ns, 140 * S);
 }
 END_TEST
 
