@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/child.h"
+#include "core/memory/arena/child.h"
 #include "suite.h"
 
 static char word[] = "WORD=given";

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/child.h"
+#include "core/memory/arena/child.h"
 #include "core/base/log.h"
 #include "core/base/own_file.h"
 #include "core/base/thread.h"

@@ -6,7 +6,7 @@
  * descriptors, while the thread stands still. The program is the keeper's child; the keeper
  * executes nothing, so it tells nobody, and only who asks for clones (__WCLONE) finds it.
  */
-#include "core/base/child.h"
+#include "core/memory/arena/child.h"
 
 #include <fcntl.h>
 #include <poll.h>
