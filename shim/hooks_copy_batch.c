@@ -17,7 +17,7 @@ struct batch {
 	const void *of;
 };
 
-/* What must be read before the call returns only the driver can read out of the stream's order. */
+/* Returns whether it may be read after the call; else only the driver can read it in time. */
 static bool is_read_later(CUmemcpySrcAccessOrder order)
 {
 	return order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
