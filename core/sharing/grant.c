@@ -261,15 +261,15 @@ static void end_claim(struct look *l, bool is_met)
 	struct grant *g = l->g;
 	uint64_t now = l->needs->now_ns, took = minus(l->job->held, g->held_then);
 
+	g->given = g->began_ns ? given_so_far(l) : 0;
 	if (g->asked_ns)
 		stop_asking(l);
 	if (took && g->given)
 		l->own->quiet_until_ns = more(l->own->quiet_until_ns,
 		                              now + quiet_ns(least(took, g->given), l->job->link));
-	g->refused_for_ns = is_met || took >= LEAST_BYTES
+	g->refused_for_ns = is_met || took >= LEAST_BYTES || g->was_short
 	                        ? 0
 	                        : least(more(REFUSED_LEAST, 2 * g->refused_for_ns), REFUSED_MOST);
-	/* What is left is no hurry. */
 	g->refused_until_ns = is_met ? now : now + more(g->refused_for_ns, REFUSED_LEAST);
 	l->answer->took = least(took, g->given);
 	l->answer->must_is_decided = true;

@@ -105,7 +105,7 @@ static bool climb(bool may_demote, enum spill_reason why)
 	return decided != before;
 }
 
-/* The last rung: for what must be on a device that is full, whatever the limit, and nothing else. */
+/* The last rung is for what must be on a device that is full, whatever the limit, and no more. */
 START_TEST(the_ladder_ends_with_a_claim)
 {
 	pthread_t thread;
