@@ -8,6 +8,7 @@
 #include "core/config/config.h"
 #include "tools/cli/commands.h"
 #include "tools/doctor/doctor.h"
+#include "tools/events/events.h"
 #include "tools/top/top.h"
 #include "tools/view/arguments.h"
 #include "tools/view/tool.h"

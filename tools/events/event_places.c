@@ -1,5 +1,5 @@
 /* Places of event rings. */
-#include "tools/cli/event_places.h"
+#include "tools/events/event_places.h"
 
 #include <stdio.h>
 #include <stdlib.h>

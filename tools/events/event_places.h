@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tools/cli/event_readers.h"
+#include "tools/events/event_readers.h"
 #include "tools/view/node.h"
 
 struct event_places;

@@ -1,5 +1,5 @@
 /* Readers of event rings in a registry. */
-#include "tools/cli/event_readers.h"
+#include "tools/events/event_readers.h"
 
 #include <assert.h>
 #include <fcntl.h>

@@ -1,0 +1,10 @@
+/*
+ * spillway events: what happened when, from the rings of all processes of a job, or of all jobs.
+ */
+#ifndef SPILLWAY_EVENTS_COMMAND_H
+#define SPILLWAY_EVENTS_COMMAND_H
+
+/* Runs as the commands of tools/cli/commands.h do. */
+int command_events(int argc, char **argv);
+
+#endif
