@@ -12,7 +12,7 @@ ini=$scratch/job.ini
 
 # started JOB: with 64 MiB by its configuration, lowered to 16
 started() {
-	rm -rf "$SPILLWAY_STATE_DIR"
+	until_true $patience rm -rf "$SPILLWAY_STATE_DIR" # its process may make its card anew meanwhile
 	limit_file "$ini" $((64 * mib))
 	start_driven "$1" "$ini"
 	wants 0 alloc a 24576
@@ -42,7 +42,7 @@ end_driven
 
 for what in files folder; do
 	started "$what"
-	if [ $what = files ]; then find "$SPILLWAY_STATE_DIR" -type f -delete; else rm -rf "$SPILLWAY_STATE_DIR"; fi
+	if [ $what = files ]; then find "$SPILLWAY_STATE_DIR" -type f -delete; else until_true $patience rm -rf "$SPILLWAY_STATE_DIR"; fi
 	until_true $patience told || fail "$what: says nothing: $(cat "$scratch/driven-errors")"
 	goes_on
 	"$spillway" stat "$what" >"$scratch/out" 2>&1 && fail "stat of a job without files: $(cat "$scratch/out")"
