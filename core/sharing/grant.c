@@ -479,7 +479,7 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 	find_granted(&l);
 	if (l.granted && l.granted->asks == own && g->since_ns)
 		drive(&l);
-	else if (l.granted == l.job)
+	else if (l.granted && l.granted->is_own)
 		answer->has_room = true; /* another process of the job drives */
 	else if (g->asked_ns)
 		stop_asking(&l), g->began_ns = 0;
@@ -491,7 +491,7 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 		answer->bound = g->bound;
 	}
 	/* Room that is made for a call is left to it. */
-	if (needs->must && l.granted == l.job)
+	if (needs->must && l.granted && l.granted->is_own)
 		answer->bound = least(answer->bound, l.job->held);
 	own->entitled = l.job->entitled;
 	own->borrowed = job_sum_borrows(l.job);
