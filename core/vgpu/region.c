@@ -12,12 +12,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/file_status.h"
 
 _Static_assert(sizeof(sem_t) == REGION_SEMAPHORE, "as HAMi-core lays it out");
 
 #define FIELD(name, i)      (REGION_AT_##name + (off_t)(i)*REGION_BYTES_##name)
 #define SLOT(slot, name, i) (FIELD(process, slot) + SLOT_AT_##name + (off_t)(i)*SLOT_BYTES_##name)
+
+/* A process that ends waits for the lock so long, and looks so often. */
+#define LEAVE_NS     1000000000ull
+#define LEAVE_NAP_NS 1000000ull
 
 /* An open region. What once failed stays. */
 struct region {
@@ -91,6 +96,18 @@ static void lock(struct region *r, short type)
 
 	if (!r->error && fcntl(r->fd, F_OFD_SETLK, &range) != 0)
 		r->error = errno == EACCES ? -EAGAIN : -errno;
+}
+
+/* Locks it, once others of the container are done with it, who may leave at the same moment. */
+static void lock_soon(struct region *r)
+{
+	struct deadline until = DEADLINE_IN(LEAVE_NS);
+
+	for (lock(r, F_WRLCK); r->error == -EAGAIN; lock(r, F_WRLCK)) {
+		if (!deadline_nap(&until, LEAVE_NAP_NS))
+			return; /* the next that tells something clears our slot */
+		r->error = 0;
+	}
 }
 
 static void open_at(struct region *r, const char *path, int flags)
@@ -345,7 +362,7 @@ void region_leave(const char *path, int pid)
 	int count;
 
 	open_at(&r, path, O_RDWR);
-	lock(&r, F_WRLCK);
+	lock_soon(&r);
 	check_version(&r, path);
 	count = get_process_count(&r);
 	for (int i = 0; i < count && !r.error; i++) {

@@ -143,6 +143,38 @@ START_TEST(the_dead_go_and_the_living_stay)
 }
 END_TEST
 
+/* Somebody else has the region's lock for a moment when the process leaves. */
+START_TEST(who_leaves_waits_for_others)
+{
+	struct region_tell tell = told(getpid(), 8 * MIB);
+	int locked[2];
+	char is_locked;
+	pid_t child;
+
+	tell_all(&tell);
+	ck_assert_int_eq(pipe(locked), 0);
+	child = fork();
+	if (child == 0) {
+		struct flock range = {
+		    .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = REGION_SIZE};
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		is_locked = fcntl(fd, F_OFD_SETLK, &range) == 0;
+		if (write(locked[1], &is_locked, 1) != 1)
+			_exit(1);
+		usleep(20000);
+		_exit(0);
+	}
+	ck_assert_int_eq(read(locked[0], &is_locked, 1), 1);
+	ck_assert(is_locked);
+	region_leave(path, getpid());
+	ck_assert_uint_eq(word_at(REGION_AT_process_count, 4), 0);
+	waitpid(child, NULL, 0);
+	close(locked[0]);
+	close(locked[1]);
+}
+END_TEST
+
 START_TEST(orders_are_read_and_limits_never_written_again)
 {
 	struct region_tell tell = told(getpid(), 0);
@@ -260,6 +292,7 @@ int main(void)
 	TCase *tests = tcase_create("region");
 
 	tcase_add_checked_fixture(tests, setup, scratch_remove);
+	tcase_add_test(tests, who_leaves_waits_for_others);
 	tcase_add_test(tests, one_who_tells_makes_it);
 	tcase_add_test(tests, the_dead_go_and_the_living_stay);
 	tcase_add_test(tests, orders_are_read_and_limits_never_written_again);
