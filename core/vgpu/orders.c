@@ -33,6 +33,7 @@ static struct {
 	bool is_known;        /* what was launched, for the first time */
 	uint64_t launches, told_ns;
 	_Atomic bool is_weighed;
+	_Atomic bool is_over; /* the process exits */
 	/* Who reads them has no lock: those that were are kept, and few differ. */
 	char *texts[TEXTS];
 	_Atomic(const char *) now;
@@ -171,7 +172,7 @@ bool orders_tend(struct device_set *devices, const struct config *config)
 	char why[512];
 	int error;
 
-	if (!orders.cache[0] || tell.minor < 0 ||
+	if (!orders.cache[0] || tell.minor < 0 || atomic_load(&orders.is_over) ||
 	    (orders.told_ns && now - orders.told_ns < TELL_NS))
 		return false;
 	orders.told_ns = now;
@@ -186,6 +187,9 @@ bool orders_tend(struct device_set *devices, const struct config *config)
 	orders.is_known = true;
 	orders.launches = launches;
 	error = region_tell(orders.cache, &tell, &found, why, sizeof(why));
+	/* What was told while the process exits is taken back here, as it may come after that. */
+	if (atomic_load(&orders.is_over))
+		region_leave(orders.cache, tell.pid);
 	if (error && error != -EAGAIN)
 		log_once(LOG_WARNING, "%s; HAMi's monitor does not see this process", why);
 	return !error && take(&found);
@@ -193,6 +197,7 @@ bool orders_tend(struct device_set *devices, const struct config *config)
 
 void orders_stop(void)
 {
+	atomic_store(&orders.is_over, true);
 	if (orders.told_ns)
 		region_leave(orders.cache, getpid());
 }
