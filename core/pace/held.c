@@ -45,8 +45,11 @@ uint32_t held_look(struct held *held, const struct config_device *device,
 		held->worked_ns = now_ns;
 	held->counted_ns = look.counted_ns;
 	statistics_set(&statistics->share_held, held_share(held, now_ns, look.counted_ns));
-	if (now_ns - held->worked_ns > ASKED_NS)
+	/* Looks that follow more closely would be about less time than a verdict needs. */
+	if (now_ns - held->worked_ns > ASKED_NS ||
+	    (held->asked_ns && now_ns - held->asked_ns < HELD_EVERY_NS - HELD_EVERY_NS / 8))
 		return verdict.thousandths;
+	held->asked_ns = now_ns;
 	if (!foreign_ask || !foreign_ask(device, &look.use))
 		look.use = (struct foreign_use){-1, -1, -1};
 	foreign_know(&look, turns, owner);

@@ -3,8 +3,8 @@
  * known: what events measured, corrected where foreign tenants were in it (foreign.h). In the
  * statistics as share_held, share_estimated.
  *
- * The helper thread looks, every HELD_EVERY_NS, and only while the device is paced. Not
- * thread-safe.
+ * The helper thread looks, every HELD_EVERY_NS or as often as it is called for something else, and
+ * only while the device is paced. Not thread-safe.
  */
 #ifndef SPILLWAY_HELD_H
 #define SPILLWAY_HELD_H
@@ -25,6 +25,7 @@ struct held {
 	} look[HELD_LOOKS];
 	uint64_t looks;                 /* ever */
 	uint64_t counted_ns, worked_ns; /* busy time as counted last, and when it last grew */
+	uint64_t asked_ns;              /* when NVML was asked last */
 	struct foreign foreign;
 };
 

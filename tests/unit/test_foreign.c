@@ -479,6 +479,27 @@ static bool says_half(const struct config_device *device, struct foreign_use *us
 	return true;
 }
 
+/* The helper is called for other things, too, such as others' looking at its card. */
+START_TEST(looks_that_come_often_tell_the_same)
+{
+	static struct device device;
+	static struct held held;
+	uint64_t now = SECOND;
+	uint32_t own = 0;
+
+	device.statistics = &device.own_counters;
+	foreign_ask = says_half;
+	asked = 0;
+	for (int i = 0; i < 10 * 1000 / 57; i++) {
+		own = held_look(&held, &device.id, device.statistics, NULL, 1, now += 57 * MS);
+		statistics_add(&device.statistics->busy_ns, 57 * MS / 2 * own / FOREIGN_WHOLE);
+	}
+	ck_assert_uint_eq(own, 500);
+	ck_assert_uint_eq(device.statistics->share_estimated, 1);
+	ck_assert_int_le(asked, 46);
+}
+END_TEST
+
 START_TEST(nothing_is_asked_at_rest)
 {
 	static struct device device;
@@ -488,6 +509,7 @@ START_TEST(nothing_is_asked_at_rest)
 
 	device.statistics = &device.own_counters;
 	foreign_ask = says_half;
+	asked = 0;
 	for (int i = 0; i < 40; i++) {
 		own = held_look(&held, &device.id, device.statistics, NULL, 1, now += LOOK * MS);
 		statistics_add(&device.statistics->busy_ns, LOOK * MS / 2 * own / FOREIGN_WHOLE);
@@ -545,6 +567,7 @@ int main(void)
 	tcase_add_test(tests, lanes_of_others_are_known);
 	tcase_add_test(tests, a_pause_keeps_what_was_known);
 	tcase_add_test(tests, nonsense_is_bounded);
+	tcase_add_test(tests, looks_that_come_often_tell_the_same);
 	tcase_add_test(tests, nothing_is_asked_at_rest);
 	tcase_add_test(tests, the_share_held_is_of_the_last_five_seconds);
 	suite_add_tcase(suite, tests);
