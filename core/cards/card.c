@@ -249,9 +249,10 @@ void card_tend(struct card_own *own, uint64_t now_ns)
 	lock_release(&own->lock);
 }
 
-void card_remove(struct card_own *own)
+void card_remove(struct card_own *own, struct deadline *until)
 {
-	lock_acquire(&own->lock);
+	if (!deadline_lock(until, &own->lock))
+		return;
 	if (own->place.mapped) {
 		unlink(own->place.path);
 		munmap(own->place.mapped, CARD_SIZE);

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/base/deadline.h"
 #include "core/base/lock.h"
 
 enum { CARD_VERSION = 1, CARD_SIZE = 512, CARD_GANG = 16 };
@@ -127,8 +128,11 @@ void card_publish(struct card_own *own, uint64_t now_ns);
  * anew. Writes a sign of life. One thread at a time.
  */
 void card_tend(struct card_own *own, uint64_t now_ns);
-/* Removes the card: the process exits. */
-void card_remove(struct card_own *own);
+/*
+ * Removes the card: the process exits. Where its lock is not given back in time, because it is held
+ * below the signal handler that exits perhaps, the file stays for others to sweep.
+ */
+void card_remove(struct card_own *own, struct deadline *until);
 /* Forgets the card, in a forked child, which has no part in it. */
 void card_forked(struct card_own *own);
 

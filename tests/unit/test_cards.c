@@ -66,6 +66,11 @@ static void make(struct card_own *card, const char *uuid)
 	ck_assert_msg(card_make(card, node, uuid, message, sizeof message) == 0, "%s", message);
 }
 
+static void remove_card(struct card_own *card)
+{
+	card_remove(card, &DEADLINE_IN(1000000000));
+}
+
 static int look(void)
 {
 	return cards_look(&others, clock_now());
@@ -100,7 +105,7 @@ START_TEST(what_is_said_is_read)
 	others.own_token = own.place.token;
 	forget_all();
 	ck_assert_int_eq(look(), 0);
-	card_remove(&own);
+	remove_card(&own);
 	ck_assert_int_eq(files_in(node, false), 0);
 }
 END_TEST
@@ -131,7 +136,7 @@ START_TEST(a_priority_is_judged_by_whose_it_is)
 	ck_assert_int_eq(cards_copy(&others, clock_now()), 1);
 	ck_assert_uint_eq(others.other[0].card.priority, 7);
 	cards_judge(NULL, 0);
-	card_remove(&own);
+	remove_card(&own);
 }
 END_TEST
 
@@ -144,7 +149,7 @@ START_TEST(who_is_silent_is_known)
 	card_tend(&own, own.now.beat_ns + CARD_SILENT_NS + 1);
 	ck_assert_int_eq(cards_copy(&others, own.now.beat_ns + 5), 1);
 	ck_assert(!others.other[0].is_silent);
-	card_remove(&own);
+	remove_card(&own);
 }
 END_TEST
 
@@ -168,7 +173,7 @@ START_TEST(who_comes_is_seen_by_a_copy)
 
 	ck_assert_int_eq(cards_copy(&others, looked + 10000000), 1);
 	ck_assert_uint_eq(others.looked_ns, looked);
-	card_remove(&own);
+	remove_card(&own);
 	ck_assert_int_eq(cards_copy(&others, looked + 10000000), 0);
 }
 END_TEST
@@ -209,7 +214,7 @@ START_TEST(a_sweep_removes_the_dead_s)
 	ck_assert_int_eq(files_in(node, false), 2);
 	ck_assert_int_eq(access(second.place.path, F_OK), 0);
 	ck_assert_int_eq(access(path, F_OK), 0);
-	card_remove(&second);
+	remove_card(&second);
 	cards_sweep("/nowhere", clock_now());
 }
 END_TEST
@@ -260,7 +265,7 @@ START_TEST(a_card_outlives_its_descriptors)
 	card_tend(&own, clock_now());
 	ck_assert_int_eq(look(), 1);
 	ck_assert_uint_ne(others.other[0].token, token);
-	card_remove(&own);
+	remove_card(&own);
 	ck_assert_int_eq(look(), 0);
 }
 END_TEST
@@ -280,7 +285,7 @@ START_TEST(a_reader_s_closed_descriptor_is_let_be)
 	ck_assert_int_eq(cards_copy(&others, others.looked_ns), 0);
 	ck_assert_int_eq(fcntl(number, F_GETFL) & O_ACCMODE, O_RDWR);
 	ck_assert_int_eq(look(), 1);
-	card_remove(&own);
+	remove_card(&own);
 }
 END_TEST
 
@@ -417,7 +422,7 @@ START_TEST(strangers_are_bounded)
 	for (int i = 0; i < others.count; i++)
 		of_first += others.other[i].owner == OTHER;
 	ck_assert_int_le(of_first, CARDS_OF_STRANGER);
-	card_remove(&own);
+	remove_card(&own);
 }
 END_TEST
 
@@ -428,7 +433,7 @@ START_TEST(without_the_node_s_directory_one_user_s_jobs_meet)
 	make(&own, UUID);
 	ck_assert_int_eq(files_in(state_directory, false), 1);
 	ck_assert_int_eq(look(), 1);
-	card_remove(&own);
+	remove_card(&own);
 	ck_assert_int_eq(look(), 0);
 	ck_assert_int_eq(card_make(&own, node, "../x", message, sizeof message), -EINVAL);
 }
@@ -447,6 +452,34 @@ static void *keep_writing(void *argument)
 	}
 	return NULL;
 }
+
+static void *hold_card(void *step)
+{
+	card_edit(&own);
+	pthread_barrier_wait(step);
+	pthread_barrier_wait(step);
+	card_publish(&own, clock_now());
+	return NULL;
+}
+
+/* A signal handler that exits does not wait for the card that its thread was writing. */
+START_TEST(who_exits_waits_no_longer_than_it_may)
+{
+	pthread_t holder;
+	pthread_barrier_t step;
+
+	make(&own, UUID);
+	ck_assert_int_eq(pthread_barrier_init(&step, NULL, 2), 0);
+	ck_assert_int_eq(pthread_create(&holder, NULL, hold_card, &step), 0);
+	pthread_barrier_wait(&step);
+	card_remove(&own, &DEADLINE_IN(1000000));
+	ck_assert_int_eq(files_in(node, false), 1);
+	pthread_barrier_wait(&step);
+	pthread_join(holder, NULL);
+	remove_card(&own);
+	ck_assert_int_eq(files_in(node, false), 0);
+}
+END_TEST
 
 /* No copy is torn, however fast the owner writes. */
 START_TEST(copies_are_whole)
@@ -467,7 +500,7 @@ START_TEST(copies_are_whole)
 	}
 	atomic_store(&stop_writing, true);
 	pthread_join(writer, NULL);
-	card_remove(&own);
+	remove_card(&own);
 }
 END_TEST
 
@@ -490,6 +523,7 @@ int main(void)
 	tcase_add_test(tests, without_locks_the_beat_tells);
 	tcase_add_test(tests, strangers_are_bounded);
 	tcase_add_test(tests, without_the_node_s_directory_one_user_s_jobs_meet);
+	tcase_add_test(tests, who_exits_waits_no_longer_than_it_may);
 	tcase_add_test(tests, copies_are_whole);
 	return suite_run("cards", tests);
 }
