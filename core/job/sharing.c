@@ -1,8 +1,8 @@
 /* Sharing by need. Rules: runs inside the user's process, on the helper thread; no driver call. */
 #include "core/job/sharing.h"
 
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -21,9 +21,8 @@ enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
 /* Who is called more often goes through directories once in so long. */
 #define LOOK_NS 400000000ull
 
-/* What is being made when the process exits is waited for so long, and looked for so often. */
-#define STOP_NS      50000000ull
-#define STOP_LOOK_NS 100000ull
+/* Who makes or writes a card when the process exits is waited for so long. */
+#define STOP_NS 50000000ull
 
 static struct {
 	char node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
@@ -33,7 +32,7 @@ static struct {
 	struct config_gpu settings[DEVICE_MAX];
 	LOCK_OF(SHARING) lock; /* of who makes a card, and of settings */
 	_Atomic(struct sharing *) of[DEVICE_MAX];
-	_Atomic bool makes, is_over; /* a card is being made; there are to be no more */
+	_Atomic bool is_over; /* there are to be no more cards */
 } sharing = {.lock = LOCK_FREE};
 
 void sharing_start(struct device_set *devices, const char *job)
@@ -78,18 +77,14 @@ void sharing_set(int i, const struct config_gpu *settings)
 	lock_release(&sharing.lock);
 }
 
-/*
- * Makes the card of the i-th device, once. In pages of its own: a thread sanitizer in the program
- * knows who allocated heap memory and sees no atomic of ours hand it over to the thread that exits.
- */
+/* Makes the card of the i-th device, once. */
 static void make(int i)
 {
 	struct device *device = &sharing.devices->device[i];
-	struct sharing *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE,
-	                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sharing *s = calloc(1, sizeof *s);
 	char message[512] = "";
 
-	if (s == MAP_FAILED)
+	if (!s)
 		return;
 	s->device = device;
 	s->own.now.job = sharing.job;
@@ -98,7 +93,7 @@ static void make(int i)
 		if (this_job.segment)
 			log_once(LOG_WARNING, "%s; other jobs do not see what this one needs",
 			         message);
-		munmap(s, sizeof *s);
+		free(s);
 		return;
 	}
 	cards_start(&s->others, sharing.node, sharing.state, s->own.uuid, s->own.place.token);
@@ -143,10 +138,8 @@ static bool gives_way(const struct sharing *s)
 struct sharing *sharing_join(int i)
 {
 	lock_acquire(&sharing.lock);
-	atomic_store(&sharing.makes, true);
 	if (!atomic_load(&sharing.of[i]) && !atomic_load(&sharing.is_over))
 		make(i);
-	atomic_store(&sharing.makes, false);
 	lock_release(&sharing.lock);
 	return atomic_load(&sharing.of[i]);
 }
@@ -196,17 +189,23 @@ int sharing_tend(int at_most_ms)
 	return at_most_ms;
 }
 
-/* On whatever thread exits, in a signal handler perhaps: it does not wait for the lock. */
+/*
+ * On whatever thread exits, in a signal handler perhaps: locks are waited for no longer than it
+ * takes to make a card. This one is taken although atomics are enough, because a thread sanitizer
+ * in the program sees locks of ours and no atomics.
+ */
 void sharing_stop(void)
 {
 	struct deadline until = DEADLINE_IN(STOP_NS);
+	bool is_locked;
 
 	atomic_store(&sharing.is_over, true);
-	while (atomic_load(&sharing.makes) && deadline_nap(&until, STOP_LOOK_NS))
-		;
+	is_locked = deadline_lock(&until, &sharing.lock);
 	for (int i = 0; i < DEVICE_MAX; i++)
 		if (atomic_load(&sharing.of[i]))
 			card_remove(&atomic_load(&sharing.of[i])->own, &until);
+	if (is_locked)
+		lock_release(&sharing.lock);
 }
 
 void sharing_forked(void)

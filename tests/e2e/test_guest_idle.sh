@@ -39,7 +39,7 @@ numbers=$(printf '#include <sys/syscall.h>\nN SYS_read SYS_pread64 SYS_fstat SYS
 loading="open .*/\\(libspillway\\(-alias\\|-2.34\\)\\?\\|libdl\\|libpthread\\|empty2\\?\\)\\.so[.0-9]*\\|$numbers"
 
 # alike WHAT COMMAND...: how many signals of children that end at once a shell is told, and so how
-# often it returns from its handler, differs from run to run. What an object adds is there each time.
+# often it returns from its handler, differs from run to run. What an object adds is always there.
 alike() {
 	what=$1
 	shift
