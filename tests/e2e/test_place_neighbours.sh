@@ -97,6 +97,7 @@ for name in address static undefined thread; do
 	built=$((built + 1))
 	same "$name sanitizer" "$expected" "$(under_run "$scratch/$name")"
 	# What the helper made last, once the program called the driver no more, who exits removes.
+	# shellcheck disable=SC2086
 	${CC:-cc} $flags -O1 -g -D_GNU_SOURCE -isystem "$include" tests/e2e/guest.c -o "$scratch/guest" -L"$softgpu" -l:libcuda.so.1
 	out=$({
 		until_true $patience sh -c 'find "$@" -name "card-*" 2>/dev/null | grep .' - "$SPILLWAY_NODE_DIR" "$SPILLWAY_STATE_DIR" &&
