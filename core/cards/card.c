@@ -224,6 +224,16 @@ void card_publish(struct card_own *own, uint64_t now_ns)
 	lock_release(&own->lock);
 }
 
+uint64_t card_token(struct card_own *own)
+{
+	uint64_t token;
+
+	lock_acquire(&own->lock);
+	token = own->place.token;
+	lock_release(&own->lock);
+	return token;
+}
+
 /* Returns whether the card's file is where it was made, or that cannot be seen. */
 static bool is_there(const struct card_own *own)
 {

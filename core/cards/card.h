@@ -123,6 +123,8 @@ int card_make(struct card_own *own, const char *node, const char *uuid, char *me
  */
 struct card *card_edit(struct card_own *own);
 void card_publish(struct card_own *own, uint64_t now_ns);
+/* Returns the number in the card's name, which is another once it was made anew. Any thread. */
+uint64_t card_token(struct card_own *own);
 /*
  * Looks whether the file is still there, which others of the user may have removed; else makes it
  * anew. Writes a sign of life. One thread at a time.

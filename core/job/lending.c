@@ -79,7 +79,7 @@ static struct lent *lent_of(int i)
 
 static void look_at_others(struct lent *l, uint64_t now)
 {
-	l->others.own_token = l->shared->own.place.token;
+	l->others.own_token = card_token(&l->shared->own);
 	cards_copy(&l->others, now);
 }
 

@@ -159,7 +159,7 @@ static int tend(struct sharing *s, int again_ms)
 	uint64_t now = clock_now();
 
 	card_tend(&s->own, now);
-	s->others.own_token = s->own.place.token;
+	s->others.own_token = card_token(&s->own);
 	if (now - s->looked_ns < LOOK_NS) {
 		cards_copy(&s->others, now);
 	} else {

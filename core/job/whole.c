@@ -131,7 +131,7 @@ static bool find_devices(void)
 			continue;
 		own->device[count++] = member_device(&s->own.now);
 		if (!own->process) {
-			whole.number = s->own.now.token;
+			whole.number = card_token(&s->own);
 			own->process = member_number(geteuid(), whole.number);
 			own->job = member_number(geteuid(), s->own.now.job);
 			whole.cards->node = s->others.node;
