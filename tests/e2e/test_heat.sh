@@ -11,8 +11,9 @@ set -eu
 driven=
 ini=$scratch/heat.ini
 buffers="a b c d e f g h i j"
-# What is used counts as hot for about two seconds of work.
-cools_after=3
+# What is used counts as hot for about two seconds of work, in which a pause counts as 128 ms at
+# most, however slow the machine is: so many seconds, and so many commands of about as long.
+cools_after=3 cools_after_commands=24
 
 # begin JOB [NAME=VALUE...]: ten buffers of 8 MiB on the device, each written and used by a kernel
 begin() {
@@ -31,10 +32,11 @@ used_by_kernels() {
 }
 # for_a_while COMMAND...: again and again while the rest cools
 for_a_while() {
-	end=$(($(date +%s) + cools_after))
-	while [ "$(date +%s)" -le $end ]; do
+	end=$(($(date +%s) + cools_after)) commands=0
+	while [ "$(date +%s)" -le $end ] || [ $commands -lt $cools_after_commands ]; do
 		wants 0 "$@"
 		wants 0 sync
+		commands=$((commands + 1))
 	done
 }
 shrink_to() {
@@ -63,7 +65,7 @@ on_device() {
 begin one
 for hot in a j e; do
 	used_by_kernels $buffers
-	for_a_while mix $hot $hot 1 50
+	for_a_while mix $hot $hot 1 25
 	shrink_to 16
 	on_device "the hot buffer, $hot" mix $hot $hot 2 5
 	cold=b
@@ -107,7 +109,7 @@ for part in "a 64" "b 320" "c 576"; do
 	wants 0 fill "${part% *}" 1
 	wants 0 mix "${part% *}" "${part% *}" 1 2
 done
-for_a_while mix a a 1 50
+for_a_while mix a a 1 25
 # Its part goes on to where the next is known to begin.
 shrink_to 300
 on_device "the hot part of a pool" mix a a 2 5
@@ -119,7 +121,7 @@ end_driven
 begin graphs
 wants 0 graph d i
 used_by_kernels $buffers
-for_a_while replay 20
+for_a_while replay 25
 shrink_to 18
 on_device "a graph's memory" replay 5
 end_driven
@@ -129,7 +131,7 @@ begin table
 wants 0 alloc t 4
 wants 0 table t b f i
 used_by_kernels a c d e g h j
-for_a_while mix_table t 3 8192 1 20
+for_a_while mix_table t 3 8192 1 25
 shrink_to 28
 on_device "what a table points to" mix_table t 3 8192 1 5
 end_driven
@@ -138,7 +140,7 @@ end_driven
 # binary does.
 begin old SOFTGPU_DRIVER_VERSION=12020 ELASTIC_FAT=1
 used_by_kernels $buffers
-for_a_while mix a a 1 50
+for_a_while mix a a 1 25
 shrink_to 16
 on_device "the hot buffer with an old driver" mix a a 0 5
 end_driven
