@@ -295,7 +295,7 @@ static void contexts(void)
 int main(int argc, char **argv)
 {
 	EXPECT(argc == 2);
-	alarm(100);
+	alarm(300);
 	if (strcmp(argv[1], "first") == 0)
 		first();
 	else if (strcmp(argv[1], "cancel") == 0)

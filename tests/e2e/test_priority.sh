@@ -75,9 +75,15 @@ ends prod2
 # What it is shows in every form.
 report=$("$spillway" stat prod)
 has 'the report' "$report" guaranteed
-has 'the report' "$("$spillway" stat fill)" '100.0%'
 has 'JSON' "$("$spillway" stat prod --json)" '"priority":"guaranteed"'
-has 'JSON' "$("$spillway" stat fill --json)" '"takes":1000000'
+# Of the gaps it takes all, or less where the machine is so busy that prod loses by it; that is told
+# while it asks for them, in both forms alike.
+tells_what_it_takes() {
+	takes=$(counter fill takes)
+	[ "$takes" -ge 15625 ] && [ "$takes" -le 1000000 ] &&
+		"$spillway" stat fill | grep -qwF "$(awk -v ppm="$takes" 'BEGIN { printf "%.1f%%", ppm / 10000 }')"
+}
+until_true $patience tells_what_it_takes || fail "what the filler takes: $("$spillway" stat fill --json) $("$spillway" stat fill)"
 has 'metrics' "$("$spillway" stat --format prometheus)" 'priority="guaranteed"} 1'
 has 'top' "$("$spillway" top)" guar
 "$spillway" events fill >"$scratch/events"
