@@ -44,10 +44,14 @@ forger=$!
 # Of two that both want all, each is entitled to half, less the margin.
 claimed() { "$spillway" events works | grep -q '  yield  bytes '; }
 until_true $patience claimed || fail "works: a claim was not looked at: $("$spillway" stat works)"
-least=$(held_by "$pid")
+# A block that the program frees and allocates anew is nobody's for a moment.
+most_held() {
+	for _ in 1 2 3 4 5; do held_by "$pid"; done | sort -n | tail -n 1
+}
+least=$(most_held)
 for _ in 1 2 3 4 5 6 7 8; do
 	goes_on works
-	held=$(held_by "$pid")
+	held=$(most_held)
 	[ "$held" -ge "$least" ] || least=$held
 done
 kill -KILL $forger
