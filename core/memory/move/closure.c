@@ -49,7 +49,7 @@
 /* A closure should take so long at most, for the bytes it copies. */
 #define COPY_NS (20 * MS)
 /* Where memory moves gently the program works for so much of the time: more than half. */
-enum { WORKS_PERCENT = 55 };
+enum { WORKS_PERCENT = 53 };
 /*
  * Between two closures who waited at the gate gets in; a thread that is not run is not waited for.
  */
@@ -57,6 +57,10 @@ enum { WORKS_PERCENT = 55 };
 
 static _Atomic bool is_under_way;
 static uint64_t holds[DEVICE_MAX]; /* ns; for the next that insists; 0: HOLD_LEAST */
+/* Of plans that follow one another: since when, until when, and for how long of it nothing ran. */
+static struct {
+	uint64_t began_ns, ended_ns, idle_ns;
+} moving;
 
 uint64_t closure_bytes(const struct device *device, enum segment_side to)
 {
@@ -100,25 +104,42 @@ struct closure {
 	 * nothing runs.
 	 */
 	bool is_mapped_late;
-	bool queued;  /* work was in flight when the gate was held */
-	bool is_held; /* the gate, still: the next one follows at once */
+	bool queued;                  /* work was in flight when the gate was held */
+	bool is_held;                 /* the gate, still: the next one follows at once */
+	struct chunk left[MOVES_MAX]; /* that chunks have left, and nobody has freed yet */
+	size_t lefts;
 };
 
-/* Frees what a chunk has left: it is a spare, or goes. */
-static void free_left(const struct closure *c, struct move *m)
+static void leave(struct closure *c, struct move *m)
 {
 	/* What is left was not made for export: that is pinned. */
 	struct chunk left = plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
 
 	left.handle = m->from;
 	m->from = 0;
-	if (c->plan->spares_go)
-		spare_release(c->device, &left);
-	else
-		spare_give(c->device, &left, 1, c->plan->terms);
+	c->left[c->lefts++] = left;
 }
 
-/* Cleans up after a closure: what each chunk left, or what it was to get, is free. */
+/* Frees one chunk that was left: it is a spare, or goes. Returns false where there is none. */
+static bool free_one(struct closure *c)
+{
+	if (!c->lefts)
+		return false;
+	c->lefts--;
+	if (c->plan->spares_go)
+		spare_release(c->device, &c->left[c->lefts]);
+	else
+		spare_give(c->device, &c->left[c->lefts], 1, c->plan->terms);
+	return true;
+}
+
+static void free_left(struct closure *c)
+{
+	while (free_one(c))
+		;
+}
+
+/* Cleans up after a closure: what each chunk left, or what it was to get, is to be freed. */
 static void clean_up(struct closure *c)
 {
 	struct plan *plan = c->plan;
@@ -130,7 +151,7 @@ static void clean_up(struct closure *c)
 		if (!m->is_done)
 			plan_drop(plan, c->device, m);
 		else if (m->from)
-			free_left(c, m);
+			leave(c, m);
 	}
 	plan_shift(plan, c->done);
 	c->done = 0;
@@ -138,7 +159,8 @@ static void clean_up(struct closure *c)
 
 /*
  * Has the next slice ready: its memory made, and mapped where it can be copied to. In the gate no
- * memory is made: if it was not made ahead, nothing is ready.
+ * memory is made: if it was not made ahead, nothing is ready. What was left is freed there while
+ * the next slice is copied.
  */
 static void get_ready(struct closure *c, bool in_gate)
 {
@@ -146,7 +168,10 @@ static void get_ready(struct closure *c, bool in_gate)
 	uint64_t bytes = closure_bytes(c->device, plan->to);
 	size_t slice;
 
+	free_left(c); /* that there was no time for */
 	clean_up(c);
+	if (!in_gate)
+		free_left(c);
 	c->moved = 0;
 	c->queued = false;
 	/* A plan that lacks memory becomes shorter. */
@@ -171,14 +196,16 @@ static size_t made_ahead(const struct closure *c)
 /* What there is to do while the device copies. */
 struct chores {
 	struct meanwhile meanwhile;
-	const struct closure *closure;
+	struct closure *closure;
 };
 
-static bool make_meanwhile(struct meanwhile *meanwhile, uint64_t ns)
+/* The next slice's memory comes first: without it the gate would have to be opened. */
+static bool work_meanwhile(struct meanwhile *meanwhile, uint64_t ns)
 {
-	const struct closure *c = ((const struct chores *)meanwhile)->closure;
+	struct closure *c = ((struct chores *)meanwhile)->closure;
 
-	return c->plan->made < made_ahead(c) && plan_make_soon(c->plan, c->device, ns);
+	return (c->plan->made < made_ahead(c) && plan_make_soon(c->plan, c->device, ns)) ||
+	       free_one(c);
 }
 
 static uint64_t bytes_of(const struct move *moves, size_t count)
@@ -195,7 +222,7 @@ static CUresult move_all(struct closure *c)
 {
 	struct plan *plan = c->plan;
 	struct device *device = c->device;
-	struct chores chores = {{.work = make_meanwhile}, c};
+	struct chores chores = {{.work = work_meanwhile}, c};
 	uint64_t before = clock_now(), took, bytes;
 	CUresult result = CUDA_SUCCESS;
 	size_t still;
@@ -227,10 +254,12 @@ static CUresult move_all(struct closure *c)
 	plan_unlock(device);
 	for (size_t i = 0; i < still && c->is_mapped_late; i++)
 		if (plan->moves[i].is_done)
-			free_left(c, &plan->moves[i]);
+			leave(c, &plan->moves[i]);
+	if (c->is_mapped_late)
+		free_left(c);
 	took = clock_now() - before;
 	plan->moved += c->moved;
-	plan->idle_ns += took;
+	moving.idle_ns += took;
 	if (c->moved)
 		link_note(device, plan->to, bytes, chores.meanwhile.copied_ns, took);
 	return result;
@@ -390,14 +419,18 @@ static enum move_pending move_ready(struct closure *c, struct deadline *until)
 	return c->plan->lacks == MOVE_NONE ? MOVE_FAILED : c->plan->lacks;
 }
 
-/* Waits until the program has worked for most of the time since the plan was begun. */
-static void rest(const struct plan *plan)
+/*
+ * Waits for a part of the time until the program has worked for most of it since memory began to
+ * move; but so long at the least.
+ */
+static void rest(uint64_t part, uint64_t least_ns)
 {
-	uint64_t least_ns = plan->idle_ns * 100 / (100 - WORKS_PERCENT);
-	uint64_t is_ns = clock_now() - plan->began_ns;
+	uint64_t until = moving.began_ns + moving.idle_ns * 100 / (100 - WORKS_PERCENT);
+	uint64_t now = clock_now(), ns = until > now ? (until - now) / part : 0;
 
-	if (is_ns < least_ns)
-		deadline_sleep(least_ns - is_ns);
+	ns = ns < least_ns ? least_ns : ns;
+	if (ns)
+		deadline_sleep(ns);
 }
 
 /* Goes on after a closure: at once where the gate is still held. */
@@ -407,9 +440,12 @@ static enum move_pending go_on(struct closure *c, struct deadline *until)
 
 	if (why != MOVE_SOON)
 		return why;
+	/* The program launches first: the driver may let nobody in while it makes and frees. */
+	if (c->plan->is_gentle)
+		rest(2, LET_IN_NS);
 	get_ready(c, false);
 	if (c->plan->is_gentle)
-		rest(c->plan);
+		rest(1, 0);
 	return move_ready(c, c->plan->moved ? &DEADLINE_IN(0) : until);
 }
 
@@ -423,8 +459,15 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device,
 
 	gate_start();
 	atomic_store(&is_under_way, true);
-	plan->began_ns = clock_now();
+	if (clock_now() - moving.ended_ns > LET_IN_NS) {
+		moving.began_ns = clock_now();
+		moving.idle_ns = 0;
+	}
+	while (plan->has_time && is_wanted(plan, device) && plan_make(plan, device))
+		;
 	get_ready(&c, false);
+	if (plan->is_gentle)
+		rest(1, 0);
 	why = move_ready(&c, until);
 	while (why == MOVE_NONE && plan->count > c.count && is_wanted(plan, device)) {
 		c.done = c.count;
@@ -436,6 +479,8 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device,
 		*until = DEADLINE_IN(0);
 	c.done += c.count;
 	clean_up(&c);
+	free_left(&c);
+	moving.ended_ns = clock_now();
 	atomic_store(&is_under_way, false);
 	plan_cut(plan, device, 0);
 	/* MOVE_NONE too: what an earlier try said would be taken for what keeps the rest. */

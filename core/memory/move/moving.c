@@ -92,6 +92,7 @@ enum move_pending moving_demote_decided(struct device *device, const struct term
 	plan = (struct plan){.terms = terms,
 	                     .is_gentle = is_gentle(terms),
 	                     .is_patient = !insists,
+	                     .has_time = true,
 	                     .is_wanted = is_within_limit};
 	return demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
 }

@@ -28,14 +28,13 @@ struct plan {
 	bool spares_go;  /* room is wanted: what becomes free is not kept */
 	bool is_gentle;  /* the program works at least half of the time meanwhile */
 	bool is_patient; /* it is begun at a lull, or not at all */
+	bool has_time;   /* all its memory is made before it is begun */
 	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
 	uint64_t host_limit;                      /* when it was begun; for plan_make_soon() */
 	enum move_pending lacks;                  /* why there was no more memory to move to */
 	/* What became of it. */
 	uint64_t moved;     /* bytes */
-	uint64_t began_ns;  /* on CLOCK_MONOTONIC: when it was begun to be carried out */
 	uint64_t closed_ns; /* for which the gate was held */
-	uint64_t idle_ns;   /* for which nothing ran, of that */
 };
 
 /*
