@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/budget/device.h"
+#include "core/ledger/placed.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"
 #include "core/memory/move/placement.h"
@@ -41,6 +42,7 @@ int clock_gettime(clockid_t id, struct timespec *time)
 static struct device gpu;
 static struct terms terms;
 static bool on_host[PIECES];
+static uint64_t host_bytes;
 
 static CUdeviceptr piece(int run, int part)
 {
@@ -126,6 +128,7 @@ static void set_up(void)
 	world.found.kernel = world.kernel;
 	world.found.use = world.use;
 	clock_ns = 1000 * SECOND;
+	host_bytes = (uint64_t)PER_RUN * 2 * MIB;
 	gpu.placed = &gpu.own_placed;
 	terms = (struct terms){.limit = (uint64_t)(PIECES - PER_RUN) * 2 * MIB,
 	                       .yields_above = UINT64_MAX};
@@ -141,7 +144,7 @@ static void set_up(void)
 
 static void tend(void)
 {
-	placement_tend(&gpu, &terms, terms.limit, (uint64_t)PER_RUN * 2 * MIB);
+	placement_tend(&gpu, &terms, terms.limit, host_bytes);
 }
 
 static void tear_down(void)
@@ -302,6 +305,90 @@ START_TEST(a_failure_is_not_repeated_at_once)
 }
 END_TEST
 
+static void place(int run, bool to_host)
+{
+	for (int part = 0; part < PER_RUN; part++)
+		on_host[run * PER_RUN + part] = to_host;
+}
+
+/* Has the exchange made that was decided, and what came of it surveyed. */
+static void try_it(uint64_t ns_of_often)
+{
+	ck_assert_int_eq(world.begun, 1);
+	clock_ns += 60 * SECOND;
+	tend();
+	ck_assert_int_eq(world.begun, 1);
+	place(OFTEN, false);
+	place(UNSEEN, true);
+	placement_note_even(&gpu);
+	for (int i = 0; i < 3; i++)
+		world.kernel[i].ns = ns_of_often;
+	survey();
+	ck_assert_int_eq(world.begun, 2);
+}
+
+static unsigned int shown(void)
+{
+	return placed_unpack(atomic_load(&gpu.own_placed)).placement;
+}
+
+/*
+ * Whatever was reckoned, kernels take longer than before: memory goes back, that which no kernel
+ * uses, too. It stays there until there is other memory.
+ */
+START_TEST(what_was_not_worth_it_goes_back)
+{
+	survey();
+	ck_assert_uint_eq(shown(), PLACED_BALANCED);
+	try_it(4200000);
+	tend();
+	ck_assert_uint_eq(shown(), PLACED_KEPT);
+	for (int part = 0; part < PER_RUN; part++) {
+		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_COLD);
+		ck_assert_uint_eq(heat_at(UNSEEN, part, 0), HEAT_HOT);
+		ck_assert_uint_eq(heat_at(SELDOM, part, 0), HEAT_HOT);
+		ck_assert(placement_has_decided(&gpu, piece(UNSEEN, part)));
+	}
+	place(OFTEN, true);
+	place(UNSEEN, false);
+	placement_note_even(&gpu);
+	/* It is not tried again, ... */
+	clock_ns += 700 * SECOND;
+	survey();
+	ck_assert_int_eq(world.begun, 3);
+	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_COLD);
+	ck_assert_uint_eq(heat_at(UNSEEN, 0, 0), HEAT_HOT);
+	clock_ns += 60 * SECOND;
+	tend();
+	ck_assert_int_eq(world.begun, 3);
+	/* ... but where more has to be on the host. */
+	terms.limit -= host_bytes;
+	host_bytes *= 2;
+	place(SELDOM, true);
+	survey();
+	ck_assert_int_eq(world.begun, 4);
+	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_HOT);
+}
+END_TEST
+
+/* It is measured once, and kept. */
+START_TEST(what_was_worth_it_stays)
+{
+	survey();
+	try_it(_i ? 1000000 : 4000000);
+	tend();
+	ck_assert_uint_eq(shown(), PLACED_BALANCED);
+	for (int part = 0; part < PER_RUN; part++) {
+		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
+		ck_assert_uint_eq(heat_at(UNSEEN, part, 0), HEAT_WARM);
+	}
+	placement_note_even(&gpu);
+	clock_ns += 60 * SECOND;
+	tend();
+	ck_assert_int_eq(world.begun, 2);
+}
+END_TEST
+
 START_TEST(settings_say_whether_anybody_asks)
 {
 	static const struct {
@@ -355,6 +442,8 @@ int main(void)
 	tcase_add_test(tests, nothing_is_exchanged_while_it_is_measured);
 	tcase_add_loop_test(tests, heat_waits_for_the_first_survey, 0, 2);
 	tcase_add_test(tests, a_failure_is_not_repeated_at_once);
+	tcase_add_test(tests, what_was_not_worth_it_goes_back);
+	tcase_add_loop_test(tests, what_was_worth_it_stays, 0, 2);
 	tcase_add_test(tests, settings_say_whether_anybody_asks);
 	tcase_add_test(tests, nothing_to_choose_is_not_surveyed);
 	return suite_run("placement", tests);

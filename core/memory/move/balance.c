@@ -131,6 +131,7 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 		return false;
 	plan_choose(device, SEGMENT_ON_DEVICE, 0, &cold);
 	if (!swap_is_worth(&cold, hot)) {
+		placement_note_even(device);
 		rest->insists_at = 0;
 		return false;
 	}

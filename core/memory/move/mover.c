@@ -197,7 +197,7 @@ static bool tend(struct device *device, bool grows)
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE), spare;
-	bool is_resting = rests(device, arena, &terms);
+	bool is_resting = rests(device, arena, &terms) && !placement_hurries(device);
 
 	grows &= !is_resting;
 	t->next_look = clock_now() + (grows        ? GROWTH_INTERVAL_NS

@@ -5,7 +5,8 @@
  * A survey is made when something is spilled, and again when much has changed or time has passed.
  * What it finds is an order in which memory leaves. Where `placement` is auto and little would be
  * gained, nothing is exchanged any more: whatever is used in every step is as good as any other.
- * By the mover alone.
+ * Where memory has moved another survey measures what came of it; if kernels take longer than
+ * before it goes back, and stays. By the mover alone.
  */
 #ifndef SPILLWAY_PLACEMENT_H
 #define SPILLWAY_PLACEMENT_H
@@ -26,6 +27,13 @@ void placement_tend(struct device *device, const struct terms *terms, uint64_t c
 bool placement_is_awaited(const struct device *device);
 /* Returns whether it is decided where this piece of memory is to be. */
 bool placement_has_decided(const struct device *device, CUdeviceptr address);
+/*
+ * Notes that there is nothing to exchange any more: now it can be measured whether what was decided
+ * is worth it.
+ */
+void placement_note_even(const struct device *device);
+/* Returns whether it was decided lately that memory changes places, and it has not yet. */
+bool placement_hurries(const struct device *device);
 /* Returns whether looking at heat would change nothing on this device. */
 bool placement_is_settled(const struct device *device);
 
