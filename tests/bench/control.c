@@ -26,7 +26,7 @@ bool control_is_possible(void)
 
 void control_change(uint64_t limit, bool evicted)
 {
-	const char *path = getenv("SPILLWAY_CONFIG"), *shrink = getenv("BENCH_SHRINK");
+	const char *path = getenv("SPILLWAY_CONFIG"), *more = getenv("BENCH_SETTINGS");
 	char aside[4096];
 	FILE *file;
 
@@ -37,8 +37,8 @@ void control_change(uint64_t limit, bool evicted)
 	fprintf(file, "[gpu]\nmemory_limit = %" PRIu64 "\nhost_limit = unlimited\n", limit);
 	if (evicted)
 		fprintf(file, "evict = yes\n");
-	if (shrink)
-		fprintf(file, "shrink = %s\n", shrink);
+	if (more)
+		fprintf(file, "%s\n", more);
 	if (fclose(file) != 0 || rename(aside, path) != 0)
 		die("cannot replace SPILLWAY_CONFIG");
 }

@@ -12,8 +12,8 @@
 /* Returns whether there is a Spillway to be told. */
 bool control_is_possible(void);
 /*
- * Sets the limit, whether all is to be on the host, and how memory is to leave, if BENCH_SHRINK
- * says so.
+ * Sets the limit, whether all is to be on the host, and what BENCH_SETTINGS says, if anything:
+ * lines of the file.
  */
 void control_change(uint64_t limit, bool evicted);
 /*

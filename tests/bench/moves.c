@@ -10,6 +10,11 @@
  *                         Of each move also the longest time for which the gate was ever closed,
  *                         and the time from launch to launch meanwhile; without Spillway that of a
  *                         program left alone
+ * moves MIB told|turn     of two jobs of so much, on a device that has room for one, both of which
+ *                         launch all the time: one's memory leaves and the other's comes, because
+ *                         both are told so at once, or because they take whole turns; without
+ *                         Spillway the copies there and back
+ * moves MIB beside        the other job, until nobody holds the other end of its input
  *
  * demote, shrink  the limit is lowered, to half of what the job holds
  * promote         it is raised again
@@ -23,11 +28,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
-enum { IDLE_ROUNDS = 5, BUSY_ROUNDS = 3, ALONE_MS = 1000, QUEUED = 8, WAITS_EVERY = 25 };
+enum {
+	IDLE_ROUNDS = 5,
+	BUSY_ROUNDS = 3,
+	EXCHANGES = 5,
+	ALONE_MS = 1000,
+	QUEUED = 8,
+	WAITS_EVERY = 25
+};
 
 static CUcontext context;
 static CUdeviceptr memory;
@@ -76,6 +90,15 @@ static void *work(void *cookie)
 	}
 	CU(cuStreamSynchronize(stream));
 	return NULL;
+}
+
+static pthread_t begin_work(void)
+{
+	pthread_t worker;
+
+	if (pthread_create(&worker, NULL, work, NULL) != 0)
+		exit(1);
+	return worker;
 }
 
 /* --- moving --- */
@@ -198,8 +221,7 @@ static void measure_busy(const char *kind)
 	for (int i = 0; i < BUSY_ROUNDS && !moves; i++)
 		copy_all_ways(times, i);
 	waits = strcmp(kind, "waits") == 0;
-	if (pthread_create(&worker, NULL, work, NULL) != 0)
-		exit(1);
+	worker = begin_work();
 	time_alone();
 	alone = moves ? 0 : time_alone();
 	for (int i = 0; i < BUSY_ROUNDS; i++) {
@@ -218,22 +240,129 @@ static void measure_busy(const char *kind)
 	pthread_join(worker, NULL);
 }
 
+/* --- two jobs --- */
+
+static struct job {
+	char name[64], config[4096];
+} own, other;
+
+/* Has what follows be about this job. */
+static void look_at(const struct job *job)
+{
+	setenv("SPILLWAY_JOB", job->name, 1);
+	setenv("SPILLWAY_CONFIG", job->config, 1);
+}
+
+/* Becomes the other job, which says on its input when its memory is there. */
+static void become_other(const char *mib, int input)
+{
+	look_at(&other);
+	dup2(input, STDIN_FILENO);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	execl("/proc/self/exe", "moves", mib, "beside", (char *)NULL);
+	exit(1);
+}
+
+static void be_beside(void)
+{
+	char told = 0;
+
+	begin_work();
+	if (write(STDIN_FILENO, &told, 1) == 1 && read(STDIN_FILENO, &told, 1) >= 0)
+		_exit(0); /* its thread may wait for a turn */
+	_exit(1);
+}
+
+/* Starts the other job, which has the device; what this process makes then is on the host. */
+static void start_other(const char *mib, bool are_told)
+{
+	char told;
+	int ends[2];
+
+	snprintf(own.name, sizeof(own.name), "%s", getenv("SPILLWAY_JOB"));
+	snprintf(own.config, sizeof(own.config), "%s", getenv("SPILLWAY_CONFIG"));
+	snprintf(other.name, sizeof(other.name), "%.50s-beside", own.name);
+	snprintf(other.config, sizeof(other.config), "%.4000s.beside", own.config);
+	look_at(&other);
+	control_change(2 * size, false);
+	look_at(&own);
+	control_change(2 * size, are_told);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		exit(1);
+	if (fork() == 0)
+		become_other(mib, ends[1]);
+	close(ends[1]);
+	if (read(ends[0], &told, 1) != 1)
+		exit(1);
+}
+
+/* Returns how long it takes until all of one has left and all of the other has come. */
+static double exchange(const struct job *leaves, const struct job *comes, bool are_told)
+{
+	uint64_t left, come;
+	double start;
+
+	look_at(comes);
+	come = control_counter("promoted_bytes");
+	look_at(leaves);
+	left = control_counter("demoted_bytes");
+	if (!are_told)
+		control_wait("demoted_bytes", true, left + 1);
+	start = now_ns();
+	if (are_told)
+		control_change(2 * size, true);
+	look_at(comes);
+	if (are_told)
+		control_change(2 * size, false);
+	control_wait("promoted_bytes", true, come + size);
+	look_at(leaves);
+	control_wait("demoted_bytes", true, left + size);
+	return now_ns() - start;
+}
+
+static void measure_exchange(const char *kind)
+{
+	bool is_possible = control_is_possible(), are_told = strcmp(kind, "told") == 0;
+	double took[EXCHANGES], there, back;
+
+	if (is_possible)
+		begin_work();
+	for (int i = 0; i < EXCHANGES; i++) {
+		if (is_possible) {
+			took[i] = exchange(i % 2 ? &own : &other, i % 2 ? &other : &own, are_told);
+		} else {
+			copy_there_and_back(size, &there, &back);
+			took[i] = there + back;
+		}
+	}
+	printf("exchange_%zuMiB_%s %.0f\n", size / MIB, kind, median(took, EXCHANGES));
+	fflush(stdout);
+	_exit(0); /* as the other job does */
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 2 ? argv[2] : "";
+	bool exchanges = strcmp(kind, "told") == 0 || strcmp(kind, "turn") == 0;
 	CUdevice device;
 
 	if (argc != 3) {
-		fprintf(stderr, "usage: moves MIB idle|waits|never\n");
+		fprintf(stderr, "usage: moves MIB idle|waits|never|told|turn\n");
 		return 2;
 	}
+	size = strtoull(argv[1], NULL, 10) * MIB;
+	if (exchanges && control_is_possible())
+		start_other(argv[1], strcmp(kind, "told") == 0);
 	device = measure_open();
 	CU(cuCtxGetCurrent(&context));
-	size = strtoull(argv[1], NULL, 10) * MIB;
 	CU(cuMemAlloc(&memory, size));
 	CU(cuMemsetD8(memory, 1, size));
 	CU(cuCtxSynchronize());
-	if (strcmp(kind, "idle") == 0)
+	if (exchanges)
+		measure_exchange(kind);
+	else if (strcmp(kind, "beside") == 0)
+		be_beside();
+	else if (strcmp(kind, "idle") == 0)
 		measure_idle();
 	else
 		measure_busy(kind);

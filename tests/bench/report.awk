@@ -33,8 +33,8 @@ function quote(text) {
 	return "\"" text "\""
 }
 
-# What DESIGN asks for: "+ns" more than direct, "=ns" in all, "x" of direct ("X": anywhere), or
-# "/MEASURE": as that one.
+# What DESIGN asks for: "+ns" more than direct, "=ns" in all, "x" of direct ("X": anywhere),
+# "/MEASURE": as that one, "<VARIANT": at most a hundredth more than that, "#N": of a million.
 function set_bars(    i, n, live, kind) {
 	bar["null", "launch", "spillway"] = "+10"
 	bar["null", "launch_50us", "paced"] = bar["gpu", "launch_50us", "paced"] = "+150"
@@ -49,6 +49,22 @@ function set_bars(    i, n, live, kind) {
 	n = split("spillway named limited paced", live, " ")
 	for (i = 1; i <= n; i++)
 		bar["gpu", "init", live[i]] = "+600000"
+	n = split("shrink promote evict resume", live, " ")
+	split("1024 4096", kind, " ")
+	for (i = 1; i <= 2 * n; i++) {
+		name = live[i > n ? i - n : i] "_" kind[i > n ? 2 : 1] "MiB_"
+		bar["gpu", name "waits", "fast"] = "X1.3"
+		bar["gpu", name "never", "fast"] = "X1.6"
+		bar["gpu", name "waits", "gentle"] = bar["gpu", name "never", "gentle"] = "X2.2"
+		bar["gpu", name "waits_launch", "gentle"] = bar["gpu", name "never_launch", "gentle"] = "X2"
+	}
+	bar["gpu", "exchange_1024MiB_told", "fast"] = bar["gpu", "exchange_1024MiB_turn", "fast"] = "X1.3"
+	n = split("90 75 50 25", live, " ")
+	for (i = 1; i <= n; i++) {
+		bar["gpu", "training_" live[i] "%", "seen"] = "<order"
+		bar["gpu", "closed_" live[i] "%", "seen"] = "#5000"
+	}
+	bar["gpu", "training_75%", "later"] = "<seen"
 	n = split("4KiB_of_16k 4KiB_of_64k 4KiB_of_1M 2MiB_of_16k", live, " ")
 	split("alloc_ free_", kind, " ")
 	for (i = 1; i <= 2 * n; i++) {
@@ -60,14 +76,24 @@ function set_bars(    i, n, live, kind) {
 	}
 }
 
-function bar_text(driver, measure, variant, ns,    text, base) {
+function verdict(is_held) {
+	return is_held ? ": held" : ": missed"
+}
+
+function bar_text(driver, measure, variant, ns, direct,    text, base) {
 	text = bar[driver, measure, variant]
 	if (text ~ /^\+/)
 		return "at most +" substr(text, 2) " ns"
 	if (text ~ /^=/)
 		return "at most " substr(text, 2) " ns"
 	if (text ~ /^X/)
-		return "at most x" substr(text, 2)
+		return "at most x" substr(text, 2) (direct ? verdict(ns / direct <= substr(text, 2) + 0) : "")
+	if (text ~ /^#/)
+		return "at most " substr(text, 2) " of a million" verdict(ns <= substr(text, 2) + 0)
+	if (text ~ /^</) {
+		base = median(driver SUBSEP measure, substr(text, 2))
+		return base ? sprintf("x%.3f of %s, at most 1.01", ns / base, substr(text, 2)) verdict(ns <= base * 1.01) : ""
+	}
 	if (text ~ /^x/)
 		return "at most " text " on a real GPU"
 	if (text ~ /^\//) {
@@ -78,7 +104,7 @@ function bar_text(driver, measure, variant, ns,    text, base) {
 }
 
 END {
-	variants = split("direct spillway any-glibc named limited stepped paced paced-stepped peer books moved fast gentle heat order host", variant, " ")
+	variants = split("direct spillway any-glibc named limited stepped paced paced-stepped peer books moved fast gentle order seen later heat host", variant, " ")
 	set_bars()
 	if (json)
 		printf "{\n  \"rounds\": %d,\n  \"results\": [", rounds >json
@@ -89,20 +115,20 @@ END {
 			if (k > 1)
 				print ""
 			print device[driver]
-			printf "  %-19s %-13s %14s %8s %14s  %s\n", "measure", "variant", "ns", "ratio", "added ns", "bar"
+			printf "  %-27s %-13s %14s %8s %14s  %s\n", "measure", "variant", "ns", "ratio", "added ns", "bar"
 		}
 		# A step is compared with one that has all it needs on the device.
-		base = part[2] ~ /^step_/ ? part[1] SUBSEP "step_100%" : order[k]
+		base = match(part[2], /^(step|training)_/) ? part[1] SUBSEP substr(part[2], 1, RLENGTH) "100%" : order[k]
 		direct = count[base, "direct"] ? median(base, "direct") : 0
 		for (v = 1; v <= variants; v++) {
 			if (!count[order[k], variant[v]])
 				continue
 			ns = median(order[k], variant[v])
-			text = bar_text(part[1], part[2], variant[v], ns)
+			text = bar_text(part[1], part[2], variant[v], ns, direct)
 			if (direct)
-				line = sprintf("  %-19s %-13s %14.1f %8.3f %+14.1f  %s", part[2], variant[v], ns, ns / direct, ns - direct, text)
+				line = sprintf("  %-27s %-13s %14.1f %8.3f %+14.1f  %s", part[2], variant[v], ns, ns / direct, ns - direct, text)
 			else
-				line = sprintf("  %-19s %-13s %14.1f %23s  %s", part[2], variant[v], ns, "", text)
+				line = sprintf("  %-27s %-13s %14.1f %23s  %s", part[2], variant[v], ns, "", text)
 			sub(/ +$/, "", line)
 			print line
 			if (json)
