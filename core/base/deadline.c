@@ -77,21 +77,41 @@ void deadline_sleep(uint64_t ns)
 }
 
 /*
- * Takes a mutex by trying, without waiting for it in the kernel: that wait is by the clock that can
- * be set. The mutex is held for moments, mostly.
+ * Waits until a lock that was not had is to be tried again, not in the kernel: that wait is by the
+ * clock that can be set. It is held for moments, mostly. Returns false when the time has come.
  */
-bool deadline_lock_mutex(struct deadline *deadline, pthread_mutex_t *mutex, enum lock_rank rank)
+static bool waits_on(struct deadline *deadline, int tries)
 {
 	enum { SPINS = 100, NAP_NS = 20000 };
 
-	locks_before(mutex, rank);
-	for (int tries = 0; !lock_mutex_try(mutex, rank); tries++) {
-		if (tries < SPINS) {
-			sched_yield();
-		} else if (!deadline_nap(deadline, NAP_NS)) {
-			locks_missed();
-			return false;
-		}
-	}
+	if (tries >= SPINS)
+		return deadline_nap(deadline, NAP_NS);
+	sched_yield();
 	return true;
+}
+
+bool lock_mutex_within(pthread_mutex_t *mutex, enum lock_rank rank, struct deadline *deadline)
+{
+	bool is_taken;
+
+	locks_before(mutex, rank);
+	for (int tries = 0; !(is_taken = lock_mutex_try(mutex, rank)) && waits_on(deadline, tries);
+	     tries++)
+		;
+	if (!is_taken)
+		locks_missed();
+	return is_taken;
+}
+
+bool lock_quick_within(struct quick_mutex *mutex, enum lock_rank rank, struct deadline *deadline)
+{
+	bool is_taken;
+
+	locks_before(mutex, rank);
+	for (int tries = 0; !(is_taken = lock_quick_try(mutex, rank)) && waits_on(deadline, tries);
+	     tries++)
+		;
+	if (!is_taken)
+		locks_missed();
+	return is_taken;
 }

@@ -43,7 +43,9 @@ void deadline_sleep(uint64_t ns);
 bool deadline_wait(struct deadline *deadline, _Atomic uint32_t *word, uint32_t seen);
 
 /* Takes a lock, as lock_acquire(). Returns false where it was not given back in time. */
-#define deadline_lock(deadline, lock) deadline_lock_mutex(deadline, &(lock)->mutex, LOCK_RANK(lock))
-bool deadline_lock_mutex(struct deadline *deadline, pthread_mutex_t *mutex, enum lock_rank rank);
+#define deadline_lock(deadline, lock) \
+	LOCK_KIND(lock, within)(&(lock)->mutex, LOCK_RANK(lock), deadline)
+bool lock_mutex_within(pthread_mutex_t *mutex, enum lock_rank rank, struct deadline *deadline);
+bool lock_quick_within(struct quick_mutex *mutex, enum lock_rank rank, struct deadline *deadline);
 
 #endif

@@ -25,7 +25,7 @@
 struct pacer {
 	int ordinal; /* of its device */
 	struct counters *statistics;
-	LOCK_OF(PACER) lock;
+	QUICK_LOCK_OF(PACER) lock;
 	_Atomic uint32_t changed; /* settings, or something to see for who waits here */
 	_Atomic uint32_t share;
 	_Atomic uint64_t window_ns;

@@ -76,7 +76,6 @@ struct thread {
 	struct coroutine coroutine;
 	uint64_t owed_ns;
 	uint64_t random;
-	int locks; /* mutexes held */
 	bool ended, is_due;
 	_Atomic uint32_t *word;      /* waits until it changes */
 	bool (*is_ready)(void *of);  /* waits until this is true, */

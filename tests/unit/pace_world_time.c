@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPILLWAY_CHECK_LOCKS /* as the core that is linked here: what is held is known */
 #include "core/base/clock.h"
+#include "core/base/lock.h"
 #include "core/pace/watch.h"
 #include "tests/unit/pace_world.h"
 
@@ -158,7 +160,7 @@ static void block(const char *doing)
 {
 	struct thread *self = world.running;
 
-	if (self->locks)
+	if (locks_held.count)
 		world_fail("a thread waits while it holds a lock");
 	self->doing = doing;
 	self->since = world.now;
@@ -252,7 +254,7 @@ static void run_thread(void)
 
 	self->doing = "runs";
 	self->body(self->argument);
-	if (self->locks)
+	if (locks_held.count)
 		world_fail("a thread ends while it holds a lock");
 	self->ended = true;
 	self->doing = "has ended";
@@ -309,7 +311,7 @@ void threads_of_process_go_on(struct process *process)
 	}
 }
 
-/* --- what core/pace and the mutexes in it see --- */
+/* --- what core/pace sees --- */
 
 static uint64_t clock_world_now(void)
 {
@@ -345,43 +347,9 @@ static void clock_world_wake(_Atomic uint32_t *word)
 static const struct clock clock_of_world = {
     .now = clock_world_now, .wait = clock_world_wait, .wake = clock_world_wake};
 
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 pthread_t __real_pthread_self(void);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
 pthread_t __wrap_pthread_self(void);
-
-/*
- * Never contended: nobody waits with one. Where core/ takes one by an old name of the function
- * (core/base/glibc.h) it is not counted; whoever waited with that would stop the next thread for a
- * second.
- */
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
-{
-	if (world.running)
-		world.running->locks++;
-	return __real_pthread_mutex_lock(mutex);
-}
-
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
-{
-	int error = __real_pthread_mutex_trylock(mutex);
-
-	if (!error && world.running)
-		world.running->locks++;
-	return error;
-}
-
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
-{
-	if (world.running && world.running->locks)
-		world.running->locks--;
-	return __real_pthread_mutex_unlock(mutex);
-}
 
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *deadline)

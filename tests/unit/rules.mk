@@ -61,7 +61,7 @@ $(BUILD)/tests/unit/giver.so: $(BUILD)/tests/unit/giver.o
 comma := ,
 pace_world_obj := $(patsubst %,$(BUILD)/tests/unit/pace_%.o,coroutine world_time world_device world_driver world_process \
 	world_measure programs scenarios)
-pace_world_wrap := $(patsubst %,-Wl$(comma)--wrap=pthread_%,mutex_lock mutex_trylock mutex_unlock cond_timedwait self)
+pace_world_wrap := $(patsubst %,-Wl$(comma)--wrap=pthread_%,cond_timedwait self)
 $(BUILD)/tests/unit/test_pace_%: $(BUILD)/tests/unit/test_pace_%.o $(pace_world_obj) $(checked_core)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) $(pace_world_wrap) -o $@ $^ -linih $(check_libs) -lm -lrt
