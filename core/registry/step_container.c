@@ -10,8 +10,21 @@ enum { IS_USED = 1, HAS_ENDED = 2 };
 void step_container_begin(struct step_container *step, struct registry *registry, uint64_t number)
 {
 	step->registry = registry;
-	snprintf(step->name, sizeof step->name, "step%" PRIu64, number);
+	step->number = number;
 	atomic_store(&step->state, 0);
+}
+
+const char *step_container_name(const struct step_container *step, char name[REGISTRY_NAME_MAX])
+{
+	snprintf(name, REGISTRY_NAME_MAX, "step%" PRIu64, step->number);
+	return name;
+}
+
+static size_t clean_up(const struct step_container *step)
+{
+	char name[REGISTRY_NAME_MAX];
+
+	return registry_cleanup(step->registry, step_container_name(step, name));
 }
 
 static bool has_ended(struct step_container *step)
@@ -33,18 +46,19 @@ static bool came_too_late(struct step_container *step)
 {
 	if (!has_ended(step))
 		return false;
-	registry_cleanup(step->registry, step->name);
+	clean_up(step);
 	return true;
 }
 
 int step_container_add(struct step_container *step, const char *name, struct resource *resource)
 {
+	char own_name[REGISTRY_NAME_MAX];
 	int error;
 
 	if (!use(step))
 		return -ECANCELED;
 	resource_hold(resource); /* so that it is the caller's, if it was too late */
-	error = registry_add(step->registry, step->name, name, resource);
+	error = registry_add(step->registry, step_container_name(step, own_name), name, resource);
 	if (!error && came_too_late(step))
 		return -ECANCELED;
 	resource_release(resource);
@@ -56,11 +70,13 @@ struct resource *step_container_lookup_or_create(struct step_container *step,
                                                  struct resource *(*create)(void *cookie),
                                                  void *cookie)
 {
+	char own_name[REGISTRY_NAME_MAX];
 	struct resource *found;
 
 	if (!use(step))
 		return NULL;
-	found = registry_lookup_or_create(step->registry, step->name, type, name, create, cookie);
+	found = registry_lookup_or_create(step->registry, step_container_name(step, own_name), type,
+	                                  name, create, cookie);
 	if (!came_too_late(step))
 		return found;
 	resource_release(found);
@@ -71,5 +87,5 @@ size_t step_container_end(struct step_container *step)
 {
 	unsigned int before = atomic_fetch_or(&step->state, HAS_ENDED);
 
-	return before == IS_USED ? registry_cleanup(step->registry, step->name) : 0;
+	return before == IS_USED ? clean_up(step) : 0;
 }

@@ -13,7 +13,7 @@
 
 struct step_container {
 	struct registry *registry;
-	char name[REGISTRY_NAME_MAX]; /* "step17" */
+	uint64_t number;
 	_Atomic unsigned int state;
 };
 
@@ -28,6 +28,8 @@ struct resource *step_container_lookup_or_create(struct step_container *step,
                                                  const struct resource_type *type, const char *name,
                                                  struct resource *(*create)(void *cookie),
                                                  void *cookie);
+/* Returns the name that the step's container has in the registry: "step17", written to `name`. */
+const char *step_container_name(const struct step_container *step, char name[REGISTRY_NAME_MAX]);
 /* Cleans up; once. Returns the number of resources dropped. */
 size_t step_container_end(struct step_container *step);
 

@@ -173,15 +173,18 @@ bool step_has_muted(const struct step_detector *d)
 static uint32_t hidden_units(struct step_detector *d)
 {
 	const struct step_function *best = NULL, *functions = d->history.functions;
-	/* What came too often came twice as often as usual. */
-	bool doubled = d->excess_launches * 4 >= d->excess_usual * 3 &&
-	               d->excess_launches * 4 <= d->excess_usual * 5;
+	bool doubled;
 
+	if (!d->excess)
+		return 1;
+	/* What came too often came twice as often as usual. */
+	doubled = d->excess_launches * 4 >= d->excess_usual * 3 &&
+	          d->excess_launches * 4 <= d->excess_usual * 5;
 	/*
 	 * More than a validation has, which leaves out a backward pass; less than all but what was
 	 * left out.
 	 */
-	if (!d->excess || d->excess * 20 < (d->pattern.steady - 1) * (doubled ? 9 : 11))
+	if (d->excess * 20 < (d->pattern.steady - 1) * (doubled ? 9 : 11))
 		return 1;
 	for (uint32_t f = 0; f < d->history.function_count; f++) {
 		const struct step_function *function = &functions[f];

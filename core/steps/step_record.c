@@ -104,10 +104,11 @@ struct resource *job_step_record(struct device *device)
 	int ordinal = device->id.ordinal;
 	struct resource *record = NULL;
 	struct container_wish wish = {.own_name = "record", .shares_own_name = true};
+	char name[REGISTRY_NAME_MAX];
 	struct container_info info;
 
 	lock_acquire(&steps[ordinal].lock);
-	wish.container = steps[ordinal].container.name;
+	wish.container = step_container_name(&steps[ordinal].container, name);
 	if (steps[ordinal].is_begun && container_info_make(device->registry, &wish, &info) == 0)
 		record = step_container_lookup_or_create(
 		    &steps[ordinal].container, &step_record_type, info.name, record_create, device);
