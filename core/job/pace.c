@@ -1,6 +1,6 @@
 /*
- * The pacers. Rules: runs inside the user's process; nothing is opened or started before something
- * is paced.
+ * The pacers. Rules: runs inside the user's process; nothing is opened before something is paced,
+ * and no thread is started before something paced is launched.
  */
 #include "core/job/pace.h"
 
@@ -58,6 +58,7 @@ bool job_pace_start(struct device_set *devices, struct segment *segment, const c
 			return false;
 	}
 	pace.count = devices->count;
+	watch_prepare(pace.pacer, pace.count);
 	return true;
 }
 
@@ -78,7 +79,6 @@ static void meet(int i)
 	if (pace.segment && device->index >= 0)
 		place.lanes = segment_lanes(pace.segment, &place.lane);
 	pacer_meet(pace.pacer[i], &place);
-	watch_start(pace.pacer, pace.count);
 	/*
 	 * Registered late, so that it comes before the program's own handlers, which may wait for
 	 * its threads.
@@ -128,8 +128,6 @@ void job_pace_share(int i, const struct pacer_cards *cards)
 
 void job_pace_heed(int i, bool is_asked)
 {
-	if (is_asked)
-		watch_start(pace.pacer, pace.count);
 	pacer_heed(pace.pacer[i], is_asked);
 }
 

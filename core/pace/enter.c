@@ -5,6 +5,15 @@
 #include "core/pace/watch.h"
 
 _Atomic uint32_t watch_sleeps, watch_called;
+void (*watch_start)(void);
+
+void watch_wake(void)
+{
+	if (atomic_exchange(&watch_sleeps, WATCH_LOOKS) == WATCH_IS_NOT_THERE)
+		watch_start();
+	else
+		clock_in_use->wake(&watch_called);
+}
 
 bool pacer_is_pacing(const struct pacer *p)
 {

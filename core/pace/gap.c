@@ -19,7 +19,8 @@ void pacer_share(struct pacer *p, const struct pacer_cards *cards)
 		return;
 	p->cards = *cards;
 	atomic_store(&p->has_cards, true);
-	watch_call();
+	if (pacer_is_pacing(p))
+		watch_call();
 }
 
 /* Says on the card that nobody looks any more whether we work. */

@@ -1,6 +1,7 @@
 /*
  * Launches that are paced. Rules: runs inside the user's process, on its launch path. No wait
- * without an end, none with the lock held, no allocation; no driver call while a capture is active.
+ * without an end, none with the lock held; no allocation but that of the watcher, which the first
+ * round starts; no driver call while a capture is active.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -119,10 +120,9 @@ static void note_launch(struct pacer *p, const struct pacer_launch *launch)
 }
 
 /* Returns whether the round is full with a launch that costs so much. */
-static bool is_full(const struct pacer *p, uint64_t ns, uint64_t cost, uint64_t now)
+static bool is_full(const struct pacer *p, const struct busy_sum *round, uint64_t ns, uint64_t cost,
+                    uint64_t now)
 {
-	const struct busy_sum *round = busy_open_round(p->busy);
-
 	return round->tally.ns + ns + cost / 2 >= p->quantum_ns ||
 	       now - round->began_ns > ROUND_LIFE_NS || busy_is_full(p->busy);
 }
@@ -133,12 +133,12 @@ static bool is_full(const struct pacer *p, uint64_t ns, uint64_t cost, uint64_t 
  */
 static bool follow(struct pacer *p, struct pacer_launch *launch)
 {
+	const struct busy_sum *round = busy_open_round(p->busy);
 	uint64_t cost = cost_of(&p->costs, launch->key), now = clock_now();
 
 	launch->now_ns = now;
 	launch->cost_ns = cost;
-	if (!cost || p->due || p->one || p->levels || !busy_open_round(p->busy) ||
-	    is_full(p, cost, cost, now))
+	if (!cost || p->due || p->one || p->levels || !round || is_full(p, round, cost, cost, now))
 		return false;
 	launch->burst =
 	    busy_follow(p->busy, launch->context, launch->stream, launch->key, cost, now);
@@ -167,7 +167,7 @@ static void admit(struct pacer *p, struct pacer_launch *launch)
 	launch->burst =
 	    busy_before(p->busy, launch->context, launch->stream, launch->key, cost, now);
 	note_launch(p, launch);
-	p->due = p->due || !cost || p->one || is_full(p, 0, cost, now);
+	p->due = p->due || !cost || p->one || is_full(p, busy_open_round(p->busy), 0, cost, now);
 	if (p->is_joint)
 		align_count(&p->align, cost, p->levels);
 	p->one = p->levels = false;

@@ -106,27 +106,29 @@ static void *watch(void *cookie)
 
 		/* What is launched from then on calls; what was a moment before is seen now. */
 		if (!again) {
-			atomic_store(&watch_sleeps, 1);
+			atomic_store(&watch_sleeps, WATCH_SLEEPS);
 			again = look_at_all();
 			if (again)
-				atomic_store(&watch_sleeps, 0);
+				atomic_store(&watch_sleeps, WATCH_LOOKS);
 		}
 		clock_in_use->wait(&watch_called, called, clock_now() + (again ? again : LONG_NS));
 	}
 	return NULL;
 }
 
-void watch_start(struct pacer *const *pacers, int count)
+static void start(void)
 {
-	static _Atomic int started;
-	int error;
+	int error = thread_start(watch);
 
-	if (atomic_exchange(&started, 1))
-		return;
-	watched = pacers;
-	watched_count = count;
-	error = thread_start(watch);
 	if (error)
 		log_once(LOG_WARNING, "no thread to watch paced work (%s): turns end late",
 		         strerror(-error));
+}
+
+void watch_prepare(struct pacer *const *pacers, int count)
+{
+	watched = pacers;
+	watched_count = count;
+	watch_start = start;
+	atomic_store(&watch_sleeps, WATCH_IS_NOT_THERE);
 }
