@@ -67,6 +67,13 @@ static bool find_device(const struct config_device *device, nvmlDevice_t *handle
 	return true;
 }
 
+static void open_for(const struct config_device *device)
+{
+	nvmlDevice_t handle;
+
+	(void)find_device(device, &handle);
+}
+
 static bool used_without_context(const struct config_device *device, uint64_t *used)
 {
 	nvmlDevice_t handle;
@@ -231,6 +238,7 @@ static bool time_used(const struct config_device *device, struct foreign_use *us
 static void tell_used(void)
 {
 	foreign_ask = time_used;
+	in_use_open_nvml = open_for;
 	in_use_by_nvml = used_without_context;
 	in_use_by_process = used_by_process;
 }

@@ -81,10 +81,10 @@ struct device_ref {
 };
 
 /*
- * Fills the set with the process's devices, made by the factory with the highest priority that
- * works (cuda 200, soft 100), and the tiers to which they spill (host 70); devices past DEVICE_MAX
- * are left out and said. Returns 0 or a negative errno; on failure device_set_clear() takes away
- * what is there.
+ * Fills the set, which is all zero, with the process's devices, made by the factory with the
+ * highest priority that works (cuda 200, soft 100), and the tiers to which they spill (host 70);
+ * devices past DEVICE_MAX are left out and said. Returns 0 or a negative errno; on failure
+ * device_set_clear() takes away what is there.
  */
 int device_set_identify(struct device_set *set);
 /*

@@ -202,7 +202,6 @@ int device_set_identify(struct device_set *set)
 {
 	int error = 0;
 
-	memset(set, 0, sizeof(*set));
 	set->process = (int)getpid();
 	for (int type = 0; type < DEVICE_TYPES && !error; type++)
 		error = make(set, (enum device_type)type);

@@ -6,6 +6,7 @@
 
 bool (*in_use_by_nvml)(const struct config_device *device, uint64_t *used);
 bool (*in_use_by_process)(const struct config_device *device, uint64_t *used);
+void (*in_use_open_nvml)(const struct config_device *device);
 
 static bool ask_in_current(uint64_t *used)
 {

@@ -22,6 +22,9 @@ extern bool (*in_use_by_nvml)(const struct config_device *device, uint64_t *used
  */
 extern bool (*in_use_by_process)(const struct config_device *device, uint64_t *used);
 
+/* Opens NVML for a device, before it is asked: that takes longer. NULL: as above. */
+extern void (*in_use_open_nvml)(const struct config_device *device);
+
 /* Asks NVML. */
 bool in_use_without_context(const struct device *device, uint64_t *used);
 /*

@@ -271,6 +271,18 @@ static int check_devices(const struct config *loaded, const struct device_set *d
 	return config_check_devices(loaded, ids, (size_t)devices->count, error);
 }
 
+void job_config_complete(struct job_config *c, const struct device_set *devices)
+{
+	struct config_error error;
+	struct stat found;
+
+	bool is_any = c->override_path[0] &&
+	              (file_status_itself(c->override_path, &found) == 0 || errno != ENOENT);
+
+	if (is_any || c->complaint[0] || check_devices(c->now, devices, &error) != 0)
+		job_config_reload(c, devices);
+}
+
 bool job_config_reload(struct job_config *c, const struct device_set *devices)
 {
 	struct config *loaded = NULL;

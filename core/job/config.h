@@ -66,5 +66,10 @@ struct config *job_config_read(const struct job_config *config);
  * complaint is said once.
  */
 bool job_config_reload(struct job_config *config, const struct device_set *devices);
+/*
+ * Reads them again for the first time, for what was not known when the process started: the devices
+ * and the override's place. Where there is no override nothing is read.
+ */
+void job_config_complete(struct job_config *config, const struct device_set *devices);
 
 #endif

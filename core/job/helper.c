@@ -38,15 +38,18 @@
  * to let go of an inotify descriptor, and the process's end waits for it.
  */
 #define UNWATCHED_NS 200000000ull
+/* By then cuInit is over, mostly. */
+#define JOINING_NS 2000000ull
 
 enum { LOOKS = 100 };
 
 static struct listener *listener; /* NULL: nobody listens */
 static bool files_changed;
 static struct status status; /* what is known to stand in the status file */
-static bool is_given_up;     /* what started cannot go on */
-static sem_t ready;
 static bool is_started;
+static _Atomic bool has_joined;      /* or has not, for good */
+static _Atomic bool goes_on;         /* all has started */
+static _Atomic uint32_t is_given_up; /* or cannot go on */
 
 /* What the helper does first. */
 static struct {
@@ -141,30 +144,54 @@ static void say_not_joined(const char *why)
 		            why);
 }
 
+/*
+ * Takes the seat, and away what others left, once the process has joined. It sleeps until then: of
+ * a process of which two threads work each mapping that goes interrupts the other's processor.
+ */
+static void join_in(void)
+{
+	if (seat.take)
+		seat.error = seat.take(seat.of);
+	sem_post(&seat.is_taken);
+	pthread_setname_np(pthread_self(), "spillway");
+	do
+		deadline_sleep(JOINING_NS);
+	while (!atomic_load(&has_joined));
+	if (this_job.segment && this_job.config.is_unnamed)
+		segment_remove_left(this_job.segment);
+	sharing_sweep();
+}
+
+/*
+ * Waits until all has started, and for as long as a short program lasts. Returns false where it
+ * cannot go on.
+ */
+static bool wait_for_the_rest(void)
+{
+	struct deadline until;
+
+	do {
+		until = DEADLINE_IN(UNWATCHED_NS);
+		while (!atomic_load(&is_given_up) && deadline_wait(&until, &is_given_up, 0))
+			;
+	} while (!atomic_load(&is_given_up) && !atomic_load(&goes_on));
+	return !atomic_load(&is_given_up);
+}
+
 static void *help(void *cookie)
 {
 	int look_ms = LISTENER_POLL_MS;
 
 	(void)cookie;
-	pthread_setname_np(pthread_self(), "spillway");
-	if (seat.take)
-		seat.error = seat.take(seat.of);
-	sem_post(&seat.is_taken);
-	while (sem_wait(&ready) != 0 && errno == EINTR)
-		;
-	if (is_given_up) {
+	join_in();
+	if (!wait_for_the_rest()) {
 		if (this_job.segment) /* which stays mapped: books may lead there */
 			segment_exiting(this_job.segment);
 		return NULL;
 	}
-	if (this_job.segment) {
+	if (this_job.segment)
 		resources_start(this_job.segment);
-		if (this_job.config.is_unnamed)
-			segment_remove_left(this_job.segment);
-	}
-	sharing_sweep();
 	/* The configuration is ours from here on. Files may have changed unwatched. */
-	deadline_sleep(UNWATCHED_NS);
 	watch_files();
 	job_settings_reload(false);
 	look_ms = sharing_tend(look_ms);
@@ -254,7 +281,6 @@ int helper_start(void)
 	if (error)
 		return error;
 	sem_init(&seat.is_taken, 0, 0);
-	sem_init(&ready, 0, 0);
 	segment_owner(start_with_seat);
 	/* No handler of the program's interrupts what is done to the job's files. */
 	sigfillset(&all);
@@ -263,6 +289,7 @@ int helper_start(void)
 	seat.take = NULL;
 	if (!is_started)
 		error = thread_start(help);
+	atomic_store(&has_joined, true);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!error && failed) {
 		job_config_distrust(&this_job.config);
@@ -271,10 +298,12 @@ int helper_start(void)
 	return error;
 }
 
-void helper_go(bool goes_on)
+void helper_go(bool has_started)
 {
-	is_given_up = !goes_on;
-	sem_post(&ready);
+	if (has_started)
+		atomic_store(&goes_on, true);
+	else
+		clock_in_use->wake(&is_given_up);
 }
 
 void helper_forked(void)

@@ -19,10 +19,11 @@
  */
 int helper_start(void);
 /*
- * Tells the helper to go on: the rest has started, and from then on the configuration is the
- * helper's. Where the rest could not start, the helper ends.
+ * Says that the rest has started, and that from then on the configuration is the helper's, which
+ * looks for that by itself: to wake it would take longer. Where the rest could not start, the
+ * helper ends.
  */
-void helper_go(bool goes_on);
+void helper_go(bool has_started);
 /* Forgets the helper, in a forked child. */
 void helper_forked(void);
 

@@ -180,7 +180,6 @@ static bool start(void)
 {
 	char why[128];
 
-	uint64_t used;
 	bool entered;
 	int failed;
 
@@ -205,10 +204,10 @@ static bool start(void)
 	sharing_start(&this_job.devices, this_job.config.name);
 	whole_keep_environment();
 	lending_start(&this_job.devices);
+	/* Before there is a second thread. A job nobody named need not wait for it. */
+	if (!this_job.config.is_unnamed && in_use_open_nvml)
+		in_use_open_nvml(&this_job.devices.device[0].id);
 	failed = helper_start();
-	/* NVML is opened, for which a job nobody named need not wait. */
-	if (!this_job.config.is_unnamed)
-		in_use_without_context(&this_job.devices.device[0], &used);
 	if (failed)
 		snprintf(why, sizeof(why), "no helper thread (%s%s)", refused_call(),
 		         strerror(-failed));
@@ -230,7 +229,7 @@ static bool start(void)
 	if (failed)
 		log_error("%s; " HELPER_NOT_IN_THE_BOOKS, why);
 	/* The override's place is known now: it holds from the first allocation on. */
-	job_config_reload(&this_job.config, &this_job.devices);
+	job_config_complete(&this_job.config, &this_job.devices);
 	job_settings_apply();
 	if (orders_tend(&this_job.devices, this_job.config.now))
 		job_settings_reload(false);

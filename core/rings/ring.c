@@ -147,8 +147,7 @@ static int make(const struct segment *segment, int directory, const char *name, 
 		made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		error = made == MAP_FAILED ? -errno : 0;
 	}
-	/* at once: a page fault would cost more than many records */
-	is_whole = !error && madvise(made, first, MADV_POPULATE_WRITE) != 0;
+	is_whole = !error && madvise(made, SEGMENT_PAGE, MADV_POPULATE_WRITE) != 0;
 	if (is_whole) /* it could not grow */
 		error = segment_reserve_pages(fd, 0, sizeof *made);
 	close(fd);

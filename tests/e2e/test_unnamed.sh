@@ -165,7 +165,7 @@ until_true $patience is_on_device $((40 * mib)) || fail "an override outlived it
 stop
 under_shim "$allocate" --count 1 >/dev/null
 next_leaves_nothing() {
-	SPILLWAY_MEMORY_LIMIT="" under_shim "$allocate" --count 1 >/dev/null &&
+	SPILLWAY_MEMORY_LIMIT="" under_shim "$allocate" --count 1 --hold-ms 100 >/dev/null &&
 		[ -z "$(find "$SPILLWAY_STATE_DIR" -maxdepth 1 -name "*.segment" -o -name "*.ini" -o -name "*.events")" ]
 }
 until_true $patience next_leaves_nothing || fail "left behind: $(ls "$SPILLWAY_STATE_DIR")"
