@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "core/base/cgroup.h"
-#include "core/config/config.h"
 
 /* So much of a machine's memory is left to it: a 20th of all. */
 enum { FLOOR_PART = 20 };
@@ -91,4 +90,11 @@ static uint64_t host_memory_auto(const char *root, uint64_t charged)
 uint64_t host_memory_limit(uint64_t setting, uint64_t charged)
 {
 	return setting == CONFIG_AUTO ? host_memory_auto("", charged) : setting;
+}
+
+uint64_t host_memory_of(const struct config_gpu *settings, uint64_t charged)
+{
+	uint64_t limit = host_memory_limit(settings->host_limit, charged);
+
+	return settings->host_at_most_auto ? least(limit, host_memory_auto("", charged)) : limit;
 }

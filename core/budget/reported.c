@@ -16,7 +16,7 @@ static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardw
 
 	if (settings->reported_memory != REPORTED_LIMIT_AND_HOST || settings->spill == SPILL_OFF)
 		return total;
-	host = host_memory_limit(settings->host_limit, on_host);
+	host = host_memory_of(settings, on_host);
 	return host > UINT64_MAX - total ? UINT64_MAX : total + host;
 }
 

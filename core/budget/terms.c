@@ -61,5 +61,5 @@ uint64_t terms_host_limit(const struct terms *terms, struct device *device)
 	 */
 	if (!device->segment && setting < CONFIG_AUTO)
 		return 0;
-	return host_memory_limit(setting, device_charged(device, SEGMENT_ON_HOST));
+	return host_memory_of(&terms->settings, device_charged(device, SEGMENT_ON_HOST));
 }

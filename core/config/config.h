@@ -149,6 +149,7 @@ struct config_gpu {
 		};
 		uint64_t of[CONFIG_KEY_COUNT];
 	};
+	uint64_t host_at_most_auto; /* 1: host_limit is a number, and auto binds it, too */
 };
 
 /* One device as the process sees it. Any field but ordinal may be empty. */

@@ -48,29 +48,41 @@ effective(const struct config *config, const struct config_device *device, enum 
 	                       device, key);
 }
 
-/*
- * Finds the ceiling of a key: that of [ceiling], else, where the machine's file is enforced, what
- * it sets.
- */
-static const struct config_setting *
-own_ceiling(const struct config *config, const struct config_device *device, enum config_key key)
+/* Finds what [ceiling] gives a key. */
+static const struct config_setting *written_ceiling(const struct config *config,
+                                                    enum config_key key)
 {
 	const struct config_selector all = {.kind = SELECT_ALL};
-	const struct config_setting *setting = config_find(config, LAYER_CEILING, key, &all);
 
-	if (!setting && config_enforces(config) && config_key_bound(key) == CONFIG_CEILING)
-		setting = effective_up_to(LAYER_SYSTEM, config, device, key);
-	return setting;
+	return config_find(config, LAYER_CEILING, key, &all);
 }
 
-/* Finds it likewise. A ceiling on the limit holds for its growth too, unless that has its own. */
+/* Finds what the machine's file sets, which is the most where it is enforced. */
+static const struct config_setting *enforced_setting(const struct config *config,
+                                                     const struct config_device *device,
+                                                     enum config_key key)
+{
+	return config_enforces(config) && config_key_bound(key) == CONFIG_CEILING
+	           ? effective_up_to(LAYER_SYSTEM, config, device, key)
+	           : NULL;
+}
+
+/*
+ * Finds the ceiling of a key: that of [ceiling], else, where the machine's file is enforced, what
+ * it sets. Either on the limit holds for its growth too, unless that has its own of that kind.
+ */
 static const struct config_setting *ceiling(const struct config *config,
                                             const struct config_device *device, enum config_key key)
 {
-	const struct config_setting *setting = own_ceiling(config, device, key);
+	bool grows = key == CONFIG_KEY_memory_limit_max;
+	const struct config_setting *setting = written_ceiling(config, key);
 
-	if (!setting && key == CONFIG_KEY_memory_limit_max)
-		setting = own_ceiling(config, device, CONFIG_KEY_memory_limit);
+	if (!setting && grows)
+		setting = written_ceiling(config, CONFIG_KEY_memory_limit);
+	if (!setting)
+		setting = enforced_setting(config, device, key);
+	if (!setting && grows)
+		setting = enforced_setting(config, device, CONFIG_KEY_memory_limit);
 	return setting;
 }
 
@@ -123,6 +135,19 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 }
 
 /*
+ * Returns whether a number of bytes on the host is bound by "auto", too, with which it cannot be
+ * compared here: what that comes to is found out when memory is asked for.
+ */
+static bool is_bound_by_auto(const struct config *config, const struct config_device *device,
+                             uint64_t host_limit)
+{
+	const enum config_key key = CONFIG_KEY_host_limit;
+
+	return host_limit < CONFIG_AUTO &&
+	       is_bound_by_builtin(config, ceiling(config, device, key), key);
+}
+
+/*
  * Finds the idle_yield of a guaranteed job: never, or as long as it may, unless somebody said it.
  */
 static uint64_t resolve_kept(const struct config *config, const struct config_device *device,
@@ -140,6 +165,7 @@ void config_for_device(const struct config *config, const struct config_device *
 {
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		settings->of[key] = resolve(config, device, (enum config_key)key, NULL);
+	settings->host_at_most_auto = is_bound_by_auto(config, device, settings->host_limit);
 	if (settings->priority == PRIORITY_GUARANTEED &&
 	    !config_lists_user(config->guaranteed, geteuid()))
 		settings->priority = PRIORITY_NORMAL;

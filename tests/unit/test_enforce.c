@@ -154,6 +154,42 @@ START_TEST(nobody_gets_more)
 }
 END_TEST
 
+/* A ceiling on the limit holds for its growth, also where the file itself lets that rise. */
+START_TEST(no_limit_grows_above_the_ceiling)
+{
+	const char *machine = "memory_limit = 8GiB\n"
+	                      "[gpu]\nmemory_limit = 4GiB\nmemory_limit_max = 16GiB\n";
+	struct config_gpu settings = settings_of(load(machine, ENVIRON("A=b"), NULL));
+
+	ck_assert_uint_eq(settings.memory_limit, 4 * GIB);
+	ck_assert_uint_eq(settings.memory_limit_max, 8 * GIB);
+	settings = settings_of(load("memory_limit = 8GiB\nmemory_limit_max = 12GiB\n"
+	                            "[gpu]\nmemory_limit_max = 16GiB\nmemory_limit = 4GiB\n",
+	                            ENVIRON("A=b"), NULL));
+	ck_assert_uint_eq(settings.memory_limit_max, 12 * GIB);
+}
+END_TEST
+
+/* What "auto" comes to is known when memory is asked for: until then both stand. */
+START_TEST(nobody_has_more_on_the_host_than_auto)
+{
+	char *const *greedy = ENVIRON("SPILLWAY_HOST_LIMIT=900GiB");
+	struct config_gpu settings = settings_of(load("", greedy, NULL));
+
+	ck_assert_uint_eq(settings.host_limit, 900 * GIB);
+	ck_assert_uint_eq(settings.host_at_most_auto, 1);
+	settings = settings_of(load("", ENVIRON("SPILLWAY_HOST_LIMIT=unlimited"), NULL));
+	ck_assert_uint_eq(settings.host_limit, CONFIG_AUTO);
+	ck_assert_uint_eq(settings.host_at_most_auto, 0);
+	settings = settings_of(load("host_limit = 1000GiB\n", greedy, NULL));
+	ck_assert_uint_eq(settings.host_limit, 900 * GIB);
+	ck_assert_uint_eq(settings.host_at_most_auto, 0);
+	settings = settings_of(load("[gpu]\nhost_limit = 4GiB\n", greedy, NULL));
+	ck_assert_uint_eq(settings.host_limit, 4 * GIB);
+	ck_assert_uint_eq(settings.host_at_most_auto, 0);
+}
+END_TEST
+
 START_TEST(less_may_be_asked_for)
 {
 	const char *machine = "[gpu]\nmemory_limit = 8GiB\nmemory_limit_max = 12GiB\nshare = 30\n";
@@ -260,6 +296,8 @@ int main(void)
 	tcase_add_test(tests, what_the_machine_says_of_a_job_stands);
 	tcase_add_test(tests, nobody_switches_it_off);
 	tcase_add_test(tests, nobody_chooses_a_file);
+	tcase_add_test(tests, no_limit_grows_above_the_ceiling);
+	tcase_add_test(tests, nobody_has_more_on_the_host_than_auto);
 	tcase_add_test(tests, nobody_gets_more);
 	tcase_add_test(tests, nobody_ranks_higher);
 	tcase_add_test(tests, less_may_be_asked_for);
