@@ -142,6 +142,23 @@ static bool is_made(struct region *r)
 	       get_word(r, REGION_AT_initialized) == REGION_MAGIC;
 }
 
+/*
+ * Returns whether what is no region may become one: it is empty, was one that somebody cut short,
+ * or is one that HAMi-core is about to make. The path is the environment's, which may name any file
+ * of its user's.
+ */
+static bool may_be_made(struct region *r)
+{
+	struct stat found = {.st_size = 0};
+	int32_t begins;
+
+	if (r->error || file_status_of(r->fd, &found) != 0 || found.st_size == 0)
+		return !r->error;
+	begins = get_word(r, REGION_AT_initialized);
+	return !r->error &&
+	       (begins == REGION_MAGIC || (begins == 0 && found.st_size == REGION_SIZE + 1));
+}
+
 static void check_version(struct region *r, const char *path)
 {
 	int major = get_word(r, REGION_AT_major_version),
@@ -334,8 +351,11 @@ int region_tell(const char *path, const struct region_tell *tell, struct region_
 			(void)fchmod(r.fd, 0666); /* others of the container write there, too */
 	}
 	lock(&r, F_WRLCK);
-	if (!is_made(&r))
+	if (!is_made(&r)) {
+		if (!r.error && !may_be_made(&r))
+			refuse(&r, -EPROTO, "%s: not HAMi's shared region", path);
 		make(&r, tell);
+	}
 	check_version(&r, path);
 	put_process(&r, tell);
 	get_orders(&r, orders);

@@ -92,6 +92,9 @@ static char *read_first(size_t *length)
 	text = malloc(MOST + 1);
 	while (text && *length < MOST && (got = read(fd, text + *length, MOST - *length)) > 0)
 		*length += (size_t)got;
+	/* Each ends with a NUL, or the last of many was cut. */
+	while (text && *length > 0 && text[*length - 1])
+		--*length;
 	if (text)
 		text[*length] = '\0';
 	close(fd);

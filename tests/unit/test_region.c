@@ -252,6 +252,34 @@ START_TEST(what_is_no_region_is_left_as_it_is)
 }
 END_TEST
 
+/* The path is the environment's, which may name any file of its user's. */
+START_TEST(what_somebody_has_written_is_no_region)
+{
+	static const char *const texts[] = {"weights", "x"};
+	struct region_tell tell = told(getpid(), MIB);
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		char read_back[16] = "";
+		int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+		ck_assert_int_eq(write(fd, texts[i], strlen(texts[i])), (ssize_t)strlen(texts[i]));
+		expect_refused(-EPROTO, "not HAMi's shared region");
+		ck_assert_int_eq(pread(fd, read_back, sizeof(read_back), 0),
+		                 (ssize_t)strlen(texts[i]));
+		ck_assert_str_eq(read_back, texts[i]);
+		close(fd);
+	}
+	/* What HAMi-core has begun is no text of anybody's. */
+	ck_assert_int_eq(truncate(path, 0), 0);
+	ck_assert_int_eq(truncate(path, REGION_SIZE + 1), 0);
+	tell_all(&tell);
+	ck_assert_uint_eq(total_of(0), MIB);
+	ck_assert_int_eq(truncate(path, 0), 0);
+	tell_all(&tell);
+	ck_assert_uint_eq(total_of(0), MIB);
+}
+END_TEST
+
 START_TEST(one_that_was_cut_short_is_made_anew)
 {
 	struct region_tell tell = told(getpid(), 5 * MIB);
@@ -298,6 +326,7 @@ int main(void)
 	tcase_add_test(tests, orders_are_read_and_limits_never_written_again);
 	tcase_add_test(tests, devices_are_known_by_uuid);
 	tcase_add_test(tests, what_is_no_region_is_left_as_it_is);
+	tcase_add_test(tests, what_somebody_has_written_is_no_region);
 	tcase_add_test(tests, one_that_was_cut_short_is_made_anew);
 	tcase_add_test(tests, who_finds_it_locked_comes_again);
 	suite_add_tcase(suite, tests);

@@ -49,6 +49,9 @@ START_TEST(what_the_container_was_given_is_asked_of_its_first_process)
 	    "HOME=/\0CUDA_DEVICE_MEMORY_LIMIT_0=64m\0CUDA_DEVICE_SM_LIMIT=30\0"
 	    "CUDA_DEVICE_MEMORY_SHARED_CACHE=/usr/local/vgpu/5f.cache\0"
 	    "CUDA_OVERSUBSCRIBE=true\0CUDA_VISIBLE_DEVICES=1\0";
+	/* The first 256 KiB end within its last value. */
+	static const char cut[] = "\0CUDA_DEVICE_SM_LIMIT=30\0CUDA_DEVICE_MEMORY_LIMIT_0=40960m";
+	static char many[300 << 10];
 	char **environment;
 
 	scratch_put("proc/1/empty", "");
@@ -68,6 +71,14 @@ START_TEST(what_the_container_was_given_is_asked_of_its_first_process)
 	                 "/usr/local/vgpu/5f.cache");
 	ck_assert_ptr_null(config_variable(environment, "HOME"));
 	ck_assert_ptr_null(config_variable(environment, "CUDA_VISIBLE_DEVICES"));
+	/* Of so many that they are not read to the end none is taken in part. */
+	memset(many, 'x', sizeof(many));
+	memcpy(many, "A=", 2);
+	memcpy(many + (256 << 10) - sizeof(cut) + 3, cut, sizeof(cut));
+	scratch_write_bytes("proc/1/environ", many, sizeof(many));
+	environment = ENVIRONMENT("A=b");
+	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_SM_LIMIT"), "30");
+	ck_assert_ptr_null(config_variable(environment, "CUDA_DEVICE_MEMORY_LIMIT_0"));
 	/* One that was given nothing says nothing. */
 	scratch_write("proc/1/environ", "HOME=/");
 	environment = ENVIRONMENT("CUDA_DEVICE_SM_LIMIT=50");
