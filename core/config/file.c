@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { FILE_MAX = 1 << 20 };
@@ -34,9 +35,13 @@ static int read_all(int fd, char *text, size_t size, size_t *length)
 
 int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length)
 {
-	/* O_NONBLOCK: opening a FIFO must not hang the user's process. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
-	                        (follow_symlink ? 0 : O_NOFOLLOW));
+	/*
+	 * O_NONBLOCK: opening a FIFO must not hang the user's process. By number: a library that
+	 * is preloaded and puts other files in the place of some (fakechroot) is not asked.
+	 */
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
+	                      O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
+	                          (follow_symlink ? 0 : O_NOFOLLOW));
 	struct stat status;
 	char *buffer = NULL;
 	int result;

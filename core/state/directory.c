@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/file_status.h"
@@ -213,10 +214,13 @@ int directory_open_path(const char *path, int create, char *message, size_t size
 		                    "SPILLWAY_STATE_DIR=%.200s...: expected at most %d characters",
 		                    path, DIRECTORY_MAX);
 
-	bool made = create && mkdir(path, 0700) == 0;
+	/* by number: a library that puts other places in the place of some (fakechroot) is not
+	 * asked, or there would be two */
+	bool made = create && syscall(SYS_mkdirat, AT_FDCWD, path, 0700) == 0;
 	/* one that is there serves whatever the kernel says to making it */
 	int making = create && !made && errno != EEXIST ? -errno : 0;
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
+	                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		int error = -errno;
 		if (error == -ENOTDIR || error == -ELOOP)

@@ -59,6 +59,8 @@ escapes() { # escapes HOW
 		not_run "$1: LD_PRELOAD=$driver" env LD_PRELOAD="$driver"
 	done
 	kept "$1: another library before it" env LD_PRELOAD=libjemalloc.so.2
+	mkdir -p "$scratch/root/etc/spillway" "$scratch/root/dev/shm"
+	kept "$1: other files in the place of these" env LD_PRELOAD="$build/tests/e2e/neighbour_redirect.so" REDIRECT_TO="$scratch/root"
 	not_run "$1: the loader's --preload" "$loader" --preload "$node/driver/libcuda.so.1"
 	# Numba, for one, opens what NUMBA_CUDA_DRIVER names.
 	for driver in libcuda.so.1 "$node/driver/libcuda.so.1" "$node/copy.so" "$node/link.so"; do

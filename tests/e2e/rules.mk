@@ -12,7 +12,7 @@ lives := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/life_*.c))
 life_tools := $(addprefix $(BUILD)/tests/e2e/,syscalls hold_lock late.so loading.so die_at.so clock_step.so wants_tls.so)
 # Of tests/e2e/test_place_*.sh: programs, and libraries that are loaded beside us.
 guests := $(addprefix $(BUILD)/tests/e2e/,guest peers)
-neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so)
+neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so redirect.so)
 # Of tests/e2e/test_runtimes.sh: runtime libraries of one CUDA version, with one kind of default
 # stream.
 runtimes := $(patsubst %,$(BUILD)/tests/e2e/runtime-%.so,11080-0 11080-2 12040-2 13000-0 13000-2)
