@@ -59,13 +59,13 @@ SlurmctldDebug=info
 SlurmdDebug=verbose
 KillWait=2
 ${slurm_conf:-}
-NodeName=n1 NodeAddr=127.0.0.1 NodeHostname=$host Port=$((port + 1)) CPUs=8 RealMemory=1000 Gres=gpu:1,shard:8 State=UNKNOWN
-NodeName=n2 NodeAddr=127.0.0.1 NodeHostname=$host Port=$((port + 2)) CPUs=8 RealMemory=1000 Gres=gpu:1,shard:8 State=UNKNOWN
+NodeName=n1 NodeAddr=127.0.0.1 NodeHostname=$host Port=$((port + 1)) CPUs=8 RealMemory=1000 Gres=gpu:1,shard:${shards:=8} State=UNKNOWN
+NodeName=n2 NodeAddr=127.0.0.1 NodeHostname=$host Port=$((port + 2)) CPUs=8 RealMemory=1000 Gres=gpu:1,shard:$shards State=UNKNOWN
 PartitionName=gpu Nodes=n1,n2 Default=YES MaxTime=INFINITE OverSubscribe=YES State=UP
 END
 cat >"$slurm/gres.conf" <<END
 NodeName=n[1-2] Name=gpu File=/dev/null
-NodeName=n[1-2] Name=shard Count=8
+NodeName=n[1-2] Name=shard Count=$shards
 END
 echo ConstrainRAMSpace=no >"$slurm/cgroup.conf"
 SLURM_CONF=$slurm/slurm.conf

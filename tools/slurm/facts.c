@@ -107,6 +107,22 @@ static unsigned number_before(const char *text)
 	return (unsigned)strtoul(end, NULL, 10);
 }
 
+/* Finds the next that is told of a kind: "KIND:a100:2,KIND:v100:1". */
+static const char *find_next(const char *text, const char *kind)
+{
+	return find_kind(strchr(text, ','), kind);
+}
+
+/* Adds up the numbers that are told of a kind of resource. */
+static unsigned count_all(const char *here, const char *kind)
+{
+	unsigned sum = 0;
+
+	for (const char *one = find_kind(here, kind); one; one = find_next(one, kind))
+		sum += number_before(one);
+	return sum;
+}
+
 /*
  * Reads "2(IDX:0)", so many of these GPUs in all, or as later versions have it "2(0/8,2/8)", so
  * many of so many of each. What counts is one GPU's, the most, since a limit is for each GPU.
@@ -118,7 +134,8 @@ static void read_shards(const char *text, struct job_facts *facts)
 
 	if (list && strncmp(list, "(IDX:", 5) == 0) {
 		count = count_indices(list + 5);
-		facts->shards = count ? (number_before(text) + count - 1) / count : 0;
+		taken = count ? (number_before(text) + count - 1) / count : 0;
+		facts->shards = taken > facts->shards ? taken : facts->shards;
 		return;
 	}
 	while (list && *list && *list != ')') {
@@ -139,11 +156,8 @@ static unsigned ask_shards_of_gpu(void)
 	if (slurm_load_node_single(&answer, getenv("SLURMD_NODENAME"), SHOW_ALL) != 0)
 		return 0;
 	if (answer->record_count && answer->node_array[0].gres) {
-		const char *gpu = find_kind(answer->node_array[0].gres, "gpu");
-		const char *shard = find_kind(answer->node_array[0].gres, "shard");
-
-		gpus = gpu ? number_before(gpu) : 0;
-		shards = shard ? number_before(shard) : 0;
+		gpus = count_all(answer->node_array[0].gres, "gpu");
+		shards = count_all(answer->node_array[0].gres, "shard");
 	}
 	slurm_free_node_info_msg(answer);
 	return gpus ? shards / gpus : 0;
@@ -164,10 +178,9 @@ bool facts_ask(uint32_t id, struct job_facts *facts, char *message, size_t size)
 	}
 	label_all(&answer->job_array[0], facts);
 	here = find_here(&answer->job_array[0]);
-	if (here && find_kind(here, "gpu"))
-		facts->gpus = number_before(find_kind(here, "gpu"));
-	if (here && find_kind(here, "shard"))
-		read_shards(find_kind(here, "shard"), facts);
+	facts->gpus = count_all(here, "gpu");
+	for (const char *one = find_kind(here, "shard"); one; one = find_next(one, "shard"))
+		read_shards(one, facts);
 	slurm_free_job_info_msg(answer);
 	if (facts->shards && !facts->all_shards)
 		facts->all_shards = ask_shards_of_gpu();
@@ -193,6 +206,8 @@ static char *read_comment(uint32_t id, unsigned *nodes)
 		*nodes = job->num_nodes;
 	}
 	slurm_free_job_info_msg(answer);
+	if (!comment)
+		errno = ESLURM_INVALID_JOB_ID;
 	return comment;
 }
 
@@ -237,11 +252,13 @@ bool facts_put_comment(uint32_t id, const char *beginning, const char *line, cha
 		struct timespec nap = {wait_ms / 1000, wait_ms % 1000 * 1000000};
 		int error;
 
-		if (old && strstr(old, line)) {
+		if (!old)
+			return fail_slurm("AdminComment", message, size);
+		if (strstr(old, line)) {
 			free(old);
 			return true;
 		}
-		both = old ? put_line(old, beginning, line) : NULL;
+		both = put_line(old, beginning, line);
 		error = both && write_comment(id, both) ? 0 : errno;
 		free(old);
 		free(both);

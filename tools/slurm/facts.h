@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 struct job_facts {
-	char labels[256]; /* user, account, partition and place in an array, as [job] takes them */
-	unsigned gpus;    /* GPUs of this node that are the job's alone */
-	unsigned shards;  /* and how many shards of one GPU of this node it has; 0: none */
-	unsigned all_shards; /* shards that such a GPU is divided into */
+	/* User, account, partition and place in an array, as [job] takes them; a line of an INI,
+	 * with "labels = ", has 197 bytes at most. */
+	char labels[188];
+	unsigned gpus;       /* GPUs of this node that are the job's alone */
+	unsigned shards;     /* and how many shards of one GPU of this node it has; 0: none */
+	unsigned all_shards; /* shards that such a GPU is divided into, each alike */
 };
 
 /*

@@ -4,14 +4,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEPTH_MAX = 16 }; /* of directories that are removed */
+/* Directories are removed where they are that lie no deeper; deeper ones in so many passes. */
+enum { DEPTH_MAX = 16, PASSES = 1000 };
 
 /* Writes the directory's name with each %n as the node's, as in Slurm's own settings of paths. */
 static bool expand(const char *directory, char *path, size_t size)
@@ -44,6 +44,7 @@ void files_name(const struct arguments *arguments, uint32_t job, struct job_file
 	snprintf(files->ini, sizeof files->ini, "%s/spillway.ini", files->directory);
 	snprintf(files->preload, sizeof files->preload, "%s/ld.so.preload", files->directory);
 	snprintf(files->state, sizeof files->state, "%s/state", files->directory);
+	snprintf(files->unlimited, sizeof files->unlimited, "%s/unlimited", files->directory);
 	snprintf(files->refused, sizeof files->refused, "%s/refused", files->directory);
 }
 
@@ -53,7 +54,15 @@ static bool fail(const char *path, char *message, size_t size)
 	return false;
 }
 
-/* Makes one directory and those above it, everybody's to look into. */
+/* Makes a directory that everybody may look into, whatever slurmd's umask is. */
+static bool make(const char *path)
+{
+	if (mkdir(path, 0755) == 0)
+		return chmod(path, 0755) == 0;
+	return errno == EEXIST;
+}
+
+/* Makes a directory and those above it. */
 static bool make_all(const char *path)
 {
 	char above[PATH_MAX / 2];
@@ -61,134 +70,36 @@ static bool make_all(const char *path)
 	snprintf(above, sizeof above, "%s", path);
 	for (char *slash = strchr(above + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		if (mkdir(above, 0755) != 0 && errno != EEXIST)
+		if (!make(above))
 			return false;
 		*slash = '/';
 	}
-	return mkdir(above, 0755) == 0 || errno == EEXIST;
+	return make(above);
+}
+
+/* Checks that nobody but root can have put anything into the directory. */
+static bool is_roots(const char *path, char *message, size_t size)
+{
+	struct stat status;
+
+	if (lstat(path, &status) != 0)
+		return fail(path, message, size);
+	if (S_ISDIR(status.st_mode) && status.st_uid == 0 && !(status.st_mode & 022))
+		return true;
+	snprintf(message, size, "%s: expected a directory that root alone writes to", path);
+	return false;
 }
 
 bool files_begin(const struct job_files *files, char *message, size_t size)
 {
-	struct stat status;
-
-	files_remove(files); /* of a job of that number whose epilog never ran */
-	if (!make_all(files->directory) || lstat(files->directory, &status) != 0)
-		return fail(files->directory, message, size);
-	if (S_ISDIR(status.st_mode) && status.st_uid == 0 && !(status.st_mode & 022))
-		return true;
-	snprintf(message, size, "%s: expected a directory that root alone writes to",
-	         files->directory);
-	return false;
-}
-
-/* --- the settings --- */
-
-/* The machine's settings are copied item by item, but for those that the job's replace. */
-struct copy {
-	FILE *out;
-	const struct job_settings *settings;
-	char section[128];                  /* the one that was begun */
-	bool is_enforced;                   /* by the machine's own file */
-	bool has_ceiling[JOB_OPTION_COUNT]; /* [ceiling] names it */
-	char *most[JOB_OPTION_COUNT];       /* what [gpu] sets, which is the most where enforced */
-};
-
-static void emit(struct copy *copy, const char *section, const char *key, const char *value)
-{
-	if (strcmp(copy->section, section) != 0) {
-		fprintf(copy->out, "[%s]\n", section);
-		snprintf(copy->section, sizeof copy->section, "%s", section);
-	}
-	fprintf(copy->out, "%s = %s\n", key, value);
-}
-
-/* Returns the option that sets a key, JOB_OPTION_COUNT if none. */
-static int option_of(const char *key)
-{
-	int i = 0;
-
-	while (i < JOB_OPTION_COUNT &&
-	       strcmp(config_key_name(option_key((enum job_option)i)), key) != 0)
-		i++;
-	return i;
-}
-
-static bool is_every_gpu(const char *section)
-{
-	return strcmp(section, "gpu") == 0;
-}
-
-/* Looks what the machine's file says of what the job may set. */
-static int survey(void *cookie, const char *section, const char *key, const char *value)
-{
-	struct copy *copy = cookie;
-	int option = option_of(key);
-
-	if (strcmp(section, "ceiling") == 0 && strcmp(key, "enforce") == 0)
-		copy->is_enforced = strcasecmp(value, "yes") == 0 || strcmp(value, "1") == 0 ||
-		                    strcasecmp(value, "true") == 0 || strcasecmp(value, "on") == 0;
-	if (option == JOB_OPTION_COUNT)
-		return 1;
-	if (strcmp(section, "ceiling") == 0)
-		copy->has_ceiling[option] = true;
-	else if (is_every_gpu(section) && !copy->most[option])
-		copy->most[option] = strdup(value);
-	return 1;
-}
-
-static int keep(void *cookie, const char *section, const char *key, const char *value)
-{
-	struct copy *copy = cookie;
-	int option = option_of(key);
-
-	if (strcmp(section, "job") == 0 && (strcmp(key, "name") == 0 || strcmp(key, "labels") == 0))
-		return 1;
-	if (strcmp(section, "ceiling") == 0 &&
-	    (strcmp(key, "enforce") == 0 || strcmp(key, "required") == 0 ||
-	     strcmp(key, "per") == 0))
-		return 1;
-	if (strncmp(section, "gpu", 3) == 0 && option < JOB_OPTION_COUNT &&
-	    copy->settings->value[option])
-		return 1;
-	emit(copy, section, key, value);
-	return 1;
-}
-
-static bool copy_settings(struct copy *copy, const struct job_files *files, char *message,
-                          size_t size)
-{
-	const struct job_settings *settings = copy->settings;
-	char name[32];
-	int line = ini_parse(MACHINE_INI, survey, copy);
-
-	if (line == 0)
-		line = ini_parse(MACHINE_INI, keep, copy);
-	if (line > 0) {
-		snprintf(message, size, "%s:%d: expected a section or key = value", MACHINE_INI,
-		         line);
+	if (!*files->directory) {
+		snprintf(message, size, "plugstack.conf: dir=: expected a shorter path");
 		return false;
 	}
-	snprintf(name, sizeof name, "slurm-%u", settings->id);
-	emit(copy, "job", "name", name);
-	if (settings->labels && *settings->labels)
-		emit(copy, "job", "labels", settings->labels);
-	for (int i = 0; i < JOB_OPTION_COUNT; i++)
-		if (settings->value[i])
-			emit(copy, "gpu", config_key_name(option_key((enum job_option)i)),
-			     settings->value[i]);
-	if (settings->is_weight && settings->value[OPTION_share])
-		emit(copy, "gpu", "share_policy", "weight");
-	emit(copy, "ceiling", "enforce", "yes");
-	emit(copy, "ceiling", "required", "yes");
-	emit(copy, "ceiling", "state_dir", files->state);
-	/* What the machine's file set was the most where it was enforced. */
-	for (int i = 0; i < JOB_OPTION_COUNT; i++)
-		if (copy->is_enforced && copy->most[i] && settings->value[i] &&
-		    !copy->has_ceiling[i])
-			emit(copy, "ceiling", config_key_name(option_key((enum job_option)i)),
-			     copy->most[i]);
-	return true;
+	files_remove(files); /* of a job of that number whose epilog never ran */
+	if (!make_all(files->directory))
+		return fail(files->directory, message, size);
+	return is_roots(files->directory, message, size);
 }
 
 /* Opens PATH.new, which close_whole() gives its name. */
@@ -218,49 +129,67 @@ static bool write_ini(const struct job_files *files, const struct job_settings *
                       char *message, size_t size)
 {
 	char fresh[PATH_MAX + 8];
-	struct copy copy = {.out = open_new(files->ini, fresh), .settings = settings};
+	FILE *out = open_new(files->ini, fresh);
 	bool is_right;
 
-	if (!copy.out)
+	if (!out)
 		return fail(fresh, message, size);
-	is_right = copy_settings(&copy, files, message, size);
-	for (int i = 0; i < JOB_OPTION_COUNT; i++)
-		free(copy.most[i]);
+	is_right = settings_write(out, settings, files->state, message, size);
+	if (is_right && fflush(out) == 0)
+		is_right = settings_check(fresh, message, size);
 	if (is_right)
-		return close_whole(copy.out, fresh, files->ini, message, size);
-	fclose(copy.out);
+		return close_whole(out, fresh, files->ini, message, size);
+	fclose(out);
 	unlink(fresh);
 	return false;
 }
 
 /* --- the list of what the loader preloads --- */
 
+/*
+ * Copies the machine's list without the shim, a library in each line. As the loader reads it: names
+ * with white space or colons between, and remarks from a # to the end of their line.
+ */
+static void copy_list(FILE *list, FILE *out)
+{
+	char *line = NULL, *rest, *name;
+	size_t size = 0;
+
+	while (list && getline(&line, &size, list) > 0) {
+		line[strcspn(line, "#")] = '\0';
+		for (name = strtok_r(line, ": \t\v\f\r\n", &rest); name;
+		     name = strtok_r(NULL, ": \t\v\f\r\n", &rest)) {
+			const char *slash = strrchr(name, '/');
+
+			if (strncmp(slash ? slash + 1 : name, "libspillway", 11) != 0)
+				fprintf(out, "%s\n", name);
+		}
+	}
+	free(line);
+}
+
 static bool write_preload(const struct job_files *files, const struct arguments *arguments,
                           char *message, size_t size)
 {
 	static const char *const shim[] = {"libspillway.so", "libspillway-alias.so"};
-	char fresh[PATH_MAX + 8], line[PATH_MAX];
-	FILE *out = open_new(files->preload, fresh), *machines = fopen(MACHINE_PRELOAD, "re");
+	char fresh[PATH_MAX + 8], library[PATH_MAX];
+	FILE *out = open_new(files->preload, fresh), *list = fopen(MACHINE_PRELOAD, "re");
 	bool is_there = true;
 
-	if (!out) {
-		if (machines)
-			fclose(machines);
+	if (out)
+		copy_list(list, out);
+	if (list)
+		fclose(list);
+	if (!out)
 		return fail(fresh, message, size);
-	}
-	while (machines && fgets(line, sizeof line, machines))
-		if (!strstr(line, "libspillway"))
-			fputs(line, out);
-	if (machines)
-		fclose(machines);
 	for (size_t i = 0; i < sizeof shim / sizeof *shim && is_there; i++) {
-		snprintf(line, sizeof line, "%s/%s", arguments->library, shim[i]);
-		is_there = access(line, R_OK) == 0;
-		fprintf(out, "%s\n", line);
+		snprintf(library, sizeof library, "%s/%s", arguments->library, shim[i]);
+		is_there = access(library, R_OK) == 0;
+		fprintf(out, "%s\n", library);
 	}
 	if (is_there)
 		return close_whole(out, fresh, files->preload, message, size);
-	fail(line, message, size);
+	fail(library, message, size);
 	fclose(out);
 	unlink(fresh);
 	return false;
@@ -269,8 +198,7 @@ static bool write_preload(const struct job_files *files, const struct arguments 
 bool files_write(const struct job_files *files, const struct arguments *arguments,
                  const struct job_settings *settings, char *message, size_t size)
 {
-	if (mkdir(files->state, 0700) != 0 ||
-	    chown(files->state, settings->user, settings->group) != 0)
+	if (mkdir(files->state, 0700) != 0 || chown(files->state, settings->user, (gid_t)-1) != 0)
 		return fail(files->state, message, size);
 	if (write_preload(files, arguments, message, size) &&
 	    write_ini(files, settings, message, size))
@@ -279,82 +207,119 @@ bool files_write(const struct job_files *files, const struct arguments *argument
 	return false;
 }
 
+bool files_leave_free(const struct job_files *files, char *message, size_t size)
+{
+	char fresh[PATH_MAX + 8];
+	FILE *out = open_new(files->unlimited, fresh);
+
+	return out ? close_whole(out, fresh, files->unlimited, message, size)
+	           : fail(fresh, message, size);
+}
+
 void files_refuse(const struct job_files *files, const char *reason)
 {
 	int file =
 	    open(files->refused, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 
-	if (file < 0) {
+	if (file < 0 || write(file, reason, strlen(reason)) < 0)
 		slurm_error("spillway: %s: %s", files->refused, strerror(errno));
-		return;
-	}
-	if (write(file, reason, strlen(reason)) < 0)
-		slurm_error("spillway: %s: %s", files->refused, strerror(errno));
-	close(file);
+	if (file >= 0)
+		close(file);
 }
 
-/* What a step's words are compared with. */
-struct asked {
-	const char *const *value;
-	int differing;
+enum files_found files_look(const struct job_files *files, char *message, size_t size)
+{
+	FILE *refused;
+
+	if (access(files->directory, F_OK) != 0)
+		snprintf(message, size,
+		         "%s: the prolog has not run; slurm.conf needs PrologFlags=Alloc",
+		         files->directory);
+	if (access(files->directory, F_OK) != 0 || !is_roots(files->directory, message, size))
+		return FILES_REFUSED;
+	refused = fopen(files->refused, "re");
+	if (!refused && access(files->ini, F_OK) == 0)
+		return FILES_LIMIT;
+	if (!refused && access(files->unlimited, F_OK) == 0)
+		return FILES_LEAVE_FREE;
+	if (!refused || !fgets(message, (int)size, refused))
+		snprintf(message, size, "%s: the prolog did not come to its end", files->directory);
+	if (refused)
+		fclose(refused);
+	return FILES_REFUSED;
+}
+
+/* --- removing --- */
+
+struct removal {
+	int top;
+	unsigned raised; /* directories that were put there because they lay deep */
 };
 
-static int compare(void *cookie, const char *section, const char *key, const char *value)
+static void remove_in(struct removal *removal, int directory, int depth);
+
+/* Removes a file, or a directory with what is in it; one that lies too deep is only raised. */
+static void remove_at(struct removal *removal, int directory, const char *name, int depth)
 {
-	struct asked *asked = cookie;
-	int option = option_of(key);
-
-	if (is_every_gpu(section) && option < JOB_OPTION_COUNT && asked->value[option] &&
-	    strcmp(asked->value[option], value) != 0)
-		asked->differing = option;
-	return 1;
-}
-
-int files_differ(const struct job_files *files, const char *const value[JOB_OPTION_COUNT])
-{
-	struct asked asked = {value, JOB_OPTION_COUNT};
-
-	ini_parse(files->ini, compare, &asked);
-	return asked.differing;
-}
-
-static void remove_in(int directory, int depth);
-
-/* Removes a file, or a directory with what is in it. */
-static void remove_at(int directory, const char *name, int depth)
-{
+	char raised[32];
 	int inner;
 
 	if (unlinkat(directory, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
 		return;
+	if (depth == DEPTH_MAX) {
+		snprintf(raised, sizeof raised, "raised-%u", removal->raised);
+		removal->raised += renameat(directory, name, removal->top, raised) == 0;
+		return;
+	}
 	inner = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (inner >= 0 && depth < DEPTH_MAX)
-		remove_in(inner, depth + 1);
-	else if (inner >= 0)
-		close(inner);
-	unlinkat(directory, name, AT_REMOVEDIR); /* what stays the next epilog may remove */
+	if (inner >= 0)
+		remove_in(removal, inner, depth + 1);
+	unlinkat(directory, name, AT_REMOVEDIR);
 }
 
-/* Removes what is in a directory, and closes it. */
-static void remove_in(int directory, int depth)
+/* Removes what is in a directory, and closes it. Its user puts nothing there any more. */
+static void remove_in(struct removal *removal, int directory, int depth)
 {
-	DIR *listing = fdopendir(directory);
+	DIR *listing;
 
+	if (fchown(directory, 0, 0) == 0)
+		fchmod(directory, 0700);
+	listing = fdopendir(directory);
 	if (!listing) {
 		close(directory);
 		return;
 	}
 	for (const struct dirent *entry; (entry = readdir(listing));)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			remove_at(directory, entry->d_name, depth);
+			remove_at(removal, directory, entry->d_name, depth);
 	closedir(listing);
 }
 
-/* Part of it is a user's, whose processes may put links there meanwhile: none is followed. */
+/*
+ * Part of it is a user's, whose processes may put links there meanwhile, which are not followed,
+ * and directories as deep as they like.
+ */
 void files_remove(const struct job_files *files)
 {
-	if (*files->directory)
-		remove_at(AT_FDCWD, files->directory, 0);
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	struct removal removal = {.top = *files->directory ? open(files->directory, flags) : -1};
+	unsigned before;
+	int again;
+
+	if (removal.top < 0) {
+		unlink(files->directory); /* it is no directory, if it is anything */
+		return;
+	}
+	for (int pass = 0; pass < PASSES; pass++) {
+		before = removal.raised;
+		again = openat(removal.top, ".", flags);
+		if (again >= 0)
+			remove_in(&removal, again, 0);
+		if (removal.raised == before)
+			break;
+	}
+	close(removal.top);
+	rmdir(files->directory);
 }
 
 void files_make_targets(void)

@@ -16,7 +16,7 @@
  * reason, and each task of the job fails with it. What the user's command has checked is checked
  * again: the user may run one without this plugin.
  */
-#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +48,12 @@ static bool settle(spank_t spank, const struct arguments *arguments, const struc
 	bool has_gpu = facts->gpus > 0 || facts->shards > 0;
 
 	if (facts->shards > 0 && arguments->of_shards) {
-		unsigned thousandths = 100000 * facts->shards / facts->all_shards;
+		uint64_t thousandths = UINT64_C(100000) * facts->shards / facts->all_shards;
 
-		snprintf(part, part_size, "%u.%03u%%", thousandths / 1000, thousandths % 1000);
+		if (thousandths == 0)
+			thousandths = 1; /* 0 would be nothing at all */
+		snprintf(part, part_size, "%" PRIu64 ".%03" PRIu64 "%%", thousandths / 1000,
+		         thousandths % 1000);
 		settings->value[OPTION_memory_limit] = part;
 		settings->value[OPTION_share] = part;
 		settings->is_weight = true;
@@ -84,19 +87,19 @@ static bool prepare(spank_t spank, const struct arguments *arguments, const stru
 {
 	struct job_settings settings = {.id = job};
 	struct job_facts facts;
-	char part[16];
+	char part[32];
 
 	if (spank_get_item(spank, S_JOB_UID, &settings.user) != ESPANK_SUCCESS) {
 		snprintf(message, size, "Slurm does not say whose the job is");
 		return false;
 	}
-	settings.group = (gid_t)-1; /* stays root's, who alone is in it */
 	if (!facts_ask(job, &facts, message, size))
 		return false;
 	settings.labels = facts.labels;
 	if (!settle(spank, arguments, &facts, &settings, part, sizeof part, message, size))
 		return false;
-	return !is_limited(&settings) || files_write(files, arguments, &settings, message, size);
+	return is_limited(&settings) ? files_write(files, arguments, &settings, message, size)
+	                             : files_leave_free(files, message, size);
 }
 
 int slurm_spank_init(spank_t spank, int argc, char **argv)
@@ -128,26 +131,6 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char **argv)
 	return 0;
 }
 
-/* Fills message with the reason why the job's tasks are not to run; false: there is none. */
-static bool was_refused(const struct job_files *files, char *message, size_t size)
-{
-	FILE *file;
-
-	if (access(files->directory, F_OK) != 0) {
-		snprintf(message, size,
-		         "%s: the prolog has not run; slurm.conf needs PrologFlags=Alloc",
-		         files->directory);
-		return true;
-	}
-	file = fopen(files->refused, "re");
-	if (!file)
-		return false;
-	if (!fgets(message, (int)size, file))
-		snprintf(message, size, "%s cannot be read", files->refused);
-	fclose(file);
-	return true;
-}
-
 /* Says that a step's options change nothing where they ask for something else than its job has. */
 static void say_if_step_differs(spank_t spank, const struct job_files *files, uint32_t job)
 {
@@ -161,7 +144,7 @@ static void say_if_step_differs(spank_t spank, const struct job_files *files, ui
 	for (int i = 0; i < JOB_OPTION_COUNT; i++)
 		if (!options_find(spank, (enum job_option)i, &value[i], message, sizeof message))
 			value[i] = NULL;
-	differing = files_differ(files, value);
+	differing = settings_differ(files->ini, value);
 	if (differing < JOB_OPTION_COUNT)
 		slurm_spank_log("spillway: --%s=%s: not followed: a step has its job's limits; "
 		                "'spillway set slurm-%u' lowers them for the whole job",
@@ -173,13 +156,15 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char **argv)
 	char message[LINE_MAX_SIZE];
 	struct arguments arguments;
 	struct job_files files;
-	bool is_wrong = !plugin_words_read(argc, argv, &arguments, message, sizeof message);
+	enum files_found found = FILES_REFUSED;
+	bool is_right = plugin_words_read(argc, argv, &arguments, message, sizeof message);
 
 	files_name(&arguments, job_of(spank), &files);
-	is_wrong = is_wrong || was_refused(&files, message, sizeof message);
-	if (!is_wrong && access(files.ini, F_OK) != 0)
-		return 0; /* nothing of it is limited */
-	if (!is_wrong && mounts_make(&files, message, sizeof message)) {
+	if (is_right)
+		found = files_look(&files, message, sizeof message);
+	if (found == FILES_LEAVE_FREE)
+		return 0;
+	if (found == FILES_LIMIT && mounts_make(&files, message, sizeof message)) {
 		say_if_step_differs(spank, &files, job_of(spank));
 		return 0;
 	}

@@ -1,21 +1,29 @@
 /*
  * Figures of a job. They lie in a directory of its user, who may have put anything there: who reads
- * them has that user's rights, and what it says is bounded and printable.
+ * them has that user's rights, and what it says is bounded and printable. The user may stop who
+ * reads them, too; so it is killed when its time is over, or the node would wait for ever.
  */
 #include "tools/slurm/used.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
+#include "core/state/directory.h"
 #include "core/state/segment.h"
 
-enum { PATIENCE_S = 5, NAME_MAX_SIZE = 32 };
+enum { NAME_MAX_SIZE = 32 };
+#define PATIENCE_NS 5000000000ull
 
 /* Becomes the user for good. */
 static bool become(uid_t user)
@@ -47,13 +55,31 @@ static void write_figures(const char *job, int to)
 		_exit(1);
 }
 
-/* Reads one line that the child writes; what is not printable ends it. */
+/* Waits until there is something to read, or the end of it. Returns whether that is in time. */
+static bool comes(int from, uint64_t end)
+{
+	struct pollfd ready = {.fd = from, .events = POLLIN};
+
+	for (uint64_t now = clock_now(); now < end; now = clock_now()) {
+		int found = poll(&ready, 1, (int)((end - now) / 1000000) + 1);
+
+		if (found > 0)
+			return true;
+		if (found < 0 && errno != EINTR)
+			return false;
+	}
+	return false;
+}
+
+/* Reads the line that the child writes; what is not printable ends it. */
 static void read_figures(int from, char *text, size_t size)
 {
+	const uint64_t end = clock_now() + PATIENCE_NS;
 	size_t used = 0;
 	ssize_t length;
 
-	while (used + 1 < size && (length = read(from, text + used, size - 1 - used)) > 0)
+	while (used + 1 < size && comes(from, end) &&
+	       (length = read(from, text + used, size - 1 - used)) > 0)
 		used += (size_t)length;
 	text[used] = '\0';
 	for (char *c = text; *c; c++)
@@ -71,12 +97,11 @@ bool used_read(const struct job_files *files, uint32_t job, uid_t user, struct u
 	*used = (struct used){.figures = ""};
 	snprintf(used->node, sizeof used->node, "spillway node=%s ", node ? node : "?");
 	snprintf(name, sizeof name, "slurm-%" PRIu32, job);
-	if (pipe(ends) != 0)
+	if (pipe2(ends, O_CLOEXEC) != 0)
 		return false;
 	child = fork();
 	if (child == 0) {
-		alarm(PATIENCE_S);
-		setenv("SPILLWAY_STATE_DIR", files->state, 1);
+		directory_use(files->state);
 		if (become(user))
 			write_figures(name, ends[1]);
 		_exit(0);
@@ -86,6 +111,8 @@ bool used_read(const struct job_files *files, uint32_t job, uid_t user, struct u
 		read_figures(ends[0], used->figures, sizeof used->figures);
 	close(ends[0]);
 	if (child > 0)
-		waitpid(child, NULL, 0);
+		kill(child, SIGKILL);
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
 	return *used->figures;
 }
