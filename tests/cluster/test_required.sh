@@ -81,6 +81,11 @@ if [ "$(id -u)" -eq 0 ]; then # whom nothing is hidden from
 	refused "a folder that nobody else may enter" "$ini: cannot read it: Permission denied" \
 		setpriv --reuid 65534 --regid 65534 --clear-groups env SOFTGPU_STATE_DIR="$node/gpu"
 	chmod 755 /etc/spillway
+	# Root there is whoever made it.
+	if setpriv --reuid 65534 --regid 65534 --clear-groups unshare --user --map-root-user true 2>/dev/null; then
+		refused "a user namespace" "$ini: belongs to user 65534, mode 0644" \
+			setpriv --reuid 65534 --regid 65534 --clear-groups unshare --user --map-root-user env SOFTGPU_STATE_DIR="$node/gpu"
+	fi
 fi
 write '[gpu]\nmemory_limit = 16MiB\n'
 runs "a bad variable, not enforced" env SPILLWAY_SHARE=much
