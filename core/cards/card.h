@@ -54,7 +54,7 @@ struct card {
 	uint64_t launches;      /* ever; kept while somebody asks */
 	uint64_t looked_ns;     /* when launches and working were true */
 	uint64_t asked_ns;      /* until when this process asks the others to keep theirs */
-	uint64_t idle_since_ns; /* 0: it is not idle */
+	uint64_t idle_since_ns; /* what idle_yield counts; 0: it is not idle */
 	uint32_t in_flight;     /* of work; 0: nothing is */
 	uint32_t
 	    tells_memory; /* what it says of memory was true lately; 0: it has said nothing yet */
@@ -90,7 +90,9 @@ struct card {
 
 	uint32_t waits; /* enum claim_wait: why what is on the host stays there */
 	uint32_t reserved;
-	uint64_t unused[9];
+	uint64_t gap_since_ns; /* the gap that gap_ns is about; 0: it is in none */
+	uint64_t context; /* bytes that the driver takes for the process, as far as it is known */
+	uint64_t unused[7];
 };
 
 /* Where a card lies. */

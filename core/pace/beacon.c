@@ -9,6 +9,8 @@
 #define WORKS_MOST_NS  5000000u
 #define IDLE_LEAST_NS  100000u
 #define IDLE_MOST_NS   1000000u
+/* So many looks an event may need on a device that has nothing else to do. */
+enum { CONFIRMATIONS_MOST = 4 };
 
 static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
 {
@@ -73,24 +75,45 @@ static enum card_working ask_all(struct beacon *b, int ordinal, bool records)
 	return all;
 }
 
+/* Asks again, of events that are recorded now: what they come after was in the driver before. */
+static enum card_working confirm(struct beacon *b, int ordinal)
+{
+	b->recorded = CONFIRMS;
+	b->confirmations = 0;
+	return ask_all(b, ordinal, true);
+}
+
+/* Asks the contexts, of which nothing was launched since the last look. */
+static enum card_working ask_still(struct beacon *b, int ordinal)
+{
+	bool is_first = b->recorded == NOT_RECORDED, was_idle = b->working == CARD_IDLE;
+	enum card_working working = ask_all(b, ordinal, is_first);
+
+	if (is_first)
+		b->recorded = working == CARD_IDLE ? CONFIRMS : RECORDED;
+	/*
+	 * A launch is counted before the driver has it, long before where it waits there for room:
+	 * what was recorded while others ran may not come after it.
+	 */
+	if (working == CARD_IDLE && !was_idle && b->recorded == RECORDED)
+		return confirm(b, ordinal);
+	/* A device with nothing to do passes an event soon; else there was such a launch. */
+	if (working == CARD_WORKS && b->recorded == CONFIRMS &&
+	    ++b->confirmations > CONFIRMATIONS_MOST)
+		b->recorded = RECORDED;
+	return working;
+}
+
 static enum card_working look(struct beacon *b, int ordinal, bool moved, bool may_call)
 {
-	enum card_working working;
+	enum card_working working = CARD_UNKNOWN;
 
-	if (!may_call) {
-		b->is_ahead = false;
-		return CARD_UNKNOWN;
-	}
-	if (moved) {
-		b->is_ahead = false;
-		return CARD_WORKS;
-	}
-	/* A launch is counted before the driver has it: recorded is what came a look before. */
-	working = ask_all(b, ordinal, !b->is_ahead);
-	/* One that waited in the driver for room came after that. */
-	if (working == CARD_IDLE && b->working != CARD_IDLE && b->is_ahead)
-		working = ask_all(b, ordinal, true);
-	b->is_ahead = working != CARD_UNKNOWN;
+	if (may_call && moved)
+		working = CARD_WORKS;
+	else if (may_call)
+		working = ask_still(b, ordinal);
+	if (moved || working == CARD_UNKNOWN)
+		b->recorded = NOT_RECORDED;
 	return working;
 }
 
@@ -120,7 +143,7 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 	card->working = (uint8_t)working;
 	card->launches = launches;
 	card->looked_ns = now_ns;
-	card->idle_since_ns = working == CARD_IDLE ? b->since_ns : 0;
+	card->gap_since_ns = working == CARD_IDLE ? b->since_ns : 0;
 	card->in_flight = working != CARD_IDLE;
 	card->gap_ns = working == CARD_IDLE ? gaps_expect(&b->gaps, now_ns - b->since_ns) : 0;
 	if (is_told) {
@@ -131,6 +154,8 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 		card->speed_now = loss.now;
 	}
 	card_publish(own, now_ns);
+	if (b->recorded == CONFIRMS && working == CARD_WORKS)
+		return IDLE_LEAST_NS;
 	if (working == CARD_IDLE)
 		return between(IDLE_LEAST_NS, (now_ns - b->since_ns) / 256, IDLE_MOST_NS);
 	return between(WORKS_LEAST_NS, (now_ns - b->since_ns) / 64, WORKS_MOST_NS);
@@ -143,5 +168,5 @@ void beacon_forget_context(struct beacon *b, CUcontext context)
 			b->at[i].context = NULL;
 			b->at[i].event = NULL;
 		}
-	b->is_ahead = false;
+	b->recorded = NOT_RECORDED;
 }

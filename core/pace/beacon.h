@@ -25,7 +25,12 @@ struct beacon {
 	uint64_t launches;
 	uint64_t since_ns; /* it works, or is idle, since then; 0: nothing was seen yet */
 	enum card_working working;
-	bool is_ahead; /* events were recorded since the count stands still */
+	enum beacon_recorded {
+		NOT_RECORDED,
+		RECORDED,
+		CONFIRMS
+	} recorded;        /* since it stands still */
+	int confirmations; /* looks that the confirmation has taken */
 	struct {
 		CUcontext context;
 		CUevent event;

@@ -183,7 +183,7 @@ static uint64_t should_end(const struct cards *cards, int priority, uint64_t now
 
 	for (int i = 0; i < cards->count; i++) {
 		const struct card *card = &cards->other[i].card;
-		uint64_t at = card->idle_since_ns + card->gap_ns;
+		uint64_t at = card->gap_since_ns + card->gap_ns;
 
 		if (!goes_first(&cards->other[i], priority) || !card->gap_ns || at < now)
 			continue;

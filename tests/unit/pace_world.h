@@ -146,6 +146,7 @@ struct event {
 	struct gpu_context *context;
 	uint64_t records, done; /* counts; done: the last that came to pass */
 	uint64_t parts;         /* of a context's: streams in which it has not come to pass */
+	uint64_t free_at; /* of a context's without work: when it comes to pass; 0: it has some */
 	uint64_t at;
 	bool is_destroyed;
 };

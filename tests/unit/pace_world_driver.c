@@ -216,6 +216,7 @@ static CUresult event_record(CUevent event, CUstream stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	e->records++;
+	e->free_at = 0;
 	stream_push(s, &(struct item){.kind = ITEM_EVENT,
 	                              .from = world.now + world.settings.latency_ns,
 	                              .event = e,
@@ -224,7 +225,10 @@ static CUresult event_record(CUevent event, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-/* Comes to pass when all has that the context was given. */
+/*
+ * Comes to pass when all has that the context was given; where that is nothing, as soon as the
+ * device has seen it.
+ */
 static CUresult context_record(CUcontext context, CUevent event)
 {
 	struct event *e = (struct event *)event;
@@ -237,8 +241,7 @@ static CUresult context_record(CUcontext context, CUevent event)
 	for (int i = 0; i < t->streams; i++)
 		e->parts += !t->stream[i]->is_destroyed &&
 		            (CUcontext)t->stream[i]->context == context && t->stream[i]->count;
-	if (!e->parts)
-		e->done = e->records;
+	e->free_at = e->parts ? 0 : world.now + world.settings.latency_ns;
 	for (int i = 0; i < t->streams; i++)
 		if (!t->stream[i]->is_destroyed && (CUcontext)t->stream[i]->context == context &&
 		    t->stream[i]->count)
@@ -257,7 +260,9 @@ static CUresult event_query(CUevent event)
 	if (!is_usable(e))
 		return CUDA_ERROR_INVALID_HANDLE;
 	world.running->owed_ns += world.settings.query_ns;
-	return e->done == e->records ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	return e->done == e->records || (e->free_at && world.now >= e->free_at)
+	           ? CUDA_SUCCESS
+	           : CUDA_ERROR_NOT_READY;
 }
 
 /* As hardware tells it: half microseconds, in a float. */

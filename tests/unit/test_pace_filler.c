@@ -107,14 +107,14 @@ static void tell(const char *what, uint64_t period, struct result r)
 		        what, (double)period / 1e6, r.speed, r.busy, r.fills, r.takes);
 }
 
-static const uint64_t periods[] = {300 * US, 2 * MS, 10 * MS, 50 * MS, 500 * MS};
+static const uint64_t periods[] = {300 * US, 2 * MS, 10 * MS, 50 * MS, 500 * MS, 2 * S};
 static const double busies[] = {0.3, 0.6, 0.9};
 
 /* Speed is at least 98 %, whatever the gaps; those of 50 ms and longer are filled. */
 START_TEST(a_training_keeps_its_speed)
 {
 	uint64_t period = periods[_i / 3];
-	struct program p = training(period, busies[_i % 3], 20 * S);
+	struct program p = training(period, busies[_i % 3], period < S ? 20 * S : 60 * S);
 	struct result r = beside_filler(&p, 200 * US, 1);
 
 	tell("training", period, r);
@@ -137,6 +137,28 @@ START_TEST(long_kernels_are_rare)
 	tell("long kernels", period, r);
 	ck_assert_double_ge(r.speed, 0.98);
 	ck_assert_double_gt(r.fills, 0);
+}
+END_TEST
+
+/* Who tells fillers of its gaps does not say by that that its memory may be claimed. */
+START_TEST(a_gap_is_no_idleness)
+{
+	struct program one = training(50 * MS, 0.3, 4 * S), other = filler(200 * US, 4 * S);
+	const struct card *card;
+	int gaps = 0;
+
+	begin(11);
+	card = &add(&one, PRIORITY_GUARANTEED)->process->card[0].now;
+	add(&other, PRIORITY_OPPORTUNISTIC);
+	while (world.now < 4 * S) {
+		world_run_until(world.now + 7 * MS);
+		gaps += card->working == CARD_IDLE && card->gap_since_ns != 0;
+		if (card->idle_since_ns)
+			ck_abort_msg("a gap at %lu ms is told as idleness",
+			             (unsigned long)(world.now / MS));
+	}
+	ck_assert_int_ge(gaps, 100);
+	world_end();
 }
 END_TEST
 
@@ -353,7 +375,7 @@ START_TEST(a_lie_costs_no_more_than_the_truth_would)
 	    {.working = CARD_WORKS, .loss_number = 1, .loss_ppm = INT32_MAX},
 	    {.working = CARD_WORKS, .slowdown_ppm = UINT32_MAX, .loss_ppm = INT32_MIN},
 	    {.working = CARD_UNKNOWN, .slowdown_ppm = 1, .loss_error_ppm = UINT32_MAX},
-	    {.working = CARD_WORKS, .gap_ns = UINT64_MAX, .idle_since_ns = UINT64_MAX - 1},
+	    {.working = CARD_WORKS, .gap_ns = UINT64_MAX, .gap_since_ns = UINT64_MAX - 1},
 	    {.working = CARD_WORKS, .beat_ns = UINT64_MAX, .looked_ns = UINT64_MAX},
 	};
 	const struct filler_now own = {.priority = PRIORITY_OPPORTUNISTIC};
@@ -423,8 +445,9 @@ int main(void)
 	TCase *tests = tcase_create("filler");
 
 	tcase_set_timeout(tests, 120);
-	tcase_add_loop_test(tests, a_training_keeps_its_speed, 0, 15);
-	tcase_add_loop_test(tests, long_kernels_are_rare, 0, 5);
+	tcase_add_loop_test(tests, a_training_keeps_its_speed, 0, 18);
+	tcase_add_loop_test(tests, long_kernels_are_rare, 0, 6);
+	tcase_add_test(tests, a_gap_is_no_idleness);
 	tcase_add_loop_test(tests, phases_are_no_loss, 0, 3);
 	tcase_add_test(tests, requests_are_answered_in_time);
 	tcase_add_test(tests, two_guaranteed_jobs_keep_their_speed);
