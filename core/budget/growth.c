@@ -37,7 +37,8 @@ static uint64_t growth_limit(const struct growth *g)
 {
 	/* What the job may hold with nobody else going short. */
 	uint64_t most = minus(plus(g->used, g->free), g->owed);
-	uint64_t margin = g->memory / MARGIN_OF_MEMORY, step = g->memory / STEP_OF_MEMORY, wanted;
+	uint64_t part = g->memory / MARGIN_OF_MEMORY, margin = part > g->margin ? part : g->margin;
+	uint64_t step = g->memory / STEP_OF_MEMORY, wanted;
 
 	if (g->limit_max <= g->limit)
 		return g->limit;
@@ -62,6 +63,7 @@ static bool look(struct device *device, const struct terms *terms, struct growth
 	/* What other jobs have claimed is not what a higher limit would bring back. */
 	g->spilled =
 	    terms->yields_above == UINT64_MAX ? device_charged(device, SEGMENT_ON_HOST) : 0;
+	g->margin = yield_margin(device);
 	return g->limit_max > g->limit && (g->spilled || g->now > g->limit);
 }
 

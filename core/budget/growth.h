@@ -5,7 +5,7 @@
  * owed      what the limits of other jobs on the device leave them to take; of one without a limit,
  *           what it had to place on the host. Nothing, where they can call it back (yield.h)
  * margin    a part of the device that growth leaves free, so that small needs of others do not make
- *           limits swing
+ *           limits swing; what is never lent at least (yield.h)
  *
  * The rule is a pure function. Whose turn it is to apply it (one process of the job, every
  * GROWTH_INTERVAL_NS) stands in the segment, and so does what it decides, which holds for all of
@@ -36,6 +36,7 @@ struct growth {
 	uint64_t spilled;   /* on the host */
 	uint64_t free;      /* on the device, by the driver */
 	uint64_t owed;      /* to other jobs */
+	uint64_t margin;    /* that is never lent */
 };
 
 /*

@@ -9,6 +9,7 @@
 /* What the job keeps less than everything for each cause, so that 0 says that there is no bound. */
 static _Atomic uint64_t given_up[DEVICE_MAX][YIELD_CAUSES];
 static _Atomic bool is_on_call[DEVICE_MAX];
+static _Atomic uint64_t margins[DEVICE_MAX];
 
 void yield_set(const struct device *device, enum yield_for why, uint64_t bytes)
 {
@@ -17,14 +18,20 @@ void yield_set(const struct device *device, enum yield_for why, uint64_t bytes)
 		wanted_wake(device);
 }
 
-void yield_on_call(const struct device *device, bool can_call)
+void yield_on_call(const struct device *device, bool can_call, uint64_t margin)
 {
+	atomic_store(&margins[device->id.ordinal], margin);
 	atomic_store(&is_on_call[device->id.ordinal], can_call);
 }
 
 bool yield_is_on_call(const struct device *device)
 {
 	return atomic_load(&is_on_call[device->id.ordinal]);
+}
+
+uint64_t yield_margin(const struct device *device)
+{
+	return atomic_load(&margins[device->id.ordinal]);
 }
 
 uint64_t yield_above(const struct device *device)

@@ -23,10 +23,11 @@ enum yield_for { YIELD_FOR_CLAIM, YIELD_FOR_TURN, YIELD_CAUSES };
 void yield_set(const struct device *device, enum yield_for why, uint64_t bytes);
 /*
  * Says whether others can call back what they are owed there, so that the job may have it meanwhile
- * (growth.h).
+ * (growth.h), and how much of the device is never lent.
  */
-void yield_on_call(const struct device *device, bool can_call);
+void yield_on_call(const struct device *device, bool can_call, uint64_t margin);
 bool yield_is_on_call(const struct device *device);
+uint64_t yield_margin(const struct device *device);
 /* Returns the bytes above which the job yields; UINT64_MAX: it does not. */
 uint64_t yield_above(const struct device *device);
 

@@ -21,6 +21,7 @@
 #include "core/job/sharing.h"
 #include "core/memory/move/link.h"
 #include "core/memory/move/plan.h"
+#include "core/memory/uses/overhead.h"
 #include "core/rings/event.h"
 #include "core/sharing/bytes.h"
 #include "core/sharing/grant.h"
@@ -49,6 +50,7 @@ struct lent {
 	struct grant grant;
 	uint64_t summed_ns;
 	uint64_t stays[LEDGER_SIDES]; /* of what is charged to us: what cannot move */
+	uint64_t context;             /* what the driver takes for us */
 	uint64_t again_ns;            /* the next look is due after so long */
 	uint64_t met_ns;              /* since when others have told nothing; 0: all have */
 	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
@@ -123,9 +125,11 @@ static void sum_up(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
 
-	if (now - l->summed_ns < SUM_NS)
+	/* What comes and what is still to come are not to be taken for each other. */
+	if (now - l->summed_ns < SUM_NS && !l->grant.since_ns)
 		return;
 	l->summed_ns = now;
+	l->context = overhead_bytes(device);
 	for (int side = 0; side < LEDGER_SIDES; side++)
 		l->stays[side] = minus(in_use(device, side), plan_movable(device, side));
 }
@@ -139,6 +143,7 @@ static void fill(struct lent *l, struct card *card)
 	card->held = device_used(device, SEGMENT_ON_DEVICE);
 	card->movable = minus(card->held, l->stays[SEGMENT_ON_DEVICE]);
 	card->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
+	card->context = l->context;
 	card->link = link_bytes(device, SEGMENT_ON_HOST, SECOND);
 	atomic_store(&l->told[SEGMENT_ON_DEVICE], card->held);
 	atomic_store(&l->told[SEGMENT_ON_HOST], on_host);
@@ -194,8 +199,7 @@ static void tend(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
 	const struct terms terms = terms_of(device);
-	struct grant_needs needs = {
-	    .now_ns = now, .memory = device->id.memory, .is_blocked = is_blocked(device, &terms)};
+	struct grant_needs needs = {.now_ns = now, .memory = device->id.memory};
 	uint64_t idle = idle_since(now, &terms);
 	struct grant_answer answer;
 	struct card *card;
@@ -205,6 +209,7 @@ static void tend(struct lent *l, uint64_t now)
 	atomic_store(&lending.is_idle, idle != 0);
 	look_at_others(l, now);
 	meets = is_meeting(l, now);
+	/* Nobody is asked before all have told: who has not would be taken to hold nothing. */
 	if (!meets) {
 		needs.must = shortage_claimed(device);
 		needs.is_blocked = is_blocked(device, &terms);
@@ -226,7 +231,7 @@ static void tend(struct lent *l, uint64_t now)
 	if (answer.tells)
 		cards_ring(&l->others);
 	yield_set(device, YIELD_FOR_CLAIM, answer.bound);
-	yield_on_call(device, all_tell(l));
+	yield_on_call(device, all_tell(l), answer.margin);
 	if (needs.must && answer.must_is_decided &&
 	    (!answer.was_short || now - l->must_since_ns > INSISTS_NS))
 		shortage_decide(device);

@@ -26,4 +26,15 @@ static inline uint64_t plus(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+/* Where nobody has measured the link; it makes patience longer, and nothing else. */
+#define LINK_UNKNOWN ((uint64_t)256 << 20)
+
+/* Returns how long a link of so many bytes a second copies these: an hour at most. */
+static inline uint64_t copies_ns(uint64_t bytes, uint64_t link)
+{
+	double ns = (double)bytes * 1e9 / (double)(link ? link : LINK_UNKNOWN);
+
+	return ns < 3600e9 ? (uint64_t)ns : 3600000000000ull;
+}
+
 #endif

@@ -4,7 +4,8 @@
 #include "core/config/config.h"
 #include "core/sharing/bytes.h"
 
-enum { MARGIN_PART = 32 };
+/* Of what a card tells of contexts no more counts than a part of the device; of all a quarter. */
+enum { MARGIN_PART = 32, CONTEXT_PART = 16, CONTEXTS_PART = 4 };
 
 /* --- adding up --- */
 
@@ -28,6 +29,7 @@ static void add(struct job_sums *sums, const struct card *card, uid_t owner, boo
 {
 	struct job_sum *sum = sum_of(sums, owner, card->job);
 
+	sums->contexts += least(card->context, sums->memory / CONTEXT_PART);
 	if (card->priority > sum->priority)
 		sum->priority = card->priority <= PRIORITY_GUARANTEED ? card->priority : 0;
 	sum->limit = card->limit > sum->limit ? card->limit : sum->limit;
@@ -56,10 +58,12 @@ static void add(struct job_sums *sums, const struct card *card, uid_t owner, boo
 	}
 }
 
-void job_sums_make(struct job_sums *sums, const struct card *own, uid_t owner,
+void job_sums_make(struct job_sums *sums, uint64_t memory, const struct card *own, uid_t owner,
                    const struct cards *others)
 {
 	sums->count = 0;
+	sums->memory = memory;
+	sums->contexts = 0;
 	sums->cards = 1 + others->count;
 	add(sums, own, owner, false);
 	sums->of[0].is_own = true;
@@ -69,16 +73,6 @@ void job_sums_make(struct job_sums *sums, const struct card *own, uid_t owner,
 }
 
 /* --- who is entitled to what --- */
-
-/* Returns what nobody is entitled to. */
-static uint64_t margin_of(const struct job_sums *sums, uint64_t memory, uint64_t context)
-{
-	uint64_t part = memory / MARGIN_PART;
-	uint64_t contexts = least(context, memory / 4 / (uint64_t)sums->cards);
-
-	contexts *= (uint64_t)sums->cards;
-	return part > contexts ? part : contexts;
-}
 
 static uint64_t demand(const struct job_sum *job)
 {
@@ -146,10 +140,13 @@ static uint64_t entitle(struct job_sums *sums, uint8_t priority, uint64_t left)
 	return minus(left, plus(limited, used));
 }
 
-void job_sums_entitle(struct job_sums *sums, uint64_t memory, uint64_t context)
+void job_sums_entitle(struct job_sums *sums)
 {
-	uint64_t left = minus(memory, margin_of(sums, memory, context));
+	uint64_t left;
 
+	sums->margin =
+	    more(sums->memory / MARGIN_PART, least(sums->contexts, sums->memory / CONTEXTS_PART));
+	left = minus(sums->memory, sums->margin);
 	for (int priority = PRIORITY_GUARANTEED; priority >= PRIORITY_OPPORTUNISTIC; priority--)
 		left = entitle(sums, (uint8_t)priority, left);
 }
@@ -167,4 +164,23 @@ uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uin
 	if (job->is_idle || job->priority < to->priority)
 		return least(job->held, job->movable);
 	return least(job_sum_borrows(job), job->movable);
+}
+
+/* Returns the rank of who is to give: borrowers, idle jobs, lower priority. */
+static int rank_of(const struct job_sum *job, const struct job_sum *to)
+{
+	if (job->is_idle)
+		return 1;
+	return job->priority < to->priority && !is_limited(job) ? 2 : 0;
+}
+
+bool job_sum_gives_first(const struct job_sum *a, const struct job_sum *b, const struct job_sum *to)
+{
+	if (rank_of(a, to) != rank_of(b, to))
+		return rank_of(a, to) < rank_of(b, to);
+	if (a->priority != b->priority)
+		return a->priority < b->priority;
+	if (job_sum_borrows(a) != job_sum_borrows(b))
+		return job_sum_borrows(a) > job_sum_borrows(b);
+	return a->job < b->job;
 }

@@ -3,7 +3,7 @@
  *
  * job sum   the cards of one job, of one user, added up
  * demand    what a job holds on the device, has on the host and claims
- * margin    a part of the device that nobody is entitled to: a 32nd, and a context per process
+ * margin    a part of the device that nobody is entitled to: a 32nd, or what contexts take
  *
  * Guaranteed jobs come first, then normal, then opportunistic ones. Of a class each job with a
  * limit is entitled to that, as far as those before it leave it; those without one to equal parts
@@ -34,17 +34,26 @@ struct job_sum {
 
 struct job_sums {
 	int count, cards;
+	uint64_t memory;   /* of the device */
+	uint64_t contexts; /* what the driver takes for them, as they tell */
+	uint64_t margin;   /* what nobody is entitled to */
 	struct job_sum of[CARDS_MAX + 1];
 };
 
-/* Adds the cards up; own: this process's, of user `owner`; its job comes first. */
-void job_sums_make(struct job_sums *sums, const struct card *own, uid_t owner,
+/*
+ * Adds the cards of a device of so much memory up; own: this process's, of user `owner`; its job
+ * comes first.
+ */
+void job_sums_make(struct job_sums *sums, uint64_t memory, const struct card *own, uid_t owner,
                    const struct cards *others);
-/* Finds who is entitled to what of so much memory; context: bytes of the largest context. */
-void job_sums_entitle(struct job_sums *sums, uint64_t memory, uint64_t context);
+/* Finds who is entitled to what. */
+void job_sums_entitle(struct job_sums *sums);
 /* Returns what a job holds beyond what it is entitled to. */
 uint64_t job_sum_borrows(const struct job_sum *job);
 /* Returns what a job must give when `to` claims it. */
 uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uint64_t now_ns);
+/* Returns whether the first is asked before the second when `to` claims. */
+bool job_sum_gives_first(const struct job_sum *a, const struct job_sum *b,
+                         const struct job_sum *to);
 
 #endif

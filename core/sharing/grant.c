@@ -3,15 +3,12 @@
 
 #include <string.h>
 
-#include "core/config/config.h"
 #include "core/sharing/bytes.h"
 
-/* Where nobody has measured the link; it makes patience longer, and nothing else. */
-#define LINK_UNKNOWN ((uint64_t)256 << 20)
-#define LEAST_BYTES  ((uint64_t)2 << 20)
-#define SECOND       1000000000ull
-#define QUIET_LEAST  SECOND
-#define QUIET_MOST   (60 * SECOND)
+#define LEAST_BYTES ((uint64_t)2 << 20)
+#define SECOND      1000000000ull
+#define QUIET_LEAST SECOND
+#define QUIET_MOST  (60 * SECOND)
 /* How long a claim waits for what it was given to arrive, and then before it is raised again. */
 #define SETTLE_NS     (SECOND / 2)
 #define REFUSED_LEAST (SECOND / 2)
@@ -29,14 +26,6 @@ struct look {
 	struct grant_answer *answer;
 	bool may_judge_silence;
 };
-
-/* Returns how long a link copies so many bytes. */
-static uint64_t copies_ns(uint64_t bytes, uint64_t link)
-{
-	double ns = (double)bytes * 1e9 / (double)(link ? link : LINK_UNKNOWN);
-
-	return ns < 3600e9 ? (uint64_t)ns : 3600 * SECOND;
-}
 
 static uint64_t quiet_ns(uint64_t bytes, uint64_t link)
 {
@@ -164,25 +153,6 @@ static bool is_done(const struct grant *g, const struct job_sum *job)
 	return false;
 }
 
-/* Returns the rank of who is to give: borrowers, idle jobs, lower priority. */
-static int rank_of(const struct job_sum *job, const struct job_sum *to)
-{
-	if (job->is_idle)
-		return 1;
-	return job->priority < to->priority && job->limit == CONFIG_UNLIMITED ? 2 : 0;
-}
-
-static bool gives_first(const struct job_sum *a, const struct job_sum *b, const struct job_sum *to)
-{
-	if (!b || rank_of(a, to) != rank_of(b, to))
-		return !b || rank_of(a, to) < rank_of(b, to);
-	if (a->priority != b->priority)
-		return a->priority < b->priority;
-	if (job_sum_borrows(a) != job_sum_borrows(b))
-		return job_sum_borrows(a) > job_sum_borrows(b);
-	return a->job < b->job;
-}
-
 static const struct job_sum *next_to_ask(const struct look *l)
 {
 	const struct job_sum *first = NULL;
@@ -193,7 +163,7 @@ static const struct job_sum *next_to_ask(const struct look *l)
 		if (job->is_silent || is_done(l->g, job) ||
 		    job_sum_yields(job, l->job, l->needs->now_ns) < LEAST_BYTES)
 			continue;
-		if (gives_first(job, first, l->job))
+		if (!first || job_sum_gives_first(job, first, l->job))
 			first = job;
 	}
 	return first;
@@ -206,26 +176,36 @@ static void stop_asking(struct look *l)
 	l->own->asks_down_to = UINT64_MAX;
 }
 
-/* Looks at what the asked one has given so far. */
+/* Returns the job that is asked; NULL: none is, or it has gone. */
+static const struct job_sum *asked_now(const struct look *l)
+{
+	for (int i = 1; l->g->asked_ns && i < l->sums.count; i++)
+		if (job_is(&l->sums.of[i], &l->g->asked))
+			return &l->sums.of[i];
+	return NULL;
+}
+
+/*
+ * Looks at what the asked one has given so far. Who has given something in time may be asked again,
+ * as the claim may have grown.
+ */
 static void look_at_asked(struct look *l)
 {
 	struct grant *g = l->g;
-	const struct job_sum *asked = NULL;
+	const struct job_sum *asked = asked_now(l);
 	uint64_t now = l->needs->now_ns, given, patience, keeps;
+	bool is_short;
 
-	for (int i = 1; i < l->sums.count; i++)
-		if (job_is(&l->sums.of[i], &g->asked))
-			asked = &l->sums.of[i];
 	given = asked ? minus(g->asked_held, asked->held) : g->asked_bytes;
 	patience =
 	    PATIENCE_TIMES * copies_ns(g->asked_bytes, asked ? asked->link : 0) + GRANT_SILENCE_NS;
 	keeps = asked && asked->keeps_for_ns == g->since_ns ? asked->keeps : 0;
-	if (asked && asked->held > more(l->own->asks_down_to, keeps) &&
-	    now - g->asked_ns <= patience && is_heard(l, asked->beat_ns, g->asked_ns))
+	is_short = asked && asked->held > more(l->own->asks_down_to, keeps);
+	if (is_short && now - g->asked_ns <= patience && is_heard(l, asked->beat_ns, g->asked_ns))
 		return;
-	g->was_short |= asked && asked->held > more(l->own->asks_down_to, keeps);
+	g->was_short |= is_short;
 	g->given += given;
-	if (g->done_count < CARDS_MAX)
+	if ((is_short || given < LEAST_BYTES) && g->done_count < CARDS_MAX)
 		g->done[g->done_count++] = g->asked;
 	stop_asking(l);
 }
@@ -233,12 +213,9 @@ static void look_at_asked(struct look *l)
 /* Returns what the asked one and those before it have made free. */
 static uint64_t given_so_far(const struct look *l)
 {
-	const struct grant *g = l->g;
+	const struct job_sum *asked = asked_now(l);
 
-	for (int i = 1; g->asked_ns && i < l->sums.count; i++)
-		if (job_is(&l->sums.of[i], &g->asked))
-			return g->given + minus(g->asked_held, l->sums.of[i].held);
-	return g->given;
+	return l->g->given + (asked ? minus(l->g->asked_held, asked->held) : 0);
 }
 
 static void ask(struct look *l, const struct job_sum *job, uint64_t bytes)
@@ -252,6 +229,20 @@ static void ask(struct look *l, const struct job_sum *job, uint64_t bytes)
 	l->own->asks_job = job->job;
 	l->own->asks_owner = job->owner;
 	l->own->asks_down_to = job->held - g->asked_bytes;
+	l->answer->tells = true;
+}
+
+/* Asks the one who is asked for what the claim has grown by meanwhile. */
+static void ask_for_more(struct look *l, uint64_t need)
+{
+	const struct job_sum *asked = asked_now(l);
+	uint64_t bytes = asked ? job_sum_yields(asked, l->job, l->needs->now_ns) : 0;
+	uint64_t down_to = asked ? asked->held - least(bytes, need) : UINT64_MAX;
+
+	if (minus(l->own->asks_down_to, down_to) < LEAST_BYTES)
+		return;
+	l->g->asked_bytes += l->own->asks_down_to - down_to;
+	l->own->asks_down_to = down_to;
 	l->answer->tells = true;
 }
 
@@ -294,13 +285,15 @@ static void drive(struct look *l)
 	if (!g->began_ns) {
 		g->began_ns = now;
 		g->held_then = l->job->held;
+		g->movable_then = l->job->movable;
 		g->given = g->seen_sum = g->was_short = 0;
 		g->done_count = 0;
 	}
 	if (g->asked_ns)
 		look_at_asked(l);
 	given = given_so_far(l);
-	came = minus(l->job->held, g->held_then);
+	/* Memory that is made for what is on its way has not come. */
+	came = minus(l->job->movable, g->movable_then);
 	if (given + came != g->seen_sum) {
 		l->answer->has_room |= given > came;
 		g->seen_sum = given + came;
@@ -309,8 +302,10 @@ static void drive(struct look *l)
 	need = minus(l->job->claim, minus(given, came));
 	if (l->needs->must && given >= l->needs->must)
 		l->answer->must_is_decided = true;
-	if (g->asked_ns)
+	if (g->asked_ns) {
+		ask_for_more(l, need);
 		return;
+	}
 	next = need >= LEAST_BYTES ? next_to_ask(l) : NULL;
 	if (next)
 		ask(l, next, need);
@@ -471,8 +466,8 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 	/* Who was not run himself says nothing of others' silence. */
 	l.may_judge_silence = needs->now_ns - looked_ns <= 3 * GRANT_TICK_NS;
 	g->looked_ns = needs->now_ns;
-	job_sums_make(&l.sums, own, owner, others);
-	job_sums_entitle(&l.sums, needs->memory, needs->context);
+	job_sums_make(&l.sums, needs->memory, own, owner, others);
+	job_sums_entitle(&l.sums);
 	l.job = &l.sums.of[0];
 	tend_claim(&l);
 	date_claims(&l, looked_ns);
@@ -495,6 +490,7 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 		answer->bound = least(answer->bound, l.job->held);
 	own->entitled = l.job->entitled;
 	own->borrowed = job_sum_borrows(l.job);
+	answer->margin = l.sums.margin;
 	answer->why = why_it_waits(&l, wanted(&l));
 	answer->is_busy = l.granted != NULL || g->since_ns != 0;
 }

@@ -61,7 +61,7 @@ struct grant {
 		uint64_t until_ns;
 	} lapsed[GRANT_LAPSED];
 	/* its own claim */
-	uint64_t since_ns, began_ns, held_then, given, seen_ns, seen_sum;
+	uint64_t since_ns, began_ns, held_then, movable_then, given, seen_ns, seen_sum;
 	uint64_t refused_until_ns, refused_for_ns;
 	struct job_key asked;
 	uint64_t asked_ns, asked_bytes, asked_held; /* ns: 0: nobody is asked */
@@ -78,10 +78,9 @@ struct grant {
 /* What the process knows of itself; what it holds and has on the host its card says. */
 struct grant_needs {
 	uint64_t now_ns;
-	uint64_t memory;  /* of the device */
-	uint64_t context; /* bytes that a context takes */
-	uint64_t must;    /* bytes that a call waits for, because they must be on the device */
-	bool is_blocked;  /* what is on the host finds no room */
+	uint64_t memory; /* of the device */
+	uint64_t must;   /* bytes that a call waits for, because they must be on the device */
+	bool is_blocked; /* what is on the host finds no room */
 };
 
 struct grant_answer {
@@ -92,6 +91,7 @@ struct grant_answer {
 	bool was_short;       /* a claim ends, and might be met if it were raised again */
 	bool is_busy;         /* memory changes hands: again after GRANT_TICK_NS */
 	enum claim_wait why;
+	uint64_t margin;     /* of the device: nobody is entitled to it */
 	uint64_t gave, took; /* bytes, once a change of hands has ended */
 };
 

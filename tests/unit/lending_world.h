@@ -31,8 +31,8 @@ struct world_job {
 	struct grant_answer answer;
 	uint64_t limit, held, on_host, fixed; /* fixed: of what is held, what cannot move */
 	uint64_t must, must_since;
-	bool must_was_had;
-	uint64_t used_ns; /* when it last worked */
+	bool must_was_had, makes_place; /* what must be there takes the place of what need not be */
+	uint64_t used_ns;               /* when it last worked */
 	uint64_t idle_yield;
 	bool works;
 	/* what happened */
@@ -45,7 +45,8 @@ static struct world {
 	struct world_job job[JOBS_MAX];
 	uint64_t moved;
 	uint64_t longest_claim;
-	uint8_t highest; /* priority of those who claimed when all looked last */
+	int refused, served; /* calls that must have memory on the device */
+	uint8_t highest;     /* priority of those who claimed when all looked last */
 } world;
 
 /* For what is looked at in each tick: the suite writes down wherever a ck_assert is passed. */
@@ -152,6 +153,7 @@ static void lie(struct world_job *job)
 			card->claim_since_ns = 1 + scratch_random() % 2;
 		}
 	}
+	card->context = scratch_random() % 2 ? scratch_random() : 0;
 	card->priority = PRIORITY_NORMAL;
 	card->beat_ns = world.now;
 }
@@ -210,17 +212,21 @@ static void move(struct world_job *job)
 {
 	uint64_t slice = LINK / 1000 * TICK_MS, bound = least(job->limit, job->answer.bound), bytes;
 
+	job->makes_place &= job->answer.bound != UINT64_MAX;
 	if (job->held > bound) {
 		bytes = least(least(job->held - bound, slice), job->held - job->fixed);
-		check_gives(job, bytes);
+		if (!job->makes_place)
+			check_gives(job, bytes);
 		job->held -= bytes;
 		job->on_host += bytes;
 		job->gave += bytes;
-		job->gave_ns = bytes ? world.now : job->gave_ns;
+		/* Less than a chunk is no change of hands. */
+		if (bytes >= 2 * MIB && !job->makes_place)
+			job->gave_ns = world.now;
 	} else {
 		bytes = least(least(job->on_host, slice), least(bound - job->held, free_bytes()));
 		/* What has just been given does not come back, but to who works again. */
-		always(!bytes || !job->gave_ns || job->woke_ns > job->gave_ns ||
+		always(!bytes || !job->gave_ns || job->woke_ns >= job->gave_ns ||
 		       world.now - job->gave_ns >= SECOND);
 		job->held += bytes;
 		job->on_host -= bytes;
@@ -231,16 +237,59 @@ static void move(struct world_job *job)
 	world.moved += bytes;
 }
 
-/* A call that waits for memory on the device tries as soon as it is told to. */
+/* Returns what is free, and what all others who run would give to a claim of this job. */
+static uint64_t could_have(const struct world_job *to)
+{
+	uint64_t bytes = free_bytes();
+
+	for (int i = 0; i < world.count; i++) {
+		const struct world_job *job = &world.job[i];
+		const struct card *card = &job->card;
+		bool gives_all = card->idle_since_ns || card->priority < to->card.priority;
+		uint64_t yields = gives_all ? job->held : minus(job->held, card->entitled);
+
+		if (job == to || !job->lives || job->is_liar ||
+		    (card->quiet_until_ns > world.now && card->priority >= to->card.priority))
+			continue;
+		bytes += least(yields, job->held - job->fixed);
+	}
+	return bytes;
+}
+
+/* Returns whether nobody was frozen lately, and nobody of higher priority claims, too. */
+static bool is_undisturbed(const struct world_job *job)
+{
+	for (int i = 0; i < world.count; i++)
+		if (world.job[i].is_liar || world.now < world.job[i].frozen_until + 4 * SECOND)
+			return false;
+	return world.highest <= job->card.priority;
+}
+
+/*
+ * A call that waits for memory on the device tries as soon as it is told to, and is refused where
+ * the device is full of what others need, or one of higher priority took what was made free.
+ */
 static void try_must(struct world_job *job)
 {
+	bool may_insist = job->answer.was_short && world.now - job->must_since < 3 * SECOND;
+
 	if (!job->must || !job->answer.must_is_decided)
 		return;
 	job->must_was_had = free_bytes() >= job->must;
 	if (job->must_was_had) {
 		job->held += job->must;
 		job->fixed += job->must;
+		job->makes_place = true;
+	} else if (may_insist) {
+		return;
+	} else if (is_undisturbed(job) && job->grant.given < job->must &&
+	           could_have(job) >= job->must + JOBS_MAX * CHUNK) {
+		ck_abort_msg("job %d is refused %llu MiB, where others would give %llu",
+		             (int)(job - world.job), (unsigned long long)(job->must / MIB),
+		             (unsigned long long)(could_have(job) / MIB));
 	}
+	world.refused += !job->must_was_had;
+	world.served += job->must_was_had;
 	job->must = 0;
 }
 

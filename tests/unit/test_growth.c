@@ -42,8 +42,8 @@ START_TEST(rises_in_steps_while_spilled)
 	g.limit_max = 0;
 	ck_assert_uint_eq(growth_limit(&g), 8 * GIB);
 	/* A small device: by two large chunks. */
-	g = (struct growth){512 * MIB, 64 * MIB,  512 * MIB, 64 * MIB,
-	                    64 * MIB,  256 * MIB, 448 * MIB, 0};
+	g = (struct growth){512 * MIB, 64 * MIB,  512 * MIB, 64 * MIB, 64 * MIB,
+	                    256 * MIB, 448 * MIB, 0,         0};
 	ck_assert_uint_eq(growth_limit(&g), 128 * MIB);
 }
 END_TEST

@@ -19,8 +19,8 @@ static void entitle(struct job_sums *sums)
 		fill_card(&world.job[i]);
 	for (int i = 1; i < world.count; i++)
 		others.other[others.count++] = (struct cards_other){.card = world.job[i].card};
-	job_sums_make(sums, &world.job[0].card, 0, &others);
-	job_sums_entitle(sums, DEVICE, 0);
+	job_sums_make(sums, DEVICE, &world.job[0].card, 0, &others);
+	job_sums_entitle(sums);
 }
 
 START_TEST(each_is_entitled_to_its_limit_and_those_without_one_to_equal_parts)
@@ -51,9 +51,18 @@ START_TEST(each_is_entitled_to_its_limit_and_those_without_one_to_equal_parts)
 	world.job[1].used_ns = world.now - 60 * SECOND;
 	entitle(&sums);
 	ck_assert_uint_eq(sums.of[0].entitled, DEVICE - margin - 3072 * MIB);
-	/* A context for each is left. */
-	job_sums_entitle(&sums, DEVICE, 256 * MIB);
-	ck_assert_uint_eq(sums.of[0].entitled, DEVICE - 5 * 256 * MIB - 3072 * MIB);
+	/* Room for the contexts is left; a lie takes a 16th of all, and several a quarter. */
+	world.job[2].card.context = 256 * MIB;
+	world.job[3].card.context = 300 * MIB;
+	entitle(&sums);
+	ck_assert_uint_eq(sums.of[0].entitled, DEVICE - 556 * MIB - 3072 * MIB);
+	world.job[3].card.context = UINT64_MAX;
+	entitle(&sums);
+	ck_assert_uint_eq(sums.margin, 256 * MIB + DEVICE / 16);
+	for (int i = 0; i < world.count; i++)
+		world.job[i].card.context = UINT64_MAX;
+	entitle(&sums);
+	ck_assert_uint_eq(sums.margin, DEVICE / 4);
 }
 END_TEST
 
@@ -63,7 +72,7 @@ START_TEST(an_idle_job_makes_room_and_has_it_back_when_it_works_again)
 {
 	const uint64_t bytes = DEVICE / 10 * 8 / CHUNK * CHUNK;
 	struct world_job *idle, *new;
-	uint64_t took;
+	uint64_t took, gave;
 
 	start();
 	idle = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
@@ -77,8 +86,9 @@ START_TEST(an_idle_job_makes_room_and_has_it_back_when_it_works_again)
 	grow_by(new, bytes);
 	took = until_all_is_there(new);
 	ck_assert_uint_le(took, copies(bytes) * 3 / 2 + 100 * MS);
-	/* No more than was needed has gone. */
+	/* No more than was needed has gone, and it has gone once. */
 	ck_assert_uint_ge(idle->held + new->held, DEVICE - 2 * CHUNK);
+	gave = idle->gave;
 	run(60 * SECOND);
 	ck_assert_uint_eq(new->on_host, 0);
 	/* It works: what has room comes at once, and both have an equal part in the end. */
@@ -87,6 +97,7 @@ START_TEST(an_idle_job_makes_room_and_has_it_back_when_it_works_again)
 	run(60 * SECOND);
 	ck_assert_uint_ge(idle->held, (DEVICE - DEVICE / 32) / 2 - CHUNK);
 	ck_assert_uint_ge(new->held, (DEVICE - DEVICE / 32) / 2 - CHUNK);
+	ck_assert_uint_le(idle->gave, gave + CHUNK);
 	/* The other ends: all of it is back as soon as there is room. */
 	new->lives = false;
 	took = until_all_is_there(idle);
@@ -138,6 +149,32 @@ START_TEST(a_guaranteed_job_takes_from_an_opportunistic_one)
 		run(SECOND / 2);
 	}
 	ck_assert_uint_le(copies(filler->moved), 60 * SECOND / 4);
+}
+END_TEST
+
+/* Nobody waits for another claim where one grows while it is met. */
+START_TEST(a_claim_that_grows_is_met_as_it_grows)
+{
+	const uint64_t held = DEVICE / 10 * 9 / CHUNK * CHUNK, bytes = DEVICE / 2;
+	uint64_t began, got = 0;
+	struct world_job *holder, *job;
+
+	start();
+	holder = add_job(_i ? PRIORITY_NORMAL : PRIORITY_OPPORTUNISTIC, CONFIG_UNLIMITED);
+	grow_by(holder, held);
+	run(SECOND);
+	holder->works = !_i; /* else it is idle */
+	run(40 * SECOND);
+	job = add_job(PRIORITY_GUARANTEED, CONFIG_UNLIMITED);
+	began = world.now;
+	for (; got < bytes; got += 2 * CHUNK) {
+		grow_by(job, 2 * CHUNK);
+		tick();
+	}
+	until_all_is_there(job);
+	ck_assert_uint_le(world.now - began, copies(bytes) * 3 / 2 + 100 * MS);
+	/* No more than was needed has gone. */
+	ck_assert_uint_ge(holder->held + job->held, DEVICE - 2 * CHUNK);
 }
 END_TEST
 
@@ -280,10 +317,11 @@ enum { RUNS = 60, EVENTS = 60 };
 static void happen(void)
 {
 	struct world_job *job = &world.job[scratch_random() % (uint64_t)world.count];
+	uint64_t bytes;
 
 	if (!job->lives || is_frozen(job))
 		return;
-	switch (scratch_random() % 8) {
+	switch (scratch_random() % 9) {
 	case 0:
 		if (scratch_random() % 4 == 0)
 			job->lives = false;
@@ -299,6 +337,13 @@ static void happen(void)
 		break;
 	case 4:
 		shrink_by(job, scratch_random() % 2048 * MIB / CHUNK * CHUNK);
+		break;
+	case 5:
+		bytes = (1 + scratch_random() % 32) * CHUNK;
+		if (job->must || !job->works || job->held + bytes > job->limit)
+			break;
+		job->must = bytes;
+		job->must_since = world.now;
 		break;
 	default:
 		if (job->held + job->on_host < DEVICE)
@@ -362,6 +407,7 @@ int main(void)
 	tcase_add_test(tests, an_idle_job_makes_room_and_has_it_back_when_it_works_again);
 	tcase_add_test(tests, who_is_never_idle_keeps_what_it_is_entitled_to);
 	tcase_add_loop_test(tests, a_guaranteed_job_takes_from_an_opportunistic_one, 0, 2);
+	tcase_add_loop_test(tests, a_claim_that_grows_is_met_as_it_grows, 0, 2);
 	tcase_add_test(tests, three_equals_have_equal_parts_and_then_nothing_moves);
 	tcase_add_loop_test(tests, what_is_lent_is_called_back, 0, 2);
 	tcase_add_loop_test(tests, who_freezes_or_dies_delays_the_others_by_a_bound_and_once, 0, 2);

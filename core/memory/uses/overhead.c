@@ -168,6 +168,16 @@ void overhead_changed(struct device *device)
 	lock_release(&asked->lock);
 }
 
+uint64_t overhead_bytes(const struct device *device)
+{
+	struct resource *figure =
+	    registry_lookup(device->registry, NULL, &overhead_type, "overhead");
+	uint64_t bytes = figure ? memory_used(figure) : 0;
+
+	resource_release(figure);
+	return bytes;
+}
+
 void overhead_end(struct device *device)
 {
 	struct asking *asked = &asking[device->id.ordinal];

@@ -58,6 +58,8 @@ static inline void overhead_note(void)
 
 /* Asks NVML now, whatever was asked before. Returns whether it knows the process. */
 bool overhead_ask(struct device *device);
+/* Returns the figure's bytes; 0: there is none. */
+uint64_t overhead_bytes(const struct device *device);
 /* Asks likewise, unless it was asked within the last 50 ms: then the change is noted. */
 void overhead_changed(struct device *device);
 /* Ends the figure: the device's last context has gone, and with it all that the driver took. */
