@@ -48,9 +48,9 @@ large=$pid
 
 # Without a terminal the rows are printed once.
 expect 0 "$spillway" top
-says "$out" '^ *PID +JOB +GPU +DEVICE +HOST +LIMIT +SHARE +HELD +SPILLS +STEP +PRIO +COMMAND$'
-says "$out" "^ *$small +alpha +0 +4\.00K +0 +512M +60% +60\.0% +0 +- +- +fake_job -m 4096 "
-says "$out" "^ *$large +beta +0 +512M +256M +none +100% +- +1 +- +- +fake_job -m 536870912"
+says "$out" '^ *PID +JOB +GPU +DEVICE +HOST +LIMIT +SHARE +HELD +SPILLS +STEP +PRIO +LENDING +COMMAND$'
+says "$out" "^ *$small +alpha +0 +4\.00K +0 +512M +60% +60\.0% +0 +- +- +- +fake_job -m 4096 "
+says "$out" "^ *$large +beta +0 +512M +256M +none +100% +- +1 +- +- +- +fake_job -m 536870912"
 [ "$(wc -l <"$out")" -eq 3 ] || fail 'expected a heading and two rows'
 expect 0 "$spillway" top alpha
 says_not "$out" beta

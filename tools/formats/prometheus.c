@@ -315,6 +315,38 @@ static void put_priorities(FILE *out, const struct rows *rows)
 	}
 }
 
+/* Prints bytes of each row whose job has said what it has. */
+static void put_lending(FILE *out, const struct rows *rows, const char *name, const char *meaning,
+                        size_t offset)
+{
+	put_head(out, name, "gauge", meaning);
+	for (int i = 0; i < rows->count; i++) {
+		const struct sharing_seen *of = &rows->row[i].sharing;
+
+		if (rows->row[i].gpu < 0 || !of->tells_memory)
+			continue;
+		put_device(out, name, &rows->row[i]);
+		fprintf(out, "} %" PRIu64 "\n", *(const uint64_t *)((const char *)of + offset));
+	}
+}
+
+static void put_waits(FILE *out, const struct rows *rows)
+{
+	const char *name = "spillway_claim_wait";
+
+	put_head(out, name, "gauge", "1 at why what the job has on the host waits for others");
+	for (int i = 0; i < rows->count; i++) {
+		const struct sharing_seen *of = &rows->row[i].sharing;
+
+		if (rows->row[i].gpu < 0 || !of->tells_memory)
+			continue;
+		for (enum claim_wait why = CLAIM_NONE; why < CLAIM_WAITS; why++) {
+			put_device(out, name, &rows->row[i]);
+			fprintf(out, ",reason=\"%s\"} %d\n", claim_wait_name(why), of->waits == why);
+		}
+	}
+}
+
 /* Prints millionths of each row of which they are known. */
 static void put_ratios(FILE *out, const struct rows *rows, const char *name, const char *meaning,
                        bool (*read)(const struct sharing_seen *of, double *ppm))
@@ -369,6 +401,19 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	           read_error);
 	put_ratios(out, rows, "spillway_takes_ratio",
 	           "part that a job takes of the gaps that it may have", read_takes);
+	put_lending(out, rows, "spillway_entitled_bytes",
+	            "memory of the GPU that the job may call its own beside others",
+	            offsetof(struct sharing_seen, entitled));
+	put_lending(out, rows, "spillway_lent_bytes",
+	            "memory that the job gave to others and has on the host",
+	            offsetof(struct sharing_seen, lent));
+	put_lending(out, rows, "spillway_borrowed_bytes",
+	            "memory of the GPU that the job holds beyond what it is entitled to",
+	            offsetof(struct sharing_seen, borrowed));
+	put_lending(out, rows, "spillway_claimed_bytes",
+	            "memory of the GPU that the job claims from others",
+	            offsetof(struct sharing_seen, claimed));
+	put_waits(out, rows);
 	put_bytes(out, "spillway_device_orphaned_bytes",
 	          "device memory among it that was exported, whose owner freed it or ended, and "
 	          "that others hold",

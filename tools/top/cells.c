@@ -16,7 +16,7 @@ static const char *const headings[TOP_COLUMNS] = {
     [TOP_DEVICE_BAR] = "",    [TOP_DEVICE] = "DEVICE",    [TOP_HOST_BAR] = "",
     [TOP_HOST] = "HOST",      [TOP_LIMIT] = "LIMIT",      [TOP_SHARE] = "SHARE",
     [TOP_HELD] = "HELD",      [TOP_SPILLS] = "SPILLS",    [TOP_STEP] = "STEP",
-    [TOP_PRIORITY] = "<PRIO", [TOP_COMMAND] = "<COMMAND",
+    [TOP_PRIORITY] = "<PRIO", [TOP_LENDING] = "<LENDING", [TOP_COMMAND] = "<COMMAND",
 };
 
 const char *top_heading(enum top_column column, bool *left)
@@ -135,6 +135,34 @@ static const char *held(const struct top_row *row, char *buf, size_t size)
 	return buf;
 }
 
+/* Appends a size behind a word, unless it is 0. */
+static void append_size(char *buf, size_t size, const char *word, uint64_t bytes)
+{
+	char number[32];
+
+	if (!bytes)
+		return;
+	append(buf, size, *buf ? ", " : "");
+	append(buf, size, word);
+	append(buf, size, short_size(bytes, number, sizeof number));
+}
+
+const char *top_lending(const struct top_row *row, char *buf, size_t size)
+{
+	const struct sharing_seen *seen = &row->sharing;
+
+	*buf = '\0';
+	append_size(buf, size, "lent ", seen->lent);
+	append_size(buf, size, "borrows ", seen->borrowed);
+	append_size(buf, size, "claims ", seen->claimed);
+	if (seen->waits) {
+		append(buf, size, *buf ? ", waits: " : "waits: ");
+		append(buf, size, claim_wait_name(seen->waits));
+	}
+	append(buf, size, *buf ? "" : "-");
+	return buf;
+}
+
 static const char *device_cell(const struct top_row *row, enum top_column column, int width,
                                char *buf, size_t size)
 {
@@ -166,6 +194,8 @@ static const char *device_cell(const struct top_row *row, enum top_column column
 		snprintf(buf, size, "%.4s",
 		         row->sharing.cards ? sharing_priority_word(row->sharing.priority) : "-");
 		break;
+	case TOP_LENDING:
+		return top_lending(row, buf, size);
 	case TOP_SPILLS:
 		snprintf(buf, size, "%" PRIu64, statistics->spills);
 		break;

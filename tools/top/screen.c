@@ -130,12 +130,12 @@ static void put_field(int width, bool left, const char *name)
 static void choose_widths(int width[TOP_COLUMNS])
 {
 	static const int least[TOP_COLUMNS] = {
-	    [TOP_PID] = 7,      [TOP_JOB] = 10,     [TOP_GPU] = 3,    [TOP_DEVICE_BAR] = 8,
-	    [TOP_DEVICE] = 6,   [TOP_HOST_BAR] = 6, [TOP_HOST] = 6,   [TOP_LIMIT] = 6,
-	    [TOP_SHARE] = 5,    [TOP_HELD] = 6,     [TOP_SPILLS] = 6, [TOP_STEP] = 0,
-	    [TOP_PRIORITY] = 0, [TOP_COMMAND] = 0,
+	    [TOP_PID] = 7,      [TOP_JOB] = 10,     [TOP_GPU] = 3,     [TOP_DEVICE_BAR] = 8,
+	    [TOP_DEVICE] = 6,   [TOP_HOST_BAR] = 6, [TOP_HOST] = 6,    [TOP_LIMIT] = 6,
+	    [TOP_SHARE] = 5,    [TOP_HELD] = 6,     [TOP_SPILLS] = 6,  [TOP_STEP] = 0,
+	    [TOP_PRIORITY] = 0, [TOP_LENDING] = 0,  [TOP_COMMAND] = 0,
 	};
-	int left = COLS - (TOP_COLUMNS - 4), grown; /* the last three have their spaces in them */
+	int left = COLS - (TOP_COLUMNS - 5), grown; /* the last four have their spaces in them */
 
 	for (int column = 0; column < TOP_COLUMNS; column++) {
 		width[column] = least[column];
@@ -158,6 +158,10 @@ static void choose_widths(int width[TOP_COLUMNS])
 	if (left > 45) { /* the command has room, too */
 		width[TOP_PRIORITY] = 4;
 		left -= 5;
+	}
+	if (left > 60) {
+		width[TOP_LENDING] = 20;
+		left -= 21;
 	}
 	width[TOP_COMMAND] = left > 10 ? left - 1 : 0;
 }
@@ -324,7 +328,7 @@ static void draw_work(const struct top_row *row)
 static void draw_detail(const struct top_row *row)
 {
 	const struct statistics *statistics = &row->statistics;
-	char held[32], peak[32], idle[32], *line;
+	char held[32], peak[32], idle[32], lending[128], *line;
 
 	move(LINES - 4, 0);
 	line = text("%s, process %d%s: %s", row->job, (int)row->pid,
@@ -335,13 +339,16 @@ static void draw_detail(const struct top_row *row)
 		return;
 	draw_work(row);
 	move(LINES - 2, 0);
-	line = text("gpu %d: %slimit held %s, peak %s, refused %" PRIu64 ", idle %s; %s, %s",
+	top_lending(row, lending, sizeof lending);
+	if (*lending == '-')
+		*lending = '\0';
+	line = text("gpu %d: %slimit held %s, peak %s, refused %" PRIu64 ", idle %s; %s%s%s, %s",
 	            row->gpu, statistics->evicted ? "evicted, " : "",
 	            value_limit(statistics->limit_held, held, sizeof held),
 	            units_format_size(statistics->device_peak, peak, sizeof peak),
 	            statistics->refusals,
-	            units_format_duration(statistics->idle_ns, idle, sizeof idle), row->device.name,
-	            row->device.uuid);
+	            units_format_duration(statistics->idle_ns, idle, sizeof idle), lending,
+	            *lending ? "; " : "", row->device.name, row->device.uuid);
 	put_field(COLS, true, line);
 	free(line);
 }
@@ -399,6 +406,7 @@ static void draw_help(void)
 	    "HOST    memory held in its place; the bar: its part of all that is held",
 	    "LIMIT SHARE   what is set; HELD: over the last 5 s, ~ an estimate, - unknown",
 	    "SPILLS  allocations placed on the host; STEP: time of a step",
+	    "PRIO    its priority; LENDING: memory lent to others, borrowed and claimed",
 	    "Below   the selected row: memory moved to the host and back, steps and",
 	    "        their times as they were seen",
 	};

@@ -102,6 +102,7 @@ enum top_column {
 	TOP_SPILLS,
 	TOP_STEP,
 	TOP_PRIORITY,
+	TOP_LENDING,
 	TOP_COMMAND,
 	TOP_COLUMNS
 };
@@ -116,6 +117,11 @@ int top_bar_cells(uint64_t part, uint64_t all, int width);
 /* Writes a cell; bars are drawn width wide. Returns buf. */
 const char *top_cell(const struct top_row *row, enum top_column column, int width, char *buf,
                      size_t size);
+/*
+ * Writes what the job has lent, borrows and claims on the GPU, and why it waits; "-": nothing.
+ * Returns buf.
+ */
+const char *top_lending(const struct top_row *row, char *buf, size_t size);
 /*
  * Times of a step as they were seen, each a character as high as its part of the longest. Returns
  * buf.
