@@ -38,8 +38,8 @@ same 'moves of a job alone' 0 "$(counter left demotions)"
 starts right four
 right=$!
 # Each has left the device for the other, more than once.
-exchanged() { counter_at_least left demotions 4 && counter_at_least right demotions 4; }
-until_true $patience exchanged || fail "no turns: $(counter left demotions), $(counter right demotions) moves"
+exchanged() { counter_at_least left demotions "$1" && counter_at_least right demotions "$2"; }
+until_true $patience exchanged 4 4 || fail "no turns: $(counter left demotions), $(counter right demotions) moves"
 [ "$(device_bytes)" -le $((96 * mib)) ] || fail "more than there is: $(device_bytes)"
 goes_on left
 goes_on right
@@ -65,6 +65,17 @@ goes_on right
 goes_on right
 "$spillway" resume left >/dev/null
 goes_on left
+
+# A guaranteed one and an opportunistic one have whole turns all the same: who has none waits, and
+# who has it runs.
+"$spillway" set left --priority guaranteed >/dev/null
+"$spillway" set right --priority opportunistic >/dev/null
+until_true $patience counter_is left priority guaranteed || fail "left is $(counter left priority)"
+until_true $patience exchanged $(($(counter left demotions) + 4)) $(($(counter right demotions) + 4)) || fail "no turns of a guaranteed job: $("$spillway" stat)"
+goes_on left
+goes_on right
+"$spillway" set left --priority normal >/dev/null
+"$spillway" set right --priority normal >/dev/null
 ends left one $left
 
 # Killed: the one that remains has it all back, and no turns.

@@ -1,0 +1,68 @@
+#!/bin/sh
+# A GPU that is lent out to the margin: a job has grown into what others' limits promise. Whatever
+# they need within their limits they have, though it cannot be on the host: memory for other
+# processes, contexts, memory that is to stay. The software GPU has no arrays; they go the same way.
+# Judged by the books of the software GPU.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+export SOFTGPU_MEMORY=96M
+held_by() {
+	"$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { print $3 }'
+}
+
+"$spillway" run --softgpu --quiet --name borrower --memory 16MiB --memory-max 100% "$build/tests/e2e/allocate" --mib 4 --count 23 \
+	--ready "$scratch/ready" --until "$scratch/stop" >"$scratch/borrower" 2>&1 &
+borrower=$!
+until_true $patience test -e "$scratch/ready" || fail "the borrower does not begin: $(cat "$scratch/borrower")"
+pid=$(pid_of borrower)
+# All but a 32nd of the GPU, in pieces of its own memory.
+is_lent_out() { [ "$(device_bytes)" -ge $((88 * mib)) ]; }
+
+# owner NAME [NAME=VALUE...]: a job with a limit of 64 MiB on the GPU that is lent out
+owner() {
+	name=$1
+	shift
+	until_true $patience is_lent_out || fail "before $name only $(device_bytes) bytes are lent: $("$spillway" stat borrower)"
+	[ "$(device_bytes)" -le $((93 * mib)) ] || fail "before $name the margin is lent: $(device_bytes)"
+	limit_file "$scratch/$name.ini" 64MiB "$@"
+	start_driven "$name" "$scratch/$name.ini" "SOFTGPU_CONTEXT_MEMORY=${context:-0}"
+}
+# had NAME MIB: all of it is on the device, and the borrower has given what it borrowed
+had() {
+	there=$(held_by "$(pid_of "$1")")
+	[ "$there" -ge $(($2 * mib)) ] || fail "$1: $there bytes are on the device"
+	[ "$(held_by "$pid")" -le $(((96 - $2) * mib)) ] || fail "the borrower has $(held_by "$pid") bytes beside $1"
+	same "refused to $1" 0 "$(counter "$1" refusals)"
+	end_driven
+}
+
+owner ipc
+wants 0 alloc a $((48 * 1024))
+wants 0 fill a 5
+wants 0 ipc a
+wants 0 check a 5
+had ipc 48
+
+owner pinned 'pin_new = yes'
+for name in a b c; do
+	wants 0 alloc $name $((20 * 1024))
+	wants 0 fill $name 6
+done
+for name in a b c; do wants 0 check $name 6; done
+had pinned 60
+
+# A context of 8 MiB where 4 are left.
+context=8M
+owner context
+wants 0 sync
+context=0
+had context 8
+
+# Its own bytes are what they were, and it grows again.
+until_true $patience is_lent_out || fail "it has not grown again: $("$spillway" stat borrower)"
+touch "$scratch/stop"
+wait $borrower || fail "the borrower: $(cat "$scratch/borrower")"
+has 'the borrower' "$(cat "$scratch/borrower")" 'bad=0'
