@@ -86,8 +86,10 @@ static int hold_back(void *cookie, void *subject)
 
 static int wait_for_turn(void *cookie, void *subject)
 {
+	const struct job_launch *launch = subject;
+
 	(void)cookie;
-	whole_hold(((const struct job_launch *)subject)->device);
+	whole_hold(launch->device, launch->stream);
 	return CUDA_SUCCESS;
 }
 

@@ -27,6 +27,7 @@
 #include "core/memory/move/plan.h"
 #include "core/rings/event.h"
 #include "core/sharing/gang.h"
+#include "core/sharing/line.h"
 
 #define MS 1000000ull
 
@@ -282,17 +283,33 @@ static void move(void)
 }
 
 /*
- * Lets a launch pass where memory does not leave although nothing else is launched: what runs may
- * need it.
+ * Returns whether what another process of the job runs keeps its memory from leaving: it may wait
+ * for what we have not launched yet.
  */
-static void be_patient(void)
+static bool is_waited_for(const struct gang_member *others, int count)
+{
+	const struct gang_member *own = &whole.gang.own;
+
+	for (int i = 0; i < count; i++)
+		if (others[i].job == own->job && others[i].state == GANG_LEAVES &&
+		    line_has(&others[i], own, whole.now_ns))
+			return gang_yields(own->state);
+	return false;
+}
+
+/*
+ * Lets a launch pass where memory does not leave, ours or that of our job's, although nothing else
+ * is launched: what runs may need it.
+ */
+static void be_patient(const struct gang_member *others, int count)
 {
 	uint64_t since = whole.on_device.since_ns;
+	bool leaves = whole.gang.own.state == GANG_LEAVES;
 
-	if (whole.gang.own.state != GANG_LEAVES) {
+	if (!leaves)
 		whole.patience_ns = PATIENCE_NS;
+	if (!leaves && !is_waited_for(others, count))
 		return;
-	}
 	since = since > whole.passed_ns ? since : whole.passed_ns;
 	since = since > whole.gang.own.since_ns ? since : whole.gang.own.since_ns;
 	if (whole.now_ns - since < whole.patience_ns)
@@ -360,7 +377,7 @@ static uint64_t step(void)
 	if (is_alone)
 		hold(false);
 	move();
-	be_patient();
+	be_patient(others, count);
 	say(before, since_ns);
 	if (is_first)
 		return 0;

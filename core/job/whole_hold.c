@@ -17,12 +17,38 @@ _Atomic uint32_t whole_hold_called;
 
 static struct {
 	_Atomic uint32_t changed; /* for those who wait */
-	_Atomic bool holds, lets_go, one;
+	_Atomic bool holds, lets_go;
+	_Atomic uint64_t one_ns; /* since when one launch may pass; 0: none */
 	_Atomic uint64_t lease_ns;
 	_Atomic uint32_t waiting;
 } hold = {.lease_ns = UINT64_MAX};
 
-static bool passes(uint64_t since_ns, uint64_t now)
+/* Returns whether a stream is done with what it was given, as far as that may be asked. */
+static bool is_done(CUstream stream)
+{
+	bool is_idle;
+
+	if (!capture_sync_enter())
+		return true;
+	is_idle = driver.cuStreamQuery(stream) != CUDA_ERROR_NOT_READY;
+	capture_sync_leave();
+	return is_idle;
+}
+
+/*
+ * Returns whether the launch is the one that may pass. What runs waits for none that is behind it:
+ * one that has nothing before it passes, and others where there is no such one.
+ */
+static bool is_the_one(CUstream stream, uint64_t now)
+{
+	uint64_t since = atomic_load(&hold.one_ns);
+
+	if (!since || (now < since + LATE_NS && !is_done(stream)))
+		return false;
+	return atomic_exchange(&hold.one_ns, 0) != 0;
+}
+
+static bool passes(CUstream stream, uint64_t since_ns, uint64_t now)
 {
 	uint64_t lease = atomic_load(&hold.lease_ns);
 
@@ -30,11 +56,11 @@ static bool passes(uint64_t since_ns, uint64_t now)
 		return true;
 	if (!atomic_load(&hold.holds))
 		return now < lease || now - lease > LATE_NS;
-	return atomic_exchange(&hold.one, false);
+	return is_the_one(stream, now);
 }
 
 /* Waits, and counts the time as idle; of threads that wait together the first one does. */
-static void wait(const struct device *device)
+static void wait(const struct device *device, CUstream stream)
 {
 	uint64_t began = clock_now(), told = began, now = began;
 	bool counts = atomic_fetch_add(&hold.waiting, 1) == 0;
@@ -45,7 +71,7 @@ static void wait(const struct device *device)
 	for (;;) {
 		uint32_t seen = atomic_load(&hold.changed);
 
-		if (passes(began, now))
+		if (passes(stream, began, now))
 			break;
 		clock_in_use->wait(&hold.changed, seen, now + TICK_NS);
 		now = clock_now();
@@ -59,7 +85,7 @@ static void wait(const struct device *device)
 		           .duration_ns = now - began, .a = IDLE_TURN);
 }
 
-void whole_hold(const struct device *device)
+void whole_hold(const struct device *device, CUstream stream)
 {
 	uint64_t lease = atomic_load_explicit(&hold.lease_ns, memory_order_acquire);
 	int cancel;
@@ -71,7 +97,7 @@ void whole_hold(const struct device *device)
 	if (capture_is_active())
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	wait(device);
+	wait(device, stream);
 	pthread_setcancelstate(cancel, NULL);
 }
 
@@ -86,7 +112,9 @@ void whole_hold_set(bool holds, uint64_t lease_ns)
 
 void whole_hold_pass_one(void)
 {
-	atomic_store(&hold.one, true);
+	uint64_t none = 0;
+
+	atomic_compare_exchange_strong(&hold.one_ns, &none, clock_now());
 	clock_in_use->wake(&hold.changed);
 }
 

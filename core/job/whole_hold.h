@@ -17,14 +17,17 @@
 /* Changes when somebody begins to wait. */
 extern _Atomic uint32_t whole_hold_called;
 
-/* Waits before a launch on the device, with no lock held, while launches are held back. */
-void whole_hold(const struct device *device);
+/*
+ * Waits before a launch on the device into this stream, with no lock held, while launches are held
+ * back.
+ */
+void whole_hold(const struct device *device, CUstream stream);
 /*
  * Holds launches back from now on, or lets them go on until lease_ns (UINT64_MAX: for good), unless
  * that is renewed: a process that was stopped meanwhile is to look first whose turn it is.
  */
 void whole_hold_set(bool holds, uint64_t lease_ns);
-/* Lets one launch pass. */
+/* Lets one launch pass, into a stream that is done with what it was given if there is one. */
 void whole_hold_pass_one(void);
 /* Returns whether a launch waits. */
 bool whole_hold_is_wanted(void);
