@@ -520,10 +520,8 @@ static const struct {
 } bars[] = {
     {WAITS, false, 1.3, 0},
     {NEVER, false, 1.6, 0},
-    /*
-     * 25 ms of work are queued by the time it is stopped, and 17 are copied: no more than 42 / 17.
-     */
-    {WAITS, true, 2.5, 0.5},
+    /* 25 ms of work are queued by the time it is stopped, and 17 are copied, which is 42 / 17. */
+    {WAITS, true, 2.25, 0.5},
     {NEVER, true, 2.2, 0.5},
 };
 /* As a driver was seen to take. */

@@ -16,8 +16,8 @@
  *
  * What has begun goes on without another deadline. By shrink = fast the gate stays held between two
  * closures, and whoever waits gets in for one call: so no call is held longer than 20 ms and one
- * copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the time since the
- * plan was begun. A long plan makes way between two closures for what a call asks of the mover.
+ * copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the time since memory
+ * began to move. A long plan makes way between two closures for what a call asks of the mover.
  */
 #include "core/memory/move/closure.h"
 
@@ -98,7 +98,7 @@ struct closure {
 	struct device *device;
 	size_t done;  /* moves that the one before has carried out, which are to be cleaned up */
 	size_t count; /* moves that are ready; 0: none is yet */
-	uint64_t began_ns, moved, took_ns;
+	uint64_t began_ns, moved, took_ns, idle_ns; /* idle: for which nothing ran */
 	/*
 	 * Unmapping and releasing may wait for what runs: that, and so mapping too, is done where
 	 * nothing runs.
@@ -259,7 +259,7 @@ static CUresult move_all(struct closure *c)
 		free_left(c);
 	took = clock_now() - before;
 	plan->moved += c->moved;
-	moving.idle_ns += took;
+	c->idle_ns = took;
 	if (c->moved)
 		link_note(device, plan->to, bytes, chores.meanwhile.copied_ns, took);
 	return result;
@@ -342,15 +342,29 @@ static void note_closure(const struct closure *c)
 		           .b = c->plan->to, .c = device_used(c->device, SEGMENT_ON_DEVICE));
 }
 
+/* Returns when the program will have worked most of the time, if it is kept so much longer. */
+static uint64_t rested_at(uint64_t idle_ns)
+{
+	return moving.began_ns + (moving.idle_ns + idle_ns) * 100 / (100 - WORKS_PERCENT);
+}
+
+/* Returns whether the program is to work before the next closure. */
+static bool must_open(const struct plan *plan)
+{
+	return plan->is_gentle && rested_at(COPY_NS) > clock_now();
+}
+
 /*
  * Holds the gate for at most `hold_ns` until nothing runs, and carries a slice out. Returns why it
- * has not come to that, or MOVE_NONE. A plan that is not gentle goes on at once.
+ * has not come to that, or MOVE_NONE. A plan goes on at once unless the program is to work first.
  */
 static enum move_pending close_and_move(struct closure *c, uint64_t patience_ns, uint64_t hold_ns)
 {
 	enum move_pending why = MOVE_SOON;
+	bool goes_on = c->is_held;
 
 	c->began_ns = clock_now();
+	c->idle_ns = 0;
 	if (!hold_gate(c, patience_ns))
 		return MOVE_INSIDE;
 	/* While what runs comes to its end. */
@@ -358,10 +372,11 @@ static enum move_pending close_and_move(struct closure *c, uint64_t patience_ns,
 		get_ready(c, true);
 	if (c->count)
 		why = move_when_idle(c, hold_ns);
-	if (why != MOVE_NONE || c->plan->is_gentle || c->plan->count == c->count ||
+	c->took_ns = clock_now() - c->began_ns;
+	moving.idle_ns += goes_on ? c->took_ns : c->idle_ns;
+	if (why != MOVE_NONE || must_open(c->plan) || c->plan->count == c->count ||
 	    !is_wanted(c->plan, c->device))
 		open_gate(c);
-	c->took_ns = clock_now() - c->began_ns;
 	note_closure(c);
 	return why;
 }
@@ -419,18 +434,13 @@ static enum move_pending move_ready(struct closure *c, struct deadline *until)
 	return c->plan->lacks == MOVE_NONE ? MOVE_FAILED : c->plan->lacks;
 }
 
-/*
- * Waits for a part of the time until the program has worked for most of it since memory began to
- * move; but so long at the least.
- */
+/* Waits for a part of the time for which the program is still to work, and so long at the least. */
 static void rest(uint64_t part, uint64_t least_ns)
 {
-	uint64_t until = moving.began_ns + moving.idle_ns * 100 / (100 - WORKS_PERCENT);
-	uint64_t now = clock_now(), ns = until > now ? (until - now) / part : 0;
+	uint64_t until = rested_at(0), now = clock_now();
+	uint64_t ns = until > now ? (until - now) / part : 0;
 
-	ns = ns < least_ns ? least_ns : ns;
-	if (ns)
-		deadline_sleep(ns);
+	deadline_sleep(ns < least_ns ? least_ns : ns);
 }
 
 /* Goes on after a closure: at once where the gate is still held. */
