@@ -6,6 +6,7 @@
 #include "core/base/lock.h"
 #include "core/budget/shortage.h"
 #include "core/budget/wanted.h"
+#include "core/cuda/idle.h"
 #include "core/job/job.h"
 #include "core/memory/arena/elastic.h"
 
@@ -353,8 +354,10 @@ HOOK(cuGreenCtxDestroy, CUgreenCtx hCtx)
 		job_leave_context(&own);
 		cost = measured_leave(own.handle);
 	}
+	idle_streams_leave();
 	result =
 	    DESTROYED_MEASURED(PASSING_GATE(REAL(cuGreenCtxDestroy)(hCtx)), green_context, hCtx);
+	idle_streams_left();
 	if (has_context)
 		end_leaving(&own, &cost, result == CUDA_SUCCESS);
 	return result;

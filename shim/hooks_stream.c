@@ -6,6 +6,7 @@
 #include "shim/track.h"
 
 #include "core/cuda/blocking.h"
+#include "core/cuda/idle.h"
 #include "core/job/job.h"
 
 /* Notes a stream that the legacy default stream waits for, before it can be used. */
@@ -31,9 +32,13 @@ HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int pri
 static CUresult destroy(CUstream stream, CUresult (*real)(CUstream))
 {
 	KEEP_ERRNO;
+	CUresult result;
 
 	job_leave_stream(stream);
-	return NOTED(DESTROYED(PASSING_GATE(real(stream)), stream, stream));
+	idle_streams_leave();
+	result = NOTED(DESTROYED(PASSING_GATE(real(stream)), stream, stream));
+	idle_streams_left();
+	return result;
 }
 
 HOOK(cuStreamDestroy, CUstream hStream)

@@ -16,7 +16,9 @@
 #include "core/base/thread.h"
 #include "core/cuda/capture.h"
 
-enum { LOOK_NS = 20000, SEEN_MAX = 64 };
+enum { LOOK_NS = 20000, SEEN_MAX = 512 };
+/* Who destroys a stream, or exits, waits so long for those who ask. */
+#define LEAVES_NS 100000000ull
 
 _Atomic bool idle_has_failed;
 
@@ -128,15 +130,48 @@ CUresult idle_wait(CUcontext own)
 
 /* --- asking, by anybody --- */
 
+/* Threads that ask, and streams that are about to go: each is raised before the other is read. */
+static _Atomic unsigned int asking, leaving;
+
+bool idle_ask(void)
+{
+	atomic_fetch_add(&asking, 1);
+	if (!atomic_load(&leaving) && capture_sync_enter())
+		return true;
+	atomic_fetch_sub(&asking, 1);
+	return false;
+}
+
+void idle_asked(void)
+{
+	capture_sync_leave();
+	atomic_fetch_sub(&asking, 1);
+}
+
+void idle_streams_leave(void)
+{
+	struct deadline until = DEADLINE_IN(LEAVES_NS);
+
+	atomic_fetch_add(&leaving, 1);
+	while (atomic_load(&asking) && deadline_nap(&until, LOOK_NS))
+		;
+}
+
+void idle_streams_left(void)
+{
+	atomic_fetch_sub(&leaving, 1);
+}
+
 static bool is_seen_in(const struct context *context)
 {
 	uint64_t listed[SEEN_MAX];
-	size_t count =
-	    registry_list_chained(context->of->registry, context->container, listed, SEEN_MAX);
+	size_t count;
 	bool is_idle;
 
 	if (context_push(context->handle) != CUDA_SUCCESS)
 		return true;
+	/* Listed once the context stays: an earlier one's streams went with it. */
+	count = registry_list_chained(context->of->registry, context->container, listed, SEEN_MAX);
 	is_idle = driver.cuStreamQuery(CU_STREAM_LEGACY) != CUDA_ERROR_NOT_READY;
 	for (size_t i = 0; is_idle && i < count && i < SEEN_MAX; i++)
 		is_idle =
@@ -150,11 +185,11 @@ bool idle_is_seen(void)
 	bool is_idle = true;
 	struct context context;
 
-	if (!capture_sync_enter())
+	if (!idle_ask())
 		return false;
 	for (size_t i = 0; is_idle && context_at(i, &context); i++)
 		is_idle = is_seen_in(&context);
-	capture_sync_leave();
+	idle_asked();
 	return is_idle;
 }
 

@@ -41,9 +41,22 @@ CUresult idle_judge(const struct context *context, uint64_t now_ns);
 
 /*
  * Returns whether the streams that have a handle we know run nothing, which disturbs nothing; false
- * while a capture is active. Any thread.
+ * where idle_ask() says so. Any thread.
  */
 bool idle_is_seen(void);
+/*
+ * Surround what a thread of ours asks the driver beside the program, which goes on: idle_ask()
+ * returns false, and nothing may be asked, while a capture is active, a stream is about to go, or
+ * the process exits. Never waits.
+ */
+bool idle_ask(void);
+void idle_asked(void);
+/*
+ * Surround a call by which streams go, and keep their handles from those who ask. The first waits
+ * for them, bounded; who exits calls it alone. Called with no lock held.
+ */
+void idle_streams_leave(void);
+void idle_streams_left(void);
 
 /* --- for the mover alone, with the gate seized --- */
 

@@ -93,7 +93,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 		return;
 	job_pace_let_go();
 	whole_let_go();
-	lending_stop();
+	idle_streams_leave(); /* for good: of the driver nothing more is asked beside the program */
 	mover_stop();
 	ipc_stop();
 	segment_exiting(this_job.segment);

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/budget/shortage.h"
@@ -36,8 +35,6 @@
 #define MEET_NS SECOND
 /* A call that must have memory claims it anew for so long, where others were slow to give it. */
 #define INSISTS_NS (3 * SECOND)
-/* Who exits is kept waiting so long. */
-#define STOP_NS (100 * MS)
 /* What can move is added up so often. */
 #define SUM_NS (50 * MS)
 /* Who cannot be woken by others looks so often: they expect an answer within GRANT_SILENCE_NS. */
@@ -63,7 +60,6 @@ static struct {
 	_Atomic(struct lent *) of[DEVICE_MAX];
 	uint64_t seen_idle; /* since when, when it was seen that nothing is in flight */
 	_Atomic bool is_idle;
-	_Atomic bool asks, ends; /* the driver is asked; it is not any more */
 } lending;
 
 static struct lent *lent_of(int i)
@@ -87,17 +83,6 @@ static void look_at_others(struct lent *l, uint64_t now)
 
 /* --- what we are --- */
 
-/* Returns whether nothing is in flight, and the driver may still be asked. */
-static bool nothing_runs(void)
-{
-	bool is_seen;
-
-	atomic_store(&lending.asks, true);
-	is_seen = !atomic_load(&lending.ends) && idle_is_seen();
-	atomic_store(&lending.asks, false);
-	return is_seen;
-}
-
 /*
  * Returns since when the process is idle; 0: it is not. Once nothing was in flight, nothing is
  * until something passes the gate.
@@ -110,7 +95,7 @@ static uint64_t idle_since(uint64_t now, const struct terms *terms)
 		return now;
 	if (now - since < terms->settings.idle_yield)
 		return 0;
-	if (lending.seen_idle != since && nothing_runs())
+	if (lending.seen_idle != since && idle_is_seen())
 		lending.seen_idle = since;
 	return lending.seen_idle == since ? since : 0;
 }
@@ -297,15 +282,6 @@ void lending_start(struct device_set *devices)
 {
 	lending.devices = devices;
 	shortage_serve(begin);
-}
-
-void lending_stop(void)
-{
-	struct deadline until = DEADLINE_IN(STOP_NS);
-
-	atomic_store(&lending.ends, true);
-	while (atomic_load(&lending.asks) && deadline_nap(&until, 1 * MS))
-		;
 }
 
 /* Returns whether the own card is no longer true, or another card claims. */

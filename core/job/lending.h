@@ -22,7 +22,4 @@ void lending_start(struct device_set *devices);
  */
 int lending_tend(bool is_told, int at_most_ms);
 
-/* Asks the driver nothing any more, because the process exits. Waits, bounded. */
-void lending_stop(void);
-
 #endif

@@ -19,7 +19,6 @@
 #include "core/budget/in_use.h"
 #include "core/budget/terms.h"
 #include "core/budget/yield.h"
-#include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
 #include "core/job/launch.h"
 #include "core/job/sharing.h"
@@ -258,10 +257,15 @@ static void tell(void)
 static uint64_t room_on(struct device *device)
 {
 	uint64_t held = device_charged(device, SEGMENT_ON_DEVICE), free_bytes;
+	bool is_known;
 
 	if (whole.gang.cleared_ns)
 		return UINT64_MAX;
-	if (capture_is_active() || !in_use_free(device, &free_bytes))
+	if (!idle_ask())
+		return yield_above(device);
+	is_known = in_use_free(device, &free_bytes);
+	idle_asked();
+	if (!is_known)
 		return yield_above(device);
 	return gang_room(held + free_bytes, 0, device->id.memory / MARGIN_PART, held,
 	                 device->id.memory / STEP_PART);

@@ -38,6 +38,7 @@ works() {
 }
 works without
 for trait in kernel-crashes slow-memory-info unmap-holds unmap-waits; do
+	rm -f "$SPILLWAY_STATE_DIR/driver-trial" # this is another driver
 	works "with-$trait" SOFTGPU_TRAITS=$trait
 	same "$trait" "$(cat "$scratch/without.saw")" "$(cat "$scratch/with-$trait.saw")"
 done
@@ -46,6 +47,14 @@ done
 export SOFTGPU_TRAITS=unmap-waits
 of_mode threads 40
 unset SOFTGPU_TRAITS
+
+# There whoever gives memory back asks first whether anything runs: never a stream that another
+# thread destroys meanwhile, whose handle is the driver's to reuse.
+rm -f "$SPILLWAY_STATE_DIR/driver-trial"
+SOFTGPU_TRAITS=unmap-waits "$spillway" run --softgpu --name churn --memory 288MiB "$build/tests/e2e/stream_churn" 60000 \
+	>"$scratch/churn" 2>"$scratch/churn.errors" || fail "churn: $(cat "$scratch/churn" "$scratch/churn.errors")"
+has "what was known" "$(cat "$SPILLWAY_STATE_DIR/driver-trial")" "unmap 600"
+! grep "is used after it was destroyed" "$scratch/churn.errors" || fail "a stream that was gone was asked"
 
 # A driver that waits for what runs before memory goes, and has all calls wait meanwhile, is not
 # asked to let memory go while a stream waits for what the program does next: spares stay, and what

@@ -4,7 +4,10 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -150,6 +153,84 @@ START_TEST(what_has_no_name_is_waited_for)
 }
 END_TEST
 
+/* --- streams that go --- */
+
+static struct {
+	sem_t inside, goes_on;
+	_Atomic bool has_gone;
+	bool is_seen;
+} going;
+static _Thread_local bool asks_slowly;
+
+static CUresult query_slowly(CUstream stream)
+{
+	(void)stream;
+	if (asks_slowly) {
+		asks_slowly = false;
+		sem_post(&going.inside);
+		while (sem_wait(&going.goes_on) != 0)
+			;
+	}
+	return CUDA_SUCCESS;
+}
+
+static void *ask_slowly(void *nothing)
+{
+	asks_slowly = true;
+	going.is_seen = idle_is_seen();
+	return nothing;
+}
+
+static void *destroy(void *nothing)
+{
+	idle_streams_leave();
+	going.has_gone = true;
+	idle_streams_left();
+	return nothing;
+}
+
+/* No wait comes to its end by time. */
+static uint64_t stands_still(void)
+{
+	return 1;
+}
+
+static void yields(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
+{
+	(void)word, (void)seen, (void)deadline_ns;
+	sched_yield();
+}
+
+static const struct clock no_clock = {.now = stands_still, .wait = yields};
+
+/* A stream's handle is the driver's again once it is destroyed: until then nobody asks it. */
+START_TEST(no_stream_goes_while_it_is_asked)
+{
+	pthread_t asker, destroyer;
+
+	clock_in_use = &no_clock;
+	driver.cuStreamQuery = query_slowly;
+	sem_init(&going.inside, 0, 0);
+	sem_init(&going.goes_on, 0, 0);
+	ck_assert_int_eq(pthread_create(&asker, NULL, ask_slowly, NULL), 0);
+	while (sem_wait(&going.inside) != 0)
+		;
+	ck_assert(idle_is_seen());
+	ck_assert_int_eq(pthread_create(&destroyer, NULL, destroy, NULL), 0);
+	while (idle_is_seen()) /* until it has begun */
+		sched_yield();
+	ck_assert(!idle_ask());
+	ck_assert(!going.has_gone);
+	sem_post(&going.goes_on);
+	pthread_join(asker, NULL);
+	pthread_join(destroyer, NULL);
+	ck_assert(going.is_seen);
+	ck_assert(going.has_gone);
+	ck_assert(idle_is_seen());
+	clock_in_use = &clock_of_kernel;
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("idle");
@@ -157,5 +238,6 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, NULL);
 	tcase_add_test(tests, the_legacy_stream_is_asked_first);
 	tcase_add_test(tests, what_has_no_name_is_waited_for);
+	tcase_add_test(tests, no_stream_goes_while_it_is_asked);
 	return suite_run("idle", tests);
 }
