@@ -88,19 +88,20 @@ static _Atomic bool is_idle = true;
 /* Ends what this process leaves. A child that shares our memory (vfork) may come here too. */
 __attribute__((destructor)) static void leave_nothing_behind(void)
 {
-	if (atomic_load(&is_idle) || !job_is_active() || !this_job.segment ||
-	    getpid() != this_job.process)
+	if (atomic_load(&is_idle) || !job_is_active() || getpid() != this_job.process)
 		return;
 	job_pace_let_go();
 	whole_let_go();
 	idle_streams_leave(); /* for good: of the driver nothing more is asked beside the program */
 	mover_stop();
 	ipc_stop();
-	segment_exiting(this_job.segment);
-	page_withdraw(this_job.segment);
+	if (this_job.segment) { /* else it is not in the books, and still has cards */
+		segment_exiting(this_job.segment);
+		page_withdraw(this_job.segment);
+	}
 	sharing_stop();
 	orders_stop();
-	if (this_job.config.is_unnamed)
+	if (this_job.segment && this_job.config.is_unnamed)
 		segment_remove_own(this_job.segment);
 }
 
