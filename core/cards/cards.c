@@ -33,7 +33,7 @@ void cards_start(struct cards *cards, const char *node, const char *state, const
 	*cards = (struct cards){.node = node, .state = state, .uuid = uuid, .own_token = own_token};
 }
 
-/* Returns whether the descriptor is still what was opened, a whole file of one name. */
+/* Returns whether the descriptor is still what was opened. */
 static bool is_ours(const struct cards_other *other, struct stat *found)
 {
 	return file_status_of(other->fd, found) == 0 && found->st_dev == other->volume &&
@@ -61,10 +61,7 @@ static bool is_valid(const struct cards_other *other, const struct card *card)
 	       card->device == other->device;
 }
 
-/*
- * Copies a card. Returns whether it is to be kept: its owner lives. One that cannot be had whole,
- * because its owner was stopped while he wrote, stays what it was.
- */
+/* Says who may be of the highest priority. */
 static struct {
 	bool (*may)(uid_t owner);
 	uint8_t highest;
@@ -76,6 +73,10 @@ void cards_judge(bool (*may_be_highest)(uid_t owner), uint8_t highest)
 	judge.highest = highest;
 }
 
+/*
+ * Copies a card. Returns whether it is to be kept: its owner lives. One that cannot be had whole,
+ * because its owner was stopped while he wrote, stays what it was.
+ */
 static bool copy(struct cards_other *other, uint64_t now)
 {
 	struct stat found;
