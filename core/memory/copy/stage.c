@@ -45,13 +45,30 @@ static bool is_same(const struct stage *stage, const struct context *context, CU
 	       stream != CU_STREAM_PER_THREAD;
 }
 
-/* Returns whether no work uses it any more. While a capture is active nobody asks. */
+/*
+ * Returns whether the work is done that used it last. Its context may be another thread's to
+ * destroy: while it is leaving, and while a capture is active, nobody asks.
+ */
+static bool has_passed(const struct stage *stage)
+{
+	bool passed = false;
+
+	if (!stage->used || !capture_sync_enter())
+		return false;
+	if (context_push(stage->context) == CUDA_SUCCESS) {
+		passed = driver.cuEventQuery(stage->used) == CUDA_SUCCESS;
+		context_pop(stage->context);
+	}
+	capture_sync_leave();
+	return passed;
+}
+
+/* Returns whether no work uses it any more. */
 static bool is_idle(const struct stage *stage)
 {
 	if (stage->is_taken || !stage->device)
 		return false;
-	return !stage->context || (stage->used && !capture_is_active() &&
-	                           driver.cuEventQuery(stage->used) == CUDA_SUCCESS);
+	return !stage->context || has_passed(stage);
 }
 
 static bool is_free_for(const struct stage *stage, const struct context *context, CUstream stream)
