@@ -41,14 +41,10 @@ AFTER(cuDeviceTotalMem_v2, (size_t *, bytes), (CUdevice, dev))
 		*bytes = told_total(device, *bytes);
 }
 
-/*
- * Keeps on the device what a library of the network asks about, and what anybody asks of whether a
- * network may reach it, in a process that can register memory: that comes next, unseen.
- */
 static void keep_asked(CUdeviceptr address, const void *caller, bool is_for_network)
 {
-	if (network_keeps(caller) || (is_for_network && network_is_open("")))
-		pointer_asked(address);
+	if (is_for_network || !network_is_stranger(caller))
+		pointer_asked(address, caller, is_for_network);
 }
 
 HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -153,6 +154,25 @@ static bool any_leads_to(int directory, const char *root)
 	return false;
 }
 
+/*
+ * Returns whether there is a device to be opened. Libraries ask at each message: where there is
+ * none, descriptors need not be gone through.
+ */
+static bool is_there(const char *root)
+{
+	enum { DISKS = 16 }; /* as many as nvidia-fs makes */
+	char path[PATH_MAX];
+	bool found;
+
+	snprintf(path, sizeof(path), "%s/dev/infiniband", root);
+	found = access(path, F_OK) == 0;
+	for (int i = 0; !found && i < DISKS; i++) {
+		snprintf(path, sizeof(path), "%s/dev/nvidia-fs%d", root, i);
+		found = access(path, F_OK) == 0;
+	}
+	return found;
+}
+
 bool network_is_open(const char *root)
 {
 	static _Atomic bool was_open;
@@ -162,7 +182,7 @@ bool network_is_open(const char *root)
 		return true;
 	/* No allocation is a place where a thread expects to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	directory = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	directory = is_there(root) ? open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (directory >= 0) {
 		if (any_leads_to(directory, root))
 			atomic_store_explicit(&was_open, true, memory_order_relaxed);

@@ -25,13 +25,19 @@ static inline bool network_is_in(uint64_t pages, const void *caller)
 	return ((uintptr_t)caller >> NETWORK_PAGE_BITS) - first < count;
 }
 
+/* Returns whether the caller is known to be no such library. One load. */
+static inline bool network_is_stranger(const void *caller)
+{
+	uint64_t stranger = atomic_load_explicit(&network_stranger, memory_order_relaxed);
+
+	return __builtin_expect(network_is_in(stranger, caller), 1);
+}
+
 bool network_looks(const void *caller);
 /* Returns whether such memory must stay on the device. One load for a program's own code. */
 static inline bool network_keeps(const void *caller)
 {
-	uint64_t stranger = atomic_load_explicit(&network_stranger, memory_order_relaxed);
-
-	return __builtin_expect(!network_is_in(stranger, caller), 0) && network_looks(caller);
+	return !network_is_stranger(caller) && network_looks(caller);
 }
 
 /*

@@ -5,6 +5,7 @@
 #include "core/memory/alloc/pointer.h"
 
 #include "core/base/log.h"
+#include "core/budget/network.h"
 #include "core/budget/wanted.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
@@ -220,12 +221,14 @@ void pointer_pin(CUdeviceptr address, size_t size)
 		                      "device: it stays where it is");
 }
 
-void pointer_asked(CUdeviceptr address)
+void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network)
 {
 	const struct arena *arena = arena_at(address);
 	struct device *device = arena ? arena->device : own_device(address);
 
-	if (device && terms_of(device).settings.pin_new)
+	/* Whether anything is open is asked last, and not of the host's memory. */
+	if (device && terms_of(device).settings.pin_new &&
+	    (network_keeps(caller) || (is_for_network && network_is_open(""))))
 		pointer_pin(address, 1);
 }
 

@@ -22,8 +22,11 @@ bool vmem_is_gone(CUdeviceptr address);
  * called inside the gate.
  */
 void pointer_pin(CUdeviceptr address, size_t size);
-/* Does so where somebody asks who may register it for a network, unless pin_new = no. */
-void pointer_asked(CUdeviceptr address);
+/*
+ * Does so, unless pin_new = no, where a library of the network asks about it, or anybody asks
+ * whether a network may reach it, in a process that can register memory: that comes next, unseen.
+ */
+void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network);
 /*
  * Remembers whether synchronous calls that touch the memory are to be in order with the host, which
  * drivers refuse for virtual memory (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). Returns false if it lies in
