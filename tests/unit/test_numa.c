@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/memory/arena/numa.h"
+#include "core/budget/numa.h"
 #include "tests/unit/scratch.h"
 
 /* A machine: which nodes there are, have memory, have processors, and are the process's. */

@@ -11,7 +11,7 @@
 #ifndef SPILLWAY_HOST_TRIAL_H
 #define SPILLWAY_HOST_TRIAL_H
 
-#include "core/memory/arena/numa.h"
+#include "core/budget/numa.h"
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
 

@@ -1,7 +1,7 @@
 /*
  * NUMA nodes. Rules: runs inside the user's process; no cancellation point but open() and read().
  */
-#include "core/memory/arena/numa.h"
+#include "core/budget/numa.h"
 
 #include <ctype.h>
 #include <errno.h>
