@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/cgroup.h"
+#include "core/budget/numa.h"
 
 /* So much of a machine's memory is left to it: a 20th of all. */
 enum { FLOOR_PART = 20 };
@@ -70,7 +71,7 @@ static uint64_t host_memory_auto(const char *root, uint64_t charged)
 {
 	struct cgroup_memory cgroup;
 	char text[1024], path[CGROUP_PATH];
-	uint64_t total = UINT64_MAX, available = UINT64_MAX;
+	uint64_t total = UINT64_MAX, available = UINT64_MAX, of_nodes, left_of_nodes;
 	int cancel;
 
 	/* No allocation is a place where a thread expects to be cancelled. */
@@ -80,6 +81,10 @@ static uint64_t host_memory_auto(const char *root, uint64_t charged)
 	if (read_text(path, text, sizeof(text))) {
 		total = number_of(text, "MemTotal:");
 		available = number_of(text, "MemAvailable:");
+	}
+	if (available != UINT64_MAX && numa_memory(root, &of_nodes, &left_of_nodes)) {
+		total = least(total, of_nodes);
+		available = least(available, left_of_nodes);
 	}
 	pthread_setcancelstate(cancel, NULL);
 	if (available == UINT64_MAX)

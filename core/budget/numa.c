@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,4 +110,33 @@ int numa_nodes(const char *root, int from, int nodes[NUMA_NODES_MAX])
 	}
 	errno = kept;
 	return count;
+}
+
+/* Adds what a node's file says of this, in bytes. */
+static void add_number(const char *meminfo, const char *key, uint64_t *sum)
+{
+	const char *line = strstr(meminfo, key);
+
+	*sum += line ? strtoull(line + strlen(key), NULL, 10) << 10 : 0;
+}
+
+bool numa_memory(const char *root, uint64_t *total, uint64_t *available)
+{
+	uint64_t all = nodes_in(root, NODES "has_normal_memory"), mine;
+	char text[TEXT_MAX], path[64];
+
+	if (!(all & (all - 1))) /* there is one at most */
+		return false;
+	mine = all & allowed(root);
+	*total = *available = 0;
+	for (int i = 0; i < BITS; i++) {
+		snprintf(path, sizeof(path), NODES "node%d/meminfo", i);
+		if (!(mine >> i & 1) || !read_text(root, path, text))
+			continue;
+		add_number(text, " MemTotal:", total);
+		add_number(text, " MemFree:", available);
+		add_number(text, " Active(file):", available);
+		add_number(text, " Inactive(file):", available);
+	}
+	return mine != all && *total;
 }

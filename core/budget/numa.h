@@ -5,6 +5,9 @@
 #ifndef SPILLWAY_NUMA_H
 #define SPILLWAY_NUMA_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum { NUMA_NODES_MAX = 16 };
 
 /*
@@ -14,5 +17,10 @@ enum { NUMA_NODES_MAX = 16 };
  * say. `root` stands before each path: "" but in tests.
  */
 int numa_nodes(const char *root, int from, int nodes[NUMA_NODES_MAX]);
+/*
+ * Returns whether this process may use some of the machine's nodes alone, and what memory they have
+ * in all, and free or in files. `root` as above.
+ */
+bool numa_memory(const char *root, uint64_t *total, uint64_t *available);
 
 #endif

@@ -312,6 +312,40 @@ START_TEST(what_no_cgroup_counts_is_half_of_what_it_leaves)
 }
 END_TEST
 
+static void node_has(int node, const char *total, const char *free_bytes, const char *in_files)
+{
+	char path[64], text[256];
+
+	snprintf(path, sizeof path, "sys/devices/system/node/node%d/meminfo", node);
+	snprintf(text, sizeof text,
+	         "Node %d MemTotal: %s kB\nNode %d MemFree: %s kB\nNode %d Active: 9 kB\n"
+	         "Node %d Active(anon): 8 kB\nNode %d Inactive(file): %s kB\n",
+	         node, total, node, free_bytes, node, node, node, in_files);
+	scratch_put(path, text);
+}
+
+/* Who may use one of two sockets finds no memory on the other, which is others'. */
+START_TEST(a_part_of_the_machine)
+{
+	process("0::/\n", V2_MOUNT);
+	machine_has(4000 * MIB);
+	scratch_put("sys/devices/system/node/has_normal_memory", "0-1\n");
+	scratch_put("proc/self/status", "x:\nMems_allowed_list:\t0\n");
+	node_has(0, "2097152", "2000000", "0");
+	node_has(1, "2097152", "204800", "409600");
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 0), UINT64_C(1000000) << 10);
+	scratch_put("proc/self/status", "x:\nMems_allowed_list:\t1\n");
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 0), 300 * MIB);
+	/* Half of all that is there, at most. */
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 2048 * MIB), 1024 * MIB);
+	scratch_put("proc/self/status", "x:\nMems_allowed_list:\t0-1\n");
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 0), 2000 * MIB);
+	scratch_put("sys/devices/system/node/has_normal_memory", "0\n");
+	scratch_put("proc/self/status", "x:\nMems_allowed_list:\t0\n");
+	ck_assert_uint_eq(host_memory_auto(scratch_folder, 0), 2000 * MIB);
+}
+END_TEST
+
 /* The process is moved to another cgroup while it runs. */
 START_TEST(follows_a_move)
 {
@@ -344,6 +378,7 @@ int main(void)
 	tcase_add_test(tests, jobs_leave_the_machine_a_floor);
 	tcase_add_test(tests, what_is_filled_later_is_half_of_all_at_most);
 	tcase_add_test(tests, what_no_cgroup_counts_is_half_of_what_it_leaves);
+	tcase_add_test(tests, a_part_of_the_machine);
 	tcase_add_test(tests, follows_a_move);
 	suite_add_tcase(suite, tests);
 	return scratch_run(suite);
