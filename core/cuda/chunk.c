@@ -32,20 +32,25 @@ static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUr
 		statistics_set(error, (uint64_t)result);
 }
 
-/* Makes one on the first node that has room. */
+/*
+ * Makes one on the first node that has room. What the nearest says counts; another one that is
+ * refused has none.
+ */
 static CUresult make_on_nodes(const struct chunk_source *source, struct chunk *chunk,
                               CUmemAllocationProp *prop)
 {
-	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+	CUresult nearest = CUDA_ERROR_NOT_SUPPORTED, result;
 
 	prop->location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
 	for (int i = 0; i < source->host_node_count; i++) {
 		prop->location.id = source->host_nodes[i];
 		result = driver.cuMemCreate(&chunk->handle, chunk->size, prop, 0);
-		if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		if (result == CUDA_SUCCESS || i == 0)
+			nearest = result;
+		if (nearest != CUDA_ERROR_OUT_OF_MEMORY)
 			break;
 	}
-	return result;
+	return nearest;
 }
 
 /*

@@ -1,8 +1,9 @@
 /*
- * driver-trial DRIVER NODE: tries, each in a process of its own, what some drivers do not survive
+ * driver-trial DRIVER NODES: tries, each in a process of its own, what some drivers do not survive
  * or refuse, and prints what came of it, a line each:
  *
- *   numa ERROR    physical memory on this NUMA node of the host
+ *   numa ERROR    physical memory on the first of these NUMA nodes of the host ("1,0"); "crash":
+ *                 on any of them
  *   host ERROR    the same without a node
  *   copy ERROR    copies between such memory and the program's own
  *   node ERROR    a copy between both that was captured, when its memory has come to the device
@@ -18,6 +19,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,7 +33,8 @@ __asm__(".symver dlopen,dlopen@GLIBC_2.17");
 enum { UNIT = 2 << 20, SECONDS = 20, CRASHED = -1 };
 
 static void *library;
-static int node;
+static const char *nodes;
+static int node; /* the first */
 static bool numa_works;
 
 /* Calls a function of the driver; one that an old driver lacks is one that it does not support. */
@@ -51,12 +54,17 @@ static bool numa_works;
 			return error_;      \
 	} while (0)
 
+static CUresult make_at(CUmemLocationType where, int id, CUmemGenericAllocationHandle *handle)
+{
+	CUmemAllocationProp prop = {
+	    .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location.type = where, .location.id = id};
+
+	return CALL(cuMemCreate, handle, UNIT, &prop, 0);
+}
+
 static CUresult make(CUmemLocationType where, CUmemGenericAllocationHandle *handle)
 {
-	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location.type = where};
-
-	prop.location.id = where == CU_MEM_LOCATION_TYPE_HOST_NUMA ? node : 0;
-	return CALL(cuMemCreate, handle, UNIT, &prop, 0);
+	return make_at(where, where == CU_MEM_LOCATION_TYPE_HOST_NUMA ? node : 0, handle);
 }
 
 static CUresult make_on_host(CUmemGenericAllocationHandle *handle)
@@ -68,8 +76,12 @@ static CUresult make_on_host(CUmemGenericAllocationHandle *handle)
 static CUresult numa(void)
 {
 	CUmemGenericAllocationHandle handle;
+	CUresult first = make(CU_MEM_LOCATION_TYPE_HOST_NUMA, &handle);
+	const char *next = nodes;
 
-	return make(CU_MEM_LOCATION_TYPE_HOST_NUMA, &handle);
+	while ((next = strchr(next, ',')))
+		make_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, atoi(++next), &handle);
+	return first;
 }
 
 static CUresult host(void)
@@ -221,15 +233,18 @@ static void CUDA_CB run(void *unused)
 static CUresult unmap(void)
 {
 	CUmemGenericAllocationHandle handle;
-	CUdeviceptr memory;
+	CUdeviceptr memory, used;
 	CUstream stream;
 	bool has_waited;
 
 	TRY(begin());
 	TRY(map("d", &memory));
+	TRY(map("d", &used));
 	TRY(make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
 	TRY(CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING));
 	TRY(CALL(cuLaunchHostFunc, stream, run, NULL));
+	/* The device itself has something before it, too: who waits may ask only that. */
+	TRY(CALL(cuMemsetD8Async, used, 1, UNIT, stream));
 	TRY(CALL(cuMemUnmap, memory, UNIT));
 	TRY(CALL(cuMemRelease, handle));
 	has_waited = __atomic_load_n(&has_ended, __ATOMIC_ACQUIRE);
@@ -298,10 +313,11 @@ int main(int argc, char **argv)
 	bool has_memory;
 
 	if (argc != 3) {
-		fprintf(stderr, "usage: driver-trial DRIVER NODE\n");
+		fprintf(stderr, "usage: driver-trial DRIVER NODES\n");
 		return 2;
 	}
-	node = atoi(argv[2]);
+	nodes = argv[2];
+	node = atoi(nodes);
 	numa_works = tell(argv[1], "numa", numa) == CUDA_SUCCESS;
 	has_memory = tell(argv[1], "host", host) == CUDA_SUCCESS || numa_works;
 	if (has_memory) {

@@ -57,6 +57,13 @@ limited refused --memory 1MiB
 unset SOFTGPU_FAIL
 rm -f "$known"
 
+# All nodes are tried that may be used: a further one is only asked when the first is full.
+tried() { SOFTGPU_NUMA_NODES=$1 "$build/lib/driver-trial" "$softgpu/libcuda.so.1" "$2" | tr '\n' ' '; }
+has "two nodes" "$(tried 4M,16M 1,0)" "numa 0 host 0 copy 0"
+has "one has no memory" "$(tried none,16M 1,0)" "numa 0 host 0"
+has "the first has no memory" "$(tried none,16M 0,1)" "numa 1 host 0"
+has "the second crashes" "$(tried 4M,16M:crashes 0,1)" "numa crash host 0"
+
 # Without the program, as in a container that was given the preloaded file alone.
 mkdir "$scratch/alone"
 cp "$build/lib/libspillway.so" "$scratch/alone/"

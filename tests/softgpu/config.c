@@ -140,7 +140,7 @@ static bool take_mixed(const char *item, size_t index)
 	return false;
 }
 
-/* "16M", "16M:cpus" (the same), "16M:nocpus", "none" (no memory), "none:nocpus". */
+/* "16M", "16M:cpus" (the same), "16M:nocpus", "16M:crashes", "none" (no memory), "none:nocpus". */
 static bool take_node(const char *item, size_t index)
 {
 	char size[32];
@@ -148,13 +148,15 @@ static bool take_node(const char *item, size_t index)
 	if (index >= MAX_NUMA_NODES || length >= sizeof(size))
 		return false;
 	bool has_cpus = strcmp(item + length, ":nocpus") != 0;
-	if (item[length] && has_cpus && strcmp(item + length, ":cpus") != 0)
+	bool crashes = strcmp(item + length, ":crashes") == 0;
+	if (item[length] && has_cpus && !crashes && strcmp(item + length, ":cpus") != 0)
 		return false;
 	snprintf(size, sizeof(size), "%.*s", (int)length, item);
 	uint64_t memory = 0;
 	if (strcmp(size, "none") != 0 && !parse_bytes(size, &memory))
 		return false;
-	settings.nodes[index] = (struct numa_node){.memory = memory, .has_cpus = has_cpus};
+	settings.nodes[index] =
+	    (struct numa_node){.memory = memory, .has_cpus = has_cpus, .crashes = crashes};
 	settings.node_count = (int)index + 1;
 	return true;
 }
@@ -186,7 +188,8 @@ static void read_environment(void)
 	each_item("SOFTGPU_TRAITS", "a name that README.md lists", take_trait);
 	settings.nodes[0] = (struct numa_node){.memory = UINT64_MAX, .has_cpus = true};
 	settings.node_count = 1;
-	each_item("SOFTGPU_NUMA_NODES", "a size or none, and perhaps :nocpus", take_node);
+	each_item("SOFTGPU_NUMA_NODES", "a size or none, and perhaps :nocpus or :crashes",
+	          take_node);
 	settings.legacy_event_ns = 1000 * number_of("SOFTGPU_LEGACY_EVENT_US", 0, 1000000, 0);
 	settings.visible_devices = getenv("CUDA_VISIBLE_DEVICES");
 	settings.fail = getenv("SOFTGPU_FAIL");

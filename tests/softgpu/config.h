@@ -30,6 +30,7 @@ struct traits {
 struct numa_node {
 	uint64_t memory; /* bytes that virtual memory may take there */
 	bool has_cpus;
+	bool crashes; /* the process that asks for some */
 };
 
 /* Forms of copies and fills, as bits: which of them a driver refuses over a border. */

@@ -359,6 +359,7 @@ int main(void)
 	failed += RUN(kernels_crash, "SOFTGPU_TRAITS=kernel-crashes");
 	failed += RUN(kernels_do_not_crash, NULL);
 	failed += RUN(nodes_crash, "SOFTGPU_TRAITS=host-numa-crashes");
+	failed += RUN(nodes_crash, "SOFTGPU_NUMA_NODES=4M:crashes");
 	failed += RUN(nodes, "SOFTGPU_NUMA_NODES=4M,16M:nocpus,none");
 	failed += RUN(mixed_by_border_and_form, "SOFTGPU_NO_MIXED=dh:to-device,hd:between,hd:fill");
 	failed += RUN(newer_forms, "SOFTGPU_TRAITS=newer-forms");

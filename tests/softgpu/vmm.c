@@ -112,7 +112,7 @@ static uint64_t taken[MAX_NUMA_NODES];
 static CUresult take_of_node(int id, uint64_t size)
 {
 	const struct numa_node *node = node_of(id);
-	if (config()->traits.host_numa_crashes)
+	if (config()->traits.host_numa_crashes || node->crashes)
 		raise(SIGSEGV);
 	if (!node->has_cpus || !node->memory)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -76,6 +76,23 @@ START_TEST(no_node_has_room)
 }
 END_TEST
 
+/* A node that is refused when a nearer one is full says nothing of that one. */
+START_TEST(another_node_is_refused)
+{
+	on_node[2] = CUDA_ERROR_OUT_OF_MEMORY;
+	on_node[0] = CUDA_ERROR_NOT_SUPPORTED;
+	ck_assert_int_eq(make(false), CUDA_SUCCESS);
+	ck_assert_int_eq(asked_count, 3);
+	ck_assert_int_eq(asked[2], 3);
+	on_node[3] = CUDA_ERROR_INVALID_DEVICE;
+	ck_assert_int_eq(make(false), CUDA_ERROR_OUT_OF_MEMORY);
+	ck_assert_int_eq(asked_count, 3);
+	on_node[2] = CUDA_SUCCESS;
+	ck_assert_int_eq(make(false), CUDA_SUCCESS);
+	ck_assert(asked_count == 1 && asked[0] == 2);
+}
+END_TEST
+
 START_TEST(nodes_are_refused)
 {
 	on_node[2] = CUDA_ERROR_NOT_PERMITTED;
@@ -104,6 +121,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, NULL);
 	tcase_add_test(tests, the_first_node_with_room);
 	tcase_add_test(tests, no_node_has_room);
+	tcase_add_test(tests, another_node_is_refused);
 	tcase_add_test(tests, nodes_are_refused);
 	tcase_add_test(tests, nodes_are_avoided);
 	return suite_run("chunk", tests);

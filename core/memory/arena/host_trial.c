@@ -46,8 +46,8 @@ static _Atomic bool is_known[DEVICE_MAX];
 /* Of each device, for a thread of ours: who asks waits for it so long and then goes on without. */
 static struct question {
 	const struct device *device;
-	int node;
-	char key[256], said[SAID_MAX]; /* said: "": nothing could be tried */
+	char nodes[4 * NUMA_NODES_MAX + 16]; /* their numbers, with commas */
+	char key[256], said[SAID_MAX];       /* said: "": nothing could be tried */
 	_Atomic bool is_asked;
 	_Atomic uint32_t answered;
 } questions[DEVICE_MAX];
@@ -90,22 +90,29 @@ static void parse(const char *text, struct host_trial *found)
 	found->unmap = answer_in(text, "unmap");
 }
 
-/* Returns the node from which memory is taken first. */
-static int first_node(const struct device *device, const struct host_trial *trial)
+/* Writes from which nodes memory is taken: each is tried. */
+static void list_nodes(struct question *q, const struct host_trial *trial)
 {
-	return trial->node_count ? trial->nodes[0] : device->host_node;
+	size_t length =
+	    (size_t)snprintf(q->nodes, sizeof(q->nodes), "%d",
+	                     trial->node_count ? trial->nodes[0] : q->device->host_node);
+
+	for (int i = 1; i < trial->node_count && length < sizeof(q->nodes); i++)
+		length += (size_t)snprintf(q->nodes + length, sizeof(q->nodes) - length, ",%d",
+		                           trial->nodes[i]);
 }
 
 /* --- what was found before --- */
 
 /* Writes what a line of the cache begins with: of what it says the answers. */
-static void write_key(const struct device *device, int node, char *key, size_t size)
+static void write_key(struct question *q)
 {
-	char boot[SEGMENT_BOOT_ID_MAX];
+	char boot[SEGMENT_BOOT_ID_MAX], key[sizeof(q->key)];
 
 	segment_read_boot_id(boot);
-	snprintf(key, size, "boot %s driver %d gpu %s memory of %d:", boot, driver_version(),
-	         device->id.uuid, node);
+	snprintf(key, sizeof(key), "boot %s driver %d gpu %s memory of %s:", boot, driver_version(),
+	         q->device->id.uuid, q->nodes);
+	memcpy(q->key, key, sizeof(key));
 }
 
 static size_t read_cache(int directory, char *text, size_t size)
@@ -215,15 +222,13 @@ static char **first_environment(const char *uuid)
 /* Runs the program, and fills in what it said, its lines as words of one line. */
 static void run(struct question *q)
 {
-	char node[16];
-	char *arguments[] = {by.program, by.library, node, NULL};
+	char *arguments[] = {by.program, by.library, q->nodes, NULL};
 	char **environment = first_environment(q->device->id.uuid);
 	struct deadline until = DEADLINE_IN(SECONDS_MAX * (uint64_t)1000000000);
 	int status;
 
 	if (!environment)
 		return;
-	snprintf(node, sizeof(node), "%d", q->node);
 	status =
 	    child_run(by.program, arguments, environment, q->said + 1, sizeof(q->said) - 1, &until);
 	free(environment);
@@ -285,8 +290,8 @@ static void look_or_ask(const struct device *device, struct host_trial *found)
 	struct question *q = &questions[device->id.ordinal];
 
 	q->device = device;
-	q->node = first_node(device, found);
-	write_key(device, q->node, q->key, sizeof(q->key));
+	list_nodes(q, found);
+	write_key(q);
 	if (look_up(q->key, found))
 		return;
 	if (!ask(q)) {
@@ -307,8 +312,8 @@ static void look_or_ask(const struct device *device, struct host_trial *found)
 	if (found->numa == TRIAL_CRASHED)
 		log_once(LOG_WARNING,
 		         "gpu %d: this driver crashes when memory is made on NUMA node "
-		         "%d of the host: memory without a node is used",
-		         device->id.ordinal, q->node);
+		         "%s of the host: memory without a node is used",
+		         device->id.ordinal, q->nodes);
 }
 
 /* Returns whether it works; what there was no memory for when it was tried may, later. */

@@ -21,7 +21,7 @@ enum { TRIAL_CRASHED = -1, TRIAL_UNKNOWN = -2 };
 struct host_trial {
 	int nodes[NUMA_NODES_MAX]; /* NUMA nodes that can give memory, the device's own first */
 	int node_count;            /* 0: nobody knows, and the device's own is taken */
-	int numa;                  /* of memory on the first of them */
+	int numa;                  /* of memory on the first; crashed: on any of them */
 	int host;                  /* of memory of the host without a node */
 	int copy;                  /* of copies between such memory and the program's own */
 	int node;  /* of a copy between both in a graph, when its memory has come to the device */
