@@ -9,7 +9,7 @@ uint32_t pacer_share_now(const struct pacer *p, uint64_t now)
 {
 	uint32_t share = p->share;
 
-	if (p->priority == PRIORITY_OPPORTUNISTIC && !p->has_cards && share > GAP_BLIND_SHARE)
+	if (p->priority == PRIORITY_OPPORTUNISTIC && !gap_binds(p) && share > GAP_BLIND_SHARE)
 		return GAP_BLIND_SHARE;
 	return p->policy == POLICY_WEIGHT ? turn_weighted(&p->turn, now, share) : share;
 }

@@ -5,6 +5,7 @@
 #include "core/pace/watch.h"
 
 _Atomic uint32_t watch_sleeps, watch_called;
+_Atomic bool watch_is_missing;
 void (*watch_start)(void);
 
 void watch_wake(void)

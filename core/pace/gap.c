@@ -49,7 +49,7 @@ void pacer_heed(struct pacer *p, bool is_asked)
 
 bool gap_binds(const struct pacer *p)
 {
-	return p->has_cards && p->gives_way;
+	return p->has_cards && p->gives_way && !watch_is_missing;
 }
 
 bool gap_is_open(struct pacer *p, uint64_t now)

@@ -102,7 +102,7 @@ void pacer_settle(struct pacer *p, uint64_t now);
 
 /* The share that a filler tells others of in turns, so that its turns are short. */
 #define GAP_TURN_SHARE 5000u
-/* The share of one that has no cards, and so cannot know of gaps. */
+/* The share of one that has no cards, or no watcher, and so cannot know of gaps. */
 #define GAP_BLIND_SHARE 1000u
 
 /* Returns whether launches are made in gaps alone. */

@@ -120,9 +120,11 @@ static void start(void)
 {
 	int error = thread_start(watch);
 
-	if (error)
-		log_once(LOG_WARNING, "no thread to watch paced work (%s): turns end late",
-		         strerror(-error));
+	if (!error)
+		return;
+	atomic_store(&watch_is_missing, true);
+	log_once(LOG_WARNING, "no thread to watch paced work (%s): turns end late",
+	         strerror(-error));
 }
 
 void watch_prepare(struct pacer *const *pacers, int count)

@@ -10,12 +10,15 @@
 #define SPILLWAY_WATCH_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct pacer;
 
 /* Says which pacers are watched: all of the process; the array stays. */
 void watch_prepare(struct pacer *const *pacers, int count);
+/* Is set where there can be no watcher: nobody would see a gap. */
+extern _Atomic bool watch_is_missing;
 
 /* Private (enter.c): what watch_sleeps says, and how the watcher is started. */
 enum { WATCH_LOOKS, WATCH_SLEEPS, WATCH_IS_NOT_THERE };

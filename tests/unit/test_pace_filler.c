@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/config/config.h"
+#include "core/pace/watch.h"
 #include "core/sharing/feedback.h"
 #include "core/sharing/filler.h"
 #include "tests/unit/pace_programs.h"
@@ -159,6 +160,25 @@ START_TEST(a_gap_is_no_idleness)
 	}
 	ck_assert_int_ge(gaps, 100);
 	world_end();
+}
+END_TEST
+
+/* Where no thread could be started to see gaps nobody is held for ever; 1 % is what is left. */
+START_TEST(who_has_no_watcher_goes_on)
+{
+	struct program one = training(10 * MS, 0.5, 10 * S), other = filler(200 * US, 10 * S);
+	struct program *f;
+
+	atomic_store(&watch_is_missing, true);
+	begin(12);
+	add(&one, PRIORITY_GUARANTEED);
+	f = add(&other, PRIORITY_OPPORTUNISTIC);
+	world_run_until(12 * S);
+	ck_assert_msg(f->ended_at, "the filler is held for ever");
+	ck_assert_uint_gt(f->launches, 10);
+	ck_assert_double_lt((double)truth_busy(f->process->tenant[0], 2 * S, 10 * S), 0.02 * 8 * S);
+	world_end();
+	atomic_store(&watch_is_missing, false);
 }
 END_TEST
 
@@ -448,6 +468,7 @@ int main(void)
 	tcase_add_loop_test(tests, a_training_keeps_its_speed, 0, 18);
 	tcase_add_loop_test(tests, long_kernels_are_rare, 0, 6);
 	tcase_add_test(tests, a_gap_is_no_idleness);
+	tcase_add_test(tests, who_has_no_watcher_goes_on);
 	tcase_add_loop_test(tests, phases_are_no_loss, 0, 3);
 	tcase_add_test(tests, requests_are_answered_in_time);
 	tcase_add_test(tests, two_guaranteed_jobs_keep_their_speed);
