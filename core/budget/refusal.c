@@ -18,7 +18,8 @@
  * spill_after = auto. A caching allocator gives its cache back when it is refused, and asks again:
  * with what it keeps spilled instead, live memory would lie on the host beside garbage on the
  * device. PyTorch asks three times (c10's CUDACachingAllocator), CuPy likewise. So a thread of such
- * a program is refused twice in a second, and no other program is, which would end.
+ * a program is refused twice in a second, and no other program is, which would end: RMM's pools
+ * have nothing to give back.
  */
 #define REFUSED_WITHIN_NS 1000000000ull
 

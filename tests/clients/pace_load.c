@@ -43,6 +43,7 @@ static const char usage[] =
     "  --loops-per-ms N      of computing kernels, as an unhindered run printed them; else "
     "measured first\n"
     "  --streams N           streams that are given kernels in turns (1)\n"
+    "  --legacy [--beside]   the legacy stream instead; beside one that it waits for\n"
     "  --threads N           threads with a per-thread default stream each, instead\n"
     "  --graph N             graphs of so many kernels, instead of kernels\n"
     "  --wait                waits for each launch\n"
@@ -89,6 +90,8 @@ static void parse_options(int argc, char **argv)
 		ASLEEP,
 		WAIT,
 		PROCESSES,
+		LEGACY,
+		BESIDE,
 		HELP
 	};
 	static const struct option known[] = {
@@ -109,6 +112,8 @@ static void parse_options(int argc, char **argv)
 	    {"asleep", no_argument, NULL, ASLEEP},
 	    {"wait", no_argument, NULL, WAIT},
 	    {"processes", no_argument, NULL, PROCESSES},
+	    {"legacy", no_argument, NULL, LEGACY},
+	    {"beside", no_argument, NULL, BESIDE},
 	    {"help", no_argument, NULL, HELP},
 	    {0},
 	};
@@ -157,6 +162,12 @@ static void parse_options(int argc, char **argv)
 			break;
 		case PROCESSES:
 			load_options.processes = true;
+			break;
+		case LEGACY:
+			load_options.legacy = true;
+			break;
+		case BESIDE:
+			load_options.beside = true;
 			break;
 		case HELP:
 			puts(usage);
@@ -258,9 +269,12 @@ static struct load_counts close_lanes(struct lane *lanes, unsigned count)
 static struct load_counts run_streams(uint64_t *start_ns)
 {
 	static struct lane lanes[MAX_LANES];
+	CUstream beside;
 
+	if (load_options.beside)
+		CU(cuStreamCreate(&beside, CU_STREAM_DEFAULT));
 	for (unsigned i = 0; i < load_options.streams; i++)
-		lane_open(&lanes[i], module, NULL, i);
+		lane_open(&lanes[i], module, load_options.legacy ? CU_STREAM_LEGACY : NULL, i);
 	*start_ns = load_now_ns();
 	deadline_ns = *start_ns + load_options.seconds * 1000000000ull;
 	keep_busy(lanes, load_options.streams);

@@ -18,7 +18,7 @@ struct load_options {
 	unsigned ahead_ms;
 	unsigned burst_ms, pause_ms, burst_us, pause_us; /* those in us count where they are set */
 	double loops_per_ms; /* of a spinning kernel; 0: to be measured */
-	bool asleep, wait, processes, by_chance;
+	bool asleep, wait, processes, by_chance, legacy, beside;
 };
 
 extern struct load_options load_options;

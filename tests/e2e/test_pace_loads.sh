@@ -41,6 +41,23 @@ undisturbed paced 30 --graph 100 --kernel-us 50
 undisturbed paced 30 --graph 2000 --kernel-us 50
 undisturbed paced 30 --burst-ms 30 --pause-ms 30
 
+# An event in the legacy stream holds it up: it gets no more of them than any other stream, some for
+# each burst, where it has none to wait for; else one for each launch, because a later one would
+# bind both.
+# records LEGACY_EVENT_US ARGUMENTS...: whether 400 events were recorded for 400 launches
+records() {
+	us=$1
+	shift
+	SOFTGPU_LEGACY_EVENT_US=$us SOFTGPU_FAIL=cuEventRecord:400=700 "$spillway" run --softgpu --name legacy --share 90 \
+		"$load" --asleep --launches 400 --kernel-us 50 "$@" >"$scratch/out" 2>"$scratch/err" || true
+	grep -q "use 400 of cuEventRecord" "$scratch/err"
+}
+few_events() { ! records "$@" || off "400 events in 400 launches: $*"; }
+undisturbed few_events 0 --legacy
+undisturbed few_events 100 --legacy
+undisturbed few_events 100
+records 100 --legacy --beside || fail "the legacy stream beside one that it waits for: its launches have no events"
+
 # Without a share there are no slots.
 out=$("$spillway" run --softgpu --quiet --name free "$load" --asleep --launches 200)
 same "launches without a share" 200 "$(counter free launches)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds tests/gpu/RISKS.md against the tree: each test, check and question it names exists, each row names a test or says
-why there is none; and each trait of the software GPU is run under the shim by an end-to-end test."""
+why there is none; and each trait, and each switch that it names, of the software GPU is run under the shim by an end-to-end test."""
 
 import fnmatch
 import glob
@@ -28,17 +28,19 @@ rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text_of(TAB
 rows = [row for row in rows if row[0].isdigit()]
 if [int(row[0]) for row in rows] != list(range(1, 23)):
     wrong.append(f"{TABLE}: not a row for each of the 22")
-for number, _, _, _, test, question in rows:
+run = text_of("tests/e2e/test_*.sh")
+for number, _, switches, _, test, question in rows:
     named = re.findall(r"`([^`]+)`", test)
     if not named and not re.match("none: .", test):
         wrong.append(f"{TABLE}: {number}: no test, and no reason")
     wrong += [f"{TABLE}: {number}: {name} is no test" for name in named if not {name, name + ".c"} & tests]
+    wrong += [f"{TABLE}: {number}: {name}: no end-to-end test runs it" for name in re.findall(r"`(SOFTGPU_[^`]+)`", switches)
+              if not re.search(rf"\b{name}(\b|=)", run)]
     for name in re.findall(r"`([^`]+)`", question):
         if not fnmatch.filter(questions, name) and name not in tests and not re.search(r"[A-Z]", name):
             wrong.append(f"{TABLE}: {number}: {name} is no question")
 
 traits = re.findall(r'\{"([a-z-]+)", &settings\.traits\.', text_of("tests/softgpu/config.c"))
-run = text_of("tests/e2e/test_*.sh")
 wrong += [f"tests/softgpu/config.c: {trait}: no end-to-end test runs it" for trait in traits
           if not re.search(rf"(SOFTGPU_TRAITS=[a-z,-]*{trait}\b|^for trait in [a-z -]*{trait}\b)", run, re.M)]
 if len(traits) < 8:
