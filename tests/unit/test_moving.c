@@ -904,6 +904,40 @@ START_TEST(what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was)
 }
 END_TEST
 
+/*
+ * Other programs have taken the device but for a part of what is to come back as a whole: it is
+ * tried once and again later, and what was made for it is not kept from them.
+ */
+START_TEST(what_does_not_fit_is_not_tried_all_the_time)
+{
+	CUdeviceptr address;
+	struct terms terms;
+	int again = 0;
+
+	start(1024 * MIB);
+	link_is(10, 10);
+	set_limit(1024 * MIB, false, true);
+	ck_assert_int_eq(allocate(256 * MIB, &address), CUDA_SUCCESS);
+	shrink(0);
+	set_limit(1024 * MIB, false, true);
+	terms = terms_of(gpu);
+	spare_trim(gpu, SEGMENT_ON_DEVICE, true);
+	fake.device_size = fake.device_bytes + 100 * MIB;
+	copies_to = SEGMENT_ON_DEVICE;
+	while (balance_fill(gpu, &terms, charged()) && again < 100)
+		again++;
+	ck_assert_int_le(again, 1);
+	ck_assert_uint_eq(charged(), 0);
+	ck_assert_uint_eq(on_host(), 256 * MIB);
+	/* Once there is room it comes. */
+	fake.device_size = 1024 * MIB;
+	pass(1500 * MS);
+	balance_fill(gpu, &terms, charged());
+	ck_assert_uint_eq(on_host(), 0);
+	ck_assert_int_eq(release(address), CUDA_SUCCESS);
+}
+END_TEST
+
 /* Threads other than the mover's add up what can move: they do not ask what it alone writes. */
 START_TEST(who_adds_up_asks_for_no_rank)
 {
@@ -1014,6 +1048,7 @@ int main(void)
 	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
 	tcase_add_loop_test(tests, what_is_decided_is_done_at_the_next_lulls, 0, 3);
 	tcase_add_test(tests, exchanges_rest_as_long_as_they_gain_nothing);
+	tcase_add_test(tests, what_does_not_fit_is_not_tried_all_the_time);
 	tcase_add_test(tests, who_adds_up_asks_for_no_rank);
 	tcase_add_loop_test(tests, a_glance_is_short, 0, 2);
 	tcase_add_test(tests, what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was);

@@ -190,6 +190,7 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 	if (!hot.count)
 		return false;
 	if (one_fits(&hot, room)) {
+		uint64_t kept = device_spare(device, SEGMENT_ON_DEVICE);
 		enum move_pending why;
 
 		if (!rest->is_filling)
@@ -201,8 +202,8 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 		/* A bad moment for this is one for an exchange. */
 		if (why == MOVE_WORK || why == MOVE_INSIDE || why == MOVE_CAPTURE)
 			return false;
-		/* What is kept ready is of another size. */
-		if (why == MOVE_DEVICE_FULL && spare_trim(device, SEGMENT_ON_DEVICE, true))
+		/* What is kept ready is of another size; what came of this try alone helps no other. */
+		if (why == MOVE_DEVICE_FULL && spare_trim(device, SEGMENT_ON_DEVICE, true) && kept)
 			return true;
 		/* The device is full although the limit is not. */
 		if (why == MOVE_DEVICE_FULL) {
