@@ -342,7 +342,8 @@ static void put_waits(FILE *out, const struct rows *rows)
 			continue;
 		for (enum claim_wait why = CLAIM_NONE; why < CLAIM_WAITS; why++) {
 			put_device(out, name, &rows->row[i]);
-			fprintf(out, ",reason=\"%s\"} %d\n", claim_wait_name(why), of->waits == why);
+			fprintf(out, ",reason=\"%s\"} %d\n", claim_wait_name(why),
+			        of->waits == why);
 		}
 	}
 }
