@@ -5,6 +5,18 @@
 #include <check.h>
 #include <stdlib.h>
 
+/*
+ * Adds a test of so many worlds of one thread. The thread sanitizer sees nothing in them and makes
+ * each ten times slower: there it is one of ten.
+ */
+#ifdef __SANITIZE_THREAD__
+#define suite_add_worlds(tests, test, count)        \
+	for (int at_ = 0; at_ < (count); at_ += 10) \
+	tcase_add_loop_test(tests, test, at_, at_ + 1)
+#else
+#define suite_add_worlds(tests, test, count) tcase_add_loop_test(tests, test, 0, count)
+#endif
+
 /* The program's exit status. */
 static inline int suite_run(const char *name, TCase *tests)
 {

@@ -469,14 +469,14 @@ int main(void)
 	tcase_add_test(tests, four_against_ones);
 	tcase_add_test(tests, ring_of_gangs);
 	tcase_add_test(tests, ranks_go_together);
-	tcase_add_loop_test(tests, many_on_one_device, 0, 8);
+	suite_add_worlds(tests, many_on_one_device, 8);
 	tcase_add_test(tests, too_many_run_fine);
 	tcase_add_test(tests, the_host_is_reserved_before);
 	tcase_add_test(tests, beside_fine_turns_it_is_as_they_are);
 	tcase_add_test(tests, idle_passes_on);
-	tcase_add_loop_test(tests, at_any_moment, 0, HAPPENINGS);
-	tcase_add_loop_test(tests, anything_at_random, 0, 8);
-	tcase_add_loop_test(tests, forged_members, 0, 8);
+	suite_add_worlds(tests, at_any_moment, HAPPENINGS);
+	suite_add_worlds(tests, anything_at_random, 8);
+	suite_add_worlds(tests, forged_members, 8);
 	tcase_add_test(tests, a_place_is_lost);
 	tcase_add_test(tests, what_may_come_back);
 	tcase_add_test(tests, a_process_is_one_member);

@@ -406,14 +406,14 @@ int main(void)
 	tcase_add_test(tests, each_is_entitled_to_its_limit_and_those_without_one_to_equal_parts);
 	tcase_add_test(tests, an_idle_job_makes_room_and_has_it_back_when_it_works_again);
 	tcase_add_test(tests, who_is_never_idle_keeps_what_it_is_entitled_to);
-	tcase_add_loop_test(tests, a_guaranteed_job_takes_from_an_opportunistic_one, 0, 2);
-	tcase_add_loop_test(tests, a_claim_that_grows_is_met_as_it_grows, 0, 2);
+	suite_add_worlds(tests, a_guaranteed_job_takes_from_an_opportunistic_one, 2);
+	suite_add_worlds(tests, a_claim_that_grows_is_met_as_it_grows, 2);
 	tcase_add_test(tests, three_equals_have_equal_parts_and_then_nothing_moves);
-	tcase_add_loop_test(tests, what_is_lent_is_called_back, 0, 2);
-	tcase_add_loop_test(tests, who_freezes_or_dies_delays_the_others_by_a_bound_and_once, 0, 2);
+	suite_add_worlds(tests, what_is_lent_is_called_back, 2);
+	suite_add_worlds(tests, who_freezes_or_dies_delays_the_others_by_a_bound_and_once, 2);
 	tcase_add_test(tests, a_frozen_claimant_is_passed_over);
-	tcase_add_loop_test(tests, a_card_that_lies_costs_a_bounded_part_of_the_time, 0, 10);
-	tcase_add_loop_test(
-	    tests, whatever_happens_claims_are_met_one_at_a_time_and_then_it_is_quiet, 0, RUNS);
+	suite_add_worlds(tests, a_card_that_lies_costs_a_bounded_part_of_the_time, 10);
+	suite_add_worlds(tests, whatever_happens_claims_are_met_one_at_a_time_and_then_it_is_quiet,
+	                 RUNS);
 	return suite_run("lending", tests);
 }

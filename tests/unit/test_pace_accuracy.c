@@ -2,6 +2,7 @@
 #include "tests/unit/state_directory.h"
 
 #include "tests/unit/pace_scenarios.h"
+#include "tests/unit/suite.h"
 
 static const double shares[] = {10, 25, 50, 75, 90};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
@@ -190,10 +191,10 @@ int main(void)
 	TCase *one = tcase_create("accuracy");
 
 	tcase_set_timeout(one, 60);
-	tcase_add_loop_test(one, share_is_held_with_gaps, 0, ALL * SHARES);
-	tcase_add_loop_test(one, what_is_hard_to_hold_is_held, 0, HARD * HARD_SHARES * HARD_SEEDS);
-	tcase_add_loop_test(one, throughput_is_the_share_of_what_it_was, 0, LONG_KERNELS * SHARES);
-	tcase_add_loop_test(one, one_thread_holds_the_shares_of_two_devices, 0, SHARES);
+	suite_add_worlds(one, share_is_held_with_gaps, ALL * SHARES);
+	suite_add_worlds(one, what_is_hard_to_hold_is_held, HARD * HARD_SHARES * HARD_SEEDS);
+	suite_add_worlds(one, throughput_is_the_share_of_what_it_was, LONG_KERNELS * SHARES);
+	suite_add_worlds(one, one_thread_holds_the_shares_of_two_devices, SHARES);
 	suite_add_tcase(suite, one);
 	return run_suite(suite);
 }

@@ -465,18 +465,18 @@ int main(void)
 	TCase *tests = tcase_create("filler");
 
 	tcase_set_timeout(tests, 120);
-	tcase_add_loop_test(tests, a_training_keeps_its_speed, 0, 18);
-	tcase_add_loop_test(tests, long_kernels_are_rare, 0, 6);
+	suite_add_worlds(tests, a_training_keeps_its_speed, 18);
+	suite_add_worlds(tests, long_kernels_are_rare, 6);
 	tcase_add_test(tests, a_gap_is_no_idleness);
 	tcase_add_test(tests, who_has_no_watcher_goes_on);
-	tcase_add_loop_test(tests, phases_are_no_loss, 0, 3);
+	suite_add_worlds(tests, phases_are_no_loss, 3);
 	tcase_add_test(tests, requests_are_answered_in_time);
 	tcase_add_test(tests, two_guaranteed_jobs_keep_their_speed);
 	tcase_add_test(tests, a_normal_job_gives_way);
-	tcase_add_loop_test(tests, who_stands_still_delays_once, 0, 2);
+	suite_add_worlds(tests, who_stands_still_delays_once, 2);
 	tcase_add_test(tests, fillers_take_what_is_borne);
-	tcase_add_loop_test(tests, a_lie_costs_no_more_than_the_truth_would, 0, 8);
-	tcase_add_loop_test(tests, a_loss_is_found, 0, 3);
+	suite_add_worlds(tests, a_lie_costs_no_more_than_the_truth_would, 8);
+	suite_add_worlds(tests, a_loss_is_found, 3);
 	tcase_add_test(tests, a_gap_s_length_is_expected);
 	return suite_run("filler", tests);
 }

@@ -5,6 +5,7 @@
 #include "tests/unit/state_directory.h"
 
 #include "tests/unit/pace_scenarios.h"
+#include "tests/unit/suite.h"
 
 static struct run run;
 
@@ -328,19 +329,18 @@ int main(void)
 	TCase *one = tcase_create("jobs");
 
 	tcase_set_timeout(one, 60);
-	tcase_add_loop_test(one, each_job_has_its_share_of_the_work, 0, MIXES * SEEDS);
+	suite_add_worlds(one, each_job_has_its_share_of_the_work, MIXES * SEEDS);
 	tcase_add_test(one, shares_that_leave_room_are_held_too);
 	tcase_add_test(one, a_lone_job_by_weight_loses_nothing);
-	tcase_add_loop_test(one, weights_divide_the_whole_device, 0, 3);
-	tcase_add_loop_test(one, a_lone_job_lets_a_newcomer_in_within_two_quanta, 0, 20);
-	tcase_add_loop_test(one, a_lone_job_with_pauses_lets_a_newcomer_in_within_two_quanta, 0,
-	                    20);
-	tcase_add_loop_test(one, an_idle_job_passes_its_turn_on, 0, 3);
-	tcase_add_loop_test(one, a_job_that_rested_passes_its_turn_on, 0, 3);
-	tcase_add_loop_test(one, a_job_killed_in_its_turn_loses_it, 0, TURNS_OF * TIMES);
-	tcase_add_loop_test(one, a_job_stopped_in_its_turn_loses_it, 0, TURNS_OF * TIMES);
-	tcase_add_loop_test(one, who_stays_by_weight_gets_all, 0, 6);
-	tcase_add_loop_test(one, a_paused_job_does_not_hold_the_turn, 0, 6);
+	suite_add_worlds(one, weights_divide_the_whole_device, 3);
+	suite_add_worlds(one, a_lone_job_lets_a_newcomer_in_within_two_quanta, 20);
+	suite_add_worlds(one, a_lone_job_with_pauses_lets_a_newcomer_in_within_two_quanta, 20);
+	suite_add_worlds(one, an_idle_job_passes_its_turn_on, 3);
+	suite_add_worlds(one, a_job_that_rested_passes_its_turn_on, 3);
+	suite_add_worlds(one, a_job_killed_in_its_turn_loses_it, TURNS_OF * TIMES);
+	suite_add_worlds(one, a_job_stopped_in_its_turn_loses_it, TURNS_OF * TIMES);
+	suite_add_worlds(one, who_stays_by_weight_gets_all, 6);
+	suite_add_worlds(one, a_paused_job_does_not_hold_the_turn, 6);
 	suite_add_tcase(suite, one);
 	return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 #include "tests/unit/state_directory.h"
 
 #include "tests/unit/pace_scenarios.h"
+#include "tests/unit/suite.h"
 
 enum { JOBS_MOST = 3, PROCESSES_MOST = 6, PROGRAMS_MOST = 12, DEVICES = 3, SEEDS = 100 };
 
@@ -312,7 +313,7 @@ int main(void)
 	TCase *one = tcase_create("random");
 
 	tcase_set_timeout(one, 60);
-	tcase_add_loop_test(one, whatever_happens_everybody_ends, 0, SEEDS);
+	suite_add_worlds(one, whatever_happens_everybody_ends, SEEDS);
 	suite_add_tcase(suite, one);
 	return run_suite(suite);
 }

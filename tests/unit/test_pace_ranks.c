@@ -5,6 +5,7 @@
 #include "tests/unit/state_directory.h"
 
 #include "tests/unit/pace_scenarios.h"
+#include "tests/unit/suite.h"
 
 static const double shares[] = {25, 50, 75, 90};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
@@ -113,10 +114,10 @@ int main(void)
 	TCase *one = tcase_create("ranks");
 
 	tcase_set_timeout(one, 60);
-	tcase_add_loop_test(one, ranks_keep_their_throughput, 0, ALIKE * SHARES);
-	tcase_add_loop_test(one, ranks_of_other_kinds_keep_most_of_it, 0, UNLIKE * SHARES);
-	tcase_add_loop_test(one, a_rank_that_is_stopped_and_continued_holds_nobody_for_ever, 0, 12);
-	tcase_add_loop_test(one, a_job_beside_one_of_the_ranks_has_its_share, 0, 4);
+	suite_add_worlds(one, ranks_keep_their_throughput, ALIKE * SHARES);
+	suite_add_worlds(one, ranks_of_other_kinds_keep_most_of_it, UNLIKE * SHARES);
+	suite_add_worlds(one, a_rank_that_is_stopped_and_continued_holds_nobody_for_ever, 12);
+	suite_add_worlds(one, a_job_beside_one_of_the_ranks_has_its_share, 4);
 	suite_add_tcase(suite, one);
 	return run_suite(suite);
 }
