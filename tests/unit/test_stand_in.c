@@ -73,7 +73,8 @@ START_TEST(what_the_container_was_given_is_asked_of_its_first_process)
 	ck_assert_ptr_null(config_variable(environment, "CUDA_VISIBLE_DEVICES"));
 	/* Of so many that they are not read to the end none is taken in part. */
 	memset(many, 'x', sizeof(many));
-	memcpy(many, "A=", 2);
+	many[0] = 'A';
+	many[1] = '=';
 	memcpy(many + (256 << 10) - sizeof(cut) + 3, cut, sizeof(cut));
 	scratch_write_bytes("proc/1/environ", many, sizeof(many));
 	environment = ENVIRONMENT("A=b");
