@@ -48,8 +48,9 @@ static bool files_changed;
 static struct status status; /* what is known to stand in the status file */
 static bool is_started;
 static _Atomic bool has_joined;      /* or has not, for good */
-static _Atomic bool goes_on;         /* all has started */
-static _Atomic uint32_t is_given_up; /* or cannot go on */
+static sem_t ready;                  /* all has started, or cannot go on */
+static _Atomic bool goes_on;         /* the one */
+static _Atomic uint32_t is_given_up; /* or the other */
 
 /* What the helper does first. */
 static struct {
@@ -175,6 +176,9 @@ static bool wait_for_the_rest(void)
 		while (!atomic_load(&is_given_up) && deadline_wait(&until, &is_given_up, 0))
 			;
 	} while (!atomic_load(&is_given_up) && !atomic_load(&goes_on));
+	/* No wait, but a thread sanitizer in the program sees no atomics of ours. */
+	while (sem_wait(&ready) != 0 && errno == EINTR)
+		;
 	return !atomic_load(&is_given_up);
 }
 
@@ -281,6 +285,7 @@ int helper_start(void)
 	if (error)
 		return error;
 	sem_init(&seat.is_taken, 0, 0);
+	sem_init(&ready, 0, 0);
 	segment_owner(start_with_seat);
 	/* No handler of the program's interrupts what is done to the job's files. */
 	sigfillset(&all);
@@ -300,6 +305,7 @@ int helper_start(void)
 
 void helper_go(bool has_started)
 {
+	sem_post(&ready);
 	if (has_started)
 		atomic_store(&goes_on, true);
 	else

@@ -7,7 +7,10 @@
 /* Finds the driver's devices and enters them in the job's books. Returns 0 or a negative errno. */
 static inline int device_set_fill(struct device_set *set, struct segment *segment, const char *job)
 {
-	int error = device_set_identify(set);
+	int error;
+
+	*set = (struct device_set){0};
+	error = device_set_identify(set);
 
 	return error ? error : device_set_enter(set, segment, job);
 }
