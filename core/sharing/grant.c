@@ -292,15 +292,16 @@ static void drive(struct look *l)
 	if (g->asked_ns)
 		look_at_asked(l);
 	given = given_so_far(l);
-	/* Memory that is made for what is on its way has not come. */
-	came = minus(l->job->movable, g->movable_then);
+	/* Memory made for what is on its way has not come; what a call took is gone for the next. */
+	came = l->needs->must ? minus(l->job->held, g->held_then)
+	                      : minus(l->job->movable, g->movable_then);
 	if (given + came != g->seen_sum) {
 		l->answer->has_room |= given > came;
 		g->seen_sum = given + came;
 		g->seen_ns = now;
 	}
 	need = minus(l->job->claim, minus(given, came));
-	if (l->needs->must && given >= l->needs->must)
+	if (l->needs->must && minus(given, came) >= l->needs->must)
 		l->answer->must_is_decided = true;
 	if (g->asked_ns) {
 		ask_for_more(l, need);
