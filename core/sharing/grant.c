@@ -292,7 +292,7 @@ static void drive(struct look *l)
 	if (g->asked_ns)
 		look_at_asked(l);
 	given = given_so_far(l);
-	/* Memory made for what is on its way has not come; what a call took is gone for the next. */
+	/* Memory for what is on its way has not come; what a call took is gone for the next. */
 	came = l->needs->must ? minus(l->job->held, g->held_then)
 	                      : minus(l->job->movable, g->movable_then);
 	if (given + came != g->seen_sum) {

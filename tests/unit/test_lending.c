@@ -216,7 +216,7 @@ START_TEST(what_is_lent_is_called_back)
 		tick();
 	ck_assert_uint_eq(free_bytes(), 0);
 	if (_i) {
-		/* One after the other, so that each comes while the claim of the one before stands. */
+		/* One by one, so that each comes while the claim of the one before stands. */
 		for (int call = 0; call < 3; call++) {
 			owner->must = 512 * MIB;
 			for (uint64_t began = world.now; owner->must;) {
