@@ -21,9 +21,19 @@ starts() {
 has_turns() { [ "$("$spillway" events "$1" | grep -c "  gpu $2  turn ")" -ge "$3" ]; }
 says() { cat "$scratch/$1.errors" && "$spillway" stat "$1"; }
 
-starts ranks --ranks 2 --processes
-starts single
-until_true $patience has_turns ranks 0 4 || fail "ranks: few turns: $(says ranks)"
-until_true $patience has_turns ranks 1 4 || fail "ranks: few turns: $(says ranks)"
-until_true $patience has_turns single 0 4 || fail "single: few turns: $(says single)"
-! grep "turns are fine" "$scratch/ranks.errors" "$scratch/single.errors" || fail "turns were not had"
+# Who waits for its turn for two minutes goes on without any, and a busy machine takes that long now
+# and then, because it runs the rank too late that others wait for: it is not so three times.
+have_turns() { has_turns "$1" 0 4 && has_turns "$1" 1 4 && has_turns "$2" 0 4; }
+for try in 1 2 3; do
+	starts "ranks$try" --ranks 2 --processes
+	starts "single$try"
+	until_true 30 have_turns "ranks$try" "single$try" || {
+		said=$(says "ranks$try")
+		end_started
+		mark_started
+		continue
+	}
+	! grep "turns are fine" "$scratch/ranks$try.errors" "$scratch/single$try.errors" || fail "turns were not had"
+	exit 0
+done
+fail "few turns: $said"
