@@ -131,7 +131,8 @@ int segment_open(int directory, const char *job, int flags, struct segment_heade
 	}
 	memset(header, 0, sizeof *header);
 	length = pread(fd, header, sizeof *header, 0);
-	if (length < 0)
+	/* Pages come before the header counts them, so the size is asked for after it was read. */
+	if (length < 0 || file_status_of(fd, &found) != 0)
 		goto failed;
 	*file_size = (uint64_t)found.st_size;
 	return fd;
