@@ -17,7 +17,7 @@
 #include "core/cuda/capture.h"
 
 enum { LOOK_NS = 20000, SEEN_MAX = 512 };
-/* Who destroys a stream, or exits, waits so long for those who ask. */
+/* A thread that destroys a stream, or exits, waits so long for those that ask. */
 #define LEAVES_NS 100000000ull
 
 _Atomic bool idle_has_failed;

@@ -110,7 +110,7 @@ static void sum_up(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
 
-	/* What comes and what is still to come are not to be taken for each other. */
+	/* During a claim each look adds up anew: memory that is on its way has not come. */
 	if (now - l->summed_ns < SUM_NS && !l->grant.since_ns)
 		return;
 	l->summed_ns = now;

@@ -21,7 +21,7 @@ enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
 /* Who is called more often goes through directories once in so long. */
 #define LOOK_NS 400000000ull
 
-/* Who makes or writes a card when the process exits is waited for so long. */
+/* A process that exits waits so long for a thread that makes or writes a card. */
 #define STOP_NS 50000000ull
 
 static struct {

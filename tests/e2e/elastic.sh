@@ -18,6 +18,10 @@ device_within() {
 device_at_least() {
 	[ "$(device_bytes)" -ge "$1" ]
 }
+# held_by PID: what it has on device 0, by the software GPU's books
+held_by() {
+	"$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { print $3 }'
+}
 # counter_is JOB NAME VALUE
 counter_is() {
 	[ "$(counter "$1" "$2")" = "$3" ]

@@ -6,27 +6,9 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
+# shellcheck source=tests/e2e/lending.sh
+. tests/e2e/lending.sh
 export SOFTGPU_MEMORY=96M SOFTGPU_KERNEL_TIME_US=2000
-moves=$build/tests/e2e/moves
-
-# starts JOB MIB
-starts() {
-	"$spillway" run --softgpu --quiet --name "$1" "$moves" --mode one --mib "$2" --until "$scratch/$1.stop" \
-		>"$scratch/$1" 2>"$scratch/$1.errors" &
-}
-# ends JOB MIB PID: right
-ends() {
-	touch "$scratch/$1.stop"
-	wait "$3" || fail "$1: exit status $?: $(cat "$scratch/$1.errors")"
-	got=$(cat "$scratch/$1")
-	steps=$(printf '%s\n' "$got" | sed -n 's/^steps=\([0-9,]*\) .*/\1/p')
-	same "$1" "$(SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode one --mib "$2" --steps "$steps")" "$got"
-}
-# held_by PID: bytes on the device, by the software GPU's books
-held_by() {
-	"$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { print $3 }'
-}
-mkdir -p "$scratch/alone"
 
 # While nobody claims it an idle job keeps its memory.
 printf '[gpu]\nidle_yield = 300ms\n' >"$scratch/idle.ini"

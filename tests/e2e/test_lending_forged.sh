@@ -7,26 +7,10 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
+# shellcheck source=tests/e2e/lending.sh
+. tests/e2e/lending.sh
 export SOFTGPU_MEMORY=96M SOFTGPU_KERNEL_TIME_US=2000
-moves=$build/tests/e2e/moves
-mkdir -p "$scratch/alone"
 
-# starts JOB MIB
-starts() {
-	"$spillway" run --softgpu --quiet --name "$1" "$moves" --mode one --mib "$2" --until "$scratch/$1.stop" \
-		>"$scratch/$1" 2>"$scratch/$1.errors" &
-}
-# ends JOB MIB PID: right
-ends() {
-	touch "$scratch/$1.stop"
-	wait "$3" || fail "$1: exit status $?: $(cat "$scratch/$1.errors")"
-	got=$(cat "$scratch/$1")
-	steps=$(printf '%s\n' "$got" | sed -n 's/^steps=\([0-9,]*\) .*/\1/p')
-	same "$1" "$(SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode one --mib "$2" --steps "$steps")" "$got"
-}
-held_by() {
-	"$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { print $3 }'
-}
 # goes_on JOB: launches more than it has
 goes_on() {
 	before=$(counter "$1" launches)

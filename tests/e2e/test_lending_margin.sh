@@ -9,9 +9,6 @@ set -eu
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
 export SOFTGPU_MEMORY=96M
-held_by() {
-	"$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { print $3 }'
-}
 
 "$spillway" run --softgpu --quiet --name borrower --memory 16MiB --memory-max 100% "$build/tests/e2e/allocate" --mib 4 --count 23 \
 	--ready "$scratch/ready" --until "$scratch/stop" >"$scratch/borrower" 2>&1 &

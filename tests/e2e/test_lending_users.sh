@@ -39,9 +39,6 @@ number() {
 }
 at_least() { [ "$(number "$1" "$2" "$3")" -ge "$4" ]; }
 is() { [ "$(number "$1" "$2" "$3")" = "$4" ]; }
-held_by() {
-	"$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { print $3 }'
-}
 pid_of_user() {
 	as "$1" "$spillway" stat "$2" --json | sed 's/.*"processes":\[{"pid":\([0-9]*\),.*/\1/'
 }

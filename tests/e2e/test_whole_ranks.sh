@@ -7,16 +7,9 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
-export SOFTGPU_MEMORY=64M SOFTGPU_DEVICES=2
-load=$build/clients/pace_load
+# shellcheck source=tests/e2e/whole.sh
+. tests/e2e/whole.sh
 
-# starts JOB OPTIONS
-starts() {
-	job=$1
-	shift
-	"$spillway" run --softgpu --quiet --name "$job" --turn whole --turn-length 300ms "$load" --asleep "$@" \
-		--kernel-us 1000 --seconds 1000 >"$scratch/$job" 2>"$scratch/$job.errors" &
-}
 # has_turns JOB GPU COUNT
 has_turns() { [ "$("$spillway" events "$1" | grep -c "  gpu $2  turn ")" -ge "$3" ]; }
 says() { cat "$scratch/$1.errors" && "$spillway" stat "$1"; }

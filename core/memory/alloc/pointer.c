@@ -226,7 +226,7 @@ void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network)
 	const struct arena *arena = arena_at(address);
 	struct device *device = arena ? arena->device : own_device(address);
 
-	/* Whether anything is open is asked last, and not of the host's memory. */
+	/* The descriptors are looked at last, and never for the host's memory. */
 	if (device && terms_of(device).settings.pin_new &&
 	    (network_keeps(caller) || (is_for_network && network_is_open(""))))
 		pointer_pin(address, 1);

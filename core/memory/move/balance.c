@@ -202,7 +202,7 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 		/* A bad moment for this is one for an exchange. */
 		if (why == MOVE_WORK || why == MOVE_INSIDE || why == MOVE_CAPTURE)
 			return false;
-		/* What is kept ready is of another size; not what came of this try alone. */
+		/* Chunks of another size may be kept ready. This try's own are no room. */
 		if (why == MOVE_DEVICE_FULL && spare_trim(device, SEGMENT_ON_DEVICE, true) && kept)
 			return true;
 		/* The device is full although the limit is not. */

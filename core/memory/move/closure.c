@@ -57,7 +57,7 @@ enum { WORKS_PERCENT = 53 };
 
 static _Atomic bool is_under_way;
 static uint64_t holds[DEVICE_MAX]; /* ns; for the next that insists; 0: HOLD_LEAST */
-/* Of plans that follow one another: since when, until when, and for how long of it nothing ran. */
+/* Plans that follow one another: when they began and ended, and how long nothing ran. */
 static struct {
 	uint64_t began_ns, ended_ns, idle_ns;
 } moving;

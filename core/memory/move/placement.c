@@ -21,9 +21,9 @@ enum { CHANGED = 16 };
 #define GAIN_OF_STEP 0.01
 /* With `balanced` for any gain, but not for a rounding. */
 #define GAIN_AT_ALL 0.001
-/* What was decided is worth it unless kernels take so many times as long as before. */
+/* Decided places go back if kernels take more than so many times as long as before. */
 #define WORSE 1.01
-/* What was decided is to be carried out soon; then it waits as everything does. */
+/* Decided moves hurry for so long; then they wait as all others do. */
 #define HURRIES (60 * SECOND)
 
 /* What is known of a device. */
