@@ -220,6 +220,9 @@ CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct c
 		result = classify(from, from_bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
+	/* Elements of arrays are copied whole. */
+	if (to->element && from->element && to->element != from->element)
+		return CUDA_ERROR_INVALID_VALUE;
 	enum copy_form form = form_of(to, from, shape);
 	if (is_refused_as_mixed(to->address, to_bytes, form) ||
 	    is_refused_as_mixed(from->address, from_bytes, form))
@@ -316,6 +319,9 @@ static CUresult capture_copy(struct stream *stream, const struct copy_side *to,
 	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 	CUDA_MEMCPY3D *what = &params.memcpy.copyParams;
 	void *source;
+	/* The node would name memory where the program named an array. */
+	if (to->element || from->element)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	describe(to, shape, &what->dstMemoryType, &what->dstDevice, &what->dstHost, &what->dstPitch,
 	         &what->dstHeight);
 	describe(from, shape, &what->srcMemoryType, &what->srcDevice, &source, &what->srcPitch,

@@ -14,6 +14,7 @@ enum side_kind {
 struct copy_side {
 	uint64_t address;
 	uint64_t pitch, slice; /* bytes from one row, one plane to the next */
+	uint64_t element;      /* bytes of an element of an array; 0: the side is none */
 	enum { MEANT_EITHER, MEANT_HOST, MEANT_DEVICE } meant;
 	enum side_kind kind; /* set by classify() */
 };

@@ -1,4 +1,5 @@
-/* The cuMemcpy* calls. Copies with arrays are not supported; there are no arrays. */
+/* The cuMemcpy* calls; those of one row of an array are in copy_array.c. */
+#include "tests/softgpu/array.h"
 #include "tests/softgpu/work.h"
 
 /* Enters and submits a copy of plain bytes. */
@@ -142,72 +143,105 @@ EXPORT_ON_STREAM(cuMemcpyPeerAsync,
                   size_t size, CUstream stream),
                  to, to_context, from, from_context, size, stream)
 
-/* One side of a copy of rows or planes; the offset of its first byte is added to the address. */
-static CUresult pitched_side(struct copy_side *side, CUmemorytype type, const void *host,
-                             CUdeviceptr device, uint64_t offset)
+/* One end of a copy of rows or planes, as the caller describes it. */
+struct end {
+	CUmemorytype type;
+	const void *host;
+	CUdeviceptr device;
+	CUarray array;
+	uint64_t x, y, z, pitch, rows;
+	bool has_planes;
+};
+
+#define END_2D(what, side, ...)                         \
+	((struct end){.type = (what)->side##MemoryType, \
+	              .host = (what)->side##Host,       \
+	              .device = (what)->side##Device,   \
+	              .array = (what)->side##Array,     \
+	              .x = (what)->side##XInBytes,      \
+	              .y = (what)->side##Y,             \
+	              .pitch = (what)->side##Pitch,     \
+	              __VA_ARGS__})
+#define END_3D(what, side) \
+	END_2D(what, side, .z = (what)->side##Z, .rows = (what)->side##Height, .has_planes = true)
+
+static CUresult read_end(const struct end *end, const struct copy_shape *shape,
+                         struct copy_side *side)
 {
-	switch (type) {
+	/* A pitch of 0 means that rows follow one another. */
+	uint64_t pitch = end->pitch ? end->pitch : end->x + shape->width;
+	uint64_t rows = end->rows ? end->rows : end->y + shape->height;
+	if (end->type == CU_MEMORYTYPE_ARRAY)
+		return array_side(end->array, end->x, end->y, end->z, shape, side);
+	if ((end->has_planes || shape->height > 1) && end->x + shape->width > pitch)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (shape->depth > 1 && end->y + shape->height > rows)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (end->type) {
 	case CU_MEMORYTYPE_HOST:
-		*side = host_side(host);
+		*side = host_side(end->host);
 		break;
 	case CU_MEMORYTYPE_DEVICE:
-		*side = device_side(device);
+		*side = device_side(end->device);
 		break;
 	case CU_MEMORYTYPE_UNIFIED:
-		*side = any_side(device);
+		*side = any_side(end->device);
 		break;
-	case CU_MEMORYTYPE_ARRAY:
-		return CUDA_ERROR_NOT_SUPPORTED;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	side->address += offset;
+	side->address += (end->z * rows + end->y) * pitch + end->x;
+	side->pitch = pitch;
+	side->slice = end->has_planes ? pitch * rows : 0;
 	return CUDA_SUCCESS;
 }
 
-static CUresult submit_pitched(const char *call, CUstream handle, struct copy_side to,
-                               struct copy_side from, struct copy_shape shape,
-                               enum copy_timing timing)
+static CUresult read_2d(const CUDA_MEMCPY2D *what, struct copy_side *to, struct copy_side *from,
+                        struct copy_shape *shape)
+{
+	*shape =
+	    (struct copy_shape){.width = what->WidthInBytes, .height = what->Height, .depth = 1};
+	CUresult result = read_end(&END_2D(what, dst, .has_planes = false), shape, to);
+	return result == CUDA_SUCCESS
+	           ? read_end(&END_2D(what, src, .has_planes = false), shape, from)
+	           : result;
+}
+
+CUresult copy_read_3d(const CUDA_MEMCPY3D *what, struct copy_side *to, struct copy_side *from,
+                      struct copy_shape *shape)
+{
+	if (what->srcLOD || what->dstLOD)
+		return CUDA_ERROR_INVALID_VALUE;
+	*shape = (struct copy_shape){
+	    .width = what->WidthInBytes, .height = what->Height, .depth = what->Depth};
+	CUresult result = read_end(&END_3D(what, dst), shape, to);
+	return result == CUDA_SUCCESS ? read_end(&END_3D(what, src), shape, from) : result;
+}
+
+/* Enters, reads what is to be copied (2D, else 3D), and submits it. */
+static CUresult copy_rows(const char *call, CUstream handle, const CUDA_MEMCPY2D *plane,
+                          const CUDA_MEMCPY3D *solid, enum copy_timing timing)
 {
 	struct context *context;
+	struct copy_side to, from;
+	struct copy_shape shape;
+	if (!plane && !solid)
+		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = enter_context(call, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
+	result =
+	    plane ? read_2d(plane, &to, &from, &shape) : copy_read_3d(solid, &to, &from, &shape);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	struct stream *stream = stream_find(context, handle);
 	return leave(stream ? copy_submit(stream, to, from, shape, timing)
 	                    : CUDA_ERROR_INVALID_HANDLE);
 }
 
-static CUresult copy_2d(const char *call, CUstream stream, const CUDA_MEMCPY2D *what,
-                        enum copy_timing timing)
-{
-	struct copy_side to, from;
-	if (!what)
-		return CUDA_ERROR_INVALID_VALUE;
-	/* A pitch of 0 means that rows follow one another. */
-	uint64_t to_pitch =
-	    what->dstPitch ? what->dstPitch : what->dstXInBytes + what->WidthInBytes;
-	uint64_t from_pitch =
-	    what->srcPitch ? what->srcPitch : what->srcXInBytes + what->WidthInBytes;
-	if (what->Height > 1 && (what->dstXInBytes + what->WidthInBytes > to_pitch ||
-	                         what->srcXInBytes + what->WidthInBytes > from_pitch))
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = pitched_side(&to, what->dstMemoryType, what->dstHost, what->dstDevice,
-	                               what->dstY * to_pitch + what->dstXInBytes);
-	if (result == CUDA_SUCCESS)
-		result = pitched_side(&from, what->srcMemoryType, what->srcHost, what->srcDevice,
-		                      what->srcY * from_pitch + what->srcXInBytes);
-	if (result != CUDA_SUCCESS)
-		return result;
-	to.pitch = to_pitch;
-	from.pitch = from_pitch;
-	struct copy_shape shape = {.width = what->WidthInBytes, .height = what->Height, .depth = 1};
-	return submit_pitched(call, stream, to, from, shape, timing);
-}
-
 static CUresult cuMemcpy2D_v2_on(const char *call, CUstream stream, const CUDA_MEMCPY2D *what)
 {
-	return copy_2d(call, stream, what, COPY_WAIT);
+	return copy_rows(call, stream, what, NULL, COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *what), what)
 
@@ -216,65 +250,19 @@ EXPORT_ON_DEFAULT(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *what), what)
 
 static CUresult cuMemcpy2DAsync_v2_on(const char *call, const CUDA_MEMCPY2D *what, CUstream stream)
 {
-	return copy_2d(call, stream, what, COPY_ASYNC);
+	return copy_rows(call, stream, what, NULL, COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *what, CUstream stream), what, stream)
 
-CUresult copy_read_3d(const CUDA_MEMCPY3D *what, struct copy_side *to, struct copy_side *from,
-                      struct copy_shape *shape)
-{
-	if (what->srcLOD || what->dstLOD)
-		return CUDA_ERROR_INVALID_VALUE;
-	uint64_t to_pitch =
-	    what->dstPitch ? what->dstPitch : what->dstXInBytes + what->WidthInBytes;
-	uint64_t from_pitch =
-	    what->srcPitch ? what->srcPitch : what->srcXInBytes + what->WidthInBytes;
-	uint64_t to_rows = what->dstHeight ? what->dstHeight : what->dstY + what->Height;
-	uint64_t from_rows = what->srcHeight ? what->srcHeight : what->srcY + what->Height;
-	if (what->dstXInBytes + what->WidthInBytes > to_pitch ||
-	    what->srcXInBytes + what->WidthInBytes > from_pitch ||
-	    (what->Depth > 1 &&
-	     (what->dstY + what->Height > to_rows || what->srcY + what->Height > from_rows)))
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result =
-	    pitched_side(to, what->dstMemoryType, what->dstHost, what->dstDevice,
-	                 (what->dstZ * to_rows + what->dstY) * to_pitch + what->dstXInBytes);
-	if (result == CUDA_SUCCESS)
-		result = pitched_side(from, what->srcMemoryType, what->srcHost, what->srcDevice,
-		                      (what->srcZ * from_rows + what->srcY) * from_pitch +
-		                          what->srcXInBytes);
-	if (result != CUDA_SUCCESS)
-		return result;
-	to->pitch = to_pitch;
-	to->slice = to_pitch * to_rows;
-	from->pitch = from_pitch;
-	from->slice = from_pitch * from_rows;
-	*shape = (struct copy_shape){
-	    .width = what->WidthInBytes, .height = what->Height, .depth = what->Depth};
-	return CUDA_SUCCESS;
-}
-
-static CUresult copy_3d(const char *call, CUstream stream, const CUDA_MEMCPY3D *what,
-                        enum copy_timing timing)
-{
-	struct copy_side to, from;
-	struct copy_shape shape;
-	if (!what)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = copy_read_3d(what, &to, &from, &shape);
-	return result == CUDA_SUCCESS ? submit_pitched(call, stream, to, from, shape, timing)
-	                              : result;
-}
-
 static CUresult cuMemcpy3D_v2_on(const char *call, CUstream stream, const CUDA_MEMCPY3D *what)
 {
-	return copy_3d(call, stream, what, COPY_WAIT);
+	return copy_rows(call, stream, NULL, what, COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *what), what)
 
 static CUresult cuMemcpy3DAsync_v2_on(const char *call, const CUDA_MEMCPY3D *what, CUstream stream)
 {
-	return copy_3d(call, stream, what, COPY_ASYNC);
+	return copy_rows(call, stream, NULL, what, COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *what, CUstream stream), what, stream)
 
@@ -285,7 +273,11 @@ static CUresult copy_3d_between_peers(const char *call, CUstream stream,
 	CUresult result = enter_driver(call);
 	if (result != CUDA_SUCCESS)
 		return result;
-	bool known = what && context_find(what->srcContext) && context_find(what->dstContext);
+	/* Arrays know theirs. */
+	bool known =
+	    what &&
+	    (what->srcMemoryType == CU_MEMORYTYPE_ARRAY || context_find(what->srcContext)) &&
+	    (what->dstMemoryType == CU_MEMORYTYPE_ARRAY || context_find(what->dstContext));
 	leave(CUDA_SUCCESS);
 	if (!known)
 		return what ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
@@ -314,7 +306,7 @@ static CUresult copy_3d_between_peers(const char *call, CUstream stream,
 	    .Height = what->Height,
 	    .Depth = what->Depth,
 	};
-	return copy_3d(call, stream, &plain, timing);
+	return copy_rows(call, stream, NULL, &plain, timing);
 }
 
 static CUresult cuMemcpy3DPeer_on(const char *call, CUstream stream, const CUDA_MEMCPY3D_PEER *what)

@@ -87,6 +87,8 @@ enum handle_kind {
 	HANDLE_GRAPH_NODE,
 	HANDLE_GRAPH_EXEC,
 	HANDLE_USER_OBJECT,
+	HANDLE_ARRAY,
+	HANDLE_MIPMAPPED_ARRAY,
 };
 
 struct handle {

@@ -47,6 +47,7 @@ static void report_stale(const void *pointer, enum handle_kind kind)
 	    [HANDLE_STREAM] = "stream", [HANDLE_EVENT] = "event",
 	    [HANDLE_MODULE] = "module", [HANDLE_POOL] = "memory pool",
 	    [HANDLE_GRAPH] = "graph",   [HANDLE_GRAPH_EXEC] = "executable graph",
+	    [HANDLE_ARRAY] = "array",   [HANDLE_MIPMAPPED_ARRAY] = "mipmapped array",
 	};
 	if ((size_t)kind >= sizeof(names) / sizeof(names[0]) || !names[kind])
 		return;

@@ -315,6 +315,9 @@ static void free_range(struct range *range)
 	case RANGE_IMPORTED:
 		imported_free(range);
 		break;
+	case RANGE_ARRAY:
+		array_range_free(range);
+		break;
 	case RANGE_DEVICE:
 	case RANGE_MODULE:
 		device_free(range);

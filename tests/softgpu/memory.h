@@ -83,6 +83,7 @@ enum range_kind {
 	RANGE_REGISTERED, /* cuMemHostRegister */
 	RANGE_MANAGED,    /* cuMemAllocManaged */
 	RANGE_GRAPH,      /* a memory node of a graph, backed while that says so */
+	RANGE_ARRAY,      /* an array's or mipmapped array's, for copies alone */
 	RANGE_IMPORTED,   /* another process's, by cuIpcOpenMemHandle or cuMemPoolImportPointer */
 };
 
@@ -99,6 +100,7 @@ struct range {
 	struct pool *pool;                 /* a pooled one's */
 	struct pool_extent *extent;        /* and its place there */
 	struct managed *managed;
+	struct arrays *arrays;
 	bool of_module; /* managed, but a variable of a module */
 	bool sync_memops;
 	int opened;             /* an imported one: how many times */
@@ -141,6 +143,8 @@ void managed_free(struct range *range);
 void managed_touch(struct range *range, int device, uint64_t address);
 /* Returns whether a device has that block. */
 bool managed_is_on_device(struct range *range, uint64_t address);
+/* array.c */
+void array_range_free(struct range *range);
 /* vmm.c: the physical memory behind a handle that still counts, or NULL. */
 struct physical *physical_of(CUmemGenericAllocationHandle handle);
 /* Its node of the host has the memory again. */

@@ -232,7 +232,7 @@ static void errors(void)
 static void not_supported(void)
 {
 	start();
-	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuArrayCreate_v2(NULL, NULL));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuTexObjectCreate(NULL, NULL, NULL, NULL));
 	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGraphConditionalHandleCreate(NULL, NULL, NULL, 0, 0));
 	const void *table;
 	CUuuid id = {{0}};

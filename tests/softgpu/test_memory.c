@@ -113,7 +113,7 @@ static void pitched(void)
 	down.Height = 11;
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&down));
 	down.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMemcpy2D_v2(&down));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuMemcpy2D_v2(&down));
 	OK(cuMemFree_v2(memory));
 }
 

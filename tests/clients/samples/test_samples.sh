@@ -14,7 +14,7 @@ limit=6MiB
 # reason SAMPLE: why the software GPU cannot run it; empty for those that it must
 reason() {
 	case $1 in
-	textures) echo 'not supported by this driver: cuArrayCreate(&array, &descriptor)' ;;
+	textures) echo 'not supported by this driver: cuTexObjectCreate(&texture, &resource, &description, NULL)' ;;
 	esac
 }
 
