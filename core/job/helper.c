@@ -69,10 +69,10 @@ static void note_change(void *cookie, const char *path)
 
 static void watch_files(void)
 {
-	static struct listener files;
+	static struct listener files = {.fd = -1};
 
+	listener = &files; /* first: a child forked from now on lets go of what bears the mark */
 	listener_start(&files);
-	listener = &files;
 	listener_add(listener, CONFIG_SYSTEM_FILE, note_change, NULL);
 	if (this_job.config.file)
 		listener_add(listener, this_job.config.file, note_change, NULL);
