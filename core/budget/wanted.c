@@ -192,6 +192,11 @@ bool wanted_takes_fill(const struct device *device)
 	return atomic_exchange(&has_come[device->id.ordinal], false);
 }
 
+bool wanted_has_fill(const struct device *device)
+{
+	return atomic_load(&has_come[device->id.ordinal]);
+}
+
 bool wanted_is_asked(void)
 {
 	return box.is_asked;

@@ -61,6 +61,8 @@ void wanted_serve(void *(*serve)(void *), void (*opened)(void));
 struct wanted_request *wanted_take(void);
 /* Returns whether wanted_fill() was called since this was asked last. */
 bool wanted_takes_fill(const struct device *device);
+/* Returns the same, and leaves it to be asked again. */
+bool wanted_has_fill(const struct device *device);
 /* Returns whether there is a request: what takes long makes way for it. Takes no lock. */
 bool wanted_is_asked(void);
 void wanted_answer(struct wanted_request *request, CUresult result);

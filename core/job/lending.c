@@ -31,8 +31,9 @@
 /* How long the thread sleeps where a claim or a bound may change by time alone; else. */
 #define WAITS_NS (200 * MS)
 #define RESTS_NS (3600 * SECOND)
-/* Others whom we have just met tell what they have within this time. */
-#define MEET_NS SECOND
+/* Others whom we have just met tell what they have within this time; at once, mostly. */
+#define MEET_NS      SECOND
+#define MEET_TICK_NS (2 * MS)
 /* A call that must have memory claims it anew for so long, where others were slow to give it. */
 #define INSISTS_NS (3 * SECOND)
 /* What can move is added up so often. */
@@ -47,9 +48,11 @@ struct lent {
 	struct grant grant;
 	uint64_t summed_ns;
 	uint64_t stays[LEDGER_SIDES]; /* of what is charged to us: what cannot move */
+	uint64_t movable;             /* on the device, then */
 	uint64_t context;             /* what the driver takes for us */
 	uint64_t again_ns;            /* the next look is due after so long */
 	uint64_t met_ns;              /* since when others have told nothing; 0: all have */
+	uint64_t rung_ns;             /* when they were called last for that */
 	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
 	_Atomic uint64_t told[LEDGER_SIDES];
 };
@@ -109,14 +112,21 @@ static uint64_t in_use(const struct device *device, enum segment_side side)
 static void sum_up(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
+	uint64_t movable;
 
 	/* During a claim each look adds up anew: memory that is on its way has not come. */
 	if (now - l->summed_ns < SUM_NS && !l->grant.since_ns)
 		return;
-	l->summed_ns = now;
 	l->context = overhead_bytes(device);
-	for (int side = 0; side < LEDGER_SIDES; side++)
-		l->stays[side] = minus(in_use(device, side), plan_movable(device, side));
+	/* Who waits for what moves is silent meanwhile, and passed by. */
+	for (int side = 0; side < LEDGER_SIDES; side++) {
+		if (!plan_movable_now(device, side, &movable))
+			return;
+		l->stays[side] = minus(in_use(device, side), movable);
+		if (side == SEGMENT_ON_DEVICE)
+			l->movable = movable;
+	}
+	l->summed_ns = now;
 }
 
 /* Says on the own card what the process has. */
@@ -126,7 +136,9 @@ static void fill(struct lent *l, struct card *card)
 	uint64_t on_host = device_used(device, SEGMENT_ON_HOST);
 
 	card->held = device_used(device, SEGMENT_ON_DEVICE);
-	card->movable = minus(card->held, l->stays[SEGMENT_ON_DEVICE]);
+	/* What is made for what is to come has not come, whenever it was added up. */
+	card->movable = l->grant.since_ns ? least(card->held, l->movable)
+	                                  : minus(card->held, l->stays[SEGMENT_ON_DEVICE]);
 	card->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
 	card->context = l->context;
 	card->link = link_bytes(device, SEGMENT_ON_HOST, SECOND);
@@ -152,8 +164,11 @@ static bool is_meeting(struct lent *l, uint64_t now)
 		if (l->others.other[i].card.tells_memory || l->others.other[i].is_silent)
 			continue;
 		l->met_ns = is_first ? now : l->met_ns;
-		if (is_first)
+		/* Who was just looking for cards may not have seen ours. */
+		if (is_first || now - l->rung_ns >= GRANT_TICK_NS) {
 			cards_ring(&l->others);
+			l->rung_ns = now;
+		}
 		return now - l->met_ns <= MEET_NS;
 	}
 	l->met_ns = 0;
@@ -222,7 +237,8 @@ static void tend(struct lent *l, uint64_t now)
 		shortage_decide(device);
 	else if (answer.has_room)
 		wanted_fill(device);
-	l->again_ns = answer.is_busy || l->must_since_ns || meets      ? GRANT_TICK_NS
+	l->again_ns = meets                                            ? MEET_TICK_NS
+	              : answer.is_busy || l->must_since_ns             ? GRANT_TICK_NS
 	              : answer.bound != UINT64_MAX || needs.is_blocked ? WAITS_NS
 	                                                               : RESTS_NS;
 }

@@ -81,10 +81,12 @@ static struct world {
 	int closures, copies, too_long, made_too_late, freed_too_late;
 	uint64_t change_at; /* the limit changes then; 0: never */
 	uint64_t change_to;
+	uint64_t room_at; /* others make room on the device then; 0: never */
 } world;
 
 static void set_limit(uint64_t limit, bool gentle, bool whole);
 static bool is_gentle, is_whole;
+static enum config_priority priority = PRIORITY_NORMAL;
 
 /* How much work the program has queued when it is not kept from it. */
 static uint64_t queued_ns(void)
@@ -118,6 +120,10 @@ static void pass(uint64_t ns)
 	if (world.change_at && world.now >= world.change_at) {
 		world.change_at = 0;
 		set_limit(world.change_to, is_gentle, is_whole);
+	}
+	if (world.room_at && world.now >= world.room_at) {
+		world.room_at = 0;
+		wanted_fill(gpu);
 	}
 }
 
@@ -404,6 +410,7 @@ static void set_limit(uint64_t limit, bool gentle, bool whole)
 	struct config_gpu settings = {.memory_limit = limit,
 	                              .host_limit = CONFIG_UNLIMITED,
 	                              .share = 100000,
+	                              .priority = priority,
 	                              .spill = SPILL_AUTO,
 	                              .shrink = gentle ? SHRINK_GENTLE : SHRINK_FAST,
 	                              .mixed = whole ? MIXED_WHOLE : MIXED_AUTO,
@@ -471,7 +478,7 @@ static struct outcome shrink(uint64_t limit)
 	set_limit(limit, is_gentle, is_whole);
 	copies_to = SEGMENT_ON_HOST;
 	terms = terms_of(gpu);
-	until = moving_deadline(&terms);
+	until = moving_shrink_deadline(&terms);
 	while (terms = terms_of(gpu), charged() > terms_limit_of_movable(&terms) && looks--) {
 		/* A driver that refuses is asked again later. */
 		if (moving_shrink(gpu, &terms, charged() - terms_limit_of_movable(&terms),
@@ -584,6 +591,34 @@ START_TEST(gently_the_program_works_between_plans)
 	check_outcome("shrink", GENTLY, &o);
 	o = grow(4096 * MIB);
 	check_outcome("grow", GENTLY, &o);
+}
+END_TEST
+
+/*
+ * What a lull has begun goes on to its end, whatever the link: the next lull is a long step away.
+ * The first chunk alone went, as no more memory was made before its copy had shown how long it
+ * takes.
+ */
+START_TEST(one_lull_is_enough)
+{
+	static const double links[] = {1, 4, 25};
+	const uint64_t step_ns = 400 * MS, bytes = 128 * MIB;
+	CUdeviceptr address;
+	struct outcome o;
+
+	start(4096 * MIB);
+	link_is(links[_i], links[_i]);
+	world.make_ns_per_byte = 0.02;
+	for (int i = 0; i < (int)(bytes / (SMALL_MIB * MIB)); i++)
+		ck_assert_int_eq(allocate(SMALL_MIB * MIB, &address), CUDA_SUCCESS);
+	world.program = WAITS;
+	world.step_ns = step_ns;
+	o = shrink(0);
+	ck_assert_uint_lt(o.took, step_ns + (uint64_t)(1.5 * (double)bytes / links[_i]));
+	world.busy_until = 0;
+	o = grow(4096 * MIB);
+	ck_assert_uint_lt(o.took, step_ns + (uint64_t)(1.5 * (double)bytes / links[_i]));
+	ck_assert_int_eq(world.made_too_late, 0);
 }
 END_TEST
 
@@ -904,6 +939,66 @@ START_TEST(what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was)
 }
 END_TEST
 
+/* An opportunistic job keeps nobody waiting for a good moment; its own limit is no such matter. */
+START_TEST(an_opportunistic_job_gives_at_once)
+{
+	CUdeviceptr address;
+
+	start(4096 * MIB);
+	link_is(10, 10);
+	priority = _i ? PRIORITY_OPPORTUNISTIC : PRIORITY_NORMAL;
+	ck_assert_int_eq(allocate(ASKED_MIB * MIB, &address), CUDA_SUCCESS);
+	world.program = NEVER;
+	shrink(256 * MIB);
+	ck_assert_uint_ge(world.waited_ns, (DEADLINE_MS - 10) * MS);
+	world.waited_ns = 0;
+	yield_set(gpu, YIELD_FOR_CLAIM, 128 * MIB);
+	shrink(256 * MIB);
+	ck_assert_uint_le(charged(), 128 * MIB);
+	if (_i)
+		ck_assert_uint_eq(world.waited_ns, 0);
+	else
+		ck_assert_uint_ge(world.waited_ns, (DEADLINE_MS - 10) * MS);
+	ck_assert_int_eq(release(address), CUDA_SUCCESS);
+}
+END_TEST
+
+/*
+ * A plan that waits for a good moment is as large as the room was when it was made: when more comes
+ * it is made anew, and the moment is waited for no longer.
+ */
+START_TEST(room_that_comes_while_a_moment_is_waited_for_is_used_then)
+{
+	const uint64_t bytes = 128 * MIB;
+	struct deadline until;
+	struct choice hot;
+	struct terms terms;
+	CUdeviceptr address;
+	uint64_t ends;
+
+	start(4096 * MIB);
+	link_is(4, 4);
+	for (int i = 0; i < (int)(bytes / (SMALL_MIB * MIB)); i++)
+		ck_assert_int_eq(allocate(SMALL_MIB * MIB, &address), CUDA_SUCCESS);
+	shrink(0);
+	world.program = NEVER;
+	set_limit(4096 * MIB, false, false);
+	terms = terms_of(gpu);
+	copies_to = SEGMENT_ON_DEVICE;
+	until = moving_deadline(&terms);
+	ends = deadline_ends(&until);
+	world.room_at = world.now + DEADLINE_MS / 2 * MS;
+	plan_choose(gpu, SEGMENT_ON_HOST, 0, &hot);
+	ck_assert_int_ne(moving_promote(gpu, &terms, 2 * SMALL_MIB * MIB, &hot, &until), MOVE_NONE);
+	ck_assert_uint_lt(world.now, ends);
+	ck_assert(wanted_takes_fill(gpu));
+	ck_assert_uint_eq(deadline_ends(&until), ends);
+	ck_assert_int_eq(moving_promote(gpu, &terms, bytes, &hot, &until), MOVE_NONE);
+	ck_assert_uint_eq(on_host(), 0);
+	check_books();
+}
+END_TEST
+
 /*
  * Other programs have taken the device but for a part of what is to come back as a whole: it is
  * tried once and again later, and what was made for it is not kept from them.
@@ -942,6 +1037,7 @@ END_TEST
 START_TEST(who_adds_up_asks_for_no_rank)
 {
 	CUdeviceptr address;
+	uint64_t bytes;
 
 	start(8192 * MIB);
 	ck_assert_int_eq(allocate(64 * MIB, &address), CUDA_SUCCESS);
@@ -949,6 +1045,12 @@ START_TEST(who_adds_up_asks_for_no_rank)
 	ck_assert_uint_eq(plan_movable(gpu, SEGMENT_ON_DEVICE), 64 * MIB);
 	ck_assert_uint_eq(plan_movable(gpu, SEGMENT_ON_HOST), 0);
 	ck_assert_int_eq(ranks_asked, 0);
+	/* Nor need it wait for what moves. */
+	ck_assert(plan_movable_now(gpu, SEGMENT_ON_DEVICE, &bytes));
+	ck_assert_uint_eq(bytes, 64 * MIB);
+	plan_lock(gpu);
+	ck_assert(!plan_movable_now(gpu, SEGMENT_ON_DEVICE, &bytes));
+	plan_unlock(gpu);
 	ck_assert_int_eq(release(address), CUDA_SUCCESS);
 }
 END_TEST
@@ -1039,6 +1141,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, state_directory_make, state_directory_remove);
 	tcase_add_loop_test(tests, one_deadline_is_waited_for, 0, sizeof(bars) / sizeof(*bars));
 	tcase_add_test(tests, gently_the_program_works_between_plans);
+	tcase_add_loop_test(tests, one_lull_is_enough, 0, 3);
 	tcase_add_loop_test(tests, the_first_closure_is_one_chunk_and_none_is_longer_than_said, 0,
 	                    4);
 	tcase_add_loop_test(tests, memory_is_made_while_the_program_works_or_something_is_copied, 0,
@@ -1052,6 +1155,8 @@ int main(void)
 	tcase_add_test(tests, who_adds_up_asks_for_no_rank);
 	tcase_add_loop_test(tests, a_glance_is_short, 0, 2);
 	tcase_add_test(tests, what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was);
+	tcase_add_loop_test(tests, an_opportunistic_job_gives_at_once, 0, 2);
+	tcase_add_test(tests, room_that_comes_while_a_moment_is_waited_for_is_used_then);
 	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,
 	                    0, RUNS);
 	return suite_run("moving", tests);

@@ -159,7 +159,7 @@ static void clean_up(struct closure *c)
 
 /*
  * Has the next slice ready: its memory made, and mapped where it can be copied to. In the gate no
- * memory is made: if it was not made ahead, nothing is ready. What was left is freed there while
+ * memory is made: the slice is as long as what was made ahead. What was left is freed there while
  * the next slice is copied.
  */
 static void get_ready(struct closure *c, bool in_gate)
@@ -175,22 +175,23 @@ static void get_ready(struct closure *c, bool in_gate)
 	c->moved = 0;
 	c->queued = false;
 	/* A plan that lacks memory becomes shorter. */
-	while (slice = plan_slice(plan, 0, bytes), plan->made < slice) {
-		if (in_gate)
-			return;
+	while (slice = plan_slice(plan, 0, bytes), plan->made < slice && !in_gate)
 		plan_make(plan, c->device);
-	}
+	if (plan->made < slice)
+		slice = plan_ready(plan);
 	if (slice)
 		c->count = c->is_mapped_late ? slice : moves_prepare(c->device, plan->moves, slice);
 }
 
 /*
  * Returns how many moves shall have memory by now: those of the slice that is ready, and of the one
- * that follows.
+ * that follows. How long that will be is not known before the first.
  */
 static size_t made_ahead(const struct closure *c)
 {
-	return plan_slice(c->plan, c->count, closure_bytes(c->device, c->plan->to));
+	uint64_t bytes = closure_bytes(c->device, c->plan->to);
+
+	return bytes ? plan_slice(c->plan, c->count, bytes) : c->plan->count;
 }
 
 /* What there is to do while the device copies. */
@@ -412,6 +413,7 @@ static enum move_pending move_in_time(struct closure *c, struct deadline *until)
 {
 	enum move_pending why;
 
+	gate_start(); /* which may take long, and is for nothing where there is no memory */
 	do {
 		why = close_and_move(c, GLANCE, 0);
 		if (why == MOVE_NONE || why == MOVE_FAILED)
@@ -467,7 +469,6 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device,
 	                    .is_mapped_late = host_trial_unmap(device) != CUDA_SUCCESS};
 	enum move_pending why;
 
-	gate_start();
 	atomic_store(&is_under_way, true);
 	if (clock_now() - moving.ended_ns > LET_IN_NS) {
 		moving.began_ns = clock_now();

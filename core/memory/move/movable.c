@@ -48,6 +48,7 @@ void movable_begin(struct choice *choice, bool hottest)
 	choice->hottest = hottest;
 	choice->except = 0;
 	choice->each = NULL;
+	choice->never_waits = choice->has_missed = false;
 }
 
 void movable_consider(struct choice *choice, const struct candidate *candidate)

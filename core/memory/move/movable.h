@@ -31,6 +31,8 @@ struct choice {
 	/* Where it is set it is given each that is considered, and none is kept. */
 	void (*each)(void *cookie, const struct candidate *candidate);
 	void *cookie;
+	bool never_waits; /* where memory moves now nothing is considered, */
+	bool has_missed;  /* which this says */
 };
 
 struct movable_kind {
@@ -83,6 +85,10 @@ static inline bool movable_is_ranked(const struct choice *choice)
 {
 	return !choice->each;
 }
+/* Takes a lock for who chooses. Returns false where he never waits, and it is taken. */
+#define movable_acquire(choice, lock)                        \
+	(!(choice)->never_waits ? (lock_acquire(lock), true) \
+	                        : !((choice)->has_missed |= !lock_try(lock)))
 /*
  * Keeps the MOVES_MAX coldest, or hottest, of those considered; after movable_end() in order. Of
  * equals the first considered stays, and comes first.

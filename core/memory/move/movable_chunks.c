@@ -79,8 +79,7 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 	uint32_t now = heat_now(), at = 0;
 	bool is_all = !arena;
 
-	while (!is_all) {
-		lock_acquire(&arena->lock);
+	while (!is_all && movable_acquire(choice, &arena->lock)) {
 		at = choose_from(arena, at, side, now, choice);
 		is_all = at >= arena->top;
 		lock_release(&arena->lock);

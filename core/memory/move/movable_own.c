@@ -57,7 +57,8 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 {
 	uint32_t now = heat_now();
 
-	lock_acquire(&own_lock);
+	if (!movable_acquire(choice, &own_lock))
+		return;
 	for (const struct own *p = own_by_name; p; p = p->hh.next) {
 		struct candidate c;
 

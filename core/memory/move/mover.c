@@ -138,7 +138,7 @@ static bool tend_beyond_limit(struct device *device, const struct terms *terms, 
 	enum move_pending why = MOVE_CAPTURE;
 
 	if (!t->is_shrinking)
-		t->shrink = moving_deadline(terms);
+		t->shrink = moving_shrink_deadline(terms);
 	t->is_shrinking = true;
 	if (capture_is_active())
 		device_note_blocker(device, terms->generation, why);

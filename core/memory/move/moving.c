@@ -36,6 +36,12 @@ static bool is_within_limit(struct device *device)
 	       goes_on(&now);
 }
 
+/* Returns the same; what waits for a good moment while more room comes is planned anew for all. */
+static bool has_all_room(struct device *device)
+{
+	return is_within_limit(device) && (plan.moved || !wanted_has_fill(device));
+}
+
 static bool is_gentle(const struct terms *terms)
 {
 	return terms->settings.shrink == SHRINK_GENTLE;
@@ -44,6 +50,14 @@ static bool is_gentle(const struct terms *terms)
 struct deadline moving_deadline(const struct terms *terms)
 {
 	return DEADLINE_IN(terms->settings.demote_deadline);
+}
+
+struct deadline moving_shrink_deadline(const struct terms *terms)
+{
+	bool gives_way = terms->settings.priority == PRIORITY_OPPORTUNISTIC &&
+	                 terms->yields_above < terms->limit;
+
+	return gives_way ? DEADLINE_IN(0) : moving_deadline(terms);
 }
 
 uint64_t moving_closed_ns(void)
@@ -140,12 +154,12 @@ enum move_pending moving_promote(struct device *device, const struct terms *term
 	plan = (struct plan){.terms = terms,
 	                     .to = SEGMENT_ON_DEVICE,
 	                     .is_gentle = is_gentle(terms),
-	                     .is_wanted = is_within_limit};
+	                     .is_wanted = has_all_room};
 	plan_fill(&plan, device, choice, bytes);
 	if (!plan.count)
 		return MOVE_SOON;
 	why = closure_carry_out(&plan, device, until);
-	if (why != MOVE_NONE)
+	if (why != MOVE_NONE && !wanted_has_fill(device))
 		*until = moving_deadline(plan.terms);
 	return why;
 }

@@ -13,6 +13,11 @@
 
 /* Returns how long a good moment is waited for: once, however many plans a move takes. */
 struct deadline moving_deadline(const struct terms *terms);
+/*
+ * Returns the same for what is to leave: an opportunistic job, which gives way to all others, keeps
+ * none of them waiting.
+ */
+struct deadline moving_shrink_deadline(const struct terms *terms);
 /* Has so much of the choice leave, at a lull, while the device is within its limit. */
 enum move_pending moving_demote(struct device *device, const struct terms *terms, uint64_t bytes,
                                 const struct choice *choice);

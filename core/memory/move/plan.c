@@ -35,6 +35,12 @@ void plan_choose(struct device *device, enum segment_side side, CUdeviceptr exce
 	movable_end(choice);
 }
 
+static void consider_each(struct device *device, enum segment_side side, struct choice *all)
+{
+	for (size_t i = 0; kinds[i]; i++)
+		kinds[i]->choose(device, side, all);
+}
+
 void plan_each(struct device *device, enum segment_side side,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie)
 {
@@ -43,8 +49,7 @@ void plan_each(struct device *device, enum segment_side side,
 	movable_begin(&all, false);
 	all.each = each;
 	all.cookie = cookie;
-	for (size_t i = 0; kinds[i]; i++)
-		kinds[i]->choose(device, side, &all);
+	consider_each(device, side, &all);
 }
 
 static void add_bytes(void *cookie, const struct candidate *candidate)
@@ -60,6 +65,19 @@ uint64_t plan_movable(struct device *device, enum segment_side side)
 
 	plan_each(device, side, add_bytes, &bytes);
 	return bytes;
+}
+
+bool plan_movable_now(struct device *device, enum segment_side side, uint64_t *bytes)
+{
+	struct choice all;
+
+	*bytes = 0;
+	movable_begin(&all, false);
+	all.each = add_bytes;
+	all.cookie = bytes;
+	all.never_waits = true;
+	consider_each(device, side, &all);
+	return !all.has_missed;
 }
 
 /* Charges a chunk. The mover waits for nothing; with the locks held it makes no room either. */
@@ -167,18 +185,23 @@ static enum move_pending make_next(struct plan *plan, struct device *device, boo
 	return lacks;
 }
 
+size_t plan_ready(const struct plan *plan)
+{
+	size_t ready = plan->made;
+
+	while (ready < plan->count && plan->moves[ready].goes_on)
+		ready--;
+	return ready;
+}
+
 bool plan_make(struct plan *plan, struct device *device)
 {
-	size_t first = plan->made;
-
-	if (first == plan->count)
+	if (plan->made == plan->count)
 		return false;
 	plan->lacks = make_next(plan, device, false);
 	if (plan->lacks == MOVE_NONE)
 		return true;
-	while (plan->moves[first].goes_on)
-		first--;
-	plan_cut(plan, device, first);
+	plan_cut(plan, device, plan_ready(plan));
 	return false;
 }
 

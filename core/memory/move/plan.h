@@ -48,6 +48,8 @@ void plan_each(struct device *device, enum segment_side side,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie);
 /* Returns how many bytes are movable and on this side, of whatever kind. Any thread. */
 uint64_t plan_movable(struct device *device, enum segment_side side);
+/* Does the same where that waits for nothing that moves now; else returns false. */
+bool plan_movable_now(struct device *device, enum segment_side side, uint64_t *bytes);
 /* Adds what is chosen, `bytes` of it, as far as it can be moved now. */
 void plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                uint64_t bytes);
@@ -67,6 +69,8 @@ bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns);
  * it has those that move together, at the least.
  */
 size_t plan_slice(const struct plan *plan, size_t first, uint64_t bytes);
+/* Returns how many moves have memory to go to, and so have those that move together with them. */
+size_t plan_ready(const struct plan *plan);
 /* Returns the physical memory that a move is for on this side: what it leaves there, or needs. */
 struct chunk plan_memory(const struct move *move, enum segment_side side);
 /* Drops a move: the memory it was to go to is free. */
