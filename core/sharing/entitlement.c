@@ -7,6 +7,12 @@
 /* Of what a card tells of contexts no more counts than a part of the device; of all a quarter. */
 enum { MARGIN_PART = 32, CONTEXT_PART = 16, CONTEXTS_PART = 4 };
 
+/*
+ * Who has more than his part by less than a 32nd of it keeps that, and who lacks less than half as
+ * much does not claim it: chunks are not moved to and fro for less.
+ */
+enum { EVEN_PART = 32 };
+
 /* --- adding up --- */
 
 static struct job_sum *sum_of(struct job_sums *sums, uid_t owner, uint64_t job)
@@ -52,6 +58,7 @@ static void add(struct job_sums *sums, const struct card *card, uid_t owner, boo
 	if (!card->claim || is_silent)
 		return;
 	sum->claim = plus(sum->claim, card->claim);
+	sum->must |= card->claim_must_be_on_device != 0;
 	if (asks_before(card, sum->asks)) {
 		sum->asks = card;
 		sum->claim_since_ns = card->claim_since_ns;
@@ -118,23 +125,25 @@ static uint64_t equal_part(const struct job_sums *sums, uint8_t priority, uint64
 /* Entitles one class to what those before it have left. Returns what it leaves. */
 static uint64_t entitle(struct job_sums *sums, uint8_t priority, uint64_t left)
 {
-	uint64_t limited = 0, used = 0, part;
+	uint64_t limited = 0, used = 0, part, with_margin;
 
 	for (int i = 0; i < sums->count; i++) {
 		struct job_sum *job = &sums->of[i];
 
 		if (job->priority != priority || !is_limited(job))
 			continue;
-		job->entitled = least(job->limit, left);
+		job->entitled = job->part = least(job->limit, left);
 		limited = plus(limited, least(job->entitled, demand(job)));
 	}
 	part = equal_part(sums, priority, minus(left, limited));
+	with_margin = equal_part(sums, priority, minus(plus(left, sums->margin), limited));
 	for (int i = 0; i < sums->count; i++) {
 		struct job_sum *job = &sums->of[i];
 
 		if (job->priority != priority || is_limited(job))
 			continue;
 		job->entitled = part;
+		job->part = with_margin;
 		used = plus(used, least(part, demand(job)));
 	}
 	return minus(left, plus(limited, used));
@@ -156,11 +165,30 @@ uint64_t job_sum_borrows(const struct job_sum *job)
 	return minus(job->held, job->entitled);
 }
 
+uint64_t job_sum_lacks(const struct job_sum *job)
+{
+	uint64_t owed = minus(job->entitled, job->held), lacks = minus(job->part, job->held);
+
+	return owed < LEAST_BYTES && lacks > job->part / EVEN_PART / 2 ? lacks : owed;
+}
+
+/* Returns what an equal gives to one who has what it is entitled to, and lacks of its part. */
+static uint64_t evens_out(const struct job_sum *job, const struct job_sum *to)
+{
+	uint64_t above = minus(job->held, job->part);
+
+	if (job->is_idle || job->priority != to->priority || above <= job->part / EVEN_PART)
+		return 0;
+	return least(above, job->movable);
+}
+
 uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uint64_t now_ns)
 {
 	/* What has just changed hands goes to a higher priority alone. */
 	if (job == to || (job->quiet_until_ns > now_ns && job->priority >= to->priority))
 		return 0;
+	if (minus(to->entitled, to->held) < LEAST_BYTES && !to->must)
+		return evens_out(job, to);
 	if (job->is_idle || job->priority < to->priority)
 		return least(job->held, job->movable);
 	return least(job_sum_borrows(job), job->movable);

@@ -4,12 +4,16 @@
  * job sum   the cards of one job, of one user, added up
  * demand    what a job holds on the device, has on the host and claims
  * margin    a part of the device that nobody is entitled to: a 32nd, or what contexts take
+ * part      what a job is entitled to, and its part of the margin, as far as that has room
  *
  * Guaranteed jobs come first, then normal, then opportunistic ones. Of a class each job with a
  * limit is entitled to that, as far as those before it leave it; those without one to equal parts
  * of what is left, and what one does not need counts for the others. A job that is idle needs
  * nothing. Entitlements of limits may add up to more than there is: then nobody of them borrows,
  * and who comes first keeps what he has.
+ *
+ * Jobs that have what they are entitled to use the margin, too, and who comes first has it all. So
+ * one of the same class that works claims its part of that from who has clearly more than his.
  */
 #ifndef SPILLWAY_ENTITLEMENT_H
 #define SPILLWAY_ENTITLEMENT_H
@@ -20,12 +24,16 @@
 
 #include "core/cards/cards.h"
 
+/* Less does not change hands. */
+#define LEAST_BYTES ((uint64_t)2 << 20)
+
 struct job_sum {
 	uid_t owner;
 	uint64_t job;
 	bool is_own, is_idle, is_silent;
+	bool must; /* what it claims must be on the device */
 	uint8_t priority;
-	uint64_t limit, held, movable, on_host, entitled;
+	uint64_t limit, held, movable, on_host, entitled, part;
 	uint64_t link, quiet_until_ns, idle_since_ns, beat_ns;
 	uint64_t keeps, keeps_for_ns; /* what it does not give, and to which claim */
 	uint64_t claim, claim_since_ns;
@@ -50,6 +58,8 @@ void job_sums_make(struct job_sums *sums, uint64_t memory, const struct card *ow
 void job_sums_entitle(struct job_sums *sums);
 /* Returns what a job holds beyond what it is entitled to. */
 uint64_t job_sum_borrows(const struct job_sum *job);
+/* Returns what a job may claim of what it has on the host. */
+uint64_t job_sum_lacks(const struct job_sum *job);
 /* Returns what a job must give when `to` claims it. */
 uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uint64_t now_ns);
 /* Returns whether the first is asked before the second when `to` claims. */

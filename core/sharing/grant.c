@@ -5,7 +5,6 @@
 
 #include "core/sharing/bytes.h"
 
-#define LEAST_BYTES ((uint64_t)2 << 20)
 #define SECOND      1000000000ull
 #define QUIET_LEAST SECOND
 #define QUIET_MOST  (60 * SECOND)
@@ -318,14 +317,14 @@ static void drive(struct look *l)
 static uint64_t wanted(const struct look *l)
 {
 	const struct grant_needs *n = l->needs;
-	uint64_t room = minus(l->job->entitled, l->job->held), bytes = 0;
+	uint64_t bytes = 0;
 	bool is_raised = l->g->since_ns != 0;
 
 	if (n->must)
 		return n->must;
 	/* What was raised stands until all is there, however it comes. */
 	if ((n->is_blocked || is_raised) && !l->job->is_idle)
-		bytes = least(l->own->on_host, room);
+		bytes = least(l->own->on_host, job_sum_lacks(l->job));
 	return bytes >= LEAST_BYTES ? bytes : 0;
 }
 
@@ -341,7 +340,7 @@ static enum claim_wait why_it_waits(const struct look *l, uint64_t bytes)
 		return CLAIM_NONE;
 	if (now < g->takes_after_ns)
 		return CLAIM_QUIET;
-	return bytes ? CLAIM_NOBODY : CLAIM_BEYOND;
+	return bytes && l->job->held < l->job->entitled ? CLAIM_NOBODY : CLAIM_BEYOND;
 }
 
 /* Raises the claim, changes or withdraws it; before it is known who has the grant. */
@@ -350,6 +349,7 @@ static void tend_claim(struct look *l)
 	struct grant *g = l->g;
 	uint64_t now = l->needs->now_ns, bytes = wanted(l);
 
+	l->job->must |= l->needs->must != 0;
 	if (!bytes) {
 		if (g->since_ns)
 			end_claim(l, true);

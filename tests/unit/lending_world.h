@@ -44,6 +44,7 @@ static struct world {
 	int count;
 	struct world_job job[JOBS_MAX];
 	uint64_t moved;
+	uint64_t piece; /* memory moves in such; 0: to the byte */
 	uint64_t longest_claim;
 	int refused, served; /* calls that must have memory on the device */
 	uint8_t highest;     /* priority of those who claimed when all looked last */
@@ -204,6 +205,13 @@ static void check_gives(const struct world_job *job, uint64_t bytes)
 		             (unsigned long long)(job->card.entitled / MIB));
 }
 
+/* Of what leaves the last piece is enough to make up for all; what comes must fit. */
+static uint64_t in_pieces(uint64_t bytes, bool leaves)
+{
+	return world.piece ? (bytes + (leaves ? world.piece - 1 : 0)) / world.piece * world.piece
+	                   : bytes;
+}
+
 /*
  * Memory that is to leave goes at the speed of the link; what may come back does, where it has
  * room.
@@ -214,7 +222,8 @@ static void move(struct world_job *job)
 
 	job->makes_place &= job->answer.bound != UINT64_MAX;
 	if (job->held > bound) {
-		bytes = least(least(job->held - bound, slice), job->held - job->fixed);
+		bytes = in_pieces(least(job->held - bound, slice), true);
+		bytes = least(bytes, job->held - job->fixed);
 		if (!job->makes_place)
 			check_gives(job, bytes);
 		job->held -= bytes;
@@ -225,6 +234,7 @@ static void move(struct world_job *job)
 			job->gave_ns = world.now;
 	} else {
 		bytes = least(least(job->on_host, slice), least(bound - job->held, free_bytes()));
+		bytes = in_pieces(bytes, false);
 		/* What has just been given does not come back, but to who works again. */
 		always(!bytes || !job->gave_ns || job->woke_ns >= job->gave_ns ||
 		       world.now - job->gave_ns >= SECOND);

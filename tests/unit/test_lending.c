@@ -199,6 +199,58 @@ START_TEST(three_equals_have_equal_parts_and_then_nothing_moves)
 END_TEST
 
 /*
+ * Whoever comes first, equals that want more than there is end with equal parts of all of it, and
+ * those that want less have that. Memory moves in chunks.
+ */
+START_TEST(equals_end_equal_in_whatever_order_they_come)
+{
+	uint64_t part, most = 0, moved;
+	int count, small;
+
+	for (int i = 0; i < 100 * _i; i++)
+		scratch_random();
+	start();
+	world.piece = CHUNK;
+	count = 2 + (int)(scratch_random() % 7);
+	small = (int)(scratch_random() % (uint64_t)count) / 2;
+	part = DEVICE / (uint64_t)count;
+	for (int i = 0; i < count; i++) {
+		struct world_job *job = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+		/* Those that want less come at random, too. */
+		bool is_small = scratch_random() % (uint64_t)(count - i) < (uint64_t)small;
+		uint64_t all = is_small ? part / 3 : part * 5 / 4 + scratch_random() % part;
+
+		small -= is_small;
+		job->card.token = scratch_random();
+		for (uint64_t had = 0; had + CHUNK <= all; had += CHUNK) {
+			grow_by(job, CHUNK);
+			if (scratch_random() % 8 == 0)
+				tick();
+		}
+		run(scratch_random() % (3 * SECOND));
+	}
+	run(120 * SECOND);
+	for (int i = 0; i < count; i++)
+		most = world.job[i].held > most ? world.job[i].held : most;
+	for (int i = 0; i < count; i++) {
+		const struct world_job *job = &world.job[i];
+		uint64_t wants = least(most, job->held + job->on_host);
+
+		if (wants < part)
+			ck_assert_uint_eq(job->on_host, 0);
+		ck_assert_msg(wants - job->held <= 2 * CHUNK + most / 32,
+		              "of %d one holds %llu MiB, one %llu", count,
+		              (unsigned long long)(most / MIB),
+		              (unsigned long long)(job->held / MIB));
+	}
+	ck_assert_uint_le(free_bytes(), (uint64_t)count * CHUNK);
+	moved = world.moved;
+	run(200 * SECOND);
+	ck_assert_uint_eq(world.moved, moved);
+}
+END_TEST
+
+/*
  * What is promised by a limit and lent to who grows is had back, and so is what must be on the
  * device.
  */
@@ -413,6 +465,7 @@ int main(void)
 	suite_add_worlds(tests, a_guaranteed_job_takes_from_an_opportunistic_one, 2);
 	suite_add_worlds(tests, a_claim_that_grows_is_met_as_it_grows, 2);
 	tcase_add_test(tests, three_equals_have_equal_parts_and_then_nothing_moves);
+	suite_add_worlds(tests, equals_end_equal_in_whatever_order_they_come, 24);
 	suite_add_worlds(tests, what_is_lent_is_called_back, 2);
 	suite_add_worlds(tests, who_freezes_or_dies_delays_the_others_by_a_bound_and_once, 2);
 	tcase_add_test(tests, a_frozen_claimant_is_passed_over);
