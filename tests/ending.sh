@@ -6,10 +6,11 @@
 # what those start meanwhile. The caller's own environment is without it.
 end_marked() {
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		marked=$(grep -lsF -e "$1" /proc/[0-9]*/environ | sed 's|^/proc/\([0-9]*\)/.*|\1|')
-		[ -n "$marked" ] || return 0
-		# shellcheck disable=SC2086 # a list of numbers
-		kill -KILL $marked 2>/dev/null || true
+		marked=$(grep -lsF -e "$1" /proc/[0-9]*/environ) || [ -n "$marked" ] || return 0
+		for each in $marked; do
+			each=${each#/proc/}
+			kill -KILL "${each%/environ}" 2>/dev/null || true
+		done
 		sleep 0.05
 	done
 }

@@ -83,8 +83,16 @@ device_bytes() {
 
 # counter JOB NAME: of its first device; nothing while there is none
 counter() {
-	"$spillway" stat "$1" --json 2>/dev/null | sed 's/,"processes":.*//' | tr ',{' '\n' |
-		awk -F: -v name="\"$2\"" '$1 == name { gsub("[]\"}]", "", $2); print $2; exit }'
+	"$spillway" stat "$1" --json 2>/dev/null | awk -v name="\"$2\":" '
+		{
+			sub(/,"processes":.*/, "")
+			at = index($0, name)
+			value = substr($0, at + length(name))
+			sub(/[],{}:].*/, "", value)
+			gsub(/"/, "", value)
+			if (at) print value
+			exit
+		}'
 }
 # pid_of JOB: of its first process
 pid_of() {

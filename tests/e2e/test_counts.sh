@@ -7,7 +7,7 @@ set -eu
 # More than are looked at in one go, which is 64 seats; with these sanitizers each is slow to start.
 case ${SANITIZER:-} in
 address | thread) : "${COUNT_PROCESSES:=100}" ;;
-*) : "${COUNT_PROCESSES:=300}" ;;
+*) : "${COUNT_PROCESSES:=150}" ;;
 esac
 guest=$build/tests/e2e/guest
 on_null() { LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null "$@"; }

@@ -35,9 +35,10 @@ is_back() {
 
 # A training whose memory is needed by another program for a while ends with the weights of one that
 # was left alone.
-alone=$(field checksum "$(on_softgpu env SOFTGPU_STATE_DIR="$scratch" "$build/clients/train_mlp" --quiet --scale 2 --epochs 48)")
+alone=$(field checksum "$(on_softgpu env SOFTGPU_STATE_DIR="$scratch" "$build/clients/train_mlp" --quiet --scale 2 --epochs 12)")
 [ -n "$alone" ] || fail 'the training alone has no checksum'
-"$spillway" run --softgpu --quiet --name train "$build/clients/train_mlp" --quiet --scale 2 --epochs 48 >"$scratch/train" &
+SOFTGPU_KERNEL_TIME_US=500 "$spillway" run --softgpu --quiet --name train "$build/clients/train_mlp" --quiet --scale 2 --epochs 12 \
+	>"$scratch/train" &
 runner=$!
 until_true $patience counter_at_least train launches 1000 || fail 'the training does not begin'
 other() { on_softgpu "$build/tests/e2e/allocate" --mib 8 --count 16 >"$scratch/other"; }

@@ -30,12 +30,13 @@ used_by_kernels() {
 	for name in "$@"; do wants 0 mix "$name" "$name" 1 2; done
 	wants 0 sync
 }
-# for_a_while COMMAND...: again and again while the rest cools
+# for_a_while COMMAND...: again and again while the rest cools, with pauses that count as work
 for_a_while() {
 	end=$(($(date +%s) + cools_after)) commands=0
 	while [ "$(date +%s)" -le $end ] || [ $commands -lt $cools_after_commands ]; do
 		wants 0 "$@"
 		wants 0 sync
+		sleep 0.08
 		commands=$((commands + 1))
 	done
 }
@@ -65,7 +66,7 @@ on_device() {
 begin one
 for hot in a j e; do
 	used_by_kernels $buffers
-	for_a_while mix $hot $hot 1 25
+	for_a_while mix $hot $hot 1 8
 	shrink_to 16
 	on_device "the hot buffer, $hot" mix $hot $hot 2 5
 	cold=b
@@ -109,7 +110,7 @@ for part in "a 64" "b 320" "c 576"; do
 	wants 0 fill "${part% *}" 1
 	wants 0 mix "${part% *}" "${part% *}" 1 2
 done
-for_a_while mix a a 1 25
+for_a_while mix a a 1 8
 # Its part goes on to where the next is known to begin.
 shrink_to 300
 on_device "the hot part of a pool" mix a a 2 5
@@ -121,7 +122,7 @@ end_driven
 begin graphs
 wants 0 graph d i
 used_by_kernels $buffers
-for_a_while replay 25
+for_a_while replay 8
 shrink_to 18
 on_device "a graph's memory" replay 5
 end_driven
@@ -131,7 +132,7 @@ begin table
 wants 0 alloc t 4
 wants 0 table t b f i
 used_by_kernels a c d e g h j
-for_a_while mix_table t 3 8192 1 25
+for_a_while mix_table t 3 8192 1 8
 shrink_to 28
 on_device "what a table points to" mix_table t 3 8192 1 5
 end_driven
@@ -140,7 +141,7 @@ end_driven
 # binary does.
 begin old SOFTGPU_DRIVER_VERSION=12020 ELASTIC_FAT=1
 used_by_kernels $buffers
-for_a_while mix a a 1 25
+for_a_while mix a a 1 8
 shrink_to 16
 on_device "the hot buffer with an old driver" mix a a 0 5
 end_driven

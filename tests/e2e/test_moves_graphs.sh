@@ -14,7 +14,7 @@ of_mode captures 40
 
 # The demo's training.
 train=$build/clients/train_mlp
-epochs=40
+epochs=20
 alone=$(on_softgpu "$train" --epochs $epochs --quiet)
 working_set=$(field working_set "$alone")
 limit_file "$scratch/train.ini" "$working_set"

@@ -8,10 +8,20 @@ if [ ! -e "$build/lib/libspillway.so" ]; then
 	exit 77
 fi
 work() { find "$TMPDIR" -maxdepth 1 -name 'spillway-demo.*'; }
-for signal in INT TERM; do
-	# A shell's background child ignores SIGINT, so that it cannot be sent that way.
-	SECONDS_ALONE=1 timeout --foreground -s $signal 2 tests/demo >"$out" 2>"$err"
-	[ $? -eq 124 ] || fail "SIG$signal did not end the demo"
-	[ -z "$(work)" ] || fail "left after SIG$signal: $(work)"
+trains() { [ -e "$(work)/probe" ]; }
+for signal in INT:130 TERM:143; do
+	# A shell's background child ignores SIGINT.
+	env --default-signal=INT tests/demo >"$out" 2>"$err" &
+	pid=$!
+	tries=0
+	until trains || [ $tries -gt 4000 ]; do
+		tries=$((tries + 1))
+		sleep 0.05
+	done
+	kill -s "${signal%:*}" $pid
+	wait $pid
+	status=$?
+	[ $status -eq "${signal#*:}" ] || fail "SIG${signal%:*}: exit status $status"
+	[ -z "$(work)" ] || fail "left after SIG${signal%:*}: $(work)"
 done
 finish

@@ -24,7 +24,7 @@ ends() {
 	wait "$3" || fail "$1: exit status $?: $(cat "$scratch/$1.errors")"
 	got=$(cat "$scratch/$1")
 	steps=$(printf '%s\n' "$got" | sed -n 's/^steps=\([0-9,]*\) .*/\1/p')
-	same "$1" "$(SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode "$2" --steps "$steps")" "$got"
+	same "$1" "$(SOFTGPU_KERNEL_TIME_US=0 SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode "$2" --steps "$steps")" "$got"
 }
 mkdir -p "$scratch/alone"
 

@@ -57,19 +57,21 @@ def includes(root, found):
 
 def symbols(build, found):
     """Returns {file: {file that defines: [symbols]}} of the object files of `found` below the build folder."""
-    defines, wants = {}, {}
+    defines, wants, units = {}, {}, {}
     for file in found:
         base, kind = os.path.splitext(file)
         unit = os.path.join(build, base + ".o")
-        if kind == ".h" or not os.path.exists(unit):
-            continue
-        wants[file] = set()
-        for line in subprocess.check_output(["nm", unit], text=True).splitlines():
-            kind, symbol = line.split()[-2:]
-            if kind == "U":
-                wants[file].add(symbol)
-            elif kind in "TDBRCVW":
-                defines.setdefault(symbol, file)
+        if kind != ".h" and os.path.exists(unit):
+            units[unit] = file
+            wants[file] = set()
+    lines = subprocess.check_output(["nm", "-A", *units], text=True).splitlines() if units else []
+    for line in lines:
+        unit, rest = line.rsplit(":", 1)
+        file, (kind, symbol) = units[unit], rest.split()[-2:]
+        if kind == "U":
+            wants[file].add(symbol)
+        elif kind in "TDBRCVW":
+            defines.setdefault(symbol, file)
     edges = {file: collections.defaultdict(list) for file in wants}
     for file, names in wants.items():
         for symbol in sorted(names):

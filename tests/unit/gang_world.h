@@ -121,10 +121,12 @@ static int lesser(int a, int b)
 static void move(struct process *p)
 {
 	for (int d = 0; d < DEVICES; d++) {
-		int others = on_device(d, p), room = CAPACITY - others, target = p->size;
+		int others, room, target = p->size;
 
 		if (!(p->devices >> d & 1))
 			continue;
+		others = on_device(d, p);
+		room = CAPACITY - others;
 		if (gang_yields(p->gang.own.state))
 			target = 0;
 		else if (p->gang.own.state == GANG_TAKES)
@@ -134,7 +136,7 @@ static void move(struct process *p)
 			p->on_device[d] -= lesser(link, p->on_device[d] - target);
 		else if (p->on_device[d] < lesser(target, room))
 			p->on_device[d] += lesser(link, lesser(target, room) - p->on_device[d]);
-		if (on_device(d, NULL) > CAPACITY)
+		if (others + p->on_device[d] > CAPACITY)
 			ck_abort_msg("device %d holds more than it can", d);
 	}
 }
@@ -209,20 +211,23 @@ static void count_work(void)
 /* Looks for a job of which one process has its turn while another has not, for long. */
 static void look_for_halves(void)
 {
-	for (int job = 0; job < JOBS; job++) {
-		bool one = false, all = true, any = false;
+	int lively[JOBS] = {0}, with_turn[JOBS] = {0};
 
-		for (int i = 0; i < processes; i++) {
-			if (process[i].job != job || !lives(&process[i]) || process[i].gang.own.why)
-				continue;
-			any = true;
-			one |= process[i].gang.own.state == GANG_HAS;
-			all &= process[i].gang.own.state == GANG_HAS;
-		}
-		half_ms[job] = any && one && !all ? half_ms[job] + 1 : 0;
+	for (int i = 0; i < processes; i++) {
+		struct process *p = &process[i];
+
+		if (!lives(p) || p->gang.own.why)
+			continue;
+		lively[p->job]++;
+		with_turn[p->job] += p->gang.own.state == GANG_HAS;
+	}
+	for (int job = 0; job < JOBS; job++) {
+		bool all = with_turn[job] == lively[job];
+
+		half_ms[job] = with_turn[job] && !all ? half_ms[job] + 1 : 0;
 		if (half_ms[job] >= 1500)
 			ck_abort_msg("job %d has half at %lu ms", job, (unsigned long)(now / MS));
-		worked_ms[job] += any && all;
+		worked_ms[job] += lively[job] && all;
 	}
 }
 

@@ -159,27 +159,32 @@ static void lie(struct world_job *job)
 	card->beat_ns = world.now;
 }
 
-/* All decide by the same cards. */
+/*
+ * All decide by the same cards: those that were there before anybody decided. From one job to the
+ * next a single one of the others changes.
+ */
 static void decide(void)
 {
-	static struct cards others[JOBS_MAX];
+	static struct cards all, others;
+	int at = 0;
 
 	world.highest = 0;
-	for (int i = 0; i < world.count; i++)
-		if (world.job[i].lives && world.job[i].card.claim &&
-		    world.job[i].card.priority > world.highest)
-			world.highest = world.job[i].card.priority;
+	all.count = 0;
 	for (int i = 0; i < world.count; i++) {
-		struct cards *seen = &others[i];
+		const struct world_job *job = &world.job[i];
 
-		seen->count = 0;
-		for (int k = 0; k < world.count; k++)
-			if (k != i && world.job[k].lives)
-				seen->other[seen->count++] = (struct cards_other){
-				    .owner = world.job[k].is_liar ? 1 : 0,
-				    .is_silent = world.now - world.job[k].card.beat_ns > 3 * SECOND,
-				    .card = world.job[k].card};
+		if (!job->lives)
+			continue;
+		if (job->card.claim && job->card.priority > world.highest)
+			world.highest = job->card.priority;
+		all.other[all.count++] =
+		    (struct cards_other){.owner = job->is_liar ? 1 : 0,
+		                         .is_silent = world.now - job->card.beat_ns > 3 * SECOND,
+		                         .card = job->card};
 	}
+	others.count = all.count - 1;
+	for (int i = 0; i < others.count; i++)
+		others.other[i] = all.other[i + 1];
 	for (int i = 0; i < world.count; i++) {
 		struct world_job *job = &world.job[i];
 		struct grant_needs needs = {.now_ns = world.now,
@@ -187,9 +192,12 @@ static void decide(void)
 		                            .must = job->must,
 		                            .is_blocked = is_blocked(job)};
 
-		if (!job->lives || is_frozen(job) || job->is_liar)
+		if (!job->lives)
 			continue;
-		grant_decide(&job->grant, &needs, &job->card, 0, &others[i], &job->answer);
+		if (!is_frozen(job) && !job->is_liar)
+			grant_decide(&job->grant, &needs, &job->card, 0, &others, &job->answer);
+		others.other[at] = all.other[at];
+		at++;
 	}
 }
 
