@@ -40,24 +40,22 @@
 #define UNWATCHED_NS 200000000ull
 /* By then cuInit is over, mostly. */
 #define JOINING_NS 2000000ull
-
-enum { LOOKS = 100 };
+#define SOON_NS    300000ull
 
 static struct listener *listener; /* NULL: nobody listens */
 static bool files_changed;
 static struct status status; /* what is known to stand in the status file */
 static bool is_started;
-static _Atomic bool has_joined;      /* or has not, for good */
 static sem_t ready;                  /* all has started, or cannot go on */
 static _Atomic bool goes_on;         /* the one */
 static _Atomic uint32_t is_given_up; /* or the other */
 
-/* What the helper does first. */
+/* What the helper does first, once it is asked. */
 static struct {
 	int (*take)(void *of); /* NULL: there is no seat to be had */
 	void *of;
 	int error;
-	sem_t is_taken;
+	sem_t is_asked, is_taken, has_joined; /* or has not, for good */
 } seat;
 
 static void note_change(void *cookie, const char *path)
@@ -145,19 +143,38 @@ static void say_not_joined(const char *why)
 		            why);
 }
 
+/* Waits for what comes soon. It is not slept for at first: to be woken takes longer. */
+static void wait_soon(sem_t *what)
+{
+	struct deadline until = DEADLINE_IN(SOON_NS);
+
+	do {
+		if (sem_trywait(what) == 0)
+			return;
+		sched_yield();
+	} while (!deadline_has_passed(&until));
+	while (sem_wait(what) != 0 && errno == EINTR)
+		;
+}
+
 /*
- * Takes the seat, and away what others left, once the process has joined. It sleeps until then: of
- * a process of which two threads work each mapping that goes interrupts the other's processor.
+ * Takes the seat, and away what others left, once cuInit is over. It sleeps until then: of a
+ * process of which two threads work each mapping that goes interrupts the other's processor.
  */
 static void join_in(void)
 {
+	segment_prepare();
+	wait_soon(&seat.is_asked);
 	if (seat.take)
 		seat.error = seat.take(seat.of);
 	sem_post(&seat.is_taken);
 	pthread_setname_np(pthread_self(), "spillway");
-	do
-		deadline_sleep(JOINING_NS);
-	while (!atomic_load(&has_joined));
+	deadline_sleep(JOINING_NS);
+	wait_soon(&seat.has_joined);
+	if (atomic_load(&is_given_up))
+		return;
+	if (this_job.segment)
+		segment_remove_rings(this_job.segment);
 	if (this_job.segment && this_job.config.is_unnamed)
 		segment_remove_left(this_job.segment);
 	sharing_sweep();
@@ -241,27 +258,13 @@ static void *help(void *cookie)
 	return NULL;
 }
 
-/*
- * Starts the helper and waits until it has taken a seat. A thread that comes soon is not slept for:
- * to be woken takes longer.
- */
-static int start_with_seat(int (*take)(void *of), void *of)
+/* Has the helper take a seat, and waits until it has. */
+static int take_seat(int (*take)(void *of), void *of)
 {
-	int error;
-
 	seat.take = take;
 	seat.of = of;
-	error = thread_start(help);
-	if (error)
-		return error;
-	is_started = true;
-	for (int i = 0; i < LOOKS; i++) {
-		if (sem_trywait(&seat.is_taken) == 0)
-			return seat.error;
-		sched_yield();
-	}
-	while (sem_wait(&seat.is_taken) != 0 && errno == EINTR)
-		;
+	sem_post(&seat.is_asked);
+	wait_soon(&seat.is_taken);
 	return seat.error;
 }
 
@@ -278,33 +281,51 @@ static int join(char *message, size_t size)
 
 int helper_start(void)
 {
-	int error = thread_can_wait(), failed;
+	int error;
+
+	seat.take = NULL;
+	sem_init(&seat.is_asked, 0, 0);
+	sem_init(&seat.is_taken, 0, 0);
+	sem_init(&seat.has_joined, 0, 0);
+	sem_init(&ready, 0, 0);
+	error = thread_start(help);
+	is_started = !error;
+	return error;
+}
+
+/* Has the helper go on, with its seat or without one. */
+static void tell_joined(void)
+{
+	if (!seat.take)
+		sem_post(&seat.is_asked);
+	sem_post(&seat.has_joined);
+}
+
+void helper_join(void)
+{
 	char message[512] = "";
 	sigset_t all, before;
+	int failed;
 
-	if (error)
-		return error;
-	sem_init(&seat.is_taken, 0, 0);
-	sem_init(&ready, 0, 0);
-	segment_owner(start_with_seat);
+	segment_owner(take_seat);
 	/* No handler of the program's interrupts what is done to the job's files. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	failed = join(message, sizeof(message));
-	seat.take = NULL;
-	if (!is_started)
-		error = thread_start(help);
-	atomic_store(&has_joined, true);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!error && failed) {
+	tell_joined();
+	if (failed) {
 		job_config_distrust(&this_job.config);
 		say_not_joined(message[0] ? message : strerror(-failed));
 	}
-	return error;
 }
 
 void helper_go(bool has_started)
 {
+	if (!is_started)
+		return;
+	if (!has_started)
+		tell_joined();
 	sem_post(&ready);
 	if (has_started)
 		atomic_store(&goes_on, true);

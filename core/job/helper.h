@@ -12,12 +12,16 @@
 	"the GPU"
 
 /*
- * Joins the job, in a seat of the helper, which is started for that and then waits for helper_go().
- * What is done to files is done before there is a second thread, because each page that a process
- * of several threads writes first interrupts the processors of the others. Returns a negative errno
+ * Starts the helper, early: until there is a seat to take it has come. Returns a negative errno
  * where there is no helper.
  */
 int helper_start(void);
+/*
+ * Joins the job, in a seat of the helper, which then waits for helper_go(). All but that seat is
+ * the caller's work, while the helper does nothing: a mapping that goes, in a process of which two
+ * threads work, interrupts the other's processor.
+ */
+void helper_join(void);
 /*
  * Says that the rest has started, and that from then on the configuration is the helper's, which
  * looks for that by itself: to wake it would take longer. Where the rest could not start, the

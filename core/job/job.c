@@ -157,6 +157,19 @@ static const char *refused_call(void)
 	return thread_can_wait() != 0 ? "futex: " : "";
 }
 
+/*
+ * Returns whether there is memory for what is kept of memory on the host, where a process that is
+ * in no books has all of it: without that it would have none.
+ */
+static bool has_room(void)
+{
+	void *volatile room = this_job.segment ? NULL : malloc(256 << 10);
+	bool is_there = this_job.segment || room;
+
+	free(room);
+	return is_there;
+}
+
 static const struct movable_kind *const what_moves[] = {&movable_chunks, &movable_own, NULL};
 
 /*
@@ -182,7 +195,7 @@ static bool start(void)
 	char why[128];
 
 	bool entered;
-	int failed;
+	int failed, unread;
 
 	if (!job_config_start(&this_job.config))
 		return !job_config_binds();
@@ -191,12 +204,17 @@ static bool start(void)
 		return true;
 	}
 	watch_for_forks();
+	failed = helper_start();
+	if (failed)
+		snprintf(why, sizeof(why), "no helper thread (%s%s)", refused_call(),
+		         strerror(-failed));
 	keep_directory();
-	failed = device_set_identify(&this_job.devices);
-	if (failed) {
+	unread = device_set_identify(&this_job.devices);
+	if (unread) {
+		helper_go(false);
 		device_set_clear(&this_job.devices);
 		atomic_store(&this_job.configured, true);
-		snprintf(why, sizeof(why), "devices cannot be read (%s)", strerror(-failed));
+		snprintf(why, sizeof(why), "devices cannot be read (%s)", strerror(-unread));
 		return say_off(why, job_config_binds());
 	}
 	job_config_settle(&this_job.config, &this_job.devices);
@@ -205,25 +223,22 @@ static bool start(void)
 	sharing_start(&this_job.devices, this_job.config.name);
 	whole_keep_environment();
 	lending_start(&this_job.devices);
-	/* Before there is a second thread. A job nobody named need not wait for it. */
-	if (!this_job.config.is_unnamed && in_use_open_nvml)
-		in_use_open_nvml(&this_job.devices.device[0].id);
-	failed = helper_start();
-	if (failed)
-		snprintf(why, sizeof(why), "no helper thread (%s%s)", refused_call(),
-		         strerror(-failed));
-	if (failed && (!job_settings_hold_alone() || job_settings_must_hold()))
+	if (!failed)
+		helper_join();
+	else if (!job_settings_hold_alone() || job_settings_must_hold())
 		return say_off(why, job_settings_must_hold());
 	if (!this_job.segment && job_settings_must_hold()) { /* the helper has said why */
 		helper_go(false);
 		return false;
 	}
+	/* While the helper sleeps. A job nobody named need not wait for it. */
+	if (!this_job.config.is_unnamed && in_use_open_nvml)
+		in_use_open_nvml(&this_job.devices.device[0].id);
 	entered = device_set_enter(&this_job.devices, this_job.segment, this_job.config.name) == 0;
 	if (!entered)
 		device_set_clear(&this_job.devices);
-	if (!entered ||
-	    !job_pace_start(&this_job.devices, this_job.segment, this_job.config.name) ||
-	    !job_settings_start()) {
+	job_pace_start(&this_job.devices, this_job.segment, this_job.config.name);
+	if (!entered || !has_room() || !job_settings_start()) {
 		helper_go(false);
 		return say_off("out of memory", job_settings_must_hold());
 	}
@@ -232,6 +247,10 @@ static bool start(void)
 	/* The override's place is known now: it holds from the first allocation on. */
 	job_config_complete(&this_job.config, &this_job.devices);
 	job_settings_apply();
+	if (!job_pace_holds() && job_settings_must_hold()) {
+		helper_go(false);
+		return say_off("out of memory", true);
+	}
 	if (orders_tend(&this_job.devices, this_job.config.now))
 		job_settings_reload(false);
 	atomic_store(&wiped.statistics,

@@ -77,6 +77,8 @@ static int hold_back(void *cookie, void *subject)
 
 	(void)cookie;
 	launch->pacer = job_pacer(launch->device->id.ordinal);
+	if (!launch->pacer)
+		return CUDA_SUCCESS;
 	launch->at.context = launch->context;
 	launch->at.stream = launch->stream;
 	launch->at.key = key_of(launch->function, launch->threads);
@@ -282,13 +284,15 @@ void job_end_launch(struct job_launch *launch)
 static void tell_pacer(void (*tell)(struct pacer *pacer, CUcontext context))
 {
 	struct context context;
+	struct pacer *pacer = NULL;
 	int saved = errno, cancel;
 
-	if (!job_is_active() || !context_current(&context) ||
-	    !pacer_is_pacing(job_pacer(context.device->id.ordinal)))
+	if (job_is_active() && context_current(&context))
+		pacer = job_pacer(context.device->id.ordinal);
+	if (!pacer || !pacer_is_pacing(pacer))
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	tell(job_pacer(context.device->id.ordinal), context.handle);
+	tell(pacer, context.handle);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }

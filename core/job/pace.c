@@ -20,8 +20,11 @@ static struct {
 	int count;
 	struct device_set *devices;
 	struct segment *segment;
-	struct pacer *pacer[DEVICE_MAX];
+	const char *name;                /* of the job */
+	struct pacer *pacer[DEVICE_MAX]; /* made once one is needed, by who applies settings */
 	bool met[DEVICE_MAX];
+	struct pacer_cards cards[DEVICE_MAX];
+	_Atomic bool has_cards[DEVICE_MAX], lets_go;
 	struct turns *turns[DEVICE_MAX];
 	struct held held[DEVICE_MAX];
 	struct pacer_settings settings[DEVICE_MAX];
@@ -38,28 +41,27 @@ static uint64_t mixed(uint64_t x)
 }
 
 /* Numbers that no other process, and no other job of the machine, has by chance. */
-static void choose_numbers(const char *job)
+static void choose_numbers(void)
 {
 	char directory[DIRECTORY_MAX + 1];
 
 	directory_path(directory, sizeof(directory));
 	pace.owner = mixed(((uint64_t)getpid() << 32) ^ clock_of_day() ^ (uintptr_t)directory);
-	pace.job = mixed(hash_text(hash_text(getuid(), directory), job));
+	pace.job = mixed(hash_text(hash_text(getuid(), directory), pace.name));
 }
 
-bool job_pace_start(struct device_set *devices, struct segment *segment, const char *job)
+void job_pace_start(struct device_set *devices, struct segment *segment, const char *job)
 {
 	pace.devices = devices;
 	pace.segment = segment;
-	choose_numbers(job);
-	for (int i = 0; i < devices->count; i++) {
-		pace.pacer[i] = pacer_create(i, devices->device[i].statistics);
-		if (!pace.pacer[i])
-			return false;
-	}
+	pace.name = job;
 	pace.count = devices->count;
 	watch_prepare(pace.pacer, pace.count);
-	return true;
+}
+
+struct pacer *job_pacer(int ordinal)
+{
+	return __atomic_load_n(&pace.pacer[ordinal], __ATOMIC_ACQUIRE);
 }
 
 /* Lets a pacer meet those of others, the first time that something is paced. */
@@ -67,11 +69,15 @@ static void meet(int i)
 {
 	const struct device *device = &pace.devices->device[i];
 	char message[256] = "";
-	struct pacer_place place = {.device = device->index, .owner = pace.owner, .job = pace.job};
+	struct pacer_place place = {.device = device->index};
 
 	if (pace.met[i])
 		return;
 	pace.met[i] = true;
+	if (!pace.owner)
+		choose_numbers();
+	place.owner = pace.owner;
+	place.job = pace.job;
 	place.turns = turns_open(device->id.uuid, message, sizeof(message));
 	if (!place.turns)
 		log_once(LOG_WARNING, "jobs on one device do not take turns: %s", message);
@@ -86,6 +92,26 @@ static void meet(int i)
 	(void)atexit(job_pace_let_go);
 }
 
+/* Returns whether there is a pacer, made where there is none; false: there is no memory. */
+static bool has_pacer(int i)
+{
+	struct pacer *pacer = pace.pacer[i];
+
+	if (pacer)
+		return true;
+	pacer = pacer_create(i, pace.devices->device[i].statistics);
+	if (!pacer)
+		return false;
+	pacer_set(pacer, &pace.settings[i]);
+	/* What comes meanwhile sees either the pacer, or is seen here. */
+	__atomic_store_n(&pace.pacer[i], pacer, __ATOMIC_SEQ_CST);
+	if (atomic_load(&pace.has_cards[i]))
+		pacer_share(pacer, &pace.cards[i]);
+	if (atomic_load(&pace.lets_go))
+		pacer_let_go(pacer);
+	return true;
+}
+
 /* Says whether something was paced: until then no burst is in any stream. */
 static _Atomic bool has_paced;
 
@@ -93,12 +119,24 @@ static bool apply(int i)
 {
 	bool is_paced = pacer_would_pace(&pace.settings[i]);
 
-	if (is_paced) {
+	if (is_paced && has_pacer(i)) {
 		meet(i);
 		atomic_store(&has_paced, true);
 	}
-	pacer_set(pace.pacer[i], &pace.settings[i]);
+	if (pace.pacer[i])
+		pacer_set(pace.pacer[i], &pace.settings[i]);
+	else if (is_paced)
+		log_once(LOG_ERROR, "out of memory: launches are not paced");
 	return is_paced;
+}
+
+bool job_pace_holds(void)
+{
+	bool holds = true;
+
+	for (int i = 0; i < pace.count; i++)
+		holds &= pace.pacer[i] || !pacer_would_pace(&pace.settings[i]);
+	return holds;
 }
 
 bool job_pace_set(int i, const struct config_gpu *settings)
@@ -123,12 +161,20 @@ bool job_pace_give_way(int i, bool gives_way)
 
 void job_pace_share(int i, const struct pacer_cards *cards)
 {
-	pacer_share(pace.pacer[i], cards);
+	struct pacer *pacer;
+
+	pace.cards[i] = *cards;
+	atomic_store(&pace.has_cards[i], true);
+	pacer = job_pacer(i);
+	if (pacer)
+		pacer_share(pacer, cards);
 }
 
 void job_pace_heed(int i, bool is_asked)
 {
-	pacer_heed(pace.pacer[i], is_asked);
+	/* Where there is no pacer nobody has asked before. */
+	if (is_asked ? has_pacer(i) : pace.pacer[i] != NULL)
+		pacer_heed(pace.pacer[i], is_asked);
 }
 
 bool job_pace_look(void)
@@ -140,7 +186,7 @@ bool job_pace_look(void)
 	for (int i = 0; i < pace.count; i++) {
 		struct device *device = &pace.devices->device[i];
 
-		if (!pacer_is_pacing(pace.pacer[i])) {
+		if (!pace.pacer[i] || !pacer_is_pacing(pace.pacer[i])) {
 			held_forget(&pace.held[i], device->statistics);
 			continue;
 		}
@@ -154,21 +200,18 @@ bool job_pace_look(void)
 	return again;
 }
 
-struct pacer *job_pacer(int ordinal)
-{
-	return pace.pacer[ordinal];
-}
-
 void job_pace_leave_context(CUcontext context, bool is_leaving)
 {
 	for (int i = 0; i < pace.count; i++)
-		pacer_leave_context(pace.pacer[i], context, is_leaving);
+		if (job_pacer(i))
+			pacer_leave_context(job_pacer(i), context, is_leaving);
 }
 
 void job_pace_forget_context(CUcontext context)
 {
 	for (int i = 0; i < pace.count; i++)
-		pacer_forget_context(pace.pacer[i], context);
+		if (job_pacer(i))
+			pacer_forget_context(job_pacer(i), context);
 }
 
 void job_pace_leave_stream(CUstream stream)
@@ -176,7 +219,8 @@ void job_pace_leave_stream(CUstream stream)
 	if (!atomic_load_explicit(&has_paced, memory_order_relaxed))
 		return;
 	for (int i = 0; i < pace.count; i++)
-		pacer_forget_stream(pace.pacer[i], stream);
+		if (job_pacer(i))
+			pacer_forget_stream(job_pacer(i), stream);
 }
 
 void job_pace_let_go(void)
@@ -184,6 +228,8 @@ void job_pace_let_go(void)
 	/* A forked child has neither the waiting threads nor the memory they wait in. */
 	if (!job_is_active())
 		return;
+	atomic_store(&pace.lets_go, true);
 	for (int i = 0; i < pace.count; i++)
-		pacer_let_go(pace.pacer[i]);
+		if (job_pacer(i))
+			pacer_let_go(job_pacer(i));
 }

@@ -12,10 +12,12 @@
 
 enum { JOB_PACE_LOOK_MS = 250 };
 
-/* Makes the pacers. Returns false without memory for them. segment may be NULL. */
-bool job_pace_start(struct device_set *devices, struct segment *segment, const char *job);
+/* Keeps for whom pacers will be made, each once it is needed. segment may be NULL. */
+void job_pace_start(struct device_set *devices, struct segment *segment, const char *job);
 /* Takes new settings for the i-th device. Returns whether its launches are paced from now on. */
 bool job_pace_set(int i, const struct config_gpu *settings);
+/* Returns false where there was no memory for a pacer that was needed. */
+bool job_pace_holds(void);
 /* Gives the pacer of the i-th device its cards; says whether others ask if the process works. */
 void job_pace_share(int i, const struct pacer_cards *cards);
 void job_pace_heed(int i, bool is_asked);
@@ -30,7 +32,7 @@ bool job_pace_give_way(int i, bool gives_way);
  * while anything paced works.
  */
 bool job_pace_look(void);
-/* Returns the pacer of a device of the set. */
+/* Returns the pacer of a device of the set; NULL: none was needed yet. */
 struct pacer *job_pacer(int ordinal);
 /* Tells all pacers, as pacer_leave_context() and pacer_forget_context() tell one. */
 void job_pace_leave_context(CUcontext context, bool is_leaving);

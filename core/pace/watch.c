@@ -85,7 +85,8 @@ static uint64_t look_at_all(void)
 	uint64_t again = 0;
 
 	for (int i = 0; i < watched_count; i++) {
-		uint64_t wanted = pacer_watch(watched[i]);
+		struct pacer *p = __atomic_load_n(&watched[i], __ATOMIC_ACQUIRE);
+		uint64_t wanted = p ? pacer_watch(p) : 0; /* it may not be made yet */
 
 		if (wanted && (!again || wanted < again))
 			again = wanted;

@@ -22,9 +22,11 @@
 #include "core/state/refuse.h"
 #include "core/state/ring_files.h"
 
+enum { COMMAND_MAX = sizeof((struct segment_seat *)0)->command };
+
 /* Reads how the process was called, as "python3 train.py": the program without its folder, and
  * arguments; by /proc, else the program alone. */
-static void read_command(char *command, size_t size)
+static void read_command(char command[COMMAND_MAX])
 {
 	char line[512];
 	size_t length = segment_read_line("/proc/self/cmdline", line, sizeof line - 1);
@@ -37,7 +39,8 @@ static void read_command(char *command, size_t size)
 		if (line[i] == '\0')
 			line[i] = ' ';
 	printable(line + start);
-	segment_copy_text(command, size, length ? line + start : program_invocation_short_name);
+	segment_copy_text(command, COMMAND_MAX,
+	                  length ? line + start : program_invocation_short_name);
 }
 
 /* The process that joins a job, beyond the job's name. */
@@ -45,7 +48,6 @@ struct joiner {
 	bool is_unnamed;
 	const char *labels, *shared_by;
 	char run[sizeof((struct segment_header *)0)->run];
-	char command[64];
 	struct segment *segment; /* takes a seat in this one */
 	int directory, fd;
 	const char *job;
@@ -54,6 +56,12 @@ struct joiner {
 };
 
 static int (*run_in_owner)(int (*take)(void *of), void *of); /* NULL: who joins is the owner */
+static char prepared[COMMAND_MAX];                           /* "": not read yet */
+
+void segment_prepare(void)
+{
+	read_command(prepared);
+}
 
 void segment_owner(int (*run)(int (*take)(void *of), void *of))
 {
@@ -124,7 +132,7 @@ static void enter(struct segment *segment, const struct joiner *joiner)
 		begin_run(file, joiner);
 	segment->seat->pid = getpid();
 	segment->seat->started_ns = clock_of_day();
-	segment_copy_text(segment->seat->command, sizeof segment->seat->command, joiner->command);
+	memcpy(segment->seat->command, prepared, sizeof prepared);
 	seats_tended(&file->header);
 	seats_enter(file, segment->number);
 	segment_change_end(&file->header);
@@ -204,12 +212,15 @@ static int take_seat(void *of)
 	char path[PATH_MAX];
 	int error;
 
+	if (!prepared[0])
+		segment_prepare();
 	while ((error = take_seat_in(joiner->segment, joiner)) == -ESTALE) {
 		close_segment(joiner);
 		error = open_segment(joiner);
 		if (error)
 			return error;
 	}
+	prepared[0] = '\0';
 	if (!error)
 		return 0;
 	segment_path(joiner->job, path, sizeof path);
@@ -218,18 +229,6 @@ static int take_seat(void *of)
 		                    "%s: has %d processes already, expected fewer", path,
 		                    SEGMENT_SEATS);
 	return state_refuse(error, joiner->message, joiner->size, "%s: %s", path, strerror(-error));
-}
-
-/* Returns whether this process looks for rings that may go: one of sixteen of the live ones does,
- * because it takes as long as there are processes. */
-static bool looks_for_rings(const struct segment *segment)
-{
-	const struct segment_header *header = &segment->file->header;
-	unsigned int live = 0;
-
-	for (int row = 0; row < rows_of(header); row++)
-		live += (unsigned int)__builtin_popcountll(header->live[row]);
-	return segment->begins_run || segment->seat->started_ns / 1000 % (live / 16 + 1) == 0;
 }
 
 static void free_segment(struct segment *segment)
@@ -253,19 +252,16 @@ static int join_in(struct joiner *joiner, struct segment **result)
 	segment->node = strdup(directory_of_node(path, sizeof path));
 	if (segment->directory && segment->node)
 		error = open_segment(joiner);
-	if (!error) {
-		read_command(joiner->command, sizeof joiner->command);
+	if (!error)
 		error = run_in_owner ? run_in_owner(take_seat, joiner) : take_seat(joiner);
-	}
 	if (error) {
 		close_segment(joiner);
 		free_segment(segment);
 		return error;
 	}
 	close(joiner->fd);
-	if (looks_for_rings(segment))
-		rings_remove(joiner->directory, joiner->job, segment->file,
-		             segment->begins_run ? 0 : RING_KEPT);
+	if (!run_in_owner)
+		segment_remove_rings(segment);
 	/* What was set for a job nobody named was for those who have died. */
 	if (joiner->is_unnamed && segment->begins_job)
 		segment_remove_override(joiner->directory, joiner->job);
@@ -378,6 +374,8 @@ void segment_exiting(struct segment *segment)
 {
 	atomic_store(&segment->seat->exiting_ns, clock_of_day());
 	seats_tended(&segment->file->header);
+	if (segment->begins_run) /* one so short that nobody had time for it */
+		segment_remove_rings(segment);
 }
 
 static bool is_same_device(const struct segment_device *a, const struct segment_device *b)

@@ -181,6 +181,7 @@ struct segment {
 	_Atomic int page_state;
 	bool has_published;                           /* the helper's */
 	bool begins_run;                              /* its process was the first of a run */
+	_Atomic bool has_removed_rings;               /* of earlier processes */
 	bool begins_job;                              /* no process lived when its own came */
 	struct segment_limit limit[SEGMENT_DEVICES];  /* under the lock */
 	_Atomic uint64_t host_limit[SEGMENT_DEVICES]; /* page_note_host_limit() */

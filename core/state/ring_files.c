@@ -174,3 +174,28 @@ void rings_remove(int directory, const char *job, struct segment_file *file, int
 		unlinkat(directory, ring_name(&removal.left[i], name, sizeof name), 0);
 	free(removal.left);
 }
+
+/* Returns whether this process looks for rings that may go: one of sixteen of the live ones does,
+ * because it takes as long as there are processes. */
+static bool looks_for_rings(const struct segment *segment)
+{
+	const struct segment_header *header = &segment->file->header;
+	unsigned int live = 0;
+
+	for (int row = 0; row < rows_of(header); row++)
+		live += (unsigned int)__builtin_popcountll(header->live[row]);
+	return segment->begins_run || segment->seat->started_ns / 1000 % (live / 16 + 1) == 0;
+}
+
+void segment_remove_rings(struct segment *segment)
+{
+	int directory = -1;
+
+	if (!atomic_exchange(&segment->has_removed_rings, true) && looks_for_rings(segment))
+		directory = directory_open_path(segment->directory, 0, NULL, 0);
+	if (directory < 0)
+		return;
+	rings_remove(directory, segment->file->header.job, segment->file,
+	             segment->begins_run ? 0 : RING_KEPT);
+	close(directory);
+}

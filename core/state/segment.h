@@ -63,6 +63,12 @@ int segment_join(const char *job, const char *labels, const char *run, struct se
 /* Sets who runs what takes a seat, in the thread that is to own it (else that is who joins), and
  * answers what it answers. */
 void segment_owner(int (*run)(int (*take)(void *of), void *of));
+/* Reads what the seat will say of the process, which takes a while. Where it was not called before
+ * a seat is taken that is done then. By the owner. */
+void segment_prepare(void);
+/* Removes rings of earlier processes that may go, once. Where there is an owner it does that, when
+ * it has time; else joining does. */
+void segment_remove_rings(struct segment *segment);
 /* Gives the seat back and unmaps; called by the owner. What is still charged is freed. */
 void segment_leave(struct segment *segment);
 /* Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
