@@ -249,9 +249,9 @@ EXPORT CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset,
 	struct range *range = range_add(RANGE_MAPPING, base, size, NULL);
 	if (!range)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	pthread_rwlock_wrlock(&memory_lock);
 	range->physical = physical;
 	range->device = physical->device;
-	pthread_rwlock_wrlock(&memory_lock);
 	window_map(base, physical);
 	pthread_rwlock_unlock(&memory_lock);
 	count_mapped(physical, (int64_t)size);
