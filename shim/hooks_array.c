@@ -6,20 +6,51 @@
  */
 #include "shim/track.h"
 
+#include "core/base/log.h"
+#include "core/base/units.h"
+#include "core/budget/refusal.h"
 #include "core/job/job.h"
 #include "core/memory/uses/array.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/alloc/reclaim.h"
 
+/* A driver takes no less for an array that finds no place in what it has. */
+#define LACKED_LEAST ((uint64_t)2 << 20)
+
 struct making {
 	struct context context;
 	bool has_context;
 	struct measuring measuring;
-	uint64_t bytes; /* charged before the call */
+	uint64_t bytes;  /* charged before the call */
+	uint64_t lacked; /* where the driver refused that */
 	struct terms terms;
 	struct deadline until;
 	struct reclaim reclaim; /* goes on where the driver refuses what was charged */
 };
+
+/* Counts what the program is told in the end, and says why where it is for the limit. */
+static void note_refusal(const struct making *making, bool is_for_limit)
+{
+	struct device *device = making->context.device;
+	char bytes[32], enough[64];
+
+	refusal_note(device, making->bytes);
+	if (is_for_limit && making->bytes <= device->id.memory)
+		log_once(
+		    LOG_WARNING,
+		    "gpu %d: an array of %s cannot be on the host, and the program gets out of "
+		    "memory: what cannot leave the device fills memory_limit; %s",
+		    device->id.ordinal, units_format_size(making->bytes, bytes, sizeof(bytes)),
+		    refusal_enough(device, making->bytes, enough, sizeof(enough)));
+}
+
+static void begin_reclaim(struct making *making)
+{
+	making->reclaim = (struct reclaim){.device = making->context.device,
+	                                   .terms = &making->terms,
+	                                   .until = &making->until,
+	                                   .may_demote = true};
+}
 
 static bool begin(struct making *making, const struct array_extent *extent)
 {
@@ -28,10 +59,7 @@ static bool begin(struct making *making, const struct array_extent *extent)
 	if (making->has_context) {
 		making->terms = terms_of(making->context.device);
 		making->until = reclaim_deadline(&making->terms, true);
-		making->reclaim = (struct reclaim){.device = making->context.device,
-		                                   .terms = &making->terms,
-		                                   .until = &making->until,
-		                                   .may_demote = true};
+		begin_reclaim(making);
 	}
 	/* First, so that what is charged by us is none of what grows. */
 	measured_begin(&making->measuring);
@@ -39,17 +67,38 @@ static bool begin(struct making *making, const struct array_extent *extent)
 	    reclaim_and_charge(&making->reclaim, SEGMENT_ON_DEVICE, making->bytes) == 0)
 		return true;
 	measured_end(&making->measuring, NULL, 0);
+	note_refusal(making, true);
 	return false;
 }
 
-/* Returns whether the device is full although the limit is not, and another try is worth it. */
+static bool make_room(struct making *making)
+{
+	const struct lack lack = {SEGMENT_ON_DEVICE, making->lacked, making->lacked,
+	                          SPILL_DEVICE_FULL};
+
+	return reclaim(&making->reclaim, &lack);
+}
+
+/*
+ * Returns whether the device is full although the limit is not, and another try is worth it. What
+ * the layout takes is not known, and nothing of packed formats: where what was lacked came and was
+ * too little, it is twice as much, within one deadline.
+ */
 static bool is_full(struct making *making, CUresult result)
 {
-	uint64_t bytes = making->bytes ? making->bytes : 1; /* it is not known of packed formats */
-	const struct lack lack = {SEGMENT_ON_DEVICE, bytes, bytes, SPILL_DEVICE_FULL};
-
-	return result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context &&
-	       reclaim(&making->reclaim, &lack);
+	if (result != CUDA_ERROR_OUT_OF_MEMORY || !making->has_context)
+		return false;
+	if (!making->lacked)
+		making->lacked = making->bytes > LACKED_LEAST ? making->bytes : LACKED_LEAST;
+	while (!make_room(making)) {
+		if (making->lacked > making->terms.limit / 2 ||
+		    making->lacked > making->context.device->id.memory / 2 ||
+		    deadline_has_passed(&making->until))
+			return false;
+		making->lacked *= 2;
+		begin_reclaim(making);
+	}
+	return true;
 }
 
 static void end(const struct making *making, CUresult result, const void *array)
@@ -62,6 +111,8 @@ static void end(const struct making *making, CUresult result, const void *array)
 		           making->bytes);
 	else if (making->bytes)
 		device_uncharge(making->context.device, SEGMENT_ON_DEVICE, making->bytes);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context)
+		note_refusal(making, false);
 }
 
 /* descriptor: NULL is the driver's to judge. */

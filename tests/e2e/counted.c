@@ -42,6 +42,30 @@ static void plain(void)
 	step("plain, freed");
 }
 
+/* Whose layout takes more than what they hold, so that small ones share and thin ones are tall. */
+static void arrays(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR large = {1024, 1000, 2, CU_AD_FORMAT_FLOAT, 1, 0};
+	CUDA_ARRAY_DESCRIPTOR small = {16, 16, CU_AD_FORMAT_HALF, 4};
+	CUDA_ARRAY_DESCRIPTOR thin = {1, 65536, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+	CUmipmappedArray levels;
+	CUarray array[3];
+
+	CHECK(cuArray3DCreate_v2(&array[0], &large));
+	step("an array");
+	CHECK(cuArrayCreate_v2(&array[1], &small));
+	step("a small array");
+	CHECK(cuArrayCreate_v2(&array[2], &thin));
+	step("an array of thin rows");
+	CHECK(cuMipmappedArrayCreate(&levels, &large, 5));
+	step("a mipmapped array");
+	for (int i = 0; i < 3; i++)
+		CHECK(cuArrayDestroy(array[i]));
+	step("arrays, destroyed");
+	CHECK(cuMipmappedArrayDestroy(levels));
+	step("mipmapped array, destroyed");
+}
+
 static void virtual_memory(CUdevice device)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -196,6 +220,7 @@ int main(void)
 	CHECK(cuCtxSetCurrent(primary));
 	step("primary context");
 	plain();
+	arrays();
 	virtual_memory(device);
 	pools(device);
 	managed(device);

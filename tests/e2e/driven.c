@@ -1,7 +1,9 @@
 /*
  * driven: does what its input says, a command per line, and answers each with a line.
  *
- *   alloc NAME KIB [alloc|pitch|async|create]   NAME: a letter. The error
+ *   alloc NAME KIB [alloc|pitch|async|create|export]
+ *                                               NAME: a letter; export: as create, for other
+ *                                               processes. The error
  *   part NAME OF KIB KIB                        NAME is that part of OF, by offset and size; 0
  *   fill NAME VALUE                             the error; all words
  *   check NAME VALUE                            how many words differ
@@ -55,6 +57,7 @@ static struct memory {
 	CUdeviceptr address;
 	size_t size;
 	const char *how;
+	CUmemAllocationHandleType handle_types;
 	CUmemGenericAllocationHandle handle;
 } memories[26];
 
@@ -80,7 +83,8 @@ static uint64_t bytes(const char *text)
 static CUresult create(struct memory *memory)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-	                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+	                            .requestedHandleTypes = memory->handle_types};
 	CUmemAccessDesc access = {.location = prop.location,
 	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUresult result = cuMemCreate(&memory->handle, memory->size, &prop, 0);
@@ -103,7 +107,11 @@ static CUresult allocate(struct memory *memory, const char *kib, const char *how
 	memory->how = how && strcmp(how, "async") == 0    ? "async"
 	              : how && strcmp(how, "pitch") == 0  ? "pitch"
 	              : how && strcmp(how, "create") == 0 ? "create"
+	              : how && strcmp(how, "export") == 0 ? "create"
 	                                                  : "alloc";
+	memory->handle_types = how && strcmp(how, "export") == 0
+	                           ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+	                           : CU_MEM_HANDLE_TYPE_NONE;
 	if (strcmp(memory->how, "async") == 0)
 		return cuMemAllocAsync(&memory->address, memory->size, NULL);
 	if (strcmp(memory->how, "pitch") == 0)

@@ -36,13 +36,14 @@ truth() {
 		$1 == "0" { sum += $column } END { printf "%.0f\n", sum }'
 }
 
-# start_driven JOB CONFIG [NAME=VALUE...]: the program of driven.c under a job, for tell().
+# start_driven JOB CONFIG [NAME=VALUE...]: the program of driven.c under a job, for tell(), or what
+# $driven_by names.
 start_driven() {
 	driven_job=$1 config=$2
 	shift 2
 	rm -f "$scratch/to" "$scratch/from"
 	mkfifo "$scratch/to" "$scratch/from"
-	env "$@" "$spillway" run --softgpu --quiet --name "$driven_job" --config "$config" "$build/tests/e2e/driven" \
+	env "$@" "$spillway" run --softgpu --quiet --name "$driven_job" --config "$config" "$build/tests/e2e/${driven_by:-driven}" \
 		<"$scratch/to" >"$scratch/from" 2>"$scratch/driven-errors" &
 	driven=$!
 	exec 8>"$scratch/to" 9<"$scratch/from"

@@ -42,7 +42,7 @@ counted() {
 		echo go >&3
 	done
 	wait $! || fail "$1: $(cat "$scratch/errors")"
-	same "steps" 29 "$steps"
+	same "steps" 35 "$steps"
 }
 
 counted told overhead

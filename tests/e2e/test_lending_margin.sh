@@ -1,8 +1,7 @@
 #!/bin/sh
 # A GPU that is lent out to the margin: a job has grown into what others' limits promise. Whatever
 # they need within their limits they have, though it cannot be on the host: memory for other
-# processes, contexts, memory that is to stay. The software GPU has no arrays; they go the same way.
-# Judged by the books of the software GPU.
+# processes, arrays, contexts, memory that is to stay. Judged by the books of the software GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -43,6 +42,12 @@ wants 0 ipc a
 wants 0 check a 5
 had ipc 48
 
+owner export
+wants 0 alloc a $((48 * 1024)) export
+wants 0 fill a 7
+wants 0 check a 7
+had export 48
+
 owner pinned 'pin_new = yes'
 for name in a b c; do
 	wants 0 alloc $name $((20 * 1024))
@@ -51,12 +56,38 @@ done
 for name in a b c; do wants 0 check $name 6; done
 had pinned 60
 
-# A context of 8 MiB where 4 are left.
+# A context of 8 MiB where 4 are left, and one more beside it.
 context=8M
 owner context
 wants 0 sync
+until_true $patience is_lent_out || fail "it has not grown again: $("$spillway" stat borrower)"
+wants 0 context
 context=0
-had context 8
+had context 16
+
+driven_by=arrays
+owner array
+wants 0 array a word 1024 12288 0
+wants 0 fill a 8
+wants 0 array b word 1024 1024 3
+wants 0 fill b 9
+wants 0 check a 8
+wants 0 check b 9
+had array 60
+
+owner mipmaps
+wants 0 mipmaps a 1024 8192 99
+wants 0 fill a 3
+wants 0 check a 3
+had mipmaps 42
+
+# Rows of one byte: what they hold is a 64th of what they take, and what is there when it is asked.
+owner thin
+wants 0 array a byte 1 16384 24
+wants 0 fill a 4
+wants 0 check a 4
+had thin 24
+driven_by=driven
 
 # Its own bytes are what they were, and it grows again.
 until_true $patience is_lent_out || fail "it has not grown again: $("$spillway" stat borrower)"

@@ -41,14 +41,25 @@ static uint64_t level_bytes(const struct array_extent *e, unsigned int level)
 	return bytes;
 }
 
+/* As many as the driver makes of those that were asked for: down to a single element, and one. */
+static unsigned int levels_made(const struct array_extent *e)
+{
+	unsigned int most = 1;
+
+	for (size_t all = e->width | e->height | e->depth; all > 1; all >>= 1)
+		most++;
+	return e->levels < 1 ? 1 : (e->levels < most ? e->levels : most);
+}
+
 uint64_t array_bytes(const struct array_extent *e)
 {
+	unsigned int levels = levels_made(e);
 	uint64_t sum = 0;
 
 	/* No memory of its own: tiles are mapped later. */
 	if (e->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return 0;
-	for (unsigned int level = 0; level < e->levels && level < 32; level++) {
+	for (unsigned int level = 0; level < levels; level++) {
 		if (__builtin_add_overflow(sum, level_bytes(e, level), &sum))
 			return UINT64_MAX;
 	}
