@@ -65,16 +65,25 @@ ON_OWN_STACK static void close_end(struct run *run, int end)
 	run->ends[end] = -1;
 }
 
-/* Runs as the program's process, until it is the program. */
+ON_OWN_STACK static bool put(int descriptor, int at)
+{
+	return descriptor == at || syscall(SYS_dup3, descriptor, at, 0) >= 0;
+}
+
+/*
+ * Runs as the program's process, until it is the program. Its descriptors are its own but its
+ * memory is not, so it asks the kernel itself for them: who interposes open() notes in memory what
+ * each is.
+ */
 ON_OWN_STACK static int execute(void *cookie)
 {
 	const struct run *run = cookie;
-	int null = open("/dev/null", O_RDWR);
+	int null = (int)syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
 	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(run->ends[1], STDOUT_FILENO) < 0 ||
-	    dup2(null, STDERR_FILENO) < 0)
+	if (null < 0 || !put(null, STDIN_FILENO) || !put(run->ends[1], STDOUT_FILENO) ||
+	    !put(null, STDERR_FILENO))
 		_exit(COULD_NOT_RUN);
 	syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, CLOSE_ON_EXEC); /* since Linux 5.11 */
 	/* Threads of ours have all blocked; a program is to die of what it does. */
