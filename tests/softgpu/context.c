@@ -127,6 +127,7 @@ static CUresult bring_alive(struct context *context, unsigned int flags)
 	context->id = ++last_id;
 	set_default_limits(context);
 	context->alive = true;
+	machine_count_context(device->machine_index, true);
 	return CUDA_SUCCESS;
 }
 
@@ -197,6 +198,7 @@ static void kill_context(struct context *context)
 	if (!has_context(context->device))
 		pools_empty(context->device);
 	machine_give(context->device->machine_index, context->memory);
+	machine_count_context(context->device->machine_index, false);
 	announce_progress();
 }
 

@@ -253,6 +253,12 @@ void machine_count_fetched(int device, uint64_t bytes)
 	__atomic_fetch_add(&self->device[device].fetched, bytes, __ATOMIC_RELAXED);
 }
 
+void machine_count_context(int device, bool is_made)
+{
+	__atomic_fetch_add(&self->device[device].contexts, is_made ? 1 : UINT64_MAX,
+	                   __ATOMIC_RELAXED);
+}
+
 void machine_count_host(int64_t bytes)
 {
 	__atomic_fetch_add(&self->host, (uint64_t)bytes, __ATOMIC_RELAXED);
@@ -330,6 +336,7 @@ int machine_truth(int device, struct softgpu_truth *truth, int capacity)
 			    .fetched_bytes = __atomic_load_n(&use->fetched, __ATOMIC_RELAXED),
 			    .busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED),
 			    .launches = __atomic_load_n(&use->launches, __ATOMIC_RELAXED),
+			    .contexts = __atomic_load_n(&use->contexts, __ATOMIC_RELAXED),
 			    .recent_percent = recent_percent(use->recent),
 			};
 		count++;

@@ -25,6 +25,7 @@ void machine_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes);
 void machine_count_mapped(int device, int64_t bytes);
 void machine_count_host(int64_t bytes);
 void machine_count_fetched(int device, uint64_t bytes);
+void machine_count_context(int device, bool is_made); /* or it is gone */
 
 /*
  * slice.c: the device as kernels hold it: one process at a time, a slice at a time (all together

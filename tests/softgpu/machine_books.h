@@ -30,6 +30,7 @@ struct machine_use {
 	uint64_t busy_ns;
 	uint64_t launches;
 	uint64_t fetched;  /* bytes */
+	uint64_t contexts; /* that it has now */
 	uint64_t free_ns;  /* when its last kernel was over; kernels of a process do not overlap */
 	uint64_t wants_ns; /* since when it waits for the device; 0: it does not */
 	uint64_t lost_ns;  /* when the device was taken from it, as it did not run; 0: it was not */

@@ -15,6 +15,7 @@ struct softgpu_truth {
 	uint64_t host_bytes;    /* of the host, held for all devices: pinned, managed, virtual */
 	uint64_t busy_ns;       /* time its kernels had the device; others' slices are not in it */
 	uint64_t launches;      /* kernels started */
+	uint64_t contexts;      /* that it has now */
 	uint64_t fetched_bytes; /* of host memory its kernels touched, as SOFTGPU_HOST_BANDWIDTH
 	                         * counts them; 0 without that */
 };

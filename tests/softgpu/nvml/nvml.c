@@ -338,9 +338,9 @@ static unsigned int processes_of(int device, struct softgpu_truth *truth)
 {
 	int count = machine_truth(device, truth, MOST_PROCESSES);
 	unsigned int used = 0;
-	/* A process that has not touched this device is none of its processes. */
+	/* One that has a context is among them, however little that takes; who had one still. */
 	for (int i = 0; i < count && i < MOST_PROCESSES; i++)
-		if (truth[i].physical_bytes || truth[i].launches)
+		if (truth[i].contexts || truth[i].physical_bytes || truth[i].launches)
 			truth[used++] = truth[i];
 	return used;
 }

@@ -233,6 +233,24 @@ static void processes(void)
 	NVML(NVML_ERROR_NOT_FOUND, nvmlDeviceGetProcessUtilization(device, &sample, &count, 0));
 }
 
+static void context_alone(void)
+{
+	nvmlProcessInfo_v2_t process[4];
+	unsigned int count = 4;
+	nvmlDevice_t device;
+	open_library();
+	start();
+	NVML(NVML_SUCCESS, nvmlInit_v2());
+	NVML(NVML_SUCCESS, nvmlDeviceGetHandleByIndex_v2(0, &device));
+	NVML(NVML_SUCCESS, nvmlDeviceGetComputeRunningProcesses_v3(device, &count, process));
+	CHECK(count == 1 && process[0].pid == (unsigned int)getpid() &&
+	      process[0].usedGpuMemory == 0);
+	OK(cuDevicePrimaryCtxReset_v2(0));
+	count = 4;
+	NVML(NVML_SUCCESS, nvmlDeviceGetComputeRunningProcesses_v3(device, &count, process));
+	CHECK(count == 0);
+}
+
 static void *ask(void *data)
 {
 	(void)data;
@@ -270,6 +288,7 @@ int main(void)
 	int failed = 0;
 	failed += RUN(devices, "SOFTGPU_DEVICES=2 CUDA_VISIBLE_DEVICES=1");
 	failed += RUN(processes, "SOFTGPU_DEVICES=2 SOFTGPU_MEMORY=64M");
+	failed += RUN(context_alone, "SOFTGPU_CONTEXT_MEMORY=0");
 	failed += RUN(threads, NULL);
 	return failed != 0;
 }
