@@ -121,6 +121,8 @@ static void change(struct beacon *b, enum card_working working, uint64_t now)
 {
 	if (b->working == CARD_IDLE && b->since_ns && working == CARD_WORKS)
 		gaps_note(&b->gaps, now - b->since_ns);
+	if (b->working == CARD_WORKS && b->since_ns && working == CARD_IDLE)
+		gaps_note(&b->bursts, now - b->since_ns);
 	b->working = working;
 	b->since_ns = now;
 }
@@ -131,6 +133,7 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 	uint64_t launches =
 	    counters_get(counters, launches) + counters_get(counters, graph_launches);
 	enum card_working working = look(b, ordinal, launches != b->launches, may_call);
+	uint64_t ends_ns = 0, again_ns;
 	struct feedback_loss loss;
 	struct card *card;
 	bool is_told;
@@ -138,6 +141,9 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 	b->launches = launches;
 	if (working != b->working || !b->since_ns)
 		change(b, working, now_ns);
+	if (working == CARD_WORKS)
+		ends_ns = gaps_expect(&b->bursts, now_ns - b->since_ns);
+	ends_ns += ends_ns ? b->since_ns : 0;
 	card = card_edit(own);
 	is_told = feedback_look(&b->feedback, now_ns, launches, card->slowdown_ppm, &loss);
 	card->working = (uint8_t)working;
@@ -145,6 +151,7 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 	card->looked_ns = now_ns;
 	card->gap_since_ns = working == CARD_IDLE ? b->since_ns : 0;
 	card->in_flight = working != CARD_IDLE;
+	card->burst_ends_ns = ends_ns;
 	card->gap_ns = working == CARD_IDLE ? gaps_expect(&b->gaps, now_ns - b->since_ns) : 0;
 	if (is_told) {
 		card->loss_number++;
@@ -158,7 +165,9 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 		return IDLE_LEAST_NS;
 	if (working == CARD_IDLE)
 		return between(IDLE_LEAST_NS, (now_ns - b->since_ns) / 256, IDLE_MOST_NS);
-	return between(WORKS_LEAST_NS, (now_ns - b->since_ns) / 64, WORKS_MOST_NS);
+	again_ns = between(WORKS_LEAST_NS, (now_ns - b->since_ns) / 64, WORKS_MOST_NS);
+	/* It is looked when it should end, and often then. */
+	return ends_ns ? between(IDLE_LEAST_NS, ends_ns - now_ns, again_ns) : again_ns;
 }
 
 void beacon_forget_context(struct beacon *b, CUcontext context)

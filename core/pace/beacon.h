@@ -35,7 +35,7 @@ struct beacon {
 		CUcontext context;
 		CUevent event;
 	} at[BEACON_CONTEXTS];
-	struct gaps gaps;
+	struct gaps gaps, bursts; /* how long it was idle, and worked */
 	struct feedback feedback;
 };
 

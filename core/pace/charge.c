@@ -4,6 +4,8 @@
 
 /* The time that a lag lasts which comes of waiting for turns. */
 #define TURN_WINDOW_NS 250000000ull
+/* So many rounds of a filler in a row may be stretched by the return of others. */
+enum { STRETCHED_MOST = 4 };
 
 uint32_t pacer_share_now(const struct pacer *p, uint64_t now)
 {
@@ -40,6 +42,33 @@ static uint64_t recent_longest(uint64_t before, uint64_t now)
 	return now > before ? now : before - (before - now) / 16;
 }
 
+/*
+ * Returns whether a round took longer than its launches do because others worked meanwhile: those
+ * who go first have returned. Several in a row show that launches have become longer.
+ */
+static bool is_stretched(struct pacer *p, const struct busy_sum *sum, uint64_t now)
+{
+	bool is_long = sum->tally.ns && sum->busy_ns >= sum->tally.ns + sum->tally.ns / 2;
+
+	p->stretched = is_long && gap_binds(p) && now >= p->gap_until ? p->stretched + 1 : 0;
+	return p->stretched % (STRETCHED_MOST + 1) != 0;
+}
+
+/* Learns of a round that is done what launches cost, and how long rounds are. */
+static void learn(struct pacer *p, const struct busy_sum *sum, uint64_t now)
+{
+	bool is_known = sum->busy_ns < sum->tally.ns + sum->tally.ns / 2 || !sum->tally.ns;
+	uint64_t took = sum->busy_ns;
+
+	if (is_stretched(p, sum, now))
+		took = sum->tally.ns;
+	/* What spun through a slot, for another device, does not cost that. */
+	else if (is_known || !align_has_others(&p->align, now))
+		cost_learn(&p->costs, &sum->tally, sum->busy_ns);
+	p->longest_ns = recent_longest(p->longest_ns, sum->busy_ns);
+	p->longest_own_ns = recent_longest(p->longest_own_ns, took);
+}
+
 void pacer_settle(struct pacer *p, uint64_t now)
 {
 	struct busy_sum sum;
@@ -48,11 +77,7 @@ void pacer_settle(struct pacer *p, uint64_t now)
 		uint64_t own = sum.busy_ns * p->own_thousandths / 1000;
 
 		statistics_add(&p->statistics->busy_ns, own);
-		/* What spun through a slot, for another device, does not cost that. */
-		if (sum.busy_ns < sum.tally.ns + sum.tally.ns / 2 || !sum.tally.ns ||
-		    !align_has_others(&p->align, now))
-			cost_learn(&p->costs, &sum.tally, sum.busy_ns);
-		p->longest_ns = recent_longest(p->longest_ns, sum.busy_ns);
+		learn(p, &sum, now);
 		event_note(.kind = EVENT_burst, .device = p->ordinal, .begin_ns = sum.began_ns,
 		           .duration_ns = own, .a = sum.tally.launches);
 		pay(p, own, now);

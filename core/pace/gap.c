@@ -31,7 +31,7 @@ static void hush(struct pacer *p)
 	lock_acquire(&p->beacon_lock);
 	card = card_edit(p->cards.own);
 	card->working = CARD_UNKNOWN;
-	card->gap_since_ns = card->gap_ns = 0;
+	card->gap_since_ns = card->gap_ns = card->burst_ends_ns = 0;
 	card->in_flight = 1;
 	card_publish(p->cards.own, clock_now());
 	lock_release(&p->beacon_lock);

@@ -53,14 +53,16 @@ struct pacer {
 
 	struct busy *busy;
 	struct costs costs;
-	uint64_t quantum_ns;  /* of this round */
-	bool is_joint;        /* the job works on other devices, too */
-	bool due;             /* the round is full: the next launch asks anew */
-	bool streams;         /* rounds follow each other at once */
-	bool levels;          /* that launch is to get level with other devices */
-	bool one;             /* the next launch is a round by itself */
-	uint64_t longest_ns;  /* the longest round lately */
-	uint64_t expected_ns; /* when what is in flight should be done */
+	uint64_t quantum_ns;     /* of this round */
+	bool is_joint;           /* the job works on other devices, too */
+	bool due;                /* the round is full: the next launch asks anew */
+	bool streams;            /* rounds follow each other at once */
+	bool levels;             /* that launch is to get level with other devices */
+	bool one;                /* the next launch is a round by itself */
+	uint64_t longest_ns;     /* the longest round lately, */
+	uint64_t longest_own_ns; /* and without what others' work made it longer */
+	uint32_t stretched;      /* rounds lately, one after the other, by others' work */
+	uint64_t expected_ns;    /* when what is in flight should be done */
 	uint64_t waits_ns;    /* since when somebody waits for what is in flight; 0: nobody does */
 	uint64_t patience_ns; /* at most; doubles each time that waiting is in vain */
 	uint64_t landed_ns; /* when nothing was in flight any more, as far as was seen; 0: something

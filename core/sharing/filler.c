@@ -210,9 +210,21 @@ static bool is_gap(const struct cards *cards, int priority, uint64_t now, bool *
 	return gap;
 }
 
+/* Returns after how long the first of those who work should end; most: nobody knows, or later. */
+static uint64_t ends_in(const struct cards *cards, int priority, uint64_t now, uint64_t most)
+{
+	for (int i = 0; i < cards->count; i++) {
+		uint64_t at = cards->other[i].card.burst_ends_ns;
+
+		if (goes_first(&cards->other[i], priority) && at > now && at - now < most)
+			most = at - now;
+	}
+	return most;
+}
+
 /* Decides while others work. */
-static struct filler_go wait_for_gap(struct filler *f, uint64_t rate, uint64_t round,
-                                     uint64_t longest, uint64_t now)
+static struct filler_go wait_for_gap(struct filler *f, const struct cards *cards, int priority,
+                                     uint64_t rate, uint64_t round, uint64_t longest, uint64_t now)
 {
 	uint64_t one = round > longest ? round : longest;
 	uint64_t every = rate ? one * FILLER_ALL / rate * 4 : TRICKLE_MOST_NS;
@@ -220,6 +232,8 @@ static struct filler_go wait_for_gap(struct filler *f, uint64_t rate, uint64_t r
 	struct filler_go go = {.round_ns = round};
 
 	go.again_ns = between(LOOK_LEAST_NS, (now - f->since_ns) / 128, LOOK_MOST_NS);
+	go.again_ns =
+	    between(LOOK_LEAST_NS, ends_in(cards, priority, now, LOOK_MOST_NS), go.again_ns);
 	if (now - last >= between(SECOND_NS / 20, every, TRICKLE_MOST_NS)) {
 		f->trickled_ns = now;
 		go.until_ns = now + LOOK_MOST_NS;
@@ -286,7 +300,7 @@ struct filler_go filler_decide(struct filler *f, const struct cards *cards,
 	if (is_off(now_ns))
 		return (struct filler_go){.round_ns = round, .again_ns = LOOK_MOST_NS};
 	if (!gap)
-		return wait_for_gap(f, rate, round, own->longest_ns, now_ns);
+		return wait_for_gap(f, cards, own->priority, rate, round, own->longest_ns, now_ns);
 	return fill(f, should_end(cards, own->priority, now_ns), cost, round, own->longest_ns,
 	            now_ns);
 }

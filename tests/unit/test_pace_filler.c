@@ -111,7 +111,11 @@ static void tell(const char *what, uint64_t period, struct result r)
 static const uint64_t periods[] = {300 * US, 2 * MS, 10 * MS, 50 * MS, 500 * MS, 2 * S};
 static const double busies[] = {0.3, 0.6, 0.9};
 
-/* Speed is at least 98 %, whatever the gaps; those of 50 ms and longer are filled. */
+/*
+ * Speed is at least 98 %, whatever the gaps; those of 50 ms and longer are filled: their beginning
+ * is looked for when it is due, and rounds that the end of one has stretched do not count as long
+ * in the next.
+ */
 START_TEST(a_training_keeps_its_speed)
 {
 	uint64_t period = periods[_i / 3];
@@ -121,7 +125,7 @@ START_TEST(a_training_keeps_its_speed)
 	tell("training", period, r);
 	ck_assert_double_ge(r.speed, 0.98);
 	if (period >= 50 * MS)
-		ck_assert_double_ge(r.busy, 0.95);
+		ck_assert_double_ge(r.busy, busies[_i % 3] > 0.8 ? 0.97 : 0.96);
 }
 END_TEST
 
@@ -397,6 +401,7 @@ START_TEST(a_lie_costs_no_more_than_the_truth_would)
 	    {.working = CARD_UNKNOWN, .slowdown_ppm = 1, .loss_error_ppm = UINT32_MAX},
 	    {.working = CARD_WORKS, .gap_ns = UINT64_MAX, .gap_since_ns = UINT64_MAX - 1},
 	    {.working = CARD_WORKS, .beat_ns = UINT64_MAX, .looked_ns = UINT64_MAX},
+	    {.working = CARD_WORKS, .burst_ends_ns = UINT64_MAX},
 	};
 	const struct filler_now own = {.priority = PRIORITY_OPPORTUNISTIC};
 	static struct cards cards;
@@ -475,7 +480,7 @@ int main(void)
 	tcase_add_test(tests, a_normal_job_gives_way);
 	suite_add_worlds(tests, who_stands_still_delays_once, 2);
 	tcase_add_test(tests, fillers_take_what_is_borne);
-	suite_add_worlds(tests, a_lie_costs_no_more_than_the_truth_would, 8);
+	suite_add_worlds(tests, a_lie_costs_no_more_than_the_truth_would, 9);
 	suite_add_worlds(tests, a_loss_is_found, 3);
 	tcase_add_test(tests, a_gap_s_length_is_expected);
 	return suite_run("filler", tests);
