@@ -29,6 +29,7 @@
 #include "core/vgpu/stand_in.h"
 #include "shim/disabled.h"
 #include "shim/driver_open.h"
+#include "shim/driver_symbols.h"
 #include "shim/hide.h"
 #include "shim/role.h"
 
@@ -210,13 +211,18 @@ static __thread struct found *found __attribute__((tls_model("initial-exec")));
 
 static void find_driver(const char *asked)
 {
+	struct driver_symbols symbols;
 	const char *name = names;
 
 	config_machine(); /* by which driver is not left to the environment */
 	found->handle = driver_open(asked, found->path, sizeof(found->path));
+	if (found->handle)
+		driver_symbols_read(&symbols, found->handle);
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++, name += strlen(name) + 1) {
-		void *real = found->handle ? dlsym(found->handle, name) : (void *)without_driver;
+		void *real = (void *)without_driver;
 
+		if (found->handle)
+			real = driver_symbol(&symbols, name);
 		found->real[i] = real ? real : (void *)missing_function;
 	}
 	if (found->handle) {

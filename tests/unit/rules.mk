@@ -46,6 +46,15 @@ $(BUILD)/tests/unit/recorder.so: $(BUILD)/tests/unit/recorder.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
 
+# How symbols are found in that driver, and in a library that needs it.
+$(BUILD)/tests/unit/test_driver_symbols: %: %.o $(BUILD)/shim/driver_symbols.o | $(BUILD)/tests/unit/needing.so
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(check_libs) -ldl
+
+$(BUILD)/tests/unit/needing.so: $(BUILD)/tests/unit/recorder.so
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -shared -Wl,--no-as-needed -Wl,-rpath,'$$ORIGIN' -o $@ $^
+
 # The same over a driver that hands out handles.
 tracking_obj := $(patsubst %,$(BUILD)/tests/unit/%.o,test_tracking tracking tracking_lines tracking_changes tracking_actions tracking_soak)
 $(BUILD)/tests/unit/test_tracking: $(tracking_obj) $(shim_obj) $(checked_core) | $(BUILD)/tests/unit/giver.so
