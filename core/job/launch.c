@@ -76,7 +76,7 @@ static int hold_back(void *cookie, void *subject)
 	struct job_launch *launch = subject;
 
 	(void)cookie;
-	launch->pacer = job_pacer(launch->device->id.ordinal);
+	launch->pacer = job_pacer_to_launch(launch->device->id.ordinal);
 	if (!launch->pacer)
 		return CUDA_SUCCESS;
 	launch->at.context = launch->context;

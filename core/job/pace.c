@@ -1,9 +1,11 @@
 /*
- * The pacers. Rules: runs inside the user's process; nothing is opened before something is paced,
- * and no thread is started before something paced is launched.
+ * The pacers. Rules: runs inside the user's process; nothing is opened, and no thread is started,
+ * before something paced is launched.
  */
 #include "core/job/pace.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,12 +22,11 @@ static struct {
 	int count;
 	struct device_set *devices;
 	struct segment *segment;
-	const char *name;                /* of the job */
 	struct pacer *pacer[DEVICE_MAX]; /* made once one is needed, by who applies settings */
-	bool met[DEVICE_MAX];
+	_Atomic bool met[DEVICE_MAX];    /* or meets just now */
 	struct pacer_cards cards[DEVICE_MAX];
 	_Atomic bool has_cards[DEVICE_MAX], lets_go;
-	struct turns *turns[DEVICE_MAX];
+	_Atomic(struct turns *) turns[DEVICE_MAX];
 	struct held held[DEVICE_MAX];
 	struct pacer_settings settings[DEVICE_MAX];
 	uint32_t own[DEVICE_MAX]; /* as the pacer was told last; thousandths */
@@ -41,20 +42,20 @@ static uint64_t mixed(uint64_t x)
 }
 
 /* Numbers that no other process, and no other job of the machine, has by chance. */
-static void choose_numbers(void)
+static void choose_numbers(const char *job)
 {
 	char directory[DIRECTORY_MAX + 1];
 
 	directory_path(directory, sizeof(directory));
 	pace.owner = mixed(((uint64_t)getpid() << 32) ^ clock_of_day() ^ (uintptr_t)directory);
-	pace.job = mixed(hash_text(hash_text(getuid(), directory), pace.name));
+	pace.job = mixed(hash_text(hash_text(getuid(), directory), job));
 }
 
 void job_pace_start(struct device_set *devices, struct segment *segment, const char *job)
 {
 	pace.devices = devices;
 	pace.segment = segment;
-	pace.name = job;
+	choose_numbers(job);
 	pace.count = devices->count;
 	watch_prepare(pace.pacer, pace.count);
 }
@@ -64,24 +65,24 @@ struct pacer *job_pacer(int ordinal)
 	return __atomic_load_n(&pace.pacer[ordinal], __ATOMIC_ACQUIRE);
 }
 
-/* Lets a pacer meet those of others, the first time that something is paced. */
-static void meet(int i)
+/*
+ * Lets a pacer meet those of others, before the first launch that it paces. Another thread that
+ * launches meanwhile is paced alone.
+ */
+static __attribute__((noinline)) void meet(int i)
 {
 	const struct device *device = &pace.devices->device[i];
+	struct pacer_place place = {.device = device->index, .owner = pace.owner, .job = pace.job};
+	int saved = errno, cancel;
 	char message[256] = "";
-	struct pacer_place place = {.device = device->index};
 
-	if (pace.met[i])
+	if (atomic_exchange(&pace.met[i], true))
 		return;
-	pace.met[i] = true;
-	if (!pace.owner)
-		choose_numbers();
-	place.owner = pace.owner;
-	place.job = pace.job;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	place.turns = turns_open(device->id.uuid, message, sizeof(message));
 	if (!place.turns)
 		log_once(LOG_WARNING, "jobs on one device do not take turns: %s", message);
-	pace.turns[i] = place.turns;
+	atomic_store(&pace.turns[i], place.turns);
 	if (pace.segment && device->index >= 0)
 		place.lanes = segment_lanes(pace.segment, &place.lane);
 	pacer_meet(pace.pacer[i], &place);
@@ -90,6 +91,18 @@ static void meet(int i)
 	 * its threads.
 	 */
 	(void)atexit(job_pace_let_go);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+}
+
+struct pacer *job_pacer_to_launch(int ordinal)
+{
+	struct pacer *pacer = job_pacer(ordinal);
+
+	if (pacer && !atomic_load_explicit(&pace.met[ordinal], memory_order_relaxed) &&
+	    pacer_is_pacing(pacer))
+		meet(ordinal);
+	return pacer;
 }
 
 /* Returns whether there is a pacer, made where there is none; false: there is no memory. */
@@ -119,10 +132,8 @@ static bool apply(int i)
 {
 	bool is_paced = pacer_would_pace(&pace.settings[i]);
 
-	if (is_paced && has_pacer(i)) {
-		meet(i);
+	if (is_paced && has_pacer(i))
 		atomic_store(&has_paced, true);
-	}
 	if (pace.pacer[i])
 		pacer_set(pace.pacer[i], &pace.settings[i]);
 	else if (is_paced)
@@ -190,8 +201,8 @@ bool job_pace_look(void)
 			held_forget(&pace.held[i], device->statistics);
 			continue;
 		}
-		own = held_look(&pace.held[i], &device->id, device->statistics, pace.turns[i],
-		                pace.owner, now);
+		own = held_look(&pace.held[i], &device->id, device->statistics,
+		                atomic_load(&pace.turns[i]), pace.owner, now);
 		if (own != pace.own[i])
 			pacer_correct(pace.pacer[i], own);
 		pace.own[i] = own;

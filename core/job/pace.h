@@ -34,6 +34,8 @@ bool job_pace_give_way(int i, bool gives_way);
 bool job_pace_look(void);
 /* Returns the pacer of a device of the set; NULL: none was needed yet. */
 struct pacer *job_pacer(int ordinal);
+/* Returns the same for a launch: it has met those of other processes if it paces. */
+struct pacer *job_pacer_to_launch(int ordinal);
 /* Tells all pacers, as pacer_leave_context() and pacer_forget_context() tell one. */
 void job_pace_leave_context(CUcontext context, bool is_leaving);
 void job_pace_forget_context(CUcontext context);

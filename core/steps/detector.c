@@ -42,11 +42,13 @@ static void seek_anew(struct step_detector *d)
 
 struct step_detector *step_create(void)
 {
-	struct step_detector *detector = calloc(1, sizeof(*detector));
+	/* So much malloc() takes of the kernel, zero and with no page of it written. */
+	enum { LARGE = 1 << 17 };
+	struct step_detector *detector = calloc(1, sizeof(*detector) + LARGE);
 
 	if (!detector)
 		return NULL;
-	seek_anew(detector);
+	seek_on(detector);
 	detector->next_rest = FIRST_REST;
 	return detector;
 }
