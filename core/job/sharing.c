@@ -83,11 +83,14 @@ static void make(int i)
 	struct device *device = &sharing.devices->device[i];
 	struct sharing *s = calloc(1, sizeof *s);
 	char message[512] = "";
+	uint64_t started_ns;
 
 	if (!s)
 		return;
 	s->device = device;
 	s->own.now.job = sharing.job;
+	if (this_job.segment)
+		segment_identity(this_job.segment, &s->own.now.segment, &started_ns);
 	if (card_make(&s->own, sharing.node, device->id.uuid, message, sizeof message) != 0) {
 		/* Who is not in the job's books has said why. */
 		if (this_job.segment)

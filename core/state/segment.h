@@ -228,6 +228,7 @@ struct segment_view {
 	bool is_unnamed;     /* nobody named the job */
 	char shared_by[96];  /* who shares the limits of a job that nobody named; or "" */
 	uint64_t token;      /* no other segment has it */
+	uid_t owner;         /* whose file the segment is */
 	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
 	uint64_t ended_ns;   /* last leave or death noticed; 0 while any process lives */
 	int device_count;

@@ -227,6 +227,7 @@ int summary_of(struct job_copy *job, struct segment_view *view)
 	view->is_unnamed = header->is_unnamed != 0;
 	memcpy(view->shared_by, header->shared_by, sizeof view->shared_by);
 	view->token = header->token;
+	view->owner = job->owner;
 	view->created_ns = header->created_ns;
 	view->device_count = devices_of(header);
 	memcpy(view->device, header->device, sizeof view->device);

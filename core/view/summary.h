@@ -11,6 +11,7 @@
  * neither read nor looked at. */
 struct job_copy {
 	struct segment_file file;
+	uid_t owner;
 	uint16_t changing[SEGMENT_SEATS]; /* a bit per device whose facts could not be had whole */
 	enum segment_seat_state state[SEGMENT_SEATS]; /* now */
 	struct ledger_copy ledger[SEGMENT_SEATS];     /* of the live ones, of the device at hand */

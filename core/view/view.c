@@ -223,13 +223,15 @@ static int read_copy(int directory, const char *job, struct job_copy *read, char
 {
 	struct segment_file *copy = &read->file;
 	uint64_t file_size = 0;
+	struct stat found;
 	int fd = segment_open(directory, job, O_RDONLY, &copy->header, &file_size, message, size);
 	if (fd < 0)
 		return fd;
-	int error =
-	    copy->header.version == SEGMENT_VERSION_BEFORE && before_read(fd, job, copy) == 0
-	        ? 0
-	        : read_still(fd, job, read, message, size);
+	int error = file_status_of(fd, &found) != 0 ? -errno : 0;
+	read->owner = found.st_uid;
+	if (!error &&
+	    (copy->header.version != SEGMENT_VERSION_BEFORE || before_read(fd, job, copy) != 0))
+		error = read_still(fd, job, read, message, size);
 	close(fd);
 	if (!error && !seats_are_valid(copy))
 		error = state_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);

@@ -11,6 +11,11 @@ check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 $(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/view/eviction.o
 $(BUILD)/tests/unit/test_paths: $(BUILD)/tools/doctor/paths.o
 
+# What the tool sees of cards.
+$(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BUILD)/tools/view/tool.o $(checked_core)
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih $(check_libs) -lm -lrt
+
 # Between two copies of a record the test changes it.
 $(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread
 

@@ -14,12 +14,14 @@
 /* Cards are read anew after so long. */
 #define FRESH_NS 100000000ull
 
-static bool is_of(const struct segment_view *view, const struct card *card)
+/*
+ * Returns whether a process of the job made it. Everybody may know the job's token, and only its
+ * user can have files of his own; a pid proves nothing.
+ */
+static bool is_of(const struct segment_view *view, const struct cards_other *other)
 {
-	for (int i = 0; i < view->process_count; i++)
-		if (view->process[i].state == SEAT_LIVE && view->process[i].pid == card->pid)
-			return true;
-	return false;
+	return other->owner == view->owner && other->card.segment &&
+	       other->card.segment == view->token;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -103,14 +105,16 @@ void sharing_see(const struct segment_view *view, int device, struct sharing_see
 	*seen = (struct sharing_seen){.priority = PRIORITY_NORMAL};
 	for (int i = 0; i < cards->count; i++) {
 		const struct card *card = &cards->other[i].card;
+		bool is_own = is_of(view, &cards->other[i]);
 
-		if (is_of(view, card)) {
+		if (is_own) {
 			add(seen, card);
 			add_speed(seen, card);
 		} else {
 			seen->others++;
 		}
-		if (card->turn == TURN_WHOLE && card->turn_state == GANG_HAS)
+		if (card->turn == TURN_WHOLE && card->turn_state == GANG_HAS &&
+		    (is_own || !seen->turn_of))
 			seen->turn_of = card->pid;
 	}
 }

@@ -1,6 +1,6 @@
 /*
  * What a job is to others on its GPUs, and they to it, as its processes' cards say it
- * (core/cards/card.h). Cards are found by the processes of the job's view.
+ * (core/cards/card.h). A card is the job's by its user and the token of the job's books.
  */
 #ifndef SPILLWAY_VIEW_SHARING_H
 #define SPILLWAY_VIEW_SHARING_H
