@@ -165,7 +165,7 @@ lint:
 
 .PHONY: run-lint
 run-lint: $(BUILD)/cuda.mk
-	@CUDA_INCLUDE=$(CUDA_INCLUDE) tools/dev/lint
+	@BUILD=$(BUILD) CUDA_INCLUDE=$(CUDA_INCLUDE) tools/dev/lint
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -195,7 +195,7 @@ help:
 	@echo 'make check-gpu-kit  the whole of it on a bare machine with the software GPU; half an hour'
 	@echo 'make record     write down what the driver of a real GPU answers, for make check'
 	@echo 'make coverage   what is done with each of the driver symbols, and where'
-	@echo 'make lint       clang-format, clang-tidy, cppcheck'
+	@echo 'make lint       clang-format, clang-tidy, cppcheck of what has changed since it was clean'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall takes it away'
 	@echo 'make ptx        regenerate the checked-in PTX (needs nvcc)'
 	@echo 'make clean      remove $(BUILD)/'
