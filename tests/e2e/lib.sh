@@ -65,34 +65,44 @@ field() {
 	printf '%s\n' "$2" | sed -n "s/.*\\b$1=\\([^ ;,]*\\).*/\\1/p" | head -n 1
 }
 
-# until_true SECONDS COMMAND...: waits for COMMAND to succeed
+# until_true SECONDS COMMAND...: waits for COMMAND to succeed, and looks less often after a while
 until_true() {
-	tries=$(($1 * 20))
+	tries=$(($1 * 20)) looks=0
 	shift
 	while ! "$@" >/dev/null 2>&1; do
+		looks=$((looks + 1))
+		if [ $looks -le 20 ]; then
+			sleep 0.05
+		else
+			tries=$((tries - 1))
+			sleep 0.1
+		fi
 		tries=$((tries - 1))
 		[ $tries -gt 0 ] || return 1
-		sleep 0.05
 	done
 }
 
 # device_bytes: what the software GPU itself counts on device 0, over all processes
 device_bytes() {
-	"$softgpu/softgpu-truth" | awk '$1 == "0" { sum += $3 } END { print sum + 0 }'
+	"$softgpu/softgpu-truth" | {
+		sum=0
+		while read -r device _ bytes _; do
+			[ "$device" != 0 ] || sum=$((sum + bytes))
+		done
+		echo $sum
+	}
 }
 
-# counter JOB NAME: of its first device; nothing while there is none
+# counter JOB NAME: of its first device; nothing while there is none. What is asked for again and
+# again starts no program that is not needed.
 counter() {
-	"$spillway" stat "$1" --json 2>/dev/null | awk -v name="\"$2\":" '
-		{
-			sub(/,"processes":.*/, "")
-			at = index($0, name)
-			value = substr($0, at + length(name))
-			sub(/[],{}:].*/, "", value)
-			gsub(/"/, "", value)
-			if (at) print value
-			exit
-		}'
+	counters=$("$spillway" stat "$1" --json 2>/dev/null) || :
+	counters=${counters%%',"processes":'*}
+	case $counters in *"\"$2\":"*) ;; *) return 0 ;; esac
+	counters=${counters#*"\"$2\":"}
+	counters=${counters%%[],\{\}:]*}
+	counters=${counters#\"}
+	echo "${counters%\"}"
 }
 # pid_of JOB: of its first process
 pid_of() {

@@ -10,7 +10,7 @@ train=$build/clients/train_mlp
 
 check() { # check NAME SETTING: what the program says of its steps is what is told of them
 	# Long enough: nothing is told in the first two seconds.
-	SOFTGPU_KERNEL_TIME_US=300 "$spillway" run --softgpu --quiet --name "$1" --share "$2" "$train" --epochs 24 --quiet >"$scratch/out" 2>&1 ||
+	SOFTGPU_KERNEL_TIME_US=300 "$spillway" run --softgpu --quiet --name "$1" --share "$2" "$train" --hidden 16 --epochs 24 --quiet >"$scratch/out" 2>&1 ||
 		fail "$1: exit status $?: $(cat "$scratch/out")"
 	said=$(sed -n 's/.* steps=\([0-9]*\).*/\1/p' "$scratch/out") told=$(counter "$1" steps)
 	awk -v told="$told" -v said="$said" 'BEGIN { exit !(told >= 0.98 * said && told <= 1.02 * said) }' ||
@@ -26,10 +26,10 @@ printf '[gpu]\nsteps = on\n' >"$scratch/on.ini"
 SPILLWAY_CONFIG=$scratch/on.ini undisturbed check wanted 100
 [ "$(counter wanted idle_ns)" -eq 0 ] || fail "looking for steps has paced the program"
 printf '[gpu]\nsteps = off\n' >"$scratch/off.ini"
-SPILLWAY_CONFIG=$scratch/off.ini "$spillway" run --softgpu --quiet --name unwanted --share 95 "$train" --epochs 12 --quiet \
+SPILLWAY_CONFIG=$scratch/off.ini "$spillway" run --softgpu --quiet --name unwanted --share 95 "$train" --hidden 16 --epochs 12 --quiet \
 	>/dev/null
 [ "$(counter unwanted steps)" -eq 0 ] || fail "steps = off: $(counter unwanted steps) steps"
-"$spillway" run --softgpu --quiet --name unpaced "$train" --epochs 12 --quiet >/dev/null
+"$spillway" run --softgpu --quiet --name unpaced "$train" --hidden 16 --epochs 12 --quiet >/dev/null
 [ "$(counter unpaced steps)" -eq 0 ] || fail "unpaced: $(counter unpaced steps) steps"
 
 # They are events, too, from when they are found.
@@ -37,7 +37,8 @@ SPILLWAY_CONFIG=$scratch/off.ini "$spillway" run --softgpu --quiet --name unwant
 grep -q '"event":"step".*"number":[0-9]' "$scratch/events" || fail "no event: $(tail -n 3 "$scratch/events")"
 
 # The step that runs is among the resources of who asks, by its number, and goes with its end.
-SPILLWAY_CONFIG=$scratch/on.ini "$spillway" run --softgpu --quiet --name asked "$train" --epochs 1000000 --quiet >/dev/null &
+SPILLWAY_CONFIG=$scratch/on.ini SOFTGPU_KERNEL_TIME_US=300 "$spillway" run --softgpu --quiet --name asked \
+	"$train" --hidden 16 --epochs 1000000 --quiet >/dev/null &
 step_of() { "$spillway" stat asked --resources | sed -n 's,.*/gpu:0/step\([0-9]*\)/step_statistics/record$,\1,p'; }
 is_told() { first=$(step_of) && [ -n "$first" ]; }
 until_true $patience is_told || fail "no record of the step: $("$spillway" stat asked --resources)"

@@ -19,16 +19,12 @@ truth() {
 	"$softgpu/softgpu-truth" | awk -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i; next }
 		$1 == "0" { print $column }'
 }
-# shown JOB COUNTER
-shown() {
-	"$spillway" stat "$1" --json | python3 -c "import json,sys; print(json.load(sys.stdin)['devices'][0]['$2'])"
-}
 # at_rest JOB: its kernels have run, and a look later it is still so
 at_rest() {
 	[ "$(truth launches)" -ge 150 ] || return 1
-	before=$(truth busy_ns)/$(shown "$1" busy_ns)/$(shown "$1" launches)
+	before=$(truth busy_ns)/$(counter "$1" busy_ns)/$(counter "$1" launches)
 	sleep 0.5
-	[ "$before" = "$(truth busy_ns)/$(shown "$1" busy_ns)/$(shown "$1" launches)" ]
+	[ "$before" = "$(truth busy_ns)/$(counter "$1" busy_ns)/$(counter "$1" launches)" ]
 }
 
 # A burst of kernels, paced so that they are measured, and a long pause.
@@ -37,10 +33,10 @@ paced() {
 		--burst-ms 300 --pause-ms 60000 --seconds 60 >"$scratch/out" 2>&1 &
 	pid=$!
 	until_true $patience at_rest paced || fail "no rest: $(truth launches) launches; $(cat "$scratch/out")"
-	same "launches" "$(truth launches)" "$(shown paced launches)"
-	same "device memory" "$(truth physical_bytes)" $(($(shown paced device_used) + $(shown paced device_pool)))
-	same "host memory" "$(truth host_bytes)" $(($(shown paced host_used) + $(shown paced host_pool)))
-	busy=$(shown paced busy_ns) really=$(truth busy_ns)
+	same "launches" "$(truth launches)" "$(counter paced launches)"
+	same "device memory" "$(truth physical_bytes)" $(($(counter paced device_used) + $(counter paced device_pool)))
+	same "host memory" "$(truth host_bytes)" $(($(counter paced host_used) + $(counter paced host_pool)))
+	busy=$(counter paced busy_ns) really=$(truth busy_ns)
 	kill "$pid"
 	wait "$pid" 2>/dev/null || true
 	# Of what was launched before it was known how long kernels are a part is an estimate.
@@ -56,16 +52,16 @@ LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=spills SPILLWAY_MEMORY_LI
 pid=$!
 until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/out")"
 agrees() {
-	[ "$(truth physical_bytes)" = $(($(shown spills device_used) + $(shown spills device_pool))) ] &&
-		[ "$(truth host_bytes)" = $(($(shown spills host_used) + $(shown spills host_pool))) ]
+	[ "$(truth physical_bytes)" = $(($(counter spills device_used) + $(counter spills device_pool))) ] &&
+		[ "$(truth host_bytes)" = $(($(counter spills host_used) + $(counter spills host_pool))) ]
 }
 # spare chunks come and go by themselves
 until_true $patience agrees || fail "$(truth physical_bytes) and $(truth host_bytes) bytes; shown: $("$spillway" stat spills)"
 [ "$(truth host_bytes)" -ge $((32 * 1048576)) ] || fail "nothing is on the host"
-same "launches" "$(truth launches)" "$(shown spills launches)"
-same "GPU time that nobody measured" None "$(shown spills busy_ns)"
-same "share held that nobody measured" None "$(shown spills share_held)"
-same "limit that there is" 41943040 "$(shown spills limit_set)"
+same "launches" "$(truth launches)" "$(counter spills launches)"
+same "GPU time that nobody measured" null "$(counter spills busy_ns)"
+same "share held that nobody measured" null "$(counter spills share_held)"
+same "limit that there is" 41943040 "$(counter spills limit_set)"
 kill "$pid"
 wait "$pid" 2>/dev/null || true
 pid=
@@ -81,8 +77,8 @@ wants 0 graph a b c
 wants 0 replay 7
 wants 0 mix a b 1 5
 wants 0 sync
-same "graph launches" 7 "$(shown graphs graph_launches)"
-same "launches by the program, those that were captured too" $((3 + 5)) "$(shown graphs launches)"
+same "graph launches" 7 "$(counter graphs graph_launches)"
+same "launches by the program, those that were captured too" $((3 + 5)) "$(counter graphs launches)"
 same "kernels" $((7 * 3 + 5)) "$(truth launches)"
 
 # What was spilled and moved, by the books of the GPU and of the host; pools come and go by
@@ -91,9 +87,9 @@ for name in a b c; do wants 0 free $name; done
 # split BYTES MIN_ON_HOST MAX_ON_HOST: what the program has more than at first, by the books; what
 # is on the host is what went there
 split() {
-	gpu=$(($(truth physical_bytes) - $(shown graphs device_pool) - gpu_first))
-	host=$(($(truth host_bytes) - $(shown graphs host_pool) - host_first))
-	went=$(($(shown graphs spilled_bytes) + $(shown graphs demoted_bytes) - $(shown graphs promoted_bytes)))
+	gpu=$(($(truth physical_bytes) - $(counter graphs device_pool) - gpu_first))
+	host=$(($(truth host_bytes) - $(counter graphs host_pool) - host_first))
+	went=$(($(counter graphs spilled_bytes) + $(counter graphs demoted_bytes) - $(counter graphs promoted_bytes)))
 	[ $((gpu + host)) = "$1" ] && [ "$host" = "$went" ] && [ "$host" -ge "$2" ] && [ "$host" -le "$3" ]
 }
 seen() { echo "GPU $gpu, host $host, went there $went: $("$spillway" stat graphs)"; }
@@ -108,7 +104,7 @@ wants 0 alloc a 24576
 wants 0 alloc b 16384
 wants 0 fill a 1
 wants 0 fill b 2
-spilled=$(shown graphs spilled_bytes)
+spilled=$(counter graphs spilled_bytes)
 [ "$spilled" -gt 0 ] || fail "nothing was spilled"
 until_true $patience split $((40 * mib)) $((8 * mib)) $((24 * mib)) || fail "spilled: $(seen)"
 "$spillway" pause --evict --timeout $patience graphs >"$scratch/out" 2>&1 || fail "evict: $(cat "$scratch/out")"
@@ -116,14 +112,14 @@ until_true $patience split $((40 * mib)) $((40 * mib)) $((40 * mib)) || fail "ev
 limit_file "$ini" $((64 * mib))
 "$spillway" resume --timeout $patience graphs >"$scratch/out" 2>&1 || fail "resume: $(cat "$scratch/out")"
 until_true $patience split $((40 * mib)) 0 0 || fail "back: $(seen)"
-same "bytes spilled" "$spilled" "$(shown graphs spilled_bytes)"
-[ "$(shown graphs demoted_bytes)" -gt 0 ] || fail "nothing was moved"
+same "bytes spilled" "$spilled" "$(counter graphs spilled_bytes)"
+[ "$(counter graphs demoted_bytes)" -gt 0 ] || fail "nothing was moved"
 wants 0 check a 1
 wants 0 check b 2
 
 # Of the process itself.
 of_process() { # of_process NAME
-	"$spillway" stat graphs --json | python3 -c "import json,sys; print(json.load(sys.stdin)['processes'][0]['$1'])"
+	"$spillway" stat graphs --json | sed "s/.*\"processes\":\[{\([^}]*\)}.*/,\1,/; s/.*,\"$1\":\([^,]*\),.*/\1/"
 }
 of_kernel() { sed -n 's/^Threads:[^0-9]*//p' "/proc/$(of_process pid)/status"; }
 process_is() { # process_is THREADS CONTEXTS
