@@ -30,6 +30,7 @@
 #include "core/memory/move/moving.h"
 #include "core/memory/move/placement.h"
 #include "core/memory/move/plan.h"
+#include "core/memory/own/books.h"
 #include "core/state/layout.h"
 #include "tests/unit/devices.h"
 #include "calls.h"
@@ -1051,6 +1052,12 @@ START_TEST(who_adds_up_asks_for_no_rank)
 	plan_lock(gpu);
 	ck_assert(!plan_movable_now(gpu, SEGMENT_ON_DEVICE, &bytes));
 	plan_unlock(gpu);
+	/* Where one lock is taken it gives the others back. */
+	movable_chunks.acquire(gpu);
+	ck_assert(!plan_movable_now(gpu, SEGMENT_ON_DEVICE, &bytes));
+	movable_chunks.release(gpu);
+	ck_assert(lock_try(&own_lock));
+	lock_release(&own_lock);
 	ck_assert_int_eq(release(address), CUDA_SUCCESS);
 }
 END_TEST

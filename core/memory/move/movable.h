@@ -88,7 +88,7 @@ static inline bool movable_is_ranked(const struct choice *choice)
 /* Takes a lock for who chooses. Returns false where he never waits, and it is taken. */
 #define movable_acquire(choice, lock)                        \
 	(!(choice)->never_waits ? (lock_acquire(lock), true) \
-	                        : !((choice)->has_missed |= !lock_try(lock)))
+	                        : lock_try(lock) || ((choice)->has_missed = true, false))
 /*
  * Keeps the MOVES_MAX coldest, or hottest, of those considered; after movable_end() in order. Of
  * equals the first considered stays, and comes first.
