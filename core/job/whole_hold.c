@@ -20,6 +20,7 @@ static struct {
 	_Atomic bool holds, lets_go;
 	_Atomic uint64_t one_ns; /* since when one launch may pass; 0: none */
 	_Atomic uint64_t lease_ns;
+	_Atomic uint64_t decided_ns; /* when somebody said last who holds */
 	_Atomic uint32_t waiting;
 } hold = {.lease_ns = UINT64_MAX};
 
@@ -52,7 +53,11 @@ static bool passes(CUstream stream, uint64_t since_ns, uint64_t now)
 {
 	uint64_t lease = atomic_load(&hold.lease_ns);
 
-	if (atomic_load(&hold.lets_go) || now - since_ns > GANG_WAIT_NS + LATE_NS)
+	uint64_t decided = atomic_load(&hold.decided_ns);
+
+	/* As long as somebody decides, who waits goes on when that is decided, and not before. */
+	since_ns = since_ns > decided ? since_ns : decided;
+	if (atomic_load(&hold.lets_go) || now > since_ns + GANG_WAIT_NS + LATE_NS)
 		return true;
 	if (!atomic_load(&hold.holds))
 		return now < lease || now - lease > LATE_NS;
@@ -106,6 +111,7 @@ void whole_hold_set(bool holds, uint64_t lease_ns)
 	bool held = atomic_exchange(&hold.holds, holds);
 	uint64_t before = atomic_exchange(&hold.lease_ns, lease_ns);
 
+	atomic_store(&hold.decided_ns, clock_now());
 	if (!holds && (held || before != lease_ns) && whole_hold_is_wanted())
 		clock_in_use->wake(&hold.changed);
 }

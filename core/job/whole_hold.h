@@ -2,8 +2,8 @@
  * Launches that wait for a whole turn (core/sharing/gang.h). Private to core/job.
  *
  * Nothing is waited for without an end: while memory leaves, which waits for what runs, and nothing
- * moves, one launch at a time may pass, because what runs may need it; and whoever has waited for
- * longer than anybody is to wait passes.
+ * moves, one launch at a time may pass, because what runs may need it; and where nobody has decided
+ * for longer than anybody is to wait, whoever waits passes.
  */
 #ifndef SPILLWAY_JOB_WHOLE_HOLD_H
 #define SPILLWAY_JOB_WHOLE_HOLD_H

@@ -37,4 +37,14 @@ static inline uint64_t copies_ns(uint64_t bytes, uint64_t link)
 	return ns < 3600e9 ? (uint64_t)ns : 3600000000000ull;
 }
 
+/* Returns how long nothing goes back once so much has changed hands: a second to a minute. */
+#define QUIET_MOST 60000000000ull
+static inline uint64_t quiet_ns(uint64_t bytes, uint64_t link)
+{
+	enum { TIMES = 10 };
+	uint64_t ns = least(copies_ns(bytes, link), QUIET_MOST) * TIMES;
+
+	return more(QUIET_MOST / 60, least(ns, QUIET_MOST));
+}
+
 #endif

@@ -42,7 +42,8 @@ static void pass_by(struct gang *gang, const struct line *line, const struct job
 {
 	unsigned int i = gang->passes++ % LINE_PASSED;
 
-	if (gang->kept_by != first->id || line_kept_until(line, first, line->own)) {
+	if (gang->kept_by != first->id || (first->states & line_bit(GANG_TAKES)) ||
+	    line_kept_until(line, first, line->own)) {
 		gang->kept_by = first->id;
 		gang->kept_since_ns = line->now_ns;
 	} else if (line->now_ns > gang->kept_since_ns + CLAIM_NS) {
@@ -301,6 +302,34 @@ static void step(struct gang *gang, const struct line *line, const struct gang_f
 	}
 }
 
+/*
+ * Returns whether we, who take no whole turns any more, may go on: nobody beside us has one. Who
+ * has one answers as soon as it sees why we take none; who lives, and does not, lies.
+ */
+static bool is_answered(const struct gang *gang, const struct line *line)
+{
+	if (line->now_ns > gang->gave_up_ns + GANG_SILENT_NS)
+		return true;
+	for (int i = line_next_beside(line, line->own, -1); i >= 0;
+	     i = line_next_beside(line, line->own, i))
+		if (line->job[i].has_whole_turn)
+			return false;
+	return true;
+}
+
+/* Goes on beside others without whole turns, once it may. */
+static void give_up(struct gang *gang, const struct line *line)
+{
+	bool works = gang->own.state == GANG_HAS || gang->own.state == GANG_FREE;
+
+	if (!gang->gave_up_ns)
+		gang->gave_up_ns = line->now_ns;
+	if (works || is_answered(gang, line))
+		enter(gang, line, GANG_FREE);
+	else if (gang->own.state == GANG_TAKES)
+		enter(gang, line, GANG_WAITS);
+}
+
 void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *facts,
                const struct gang_member *others, int count)
 {
@@ -315,8 +344,11 @@ void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *fact
 		begin(gang, &line, siblings);
 	} else {
 		judge(gang, &line, facts);
-		if (line_is_alone(&line) || own->why)
+		gang->gave_up_ns = own->why ? gang->gave_up_ns : 0;
+		if (line_is_alone(&line))
 			enter(gang, &line, GANG_FREE);
+		else if (own->why)
+			give_up(gang, &line);
 		else if (was_stopped(gang, now_ns) || devices != gang->devices)
 			take_again(gang, &line);
 		else

@@ -34,6 +34,7 @@ struct gang {
 	struct gang_member own; /* the caller sets who it is, its devices, length, bytes */
 	/* private */
 	uint64_t fine_until_ns;                /* there are fine turns until then, for own.why */
+	uint64_t gave_up_ns;                   /* since when there are; 0: turns are whole */
 	uint64_t kept_by, kept_since_ns;       /* a job first in line that could take its turn */
 	uint64_t overtakes_until_ns;           /* our turn ends then, for those we overtook */
 	uint64_t cleared_ns;                   /* since when the devices are free for us to take */

@@ -5,14 +5,11 @@
 
 #include "core/sharing/bytes.h"
 
-#define SECOND      1000000000ull
-#define QUIET_LEAST SECOND
-#define QUIET_MOST  (60 * SECOND)
+#define SECOND 1000000000ull
 /* How long a claim waits for what it was given to arrive, and then before it is raised again. */
 #define SETTLE_NS     (SECOND / 2)
 #define REFUSED_LEAST (SECOND / 2)
 #define REFUSED_MOST  (30 * SECOND)
-enum { QUIET_TIMES = 10, PATIENCE_TIMES = 2 };
 
 /* One look at the cards. */
 struct look {
@@ -25,13 +22,6 @@ struct look {
 	struct grant_answer *answer;
 	bool may_judge_silence;
 };
-
-static uint64_t quiet_ns(uint64_t bytes, uint64_t link)
-{
-	uint64_t ns = least(copies_ns(bytes, link), QUIET_MOST) * QUIET_TIMES;
-
-	return more(QUIET_LEAST, least(ns, QUIET_MOST));
-}
 
 /* --- whose claim is met --- */
 
@@ -76,8 +66,8 @@ static bool is_heard(const struct look *l, uint64_t beat, uint64_t since)
  */
 static uint64_t grant_lasts(const struct look *l, uint64_t bytes)
 {
-	return 2 * (PATIENCE_TIMES * copies_ns(least(bytes, l->needs->memory), l->job->link) +
-	            SECOND + GRANT_SILENCE_NS * (uint64_t)l->sums.cards);
+	return 2 * (2 * copies_ns(least(bytes, l->needs->memory), l->job->link) + SECOND +
+	            GRANT_SILENCE_NS * (uint64_t)l->sums.cards);
 }
 
 /*
@@ -196,8 +186,7 @@ static void look_at_asked(struct look *l)
 	bool is_short;
 
 	given = asked ? minus(g->asked_held, asked->held) : g->asked_bytes;
-	patience =
-	    PATIENCE_TIMES * copies_ns(g->asked_bytes, asked ? asked->link : 0) + GRANT_SILENCE_NS;
+	patience = 2 * copies_ns(g->asked_bytes, asked ? asked->link : 0) + GRANT_SILENCE_NS;
 	keeps = asked && asked->keeps_for_ns == g->since_ns ? asked->keeps : 0;
 	is_short = asked && asked->held > more(l->own->asks_down_to, keeps);
 	if (is_short && now - g->asked_ns <= patience && is_heard(l, asked->beat_ns, g->asked_ns))
@@ -387,14 +376,26 @@ static void tend_claim(struct look *l)
 
 /* --- what is given --- */
 
+/* Returns whether what was under way when giving ended has left; what was freed has not. */
+static bool has_left_since(const struct look *l)
+{
+	const struct grant *g = l->g;
+
+	return l->needs->now_ns < g->settles_until_ns &&
+	       least(minus(g->gives_from, l->job->held), minus(l->job->on_host, g->on_host_then)) >=
+	           LEAST_BYTES;
+}
+
 /* Ends giving: what has gone does not come back for a while. */
 static void end_giving(struct look *l)
 {
 	struct grant *g = l->g;
 	uint64_t now = l->needs->now_ns, gave = minus(g->gives_from, l->job->held);
 
+	g->settles_until_ns = g->gives ? now + SETTLE_NS : g->settles_until_ns;
 	g->gives = false;
-	g->bound = l->job->held; /* what has not gone by now stays */
+	g->bound = g->gives_from = l->job->held; /* what has not gone by now stays */
+	g->on_host_then = l->job->on_host;
 	l->own->keeps = 0;
 	if (gave < LEAST_BYTES)
 		return;
@@ -403,7 +404,7 @@ static void end_giving(struct look *l)
 	g->takes_after_ns =
 	    least(more(now, g->takes_after_ns) + quiet_ns(gave, l->job->link), now + QUIET_MOST);
 	l->own->yielded += gave;
-	l->answer->gave = gave;
+	l->answer->gave += gave;
 }
 
 /* Gives what is asked for, as far as it is to. Returns whether it is asked. */
@@ -480,7 +481,7 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 	else if (g->asked_ns)
 		stop_asking(&l), g->began_ns = 0;
 	if (!give(&l)) {
-		if (g->gives)
+		if (g->gives || has_left_since(&l))
 			end_giving(&l);
 		answer->bound = stand_still(&l);
 	} else {
@@ -493,5 +494,6 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 	own->borrowed = job_sum_borrows(l.job);
 	answer->margin = l.sums.margin;
 	answer->why = why_it_waits(&l, wanted(&l));
-	answer->is_busy = l.granted != NULL || g->since_ns != 0;
+	answer->is_busy =
+	    l.granted != NULL || g->since_ns != 0 || needs->now_ns < g->settles_until_ns;
 }

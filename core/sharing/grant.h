@@ -71,6 +71,8 @@ struct grant {
 	/* what it gives */
 	bool gives, gave_idle;
 	uint64_t gives_for_ns, gives_from, bound, takes_after_ns;
+	uint64_t settles_until_ns,
+	    on_host_then;                    /* what was under way when giving ended leaves, too */
 	struct job_key stands_for;           /* whose grant it stands still for, */
 	uint64_t stands_since_ns, stands_at; /* ns: the claim's; 0: nobody's */
 };

@@ -43,6 +43,7 @@ static void add(struct line *line, const struct gang_member *m)
 	job->is_whole &= m->is_whole;
 	job->wants |= m->wants;
 	job->cannot |= m->why != GANG_NOTHING && m->why != GANG_FINE_BESIDE;
+	job->has_whole_turn |= m->is_whole && m->state == GANG_HAS && m->why == GANG_NOTHING;
 	job->length_ns = most(job->length_ns, least(m->length_ns, GANG_WAIT_NS));
 	job->exchange_ns = most(job->exchange_ns, least(m->exchange_ns, GANG_WAIT_NS));
 	job->bytes = sum(job->bytes, m->bytes);
@@ -167,8 +168,11 @@ bool line_goes_before(const struct job *a, const struct job *b)
 
 bool line_waits(const struct job *job)
 {
-	return (job->states & (line_bit(GANG_WAITS) | line_bit(GANG_TAKES))) &&
-	       !(job->states & LINE_HOLDS) && !job->is_passed;
+	bool takes = (job->states & line_bit(GANG_TAKES)) != 0;
+
+	/* Who takes its turn is not passed by: what it waits for the next would wait for, too. */
+	return (takes || ((job->states & line_bit(GANG_WAITS)) && !job->is_passed)) &&
+	       !(job->states & LINE_HOLDS);
 }
 
 /* Returns when the job's turn ends if somebody waits for it. */

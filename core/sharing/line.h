@@ -21,7 +21,8 @@ struct job {
 	uint64_t length_ns, exchange_ns, bytes, on_host;
 	uint32_t states; /* of its members: a bit each */
 	bool is_whole, wants, cannot, is_in_line;
-	bool is_passed; /* it did not take its turn when it came */
+	bool is_passed;      /* it did not take its turn when it came */
+	bool has_whole_turn; /* it works, and knows of nothing against whole turns */
 };
 
 struct line {

@@ -23,10 +23,12 @@ static struct process {
 	int size, on_device[DEVICES];
 	struct gang gang;
 	struct gang_member told; /* its card */
-	bool is_there, is_paused, is_busy, is_late;
+	bool is_there, is_paused, is_busy;
+	bool is_stuck; /* its memory does not leave */
 	uint64_t frozen_until, look_at, tell_at;
 	/* books */
 	uint64_t worked_ms, held_ms, longest_ms;
+	int takes; /* how often it began to take its turn */
 } process[PROCESSES];
 
 static struct gang_member forged[FORGED];
@@ -133,7 +135,7 @@ static void move(struct process *p)
 			target = lesser(target, (int)gang_room(CAPACITY, (uint64_t)others, MARGIN,
 			                                       (uint64_t)p->on_device[d], 1000));
 		if (p->on_device[d] > target)
-			p->on_device[d] -= lesser(link, p->on_device[d] - target);
+			p->on_device[d] -= p->is_stuck ? 0 : lesser(link, p->on_device[d] - target);
 		else if (p->on_device[d] < lesser(target, room))
 			p->on_device[d] += lesser(link, lesser(target, room) - p->on_device[d]);
 		if (others + p->on_device[d] > CAPACITY)
@@ -158,6 +160,7 @@ static void look(struct process *p)
 	                           .has_left = is_at(p, false),
 	                           .is_back = is_at(p, true),
 	                           .host_room = host_room};
+	uint32_t before = p->gang.own.state;
 	int count = 0;
 
 	for (int i = 0; i < processes; i++)
@@ -168,6 +171,7 @@ static void look(struct process *p)
 		others[count++] = forged[i];
 	}
 	gang_step(&p->gang, now, &facts, others, count);
+	p->takes += p->gang.own.state == GANG_TAKES && before != GANG_TAKES;
 }
 
 /* Has a process look; some time after that the others may see what it decided. */
@@ -182,6 +186,16 @@ static void act(struct process *p)
 		look(p);
 		p->tell_at = now + random_below(3) * MS;
 	}
+}
+
+/* Nobody goes on without turns beside one who lives and has a whole one. */
+static void check_that_who_gave_up_waits(int d, const struct process *holder)
+{
+	for (int i = 0; i < processes; i++)
+		if ((process[i].devices >> d & 1) && process[i].job != holder->job &&
+		    process[i].gang.own.why == GANG_WAITED && runs(&process[i]))
+			ck_abort_msg("job %d runs beside job %d at %lu ms", process[i].job,
+			             holder->job, (unsigned long)(now / MS));
 }
 
 static void count_work(void)
@@ -204,6 +218,8 @@ static void count_work(void)
 				    (unsigned long)(now / MS));
 			one = p;
 		}
+		if (one)
+			check_that_who_gave_up_waits(d, one);
 		busy_ms[d] += one && wants(one);
 	}
 }

@@ -37,6 +37,7 @@ struct world_job {
 	bool works;
 	/* what happened */
 	uint64_t gave, took, gave_ns, took_ns, moved, woke_ns;
+	uint64_t told_gave; /* by the decisions */
 };
 
 static struct world {
@@ -194,8 +195,10 @@ static void decide(void)
 
 		if (!job->lives)
 			continue;
-		if (!is_frozen(job) && !job->is_liar)
+		if (!is_frozen(job) && !job->is_liar) {
 			grant_decide(&job->grant, &needs, &job->card, 0, &others, &job->answer);
+			job->told_gave += job->answer.gave;
+		}
 		others.other[at] = all.other[at];
 		at++;
 	}

@@ -370,6 +370,82 @@ START_TEST(a_place_is_lost)
 }
 END_TEST
 
+/*
+ * Whom another that leaves keeps from taking its turn has not lost its place, for 2 s or 20: the
+ * next in line does not take its turn, and give it up again, at each look.
+ */
+START_TEST(who_is_kept_from_its_turn_is_not_passed_by)
+{
+	int takes;
+
+	begin_world(12);
+	struct process *a = add(0, 1, 90000, 10 * S);
+	run_for(S);
+	struct process *b = add(1, 1, 90000, 10 * S);
+	run_for(S);
+	struct process *c = add(2, 1, 90000, 10 * S);
+	run_for(3 * S);
+	a->is_stuck = true;
+	while (b->gang.own.state != GANG_TAKES)
+		tick();
+	takes = c->takes;
+	run_for(20 * S);
+	ck_assert_uint_eq(a->gang.own.state, GANG_LEAVES);
+	ck_assert_uint_eq(b->gang.own.state, GANG_TAKES);
+	ck_assert_int_eq(c->takes, takes);
+	ck_assert_int_eq(c->on_device[0], 0);
+	a->is_stuck = false;
+	run_for(4 * S);
+	ck_assert_uint_eq(b->gang.own.state, GANG_HAS);
+	run_for(60 * S);
+	check_work(3, 60000, 20);
+}
+END_TEST
+
+/* Memory that comes for longer than a place is kept is no reason to pass its job by either. */
+START_TEST(a_long_exchange_is_no_lost_place)
+{
+	begin_world(13);
+	link = 30; /* 3 s each way */
+	for (int j = 0; j < 3; j++) {
+		add(j, 1, 90000, 30 * S);
+		run_for(S);
+	}
+	run_for(400 * S);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_le(process[i].takes, 6);
+	check_work(3, 400000, 25);
+}
+END_TEST
+
+/*
+ * Who has waited too long, as on a machine that is too busy, goes on without whole turns once the
+ * one whose turn it is has seen that; or has died, or stands still, for no longer than that takes.
+ */
+START_TEST(who_gave_up_waits_for_an_answer)
+{
+	begin_world(14 + (uint64_t)_i);
+	struct process *a = add(0, 1, 90000, 30 * S);
+	run_for(S);
+	struct process *b = add(1, 1, 90000, 30 * S);
+	run_for(3 * S);
+	ck_assert_uint_eq(a->gang.own.state, GANG_HAS);
+	ck_assert_uint_eq(b->gang.own.state, GANG_WAITS);
+	b->gang.own.ticket_ns -= GANG_WAIT_NS;
+	if (_i % 3 == 1)
+		a->frozen_until = now + 60 * S;
+	if (_i % 3 == 2)
+		a->is_there = false;
+	for (uint64_t until = now + GANG_SILENT_NS + 200 * MS; !runs(b) && now < until;)
+		tick();
+	ck_assert(runs(b));
+	if (_i % 3 == 0) {
+		ck_assert_uint_eq(b->gang.own.why, GANG_WAITED);
+		ck_assert_uint_eq(a->gang.own.why, GANG_FINE_BESIDE);
+	}
+}
+END_TEST
+
 START_TEST(what_may_come_back)
 {
 	ck_assert_uint_eq(gang_room(1000, 300, 100, 0, 200), 200);
@@ -478,6 +554,9 @@ int main(void)
 	suite_add_worlds(tests, anything_at_random, 8);
 	suite_add_worlds(tests, forged_members, 8);
 	tcase_add_test(tests, a_place_is_lost);
+	tcase_add_test(tests, who_is_kept_from_its_turn_is_not_passed_by);
+	tcase_add_test(tests, a_long_exchange_is_no_lost_place);
+	suite_add_worlds(tests, who_gave_up_waits_for_an_answer, 30);
 	tcase_add_test(tests, what_may_come_back);
 	tcase_add_test(tests, a_process_is_one_member);
 	tcase_add_test(tests, launchers_tell_of_other_machines);

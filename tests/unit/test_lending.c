@@ -314,6 +314,47 @@ START_TEST(who_freezes_or_dies_delays_the_others_by_a_bound_and_once)
 }
 END_TEST
 
+/*
+ * A slice that was under way when the claim ended leaves all the same, and counts; what is freed
+ * then does not. It was told to nobody, and came back at once.
+ */
+START_TEST(what_leaves_after_the_claim_has_ended_was_given)
+{
+	struct world_job *idle, *new;
+	uint64_t quiet_until_ns;
+
+	start();
+	idle = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(idle, 6144 * MIB);
+	run(SECOND);
+	idle->works = false;
+	run(40 * SECOND);
+	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	grow_by(new, 6144 * MIB);
+	while (_i ? idle->gave < 512 * MIB : !idle->grant.gives)
+		tick();
+	new->lives = false;
+	fill_card(idle);
+	decide();
+	ck_assert(!idle->grant.gives);
+	ck_assert_uint_eq(idle->told_gave, idle->gave);
+	quiet_until_ns = idle->grant.takes_after_ns;
+	idle->held -= 64 * MIB;
+	idle->on_host += 64 * MIB;
+	world.now += TICK_MS * MS;
+	fill_card(idle);
+	decide();
+	ck_assert_uint_eq(idle->told_gave, idle->gave + 64 * MIB);
+	ck_assert_uint_gt(idle->grant.takes_after_ns, quiet_until_ns);
+	ck_assert_uint_eq(idle->answer.bound, idle->held);
+	idle->held -= 64 * MIB; /* freed */
+	world.now += TICK_MS * MS;
+	fill_card(idle);
+	decide();
+	ck_assert_uint_eq(idle->told_gave, idle->gave + 64 * MIB);
+}
+END_TEST
+
 /* A claimant that freezes lets the others go on. */
 START_TEST(a_frozen_claimant_is_passed_over)
 {
@@ -468,6 +509,7 @@ int main(void)
 	suite_add_worlds(tests, equals_end_equal_in_whatever_order_they_come, 24);
 	suite_add_worlds(tests, what_is_lent_is_called_back, 2);
 	suite_add_worlds(tests, who_freezes_or_dies_delays_the_others_by_a_bound_and_once, 2);
+	suite_add_worlds(tests, what_leaves_after_the_claim_has_ended_was_given, 2);
 	tcase_add_test(tests, a_frozen_claimant_is_passed_over);
 	suite_add_worlds(tests, a_card_that_lies_costs_a_bounded_part_of_the_time, 10);
 	suite_add_worlds(tests, whatever_happens_claims_are_met_one_at_a_time_and_then_it_is_quiet,
