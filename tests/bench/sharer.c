@@ -12,6 +12,8 @@
  *                     four of five; -1: never
  *       again_ms=N    of FILE: how long the first step took after it
  *       wrong=N       pages that did not count each step
+ *       pid=N asked_ns=N ready_ns=N
+ *                     the process; when it asked for memory first, and had all (CLOCK_MONOTONIC)
  *
  * FILE  it works for two seconds, does nothing until the file is there, and works for SECONDS then
  */
@@ -125,7 +127,7 @@ static void link_of(size_t mib)
 int main(int argc, char **argv)
 {
 	size_t mib = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
-	double short_us = argc > 4 ? strtod(argv[4], NULL) : 0, asked, full, again_ms = -1;
+	double short_us = argc > 4 ? strtod(argv[4], NULL) : 0, asked, ready, full, again_ms = -1;
 	CUmodule module;
 
 	if (!mib || (strcmp(argv[1], "link") != 0 && argc < 4)) {
@@ -141,6 +143,7 @@ int main(int argc, char **argv)
 	CU(cuModuleGetFunction(&count, module, "count"));
 	asked = now_ns();
 	allocate(mib);
+	ready = now_ns();
 	printf("ready\n");
 	fflush(stdout);
 	if (argc > 5) {
@@ -153,7 +156,8 @@ int main(int argc, char **argv)
 	full = full_since(short_us);
 	printf("steps=%d full_ms=%.0f again_ms=%.0f", steps, full > 0 ? (full - asked) / 1e6 : -1,
 	       again_ms);
-	printf(" wrong=%u", wrong_pages());
+	printf(" pid=%d asked_ns=%.0f ready_ns=%.0f wrong=%u", (int)getpid(), asked, ready,
+	       wrong_pages());
 	printf(" step_us=%.0f\n", median(length_us, steps));
 	return 0;
 }

@@ -125,7 +125,7 @@ static void watched(void)
 	FILE *samples = popen("exec timeout 60 \"$BUILD/softgpu/softgpu-truth\" --watch 5", "r");
 	char line[200];
 	CHECK(samples && fgets(line, sizeof(line), samples));
-	CHECK(strcmp(line, "time_ns\tdevice\tpid\tbusy_ns\n") == 0);
+	CHECK(strcmp(line, "time_ns\tdevice\tpid\tbusy_ns\tfetched_bytes\n") == 0);
 	int ends[2];
 	CHECK(pipe(ends) == 0);
 	pid_t child = fork_bound();

@@ -2,8 +2,8 @@
  * softgpu-truth: prints the books of the software GPU, one line per device and process.
  *
  * softgpu-truth --watch MS: every so many milliseconds the time each process's kernels had each
- * device so far, with the time (CLOCK_MONOTONIC, ns) first; from the first process until none is
- * left.
+ * device so far, and the bytes of host memory they touched, with the time (CLOCK_MONOTONIC, ns)
+ * first; from the first process until none is left.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,8 +44,8 @@ static int print_sample(void)
 	for (int device = 0; (count = processes_of(device)) >= 0; device++) {
 		uint64_t now = now_ns();
 		for (int i = 0; i < count; i++)
-			printf("%" PRIu64 "\t%d\t%d\t%" PRIu64 "\n", now, device, truth[i].pid,
-			       truth[i].busy_ns);
+			printf("%" PRIu64 "\t%d\t%d\t%" PRIu64 "\t%" PRIu64 "\n", now, device,
+			       truth[i].pid, truth[i].busy_ns, truth[i].fetched_bytes);
 		processes += count;
 	}
 	return processes;
@@ -55,7 +55,7 @@ static int watch(long ms)
 {
 	struct timespec period = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 	bool begun = false;
-	puts("time_ns\tdevice\tpid\tbusy_ns");
+	puts("time_ns\tdevice\tpid\tbusy_ns\tfetched_bytes");
 	for (int processes; (processes = print_sample()) > 0 || !begun;) {
 		begun |= processes > 0;
 		fflush(stdout);
