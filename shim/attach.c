@@ -113,10 +113,12 @@ static uint16_t *place_of(const void *real)
 static void enter_addresses(bool hooked)
 {
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
-		uint16_t *place = place_of(shim_real[i]);
+		uint16_t *place;
 
-		if (!*place && shim_real[i] != (void *)missing_function &&
-		    (shim_hook[i] != NULL) == hooked)
+		if (shim_real[i] == (void *)missing_function || (shim_hook[i] != NULL) != hooked)
+			continue;
+		place = place_of(shim_real[i]);
+		if (!*place)
 			*place = (uint16_t)(i + 1);
 	}
 }

@@ -93,13 +93,12 @@ static bool find(const char *asked, char *path, size_t size)
 
 void driver_trial(char *program, size_t size)
 {
-	const char *slash;
-	Dl_info self;
+	const char *self = find_code((void *)driver_trial).file;
+	const char *slash = self ? strrchr(self, '/') : NULL;
 
 	*program = '\0';
-	if (dladdr((void *)driver_trial, &self) && (slash = strrchr(self.dli_fname, '/')))
-		snprintf(program, size, "%.*s/driver-trial", (int)(slash - self.dli_fname),
-		         self.dli_fname);
+	if (slash)
+		snprintf(program, size, "%.*s/driver-trial", (int)(slash - self), self);
 }
 
 void *driver_open(const char *asked, char *found, size_t size)

@@ -65,7 +65,7 @@ static bool is_ours(const struct stat *file, const char *shim)
 		return true;
 	for (size_t i = 0; end && i < sizeof(shim_names) / sizeof(*shim_names); i++) {
 		snprintf(path, sizeof(path), "%.*s/%s", (int)(end - shim), shim, shim_names[i]);
-		if (is_same_file(file, path))
+		if (strcmp(path, shim) != 0 && is_same_file(file, path))
 			return true;
 	}
 	return false;
@@ -191,7 +191,7 @@ bool driver_library_is_named(const char *file)
 {
 	char target[PATH_MAX];
 
-	return is_driver_name(file) ||
+	return strcmp(file, DRIVER_LIBRARY) == 0 || is_driver_name(file) ||
 	       /* Most files are no links; those that are get resolved. */
 	       (strchr(file, '/') && readlink(file, target, 1) > 0 && realpath(file, target) &&
 	        is_driver_name(target));
