@@ -322,8 +322,7 @@ void job_left_context(const struct context *context)
 
 void job_leave_stream(CUstream stream)
 {
-	if (job_is_active())
-		job_pace_leave_stream(stream);
+	job_pace_leave_stream(stream);
 }
 
 bool job_keeps_of_streams(void)

@@ -227,7 +227,7 @@ void job_pace_forget_context(CUcontext context)
 
 void job_pace_leave_stream(CUstream stream)
 {
-	if (!atomic_load_explicit(&has_paced, memory_order_relaxed))
+	if (!atomic_load_explicit(&has_paced, memory_order_relaxed) || !job_is_active())
 		return;
 	for (int i = 0; i < pace.count; i++)
 		if (job_pacer(i))
