@@ -1,7 +1,7 @@
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
-bench_out := $(addprefix $(BUILD)/bench/,bench sharer launches memory init race moves steps training start books empty.so null/libcuda.so.1)
+bench_out := $(addprefix $(BUILD)/bench/,bench alone sharer launches memory init race moves steps training start books empty.so null/libcuda.so.1)
 
-calls_out := $(addprefix $(BUILD)/bench/,bench launches memory race sharer)
+calls_out := $(addprefix $(BUILD)/bench/,bench alone launches memory race sharer)
 $(calls_out): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
@@ -48,5 +48,5 @@ run-bench-pace: all
 	@BUILD=$(BUILD) SVG=tests/bench/share.svg tests/bench/pace
 
 # What jobs that share by need keep of their speed; ROWS=WORD: only matching rows.
-run-bench-sharing: all $(BUILD)/bench/sharer
+run-bench-sharing: all $(BUILD)/bench/sharer $(BUILD)/bench/alone $(BUILD)/bench/null/libcuda.so.1
 	@BUILD=$(BUILD) tests/bench/sharing $(TABLES)
