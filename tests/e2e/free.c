@@ -3,7 +3,7 @@
  * at once. The kernel, on the legacy stream or on another, reads and then overwrites the freed
  * memory after that. What it computed and what the new memory holds must be right.
  *
- *   waits      the call waits for the kernel, as the driver's does: the kernel ends 200 ms after it
+ *   waits      the call waits for the kernel, as the driver's does: the kernel ends 100 ms after it
  *              began
  *   deferred   the call returns while the kernel waits for this very thread
  *
@@ -15,7 +15,7 @@
 
 #include "tests/e2e/elastic.h"
 
-enum { OLD = 1000, ADDED = 7, NEW = 5000, ROUNDS = 2, LATE_MS = 200 };
+enum { OLD = 1000, ADDED = 7, NEW = 5000, ROUNDS = 2, LATE_MS = 100 };
 
 static struct elastic gpu;
 static uint32_t *go; /* of the host */
