@@ -203,6 +203,8 @@ int device_set_identify(struct device_set *set)
 	int error = 0;
 
 	set->process = (int)getpid();
+	/* Written before it is read: else its page comes twice, and interrupts the helper. */
+	set->tier_count = 0;
 	for (int type = 0; type < DEVICE_TYPES && !error; type++)
 		error = make(set, (enum device_type)type);
 	return error;
