@@ -100,6 +100,7 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 	go = filler_decide(&p->filler, p->cards.others, &p->own, now);
 	was_open = now < p->gap_until;
 	p->gap_round_ns = go.round_ns;
+	p->gap_is_sure = go.is_sure;
 	p->gap_until = go.until_ns;
 	if (!was_open && now < go.until_ns)
 		clock_in_use->wake(&p->changed);

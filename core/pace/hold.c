@@ -140,7 +140,10 @@ static uint32_t share_in_turns(const struct pacer *p, uint32_t share)
  */
 static bool goes_on(const struct pacer *p, uint64_t now, uint32_t share, bool alone)
 {
-	if (gap_binds(p) && p->longest_own_ns > p->gap_round_ns * 3 / 4)
+	/* Where others may return any time, as little as may be is to be in flight. */
+	uint64_t longest_ns = p->gap_is_sure ? p->longest_own_ns : p->longest_ns;
+
+	if (gap_binds(p) && longest_ns > p->gap_round_ns * 3 / 4)
 		return false;
 	if (alone)
 		return share == ACCOUNT_FULL_SHARE;

@@ -35,7 +35,7 @@ struct pacer {
 
 	/* sharing by need (gap.c) */
 	_Atomic int priority;
-	_Atomic bool gives_way, tells, has_cards;
+	_Atomic bool gives_way, tells, has_cards, gap_is_sure;
 	_Atomic uint64_t gap_until, gap_round_ns; /* a round may begin until then, and is so long */
 	_Atomic uint64_t gap_wanted;              /* a launch waits, or was made then */
 	struct pacer_cards cards;

@@ -251,7 +251,8 @@ static struct filler_go fill(const struct filler *f, uint64_t end, int64_t cost,
 
 	if (mixed(now / PIECE_NS) % FILLER_ALL >= f->takes_ppm)
 		return go;
-	if (f->budget_ns >= -2 * cost && end > now + margin)
+	go.is_sure = f->budget_ns >= -2 * cost && end > now + margin;
+	if (go.is_sure)
 		go.until_ns = between(now, end - margin, now + FILLER_KNOWN_NS);
 	else if (f->budget_ns >= cost)
 		go.until_ns = now + FILLER_KNOWN_NS;

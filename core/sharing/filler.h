@@ -62,6 +62,7 @@ struct filler_now {
 
 struct filler_go {
 	uint64_t until_ns; /* a round may begin until then; 0: not now */
+	bool is_sure;      /* nobody should return before that */
 	uint64_t round_ns; /* in flight at once */
 	uint64_t again_ns; /* to be asked again after so long */
 };
