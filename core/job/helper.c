@@ -175,6 +175,8 @@ static void join_in(void)
 		return;
 	if (this_job.segment)
 		segment_remove_rings(this_job.segment);
+	if (atomic_load(&goes_on))
+		job_pace_meet();
 	if (this_job.segment && this_job.config.is_unnamed)
 		segment_remove_left(this_job.segment);
 	sharing_sweep();

@@ -1,6 +1,6 @@
 /*
- * The pacers. Rules: runs inside the user's process; nothing is opened, and no thread is started,
- * before something paced is launched.
+ * The pacers. Rules: runs inside the user's process; nothing is opened in cuInit, and no
+ * thread is started before something paced is launched.
  */
 #include "core/job/pace.h"
 
@@ -66,8 +66,8 @@ struct pacer *job_pacer(int ordinal)
 }
 
 /*
- * Lets a pacer meet those of others, before the first launch that it paces. Another thread that
- * launches meanwhile is paced alone.
+ * Lets a pacer meet those of others: before the first launch that it paces, or when the helper has
+ * time. A thread that launches meanwhile is paced alone.
  */
 static __attribute__((noinline)) void meet(int i)
 {
@@ -103,6 +103,12 @@ struct pacer *job_pacer_to_launch(int ordinal)
 	    pacer_is_pacing(pacer))
 		meet(ordinal);
 	return pacer;
+}
+
+void job_pace_meet(void)
+{
+	for (int i = 0; i < pace.count; i++)
+		job_pacer_to_launch(i);
 }
 
 /* Returns whether there is a pacer, made where there is none; false: there is no memory. */
@@ -194,6 +200,7 @@ bool job_pace_look(void)
 	bool again = false;
 	uint32_t own;
 
+	job_pace_meet();
 	for (int i = 0; i < pace.count; i++) {
 		struct device *device = &pace.devices->device[i];
 

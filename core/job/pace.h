@@ -36,6 +36,8 @@ bool job_pace_look(void);
 struct pacer *job_pacer(int ordinal);
 /* Returns the same for a launch: it has met those of other processes if it paces. */
 struct pacer *job_pacer_to_launch(int ordinal);
+/* Lets all that pace meet those of other processes, for who launches later. By the helper. */
+void job_pace_meet(void);
 /* Tells all pacers, as pacer_leave_context() and pacer_forget_context() tell one. */
 void job_pace_leave_context(CUcontext context, bool is_leaving);
 void job_pace_forget_context(CUcontext context);

@@ -36,6 +36,11 @@ start() {
 	job=$!
 	until_true $patience test -e "$scratch/ready" || fail "$1 does not run: $(cat "$scratch/err")"
 }
+find_file() {
+	# shellcheck disable=SC2031
+	file=$(find "$SPILLWAY_STATE_DIR" -name "cut-$what-$how*.$what" -o -name "$what-*" -size +0 | head -n 1)
+	[ -n "$file" ]
+}
 within() { device_within $((16 * mib)) || fail "$1: $(device_bytes) bytes on the device"; }
 
 start strangers
@@ -66,9 +71,7 @@ wait $job 2>/dev/null || true
 for how in nothing back; do
 	for what in segment events turns; do
 		start "cut-$what-$how"
-		# shellcheck disable=SC2031
-		file=$(find "$SPILLWAY_STATE_DIR" -name "cut-$what-$how*.$what" -o -name "$what-*" -size +0 | head -n 1)
-		[ -n "$file" ] || fail "there is no file of $what"
+		until_true $patience find_file || fail "there is no file of $what"
 		cut "$file" $how
 		for _ in 1 2 3 4 5; do within "$file cut, $how"; done
 		# Who comes now has his place in a job, or none of its memory.
