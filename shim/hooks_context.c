@@ -4,8 +4,6 @@
 
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
-#include "core/budget/shortage.h"
-#include "core/budget/wanted.h"
 #include "core/cuda/idle.h"
 #include "core/job/job.h"
 #include "core/memory/arena/elastic.h"
@@ -46,29 +44,13 @@ static void end_making(const struct measuring *measuring, CUcontext made, CUdevi
 	measured_end_context(measuring, made);
 }
 
-/* A context takes about so much, or what part of a small device. */
-#define CONTEXT_BYTES ((uint64_t)512 << 20)
-enum { CONTEXT_PART = 16 };
-
-/*
- * Returns whether it is worth another try, once: the device was full, and other jobs have given
- * what they borrowed or did not use.
- */
-static bool others_gave(CUresult result, CUdevice dev, bool *is_tried)
+/* Returns whether it is worth another try: other jobs have given. */
+static bool others_gave_for(CUresult result, CUdevice dev, struct asking *asking)
 {
 	KEEP_ERRNO;
-	const struct device *device;
-	uint64_t bytes;
 
-	if (result != CUDA_ERROR_OUT_OF_MEMORY || *is_tried || !job_is_active())
-		return false;
-	*is_tried = true;
-	device = device_set_by_handle(job_devices(), dev);
-	if (!device)
-		return false;
-	bytes = device->id.memory / CONTEXT_PART;
-	return shortage_claim(device, bytes < CONTEXT_BYTES ? bytes : CONTEXT_BYTES,
-	                      &DEADLINE_IN(WANTED_ANSWER_NS));
+	return result == CUDA_ERROR_OUT_OF_MEMORY && job_is_active() &&
+	       others_gave(device_set_by_handle(job_devices(), dev), asking);
 }
 
 /*
@@ -78,14 +60,14 @@ static bool others_gave(CUresult result, CUdevice dev, bool *is_tried)
 #define MAKES_CONTEXT(symbol, out, dev, ...)                                                    \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                             \
 	{                                                                                       \
-		bool is_tried = false;                                                          \
+		struct asking asking = {0};                                                     \
 		CUresult result;                                                                \
 		do {                                                                            \
 			struct measuring measuring = begin_making(dev);                         \
 			result = REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__));                    \
 			end_making(&measuring, result == CUDA_SUCCESS && (out) ? *(out) : NULL, \
 			           dev);                                                        \
-		} while (others_gave(result, dev, &is_tried));                                  \
+		} while (others_gave_for(result, dev, &asking));                                \
 		return result;                                                                  \
 	}
 
@@ -146,7 +128,8 @@ static CUresult retain_primary(CUcontext *out, CUdevice dev, struct measuring *m
 HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
 {
 	KEEP_ERRNO;
-	bool is_new, is_tried = false;
+	struct asking asking = {0};
+	bool is_new;
 	CUresult result;
 
 	if (!job_is_active())
@@ -159,7 +142,7 @@ HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
 			end_making(&measuring, result == CUDA_SUCCESS && pctx ? *pctx : NULL, dev);
 		else if (result == CUDA_SUCCESS && pctx)
 			context_enter(*pctx, dev, NULL);
-	} while (others_gave(result, dev, &is_tried));
+	} while (others_gave_for(result, dev, &asking));
 	return result;
 }
 

@@ -2,8 +2,14 @@
 #include "shim/track.h"
 
 #include "core/base/lock.h"
+#include "core/budget/shortage.h"
+#include "core/budget/wanted.h"
 #include "core/job/job.h"
 #include "shim/sampled.h"
+
+/* Of others, at first: about what a context takes, or what part of a small device. */
+#define ASKED_FIRST ((uint64_t)512 << 20)
+enum { ASKED_PART = 16 };
 
 /*
  * More is kept of some objects, elsewhere and by their handle. It goes with them, before another
@@ -202,6 +208,31 @@ void untrack_end(struct tracked *going, CUresult result)
 		leave(going);
 	else if (going->is_marked)
 		registry_left(&going->leaving, false);
+}
+
+bool others_gave(const struct device *device, struct asking *asking)
+{
+	KEEP_ERRNO;
+
+	if (!device)
+		return false;
+	if (!asking->bytes) {
+		asking->bytes = device->id.memory / ASKED_PART;
+		asking->bytes = asking->bytes < ASKED_FIRST ? asking->bytes : ASKED_FIRST;
+		asking->until = DEADLINE_IN(WANTED_ANSWER_NS);
+	} else {
+		asking->bytes *= 2;
+	}
+	return asking->bytes <= device->id.memory &&
+	       shortage_claim(device, asking->bytes, &asking->until);
+}
+
+bool others_gave_here(struct asking *asking)
+{
+	KEEP_ERRNO;
+	const struct context *context = job_is_active() ? context_here() : NULL;
+
+	return context && others_gave(context->device, asking);
 }
 
 struct measuring begin_measuring(bool seldom)

@@ -16,6 +16,7 @@
 #ifndef SPILLWAY_TRACK_H
 #define SPILLWAY_TRACK_H
 
+#include "core/base/deadline.h"
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/uses/measured.h"
@@ -77,15 +78,19 @@
 #define MEASURED(call, owner, most) MEASURED_FROM(begin_measuring(false), call, owner, most)
 /* Measures in the same way what is done often and seldom takes anything. */
 #define MEASURED_SELDOM(call, owner, most) MEASURED_FROM(begin_measuring(true), call, owner, most)
-#define MEASURED_FROM(begin, call, owner, most)                          \
-	({                                                               \
-		struct measuring measuring_ = begin;                     \
-		CUresult measured_ = (call);                             \
-		if (measuring_.device && measured_ == CUDA_SUCCESS)      \
-			end_measuring(&measuring_, HANDLE(owner), most); \
-		else                                                     \
-			end_measuring(&measuring_, 0, 0);                \
-		measured_;                                               \
+#define MEASURED_FROM(begin, call, owner, most)                                                \
+	({                                                                                     \
+		struct asking asking_ = {0};                                                   \
+		CUresult measured_;                                                            \
+		do {                                                                           \
+			struct measuring measuring_ = begin;                                   \
+			measured_ = (call);                                                    \
+			if (measuring_.device && measured_ == CUDA_SUCCESS)                    \
+				end_measuring(&measuring_, HANDLE(owner), most);               \
+			else                                                                   \
+				end_measuring(&measuring_, 0, 0);                              \
+		} while (measured_ == CUDA_ERROR_OUT_OF_MEMORY && others_gave_here(&asking_)); \
+		measured_;                                                                     \
 	})
 /* A call for which the driver may take or give back a little: only where NVML tells is it known how
  * much. */
@@ -143,6 +148,19 @@ void untrack_end(struct tracked *going, CUresult result);
 extern _Atomic bool track_any_mapped_buffer;
 
 /* Measures as measured.h does; does nothing where the job is not active. */
+/*
+ * What other jobs are asked to give of what they borrowed or do not use, for what the driver takes
+ * and tells nobody of: a 16th of the device at first, twice as much each time, for 5 s in all.
+ * Begins zeroed.
+ */
+struct asking {
+	uint64_t bytes;
+	struct deadline until;
+};
+/* Return whether they have given after the device was full, so that another try is worth it. */
+bool others_gave(const struct device *device, struct asking *asking);
+bool others_gave_here(struct asking *asking); /* on the device of the current context */
+
 struct measuring begin_measuring(bool seldom); /* most calls are then left out */
 void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most);
 struct leaving begin_forgetting(uint64_t owner);

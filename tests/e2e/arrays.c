@@ -11,6 +11,7 @@
  *                                          much of memory as fits a row; the error
  *   free NAME                              the error
  *   info                                   free bytes
+ *   module KIB                             loads code with a variable of that size; the error
  *   context, leave                         makes one more, current | destroys it; the error
  */
 #include <stdbool.h>
@@ -206,6 +207,18 @@ static CUresult give_back(struct thing *thing)
 	return result;
 }
 
+static CUresult load(size_t bytes)
+{
+	char ptx[256];
+	CUmodule module;
+
+	snprintf(ptx, sizeof(ptx),
+	         ".version 6.4\n.target sm_50\n.address_size 64\n.visible .global .align 4 .b8 "
+	         "large[%zu];\n",
+	         bytes);
+	return cuModuleLoadData(&module, ptx);
+}
+
 static size_t obey(const char *command, char **words)
 {
 	size_t bytes = 0, total;
@@ -218,6 +231,8 @@ static size_t obey(const char *command, char **words)
 		CHECK(cuMemGetInfo_v2(&bytes, &total));
 		return bytes;
 	}
+	if (strcmp(command, "module") == 0)
+		return (size_t)load(number(words[0]) << 10);
 	if (strcmp(command, "array") == 0)
 		return (size_t)make_array(named(words[0]), words + 1);
 	if (strcmp(command, "mipmaps") == 0)

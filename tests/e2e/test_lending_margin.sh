@@ -1,7 +1,8 @@
 #!/bin/sh
 # A GPU that is lent out to the margin: a job has grown into what others' limits promise. Whatever
 # they need within their limits they have, though it cannot be on the host: memory for other
-# processes, arrays, contexts, memory that is to stay. Judged by the books of the software GPU.
+# processes, arrays, contexts, code, memory that is to stay. Judged by the books of the software
+# GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -87,6 +88,11 @@ wants 0 array a byte 1 16384 24
 wants 0 fill a 4
 wants 0 check a 4
 had thin 24
+
+# Code with a variable, of which the driver alone knows.
+owner module
+wants 0 module $((24 * 1024))
+had module 24
 driven_by=driven
 
 # Its own bytes are what they were, and it grows again.
