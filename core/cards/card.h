@@ -93,7 +93,7 @@ struct card {
 	uint64_t gap_since_ns; /* the gap that gap_ns is about; 0: it is in none */
 	uint64_t context; /* bytes that the driver takes for the process, as far as it is known */
 	uint64_t burst_ends_ns; /* when its work should end; 0: nobody knows */
-	uint64_t segment; /* the token of the job's books; 0: it is in none */
+	uint64_t segment;       /* the token of the job's books; 0: it is in none */
 	uint64_t unused[5];
 };
 
