@@ -386,8 +386,25 @@ void device_uncharge_exported(struct device *device, uint64_t key, uint64_t byte
 		left = segment_export_left(device->segment, key);
 	if (left < bytes)
 		device_uncharge(device, SEGMENT_ON_DEVICE, bytes - left);
-	if (left)
+	if (left) {
+		atomic_fetch_add(&device->given_up, left);
 		note_given_back(device);
+	}
+}
+
+void device_count_imported(struct device *device, int64_t change)
+{
+	atomic_fetch_add(&device->imported, (uint64_t)change);
+}
+
+uint64_t device_uncharged(struct device *device)
+{
+	uint64_t bytes = atomic_load(&device->given_up), most = orphaned(device);
+
+	/* Whose are gone is not known; when all are, none of ours is left. */
+	if (bytes > most && atomic_compare_exchange_strong(&device->given_up, &bytes, most))
+		bytes = most;
+	return bytes + atomic_load(&device->imported);
 }
 
 bool device_let_orphans_go(struct device *device)

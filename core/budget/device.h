@@ -45,6 +45,8 @@ struct device {
 	_Atomic uint32_t numa_error;  /* why the driver refuses HOST_NUMA memory; 0: it does not */
 	_Atomic uint32_t reached_by;  /* peers of its memory: a bit per ordinal */
 	_Atomic uint64_t elsewhere;   /* device_count_elsewhere() */
+	_Atomic uint64_t given_up;    /* exported memory, on the device */
+	_Atomic uint64_t imported;    /* device_count_imported() */
 	_Atomic bool has_new_charges; /* device_take_new_charges() */
 
 	LOCK_OF(SETTINGS) lock;                /* of who changes the settings */
@@ -188,6 +190,14 @@ static inline bool device_can_hold(const struct device *device, uint64_t bytes)
  */
 void device_count_elsewhere(struct device *device, int64_t change);
 uint64_t device_elsewhere(const struct device *device);
+/* Counts bytes of its job's exported memory that this process has open. */
+void device_count_imported(struct device *device, int64_t change);
+/*
+ * Returns the bytes that this process is not charged, and that the driver may count as its own: what
+ * it has open of its job's exported memory, and what it has exported and given up while others hold
+ * it; at most.
+ */
+uint64_t device_uncharged(struct device *device);
 /* Returns whether this process was charged, or gave back, since this was asked last. */
 bool device_take_new_charges(struct device *device);
 /* Returns the job-wide bytes charged now. */

@@ -19,6 +19,7 @@ struct exported {
 
 struct imported {
 	uint64_t key;
+	uint64_t bytes;
 	unsigned int count; /* how often the process has it open */
 	UT_hash_handle hh;
 };
@@ -96,7 +97,7 @@ void exported_mark(const struct device *device, int descriptor, uint64_t key, ui
 /* --- memory of others --- */
 
 /* Counts an import; with the lock held. Returns whether the process has it open from now on. */
-static bool count_import(const struct device *device, uint64_t key)
+static bool count_import(struct device *device, uint64_t key)
 {
 	struct imported *i;
 
@@ -113,12 +114,14 @@ static bool count_import(const struct device *device, uint64_t key)
 			free(i);
 			return false;
 		}
+		i->bytes = segment_exported_bytes(device->segment, key);
+		device_count_imported(device, (int64_t)i->bytes);
 	}
 	i->count++;
 	return true;
 }
 
-static struct import import_by(const struct device *device, uint64_t key, uint64_t bytes)
+static struct import import_by(struct device *device, uint64_t key, uint64_t bytes)
 {
 	struct import import = {.bytes = bytes};
 	bool is_known;
@@ -131,7 +134,7 @@ static struct import import_by(const struct device *device, uint64_t key, uint64
 	return import;
 }
 
-struct import imported_read(const struct device *device, int descriptor)
+struct import imported_read(struct device *device, int descriptor)
 {
 	struct segment_tag tag;
 
@@ -143,14 +146,14 @@ struct import imported_read(const struct device *device, int descriptor)
 	return tag.key ? import_by(device, tag.key, tag.bytes) : (struct import){0};
 }
 
-struct import imported_read_name(const struct device *device, const void *name, size_t size)
+struct import imported_read_name(struct device *device, const void *name, size_t size)
 {
 	uint64_t key = device->segment ? segment_exported_as(device->segment, name, size) : 0;
 
 	return key ? import_by(device, key, 0) : (struct import){0};
 }
 
-void imported_leave(const struct device *device, uint64_t key)
+void imported_leave(struct device *device, uint64_t key)
 {
 	struct imported *i;
 	bool was_last;
@@ -160,8 +163,9 @@ void imported_leave(const struct device *device, uint64_t key)
 	was_last = i && --i->count == 0;
 	if (was_last) {
 		HASH_DEL(by_key, i);
-		free(i);
 		segment_import_left(device->segment, key);
+		device_count_imported(device, -(int64_t)i->bytes);
+		free(i);
 	}
 	lock_release(&lock);
 }

@@ -38,9 +38,9 @@ struct import {
  * Reads what the descriptor tells, before the program can close it; the driver has it open already
  * or is about to. What is of the job is so from here on.
  */
-struct import imported_read(const struct device *device, int descriptor);
-struct import imported_read_name(const struct device *device, const void *name, size_t size);
+struct import imported_read(struct device *device, int descriptor);
+struct import imported_read_name(struct device *device, const void *name, size_t size);
 /* This process has it no more; once for each that was read with a key. */
-void imported_leave(const struct device *device, uint64_t key);
+void imported_leave(struct device *device, uint64_t key);
 
 #endif

@@ -225,7 +225,7 @@ static bool charge_import(struct device *device, uint64_t bytes)
 	return false;
 }
 
-static struct import read_import(const struct device *device, const void *shareable,
+static struct import read_import(struct device *device, const void *shareable,
                                  CUmemAllocationHandleType type)
 {
 	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)

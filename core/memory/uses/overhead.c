@@ -44,7 +44,7 @@ static bool overhead_follow(struct overhead *overhead, const struct overhead_loo
 {
 	bool grew = look->charged[1] > look->charged[0];
 	uint64_t more = look->charged[grew], fewer = look->charged[!grew];
-	uint64_t least = less(look->held, more);
+	uint64_t least = less(look->held, more + look->uncharged);
 	uint64_t most = less(look->held, less(fewer, look->elsewhere));
 	uint64_t before = overhead->bytes;
 	uint64_t allowed = overhead->most > most ? overhead->most : most;
@@ -121,7 +121,9 @@ static void leave_open(struct asking *asked, bool is_open)
 /* Asks NVML what this process has, with the lock held. Returns whether it knows the process. */
 static bool ask(struct device *device)
 {
-	struct overhead_look look = {.charged[0] = device_used(device, SEGMENT_ON_DEVICE)};
+	struct overhead_look look = {.charged[0] = device_used(device, SEGMENT_ON_DEVICE),
+	                             .uncharged = device_uncharged(device)};
+	uint64_t uncharged;
 	struct asking *asked = &asking[device->id.ordinal];
 	struct resource *figure;
 	bool told;
@@ -136,6 +138,9 @@ static bool ask(struct device *device)
 		return false;
 	look.charged[1] = device_used(device, SEGMENT_ON_DEVICE);
 	look.elsewhere = device_elsewhere(device);
+	uncharged = device_uncharged(device);
+	if (look.uncharged < uncharged)
+		look.uncharged = uncharged;
 	figure = registry_lookup_or_create(device->registry, NULL, &overhead_type, "overhead",
 	                                   create, device);
 	leave_open(asked, figure && !follow((struct figure *)figure, &look));

@@ -14,6 +14,8 @@
  *            driver's for long: who is charged or gives back has the helper thread look again
  * elsewhere  of what is charged, what the driver may not count as this process's: managed memory,
  *            and memory of other processes. Within it the figure stays what it is
+ * uncharged  what the driver may count as this process's that it is not charged: exported memory of
+ *            the job that it has open, or has given up while others hold it. Within it likewise
  *
  * Thread-safe; no driver call.
  */
@@ -30,10 +32,11 @@ struct overhead {
 };
 
 /*
- * A look: bytes that the process has; that it is charged for all else, before and after; elsewhere.
+ * A look: bytes that the process has; that it is charged for all else, before and after; elsewhere;
+ * and uncharged.
  */
 struct overhead_look {
-	uint64_t held, charged[2], elsewhere;
+	uint64_t held, charged[2], elsewhere, uncharged;
 };
 
 extern const struct resource_type overhead_type;
