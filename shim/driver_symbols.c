@@ -39,8 +39,9 @@ static void take_hashes(struct driver_symbols *s, const uint32_t *table)
 	s->filter_mask = filter_words - 1;
 	s->filter_shift = table[3];
 	s->filter = (const ElfW(Addr) *)(table + 4);
-	if (s->bucket_count && filter_words && !(filter_words & s->filter_mask))
-		s->buckets = (const uint32_t *)(s->filter + filter_words);
+	if (!s->bucket_count || !filter_words || filter_words & s->filter_mask)
+		return;
+	s->buckets = (const uint32_t *)(s->filter + filter_words);
 	s->chains = s->buckets + s->bucket_count;
 }
 

@@ -190,7 +190,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 
 	if (!p->share)
 		return (struct wait){RESUME, now + TICK_NS};
-	p->turn.turns = p->priority == PRIORITY_GUARANTEED ? NULL : p->place.turns;
+	p->turn.turns = p->priority == PRIORITY_GUARANTEED ? NULL : p->turns;
 	pacer_tell_turn(p, now);
 	if (!gap_is_open(p, now)) {
 		if (waits_for_flight(p, 0, now, &wait) || busy_running(p->busy))
@@ -288,8 +288,8 @@ static struct words words_now(const struct pacer *p)
 {
 	return (struct words){
 	    .own = atomic_load(&p->changed),
-	    .turns = p->place.turns ? atomic_load(&p->place.turns->changed) : 0,
-	    .lanes = p->place.lanes ? atomic_load(&p->place.lanes->changed) : 0,
+	    .turns = p->turns ? atomic_load(&p->turns->changed) : 0,
+	    .lanes = p->lanes ? atomic_load(&p->lanes->changed) : 0,
 	};
 }
 
@@ -298,9 +298,9 @@ static void wait_for(struct pacer *p, const struct wait *wait, const struct word
 	if (wait->what == RESUME)
 		statistics_set(&p->statistics->paused, 1);
 	if (wait->what == TURN)
-		clock_in_use->wait(&p->place.turns->changed, seen->turns, wait->until_ns);
+		clock_in_use->wait(&p->turns->changed, seen->turns, wait->until_ns);
 	else if (wait->what == HELP)
-		clock_in_use->wait(&p->place.lanes->changed, seen->lanes, wait->until_ns);
+		clock_in_use->wait(&p->lanes->changed, seen->lanes, wait->until_ns);
 	else
 		clock_in_use->wait(&p->changed, seen->own, wait->until_ns);
 }

@@ -40,7 +40,8 @@ struct pacer *pacer_create(int ordinal, struct counters *statistics)
 void pacer_meet(struct pacer *p, const struct pacer_place *place)
 {
 	lock_acquire(&p->lock);
-	p->place = *place;
+	p->turns = place->turns;
+	p->lanes = place->lanes;
 	p->turn = (struct turn){.turns = place->turns, .owner = place->owner, .job = place->job};
 	p->align =
 	    (struct align){.lanes = place->lanes, .lane = place->lane, .device = place->device};
@@ -55,10 +56,10 @@ void pacer_meet(struct pacer *p, const struct pacer_place *place)
 static void wake_all(struct pacer *p)
 {
 	clock_in_use->wake(&p->changed);
-	if (p->place.lanes)
-		clock_in_use->wake(&p->place.lanes->changed);
-	if (p->place.turns)
-		clock_in_use->wake(&p->place.turns->changed);
+	if (p->lanes)
+		clock_in_use->wake(&p->lanes->changed);
+	if (p->turns)
+		clock_in_use->wake(&p->turns->changed);
 }
 
 static bool gives_way(const struct pacer_settings *settings)

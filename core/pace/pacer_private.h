@@ -45,11 +45,13 @@ struct pacer {
 	LOCK_OF(BEACON) beacon_lock;
 	struct beacon beacon;
 
-	struct pacer_place place;
+	/* Set once, when others are met; NULL before, and where there are none. */
+	struct turns *_Atomic turns;
+	struct lanes *_Atomic lanes;
 	struct turn turn;
 	struct align align;
 	_Atomic uint64_t own_paid_until;
-	_Atomic uint64_t *paid_until; /* the job's, or our own */
+	_Atomic uint64_t *_Atomic paid_until; /* the job's, or our own */
 
 	struct busy *busy;
 	struct costs costs;
