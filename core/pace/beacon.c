@@ -166,8 +166,10 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 	if (working == CARD_IDLE)
 		return between(IDLE_LEAST_NS, (now_ns - b->since_ns) / 256, IDLE_MOST_NS);
 	again_ns = between(WORKS_LEAST_NS, (now_ns - b->since_ns) / 64, WORKS_MOST_NS);
-	/* It is looked when it should end, and often then. */
-	return ends_ns ? between(IDLE_LEAST_NS, ends_ns - now_ns, again_ns) : again_ns;
+	/* Where looks are rare it is looked when it should end, and often then. */
+	return ends_ns && again_ns > WORKS_LEAST_NS
+	           ? between(IDLE_LEAST_NS, ends_ns - now_ns, again_ns)
+	           : again_ns;
 }
 
 void beacon_forget_context(struct beacon *b, CUcontext context)
