@@ -10,6 +10,7 @@ set -eu
 . tests/e2e/elastic.sh
 # Kernels of 1 ms; a link so slow that they wait for it.
 export SOFTGPU_KERNEL_TIME_US=1000 SOFTGPU_HOST_BANDWIDTH=900M SOFTGPU_THREADS=1 TRAINING_QUIET_S=8
+[ -z "${SANITIZER:-}" ] || TRAINING_QUIET_S=30 # steps take longer, and so does a survey
 
 # training CASE PLACED PERCENT [later] [NAME=VALUE...]
 training() {
