@@ -193,9 +193,9 @@ uint64_t device_elsewhere(const struct device *device);
 /* Counts bytes of its job's exported memory that this process has open. */
 void device_count_imported(struct device *device, int64_t change);
 /*
- * Returns the bytes that this process is not charged, and that the driver may count as its own: what
- * it has open of its job's exported memory, and what it has exported and given up while others hold
- * it; at most.
+ * Returns the bytes that this process is not charged, and that the driver may count as its own, at
+ * most: what it has open of its job's exported memory, and what it has exported and given up while
+ * others hold it.
  */
 uint64_t device_uncharged(struct device *device);
 /* Returns whether this process was charged, or gave back, since this was asked last. */
