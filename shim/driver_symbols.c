@@ -9,6 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * What the loader has written it wrote under its own lock, which dlopen() has taken since, and of
+ * which the thread sanitizer knows nothing.
+ */
+#ifdef __SANITIZE_THREAD__
+#define OF_THE_LOADER __attribute__((no_sanitize_thread))
+#else
+#define OF_THE_LOADER
+#endif
+
 static bool is_of_glibc(const char *library)
 {
 	static const char *const libraries[] = {"libc.so.6",       "libm.so.6",  "libdl.so.2",
@@ -22,7 +32,7 @@ static bool is_of_glibc(const char *library)
 }
 
 /* Returns the address that an entry holds: glibc has added the load address, on most machines. */
-static const void *address_of(const struct link_map *map, const ElfW(Dyn) * entry)
+OF_THE_LOADER static const void *address_of(const struct link_map *map, const ElfW(Dyn) * entry)
 {
 	uintptr_t address = entry->d_un.d_ptr;
 
@@ -45,7 +55,7 @@ static void take_hashes(struct driver_symbols *s, const uint32_t *table)
 	s->chains = s->buckets + s->bucket_count;
 }
 
-void driver_symbols_read(struct driver_symbols *s, void *handle)
+OF_THE_LOADER void driver_symbols_read(struct driver_symbols *s, void *handle)
 {
 	const struct link_map *map;
 	const uint32_t *table = NULL;
