@@ -57,9 +57,14 @@ static int compare_all(const struct driver_symbols *s)
 START_TEST(plain_ones_are_read)
 {
 	struct driver_symbols symbols = read_from("recorder.so");
+	const char *sanitizer = getenv("SANITIZER");
 
 	ck_assert_int_ge(compare_all(&symbols), 100);
 	ck_assert_ptr_nonnull(driver_symbol(&symbols, "cuInit"));
+	/* What is built with a sanitizer needs its library, too, and is not read. */
+	if (sanitizer && *sanitizer && !symbols.buckets)
+		return;
+	ck_assert_ptr_nonnull(symbols.buckets);
 	/* The loader would say that it did not find it. */
 	dlerror();
 	ck_assert_ptr_null(driver_symbol(&symbols, "cuInit_"));
