@@ -147,11 +147,10 @@ void untrack_end(struct tracked *going, CUresult result);
 /* Set with the first mapping of external memory: until then no free looks for one. */
 extern _Atomic bool track_any_mapped_buffer;
 
-/* Measures as measured.h does; does nothing where the job is not active. */
 /*
- * What other jobs are asked to give of what they borrowed or do not use, for what the driver takes
- * and tells nobody of: a 16th of the device at first, twice as much each time, for 5 s in all.
- * Begins zeroed.
+ * How much other jobs are asked to give of what they borrowed or do not use, for what the driver
+ * takes and tells nobody of: a 16th of the device at first, twice as much each time, for 5 s in
+ * all. Begins zeroed.
  */
 struct asking {
 	uint64_t bytes;
@@ -161,6 +160,7 @@ struct asking {
 bool others_gave(const struct device *device, struct asking *asking);
 bool others_gave_here(struct asking *asking); /* on the device of the current context */
 
+/* Measures as measured.h does; does nothing where the job is not active. */
 struct measuring begin_measuring(bool seldom); /* most calls are then left out */
 void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most);
 struct leaving begin_forgetting(uint64_t owner);

@@ -401,7 +401,7 @@ uint64_t device_uncharged(struct device *device)
 {
 	uint64_t bytes = atomic_load(&device->given_up), most = orphaned(device);
 
-	/* Whose are gone is not known; when all are, none of ours is left. */
+	/* Nobody says whose pieces have gone. No more than all of them can be ours. */
 	if (bytes > most && atomic_compare_exchange_strong(&device->given_up, &bytes, most))
 		bytes = most;
 	return bytes + atomic_load(&device->imported);

@@ -50,7 +50,7 @@ static sem_t ready;                  /* all has started, or cannot go on */
 static _Atomic bool goes_on;         /* the one */
 static _Atomic uint32_t is_given_up; /* or the other */
 
-/* What the helper does first, once it is asked. */
+/* The seat that the helper takes first, once it is asked. */
 static struct {
 	int (*take)(void *of); /* NULL: there is no seat to be had */
 	void *of;

@@ -158,8 +158,8 @@ static const char *refused_call(void)
 }
 
 /*
- * Returns whether there is memory for what is kept of memory on the host, where a process that is
- * in no books has all of it: without that it would have none.
+ * Returns whether there is memory for the books of memory on the host. A process that could not
+ * join its job has all of its memory there, and without them would get none.
  */
 static bool has_room(void)
 {

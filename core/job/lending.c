@@ -118,7 +118,7 @@ static void sum_up(struct lent *l, uint64_t now)
 	if (now - l->summed_ns < SUM_NS && !l->grant.since_ns)
 		return;
 	l->context = overhead_bytes(device);
-	/* Who waits for what moves is silent meanwhile, and passed by. */
+	/* A job that waited for its own moves would be silent meanwhile, and passed by. */
 	for (int side = 0; side < LEDGER_SIDES; side++) {
 		if (!plan_movable_now(device, side, &movable))
 			return;
@@ -136,7 +136,7 @@ static void fill(struct lent *l, struct card *card)
 	uint64_t on_host = device_used(device, SEGMENT_ON_HOST);
 
 	card->held = device_used(device, SEGMENT_ON_DEVICE);
-	/* What is made for what is to come has not come, whenever it was added up. */
+	/* Memory that is made for what is to come has not come, whenever it was added up. */
 	card->movable = l->grant.since_ns ? least(card->held, l->movable)
 	                                  : minus(card->held, l->stays[SEGMENT_ON_DEVICE]);
 	card->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
@@ -164,7 +164,7 @@ static bool is_meeting(struct lent *l, uint64_t now)
 		if (l->others.other[i].card.tells_memory || l->others.other[i].is_silent)
 			continue;
 		l->met_ns = is_first ? now : l->met_ns;
-		/* Who was just looking for cards may not have seen ours. */
+		/* Others may have looked for cards just before ours was there. */
 		if (is_first || now - l->rung_ns >= GRANT_TICK_NS) {
 			cards_ring(&l->others);
 			l->rung_ns = now;

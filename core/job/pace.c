@@ -122,7 +122,7 @@ static bool has_pacer(int i)
 	if (!pacer)
 		return false;
 	pacer_set(pacer, &pace.settings[i]);
-	/* What comes meanwhile sees either the pacer, or is seen here. */
+	/* A thread that changes something meanwhile sees the pacer, or its change is seen here. */
 	__atomic_store_n(&pace.pacer[i], pacer, __ATOMIC_SEQ_CST);
 	if (atomic_load(&pace.has_cards[i]))
 		pacer_share(pacer, &pace.cards[i]);

@@ -51,11 +51,9 @@ static bool is_the_one(CUstream stream, uint64_t now)
 
 static bool passes(CUstream stream, uint64_t since_ns, uint64_t now)
 {
-	uint64_t lease = atomic_load(&hold.lease_ns);
+	uint64_t lease = atomic_load(&hold.lease_ns), decided = atomic_load(&hold.decided_ns);
 
-	uint64_t decided = atomic_load(&hold.decided_ns);
-
-	/* As long as somebody decides, who waits goes on when that is decided, and not before. */
+	/* As long as somebody decides, a launch that waits goes on when that is decided. */
 	since_ns = since_ns > decided ? since_ns : decided;
 	if (atomic_load(&hold.lets_go) || now > since_ns + GANG_WAIT_NS + LATE_NS)
 		return true;

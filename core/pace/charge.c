@@ -62,7 +62,7 @@ static void learn(struct pacer *p, const struct busy_sum *sum, uint64_t now)
 
 	if (is_stretched(p, sum, now))
 		took = sum->tally.ns;
-	/* What spun through a slot, for another device, does not cost that. */
+	/* A launch that spun through a slot, for another device, does not cost that. */
 	else if (is_known || !align_has_others(&p->align, now))
 		cost_learn(&p->costs, &sum->tally, sum->busy_ns);
 	p->longest_ns = recent_longest(p->longest_ns, sum->busy_ns);

@@ -47,7 +47,7 @@ void pacer_meet(struct pacer *p, const struct pacer_place *place)
 	    (struct align){.lanes = place->lanes, .lane = place->lane, .device = place->device};
 	p->paid_until =
 	    place->lanes ? &place->lanes->paid_until[place->device] : &p->own_paid_until;
-	/* Who joins a job owes what it owes, and has saved nothing. */
+	/* A process that joins a job owes what it owes, and has saved nothing. */
 	if (atomic_load(p->paid_until) < clock_now())
 		atomic_store(p->paid_until, clock_now());
 	lock_release(&p->lock);

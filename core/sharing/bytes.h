@@ -37,6 +37,12 @@ static inline uint64_t copies_ns(uint64_t bytes, uint64_t link)
 	return ns < 3600e9 ? (uint64_t)ns : 3600000000000ull;
 }
 
+/* Returns how long a copy of so much is waited for. */
+static inline uint64_t patience_ns(uint64_t bytes, uint64_t link)
+{
+	return 2 * copies_ns(bytes, link);
+}
+
 /* Returns how long nothing goes back once so much has changed hands: a second to a minute. */
 #define QUIET_MOST 60000000000ull
 static inline uint64_t quiet_ns(uint64_t bytes, uint64_t link)

@@ -66,7 +66,7 @@ static bool is_heard(const struct look *l, uint64_t beat, uint64_t since)
  */
 static uint64_t grant_lasts(const struct look *l, uint64_t bytes)
 {
-	return 2 * (2 * copies_ns(least(bytes, l->needs->memory), l->job->link) + SECOND +
+	return 2 * (patience_ns(least(bytes, l->needs->memory), l->job->link) + SECOND +
 	            GRANT_SILENCE_NS * (uint64_t)l->sums.cards);
 }
 
@@ -186,7 +186,7 @@ static void look_at_asked(struct look *l)
 	bool is_short;
 
 	given = asked ? minus(g->asked_held, asked->held) : g->asked_bytes;
-	patience = 2 * copies_ns(g->asked_bytes, asked ? asked->link : 0) + GRANT_SILENCE_NS;
+	patience = patience_ns(g->asked_bytes, asked ? asked->link : 0) + GRANT_SILENCE_NS;
 	keeps = asked && asked->keeps_for_ns == g->since_ns ? asked->keeps : 0;
 	is_short = asked && asked->held > more(l->own->asks_down_to, keeps);
 	if (is_short && now - g->asked_ns <= patience && is_heard(l, asked->beat_ns, g->asked_ns))

@@ -71,10 +71,9 @@ struct grant {
 	/* what it gives */
 	bool gives, gave_idle;
 	uint64_t gives_for_ns, gives_from, bound, takes_after_ns;
-	uint64_t settles_until_ns,
-	    on_host_then;                    /* what was under way when giving ended leaves, too */
-	struct job_key stands_for;           /* whose grant it stands still for, */
-	uint64_t stands_since_ns, stands_at; /* ns: the claim's; 0: nobody's */
+	uint64_t settles_until_ns, on_host_then; /* after giving: what was under way leaves, too */
+	struct job_key stands_for;               /* whose grant it stands still for, */
+	uint64_t stands_since_ns, stands_at;     /* ns: the claim's; 0: nobody's */
 };
 
 /* What the process knows of itself; what it holds and has on the host its card says. */

@@ -8,16 +8,8 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
-load=$build/clients/pace_load
-
-# starts JOB PRIORITY LOAD...: a job that works until it is killed
-starts() {
-	job=$1 priority=$2
-	shift 2
-	"$spillway" run --softgpu --quiet --name "$job" --priority "$priority" \
-		"$load" --asleep --seconds 3600 "$@" >"$scratch/$job" 2>&1 &
-	until_true $patience counter_at_least "$job" launches 1 || fail "$job does not start: $(cat "$scratch/$job")"
-}
+# shellcheck source=tests/e2e/priority.sh
+. tests/e2e/priority.sh
 # speeds JOB: alone, now, loss, error, takes; null where it is not told, nothing without cards
 speeds() {
 	"$spillway" stat "$1" --json |
