@@ -11,10 +11,12 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
+#include "core/budget/in_use.h"
 #include "core/budget/shortage.h"
 #include "core/budget/terms.h"
 #include "core/budget/wanted.h"
 #include "core/budget/yield.h"
+#include "core/cuda/capture.h"
 #include "core/cuda/gate.h"
 #include "core/cuda/idle.h"
 #include "core/job/sharing.h"
@@ -199,7 +201,7 @@ static void tend(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
 	const struct terms terms = terms_of(device);
-	struct grant_needs needs = {.now_ns = now, .memory = device->id.memory};
+	struct grant_needs needs = {.now_ns = now, .memory = device->id.memory, .free = UINT64_MAX};
 	uint64_t idle = idle_since(now, &terms);
 	struct grant_answer answer;
 	struct card *card;
@@ -209,11 +211,13 @@ static void tend(struct lent *l, uint64_t now)
 	atomic_store(&lending.is_idle, idle != 0);
 	look_at_others(l, now);
 	meets = is_meeting(l, now);
-	/* Nobody is asked before all have told: who has not would be taken to hold nothing. */
-	if (!meets) {
+	/* No claim is raised before all have told: who has not would be taken to hold nothing. */
+	if (!meets || l->grant.since_ns) {
 		needs.must = shortage_claimed(device);
 		needs.is_blocked = is_blocked(device, &terms);
 	}
+	if (needs.must && !capture_is_active())
+		in_use_free(device, &needs.free);
 	l->must_since_ns = !needs.must ? 0 : l->must_since_ns ? l->must_since_ns : now;
 	sum_up(l, now);
 	card = card_edit(&l->shared->own);

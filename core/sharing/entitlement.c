@@ -160,6 +160,15 @@ void job_sums_entitle(struct job_sums *sums)
 		left = entitle(sums, (uint8_t)priority, left);
 }
 
+uint64_t job_sums_untold(const struct job_sums *sums, uint64_t free)
+{
+	uint64_t told = plus(free, sums->margin);
+
+	for (int i = 0; i < sums->count; i++)
+		told = plus(told, sums->of[i].held);
+	return minus(sums->memory, told);
+}
+
 uint64_t job_sum_borrows(const struct job_sum *job)
 {
 	return minus(job->held, job->entitled);
@@ -184,12 +193,17 @@ static uint64_t evens_out(const struct job_sum *job, const struct job_sum *to)
 
 uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uint64_t now_ns)
 {
-	/* What has just changed hands goes to a higher priority alone. */
-	if (job == to || (job->quiet_until_ns > now_ns && job->priority >= to->priority))
+	bool is_quiet = job->quiet_until_ns > now_ns && job->priority >= to->priority;
+
+	/*
+	 * What has just changed hands goes to a higher priority alone, and what is borrowed to a
+	 * call that would be refused.
+	 */
+	if (job == to || (is_quiet && !to->must))
 		return 0;
 	if (minus(to->entitled, to->held) < LEAST_BYTES && !to->must)
 		return evens_out(job, to);
-	if (job->is_idle || job->priority < to->priority)
+	if (!is_quiet && (job->is_idle || job->priority < to->priority))
 		return least(job->held, job->movable);
 	return least(job_sum_borrows(job), job->movable);
 }

@@ -56,6 +56,11 @@ void job_sums_make(struct job_sums *sums, uint64_t memory, const struct card *ow
                    const struct cards *others);
 /* Finds who is entitled to what. */
 void job_sums_entitle(struct job_sums *sums);
+/*
+ * Returns the bytes in use beyond the margin of which no card tells, where so much is free: others
+ * hold them, who have no card yet, or have not written what they hold.
+ */
+uint64_t job_sums_untold(const struct job_sums *sums, uint64_t free);
 /* Returns what a job holds beyond what it is entitled to. */
 uint64_t job_sum_borrows(const struct job_sum *job);
 /* Returns what a job may claim of what it has on the host. */

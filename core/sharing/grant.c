@@ -1,13 +1,13 @@
 /* Grants. A pure function of cards, time and what was decided before. */
 #include "core/sharing/grant.h"
 
-#include <string.h>
-
 #include "core/sharing/bytes.h"
 
 #define SECOND 1000000000ull
 /* How long a claim waits for what it was given to arrive, and then before it is raised again. */
-#define SETTLE_NS     (SECOND / 2)
+#define SETTLE_NS (SECOND / 2)
+/* Who holds memory tells so within this time, whenever it started. */
+#define UNTOLD_NS     SECOND
 #define REFUSED_LEAST (SECOND / 2)
 #define REFUSED_MOST  (30 * SECOND)
 
@@ -21,118 +21,15 @@ struct look {
 	const struct job_sum *granted;
 	struct grant_answer *answer;
 	bool may_judge_silence;
+	uint64_t untold; /* bytes in use of which no card tells */
 };
 
-/* --- whose claim is met --- */
-
-static bool is_lapsed(const struct grant *g, const struct job_sum *job, uint64_t now)
-{
-	for (int i = 0; i < GRANT_LAPSED; i++)
-		if (job_is(job, &g->lapsed[i].job) && now < g->lapsed[i].until_ns)
-			return true;
-	return false;
-}
-
-/* Passes a job's claims over for a while; the oldest of those that are passed over makes room. */
-static void lapse(struct grant *g, const struct job_sum *job, uint64_t until)
-{
-	int at = 0;
-
-	for (int i = 1; i < GRANT_LAPSED; i++)
-		if (g->lapsed[i].until_ns < g->lapsed[at].until_ns)
-			at = i;
-	g->lapsed[at].job = job_key_of(job);
-	g->lapsed[at].until_ns = until;
-}
-
-static bool goes_first(const struct job_sum *a, const struct job_sum *b)
-{
-	if (!b || a->priority != b->priority)
-		return !b || a->priority > b->priority;
-	if (a->claim_since_ns != b->claim_since_ns)
-		return a->claim_since_ns < b->claim_since_ns;
-	return a->job != b->job ? a->job < b->job : a->owner < b->owner;
-}
+/* --- the own claim --- */
 
 static bool is_heard(const struct look *l, uint64_t beat, uint64_t since)
 {
-	return !l->may_judge_silence ||
-	       minus(l->needs->now_ns, more(beat, since)) <= GRANT_SILENCE_NS;
+	return !l->may_judge_silence || granted_is_heard(l->needs->now_ns, more(beat, since));
 }
-
-/*
- * Returns how long a grant of so much may last for those who only look on, by the link that they
- * know themselves.
- */
-static uint64_t grant_lasts(const struct look *l, uint64_t bytes)
-{
-	return 2 * (patience_ns(least(bytes, l->needs->memory), l->job->link) + SECOND +
-	            GRANT_SILENCE_NS * (uint64_t)l->sums.cards);
-}
-
-/*
- * Takes care that no claim counts as older than the look before it was first seen, whatever its
- * card says; looked_ns: when that was.
- */
-static void date_claims(struct look *l, uint64_t looked_ns)
-{
-	struct claim_met met[CARDS_MAX + 1] = {0};
-	struct grant *g = l->g;
-	int count = 0;
-
-	for (int i = 0; i < l->sums.count; i++) {
-		struct job_sum *job = &l->sums.of[i];
-		struct claim_met *now = &met[count];
-
-		if (!job->asks)
-			continue;
-		*now = (struct claim_met){job_key_of(job), job->claim_since_ns,
-		                          more(job->claim_since_ns, looked_ns)};
-		for (int k = 0; k < g->met_count; k++)
-			if (job_is(job, &g->met[k].job) && g->met[k].since_ns == now->since_ns)
-				*now = g->met[k];
-		job->claim_since_ns = now->from_ns;
-		count++;
-	}
-	memcpy(g->met, met, (size_t)count * sizeof *met);
-	g->met_count = count;
-}
-
-/* Finds the job whose claim is met. */
-static void find_granted(struct look *l)
-{
-	struct grant *g = l->g;
-	uint64_t now = l->needs->now_ns;
-	const struct job_sum *first = NULL;
-
-	for (int i = 0; i < l->sums.count; i++) {
-		const struct job_sum *job = &l->sums.of[i];
-
-		if (!job->asks || is_lapsed(g, job, now) ||
-		    (!job->is_own && !is_heard(l, job->asks->beat_ns, 0)))
-			continue;
-		if (goes_first(job, first))
-			first = job;
-	}
-	l->granted = first;
-	if (!first) {
-		g->granted_bytes = 0;
-		return;
-	}
-	if (!g->granted_bytes || !job_is(first, &g->granted)) {
-		g->granted = job_key_of(first);
-		g->granted_at_ns = now;
-		g->granted_bytes = 0;
-	}
-	g->granted_bytes = more(g->granted_bytes, first->claim);
-	if (first->is_own || now - g->granted_at_ns <= grant_lasts(l, g->granted_bytes))
-		return;
-	lapse(g, first, now + quiet_ns(least(g->granted_bytes, l->needs->memory), l->job->link));
-	g->granted_bytes = 0;
-	find_granted(l);
-}
-
-/* --- the own claim --- */
 
 static bool is_done(const struct grant *g, const struct job_sum *job)
 {
@@ -250,6 +147,7 @@ static void end_claim(struct look *l, bool is_met)
 	                        ? 0
 	                        : least(more(REFUSED_LEAST, 2 * g->refused_for_ns), REFUSED_MOST);
 	g->refused_until_ns = is_met ? now : now + more(g->refused_for_ns, REFUSED_LEAST);
+	g->untold = is_met ? g->untold : l->untold;
 	l->answer->took = least(took, g->given);
 	l->answer->must_is_decided = true;
 	l->answer->was_short = g->was_short && !is_met;
@@ -258,6 +156,18 @@ static void end_claim(struct look *l, bool is_met)
 	g->since_ns = 0;
 	l->own->claim = l->own->claim_since_ns = 0;
 	l->own->claim_must_be_on_device = 0;
+}
+
+/*
+ * Returns whether memory is in use of which nobody tells, and those who start or were not run
+ * lately may tell yet. Of what nobody told of within that time nobody is expected to.
+ */
+static bool may_be_told_yet(const struct look *l)
+{
+	const struct grant *g = l->g;
+
+	return l->needs->must && l->untold > g->untold &&
+	       (!g->since_ns || l->needs->now_ns - g->since_ns <= UNTOLD_NS);
 }
 
 /* Drives the claim while it is the one that is met. */
@@ -298,7 +208,8 @@ static void drive(struct look *l)
 	next = need >= LEAST_BYTES ? next_to_ask(l) : NULL;
 	if (next)
 		ask(l, next, need);
-	else if (now - more(g->seen_ns, g->began_ns) > (given > came ? SETTLE_NS : 0))
+	else if (now - more(g->seen_ns, g->began_ns) > (given > came ? SETTLE_NS : 0) &&
+	         !may_be_told_yet(l))
 		end_claim(l, need < LEAST_BYTES);
 }
 
@@ -338,25 +249,19 @@ static void tend_claim(struct look *l)
 	struct grant *g = l->g;
 	uint64_t now = l->needs->now_ns, bytes = wanted(l);
 
-	l->job->must |= l->needs->must != 0;
 	if (!bytes) {
 		if (g->since_ns)
 			end_claim(l, true);
 		return;
 	}
 	if (!g->since_ns) {
-		bool may =
-		    l->sums.count > 1 &&
-		    (l->needs->must || (now >= g->takes_after_ns && now >= g->refused_until_ns));
+		bool may = l->needs->must || (l->sums.count > 1 && now >= g->takes_after_ns &&
+		                              now >= g->refused_until_ns);
 
-		/* Nobody to ask: the call that waits is refused as it would be alone. */
-		if (!may) {
-			l->answer->must_is_decided = true;
-			return;
-		}
 		g->done_count = 0;
-		if (!next_to_ask(l)) {
-			g->refused_until_ns = now + REFUSED_LEAST;
+		/* Nobody to ask: the call that waits is refused as it would be alone. */
+		if (!may || (!next_to_ask(l) && !may_be_told_yet(l))) {
+			g->refused_until_ns = may ? now + REFUSED_LEAST : g->refused_until_ns;
 			l->answer->must_is_decided = true;
 			return;
 		}
@@ -469,11 +374,14 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 	l.may_judge_silence = needs->now_ns - looked_ns <= 3 * GRANT_TICK_NS;
 	g->looked_ns = needs->now_ns;
 	job_sums_make(&l.sums, needs->memory, own, owner, others);
-	job_sums_entitle(&l.sums);
 	l.job = &l.sums.of[0];
+	l.job->must |= needs->must != 0;
+	l.job->claim = more(l.job->claim, needs->must);
+	job_sums_entitle(&l.sums);
+	l.untold = job_sums_untold(&l.sums, needs->free == UINT64_MAX ? needs->must : needs->free);
 	tend_claim(&l);
-	date_claims(&l, looked_ns);
-	find_granted(&l);
+	granted_date(&g->granted, &l.sums, looked_ns);
+	l.granted = granted_find(&g->granted, &l.sums, needs->now_ns, l.may_judge_silence);
 	if (l.granted && l.granted->asks == own && g->since_ns)
 		drive(&l);
 	else if (l.granted && l.granted->is_own)

@@ -7,13 +7,19 @@
  * ask     who has the grant asks one job at a time to hold no more than so much: first borrowers,
  *         then idle jobs, then those of lower priority
  * bound   what this process's job is to hold at most (budget/yield.h)
- * quiet   after memory has changed hands the giver takes none, and the taker gives none but to a
- *         higher priority, for ten times as long as the move took, a second at least
+ * quiet   after memory has changed hands the giver takes none, and the taker gives none, for ten
+ *         times as long as the move took, a second at least; but to a higher priority, and of what
+ *         it borrows to a call that would be refused
  *
  * An ask lapses after 2 * bytes / link, or when the asked one is silent for 50 ms; then the next is
  * asked. A grant lapses when nobody is left, when its holder is silent for 50 ms, and at last after
  * a time that everybody reckons by the claim, so that one who never lets go is passed over. Nobody
  * gives more than entitlement.h says, whatever a card asks for.
+ *
+ * A call that must have memory on the device is refused when nobody is left to ask, and all tell
+ * what they hold: while more is in use than cards tell of, those who start or were not run lately
+ * have a second to tell. What nobody told of then, as of processes without a card, is waited for no
+ * more.
  *
  * All of it is one pure function over the cards, the time and what was decided before.
  */
@@ -21,48 +27,18 @@
 #define SPILLWAY_GRANT_H
 
 #include "core/sharing/claim_wait.h"
-#include "core/sharing/entitlement.h"
+#include "core/sharing/granted.h"
 
-#define GRANT_SILENCE_NS 50000000ull
-#define GRANT_TICK_NS    10000000ull
-
-enum { GRANT_LAPSED = 8 };
-
-/* Names a job on the device. */
-struct job_key {
-	uint64_t job;
-	uid_t owner;
-};
-
-static inline struct job_key job_key_of(const struct job_sum *job)
-{
-	return (struct job_key){job->job, job->owner};
-}
-
-static inline bool job_is(const struct job_sum *job, const struct job_key *key)
-{
-	return job->job == key->job && job->owner == key->owner;
-}
+#define GRANT_TICK_NS 10000000ull
 
 /* What was decided before; zeroed at first. */
 struct grant {
 	uint64_t looked_ns;
-	/* Claims as they were first seen: nobody's is older than the look before. */
-	int met_count;
-	struct claim_met {
-		struct job_key job;
-		uint64_t since_ns, from_ns;
-	} met[CARDS_MAX + 1];
-	/* whose claim is met, as seen here */
-	struct job_key granted;
-	uint64_t granted_at_ns, granted_bytes; /* bytes: 0: nobody's */
-	struct {
-		struct job_key job;
-		uint64_t until_ns;
-	} lapsed[GRANT_LAPSED];
+	struct granted granted; /* whose claim is met, as seen here */
 	/* its own claim */
 	uint64_t since_ns, began_ns, held_then, movable_then, given, seen_ns, seen_sum;
 	uint64_t refused_until_ns, refused_for_ns;
+	uint64_t untold; /* bytes in use of which nobody told in time */
 	struct job_key asked;
 	uint64_t asked_ns, asked_bytes, asked_held; /* ns: 0: nobody is asked */
 	bool was_short; /* somebody was too slow to give what he was asked for */
@@ -80,6 +56,7 @@ struct grant {
 struct grant_needs {
 	uint64_t now_ns;
 	uint64_t memory; /* of the device */
+	uint64_t free;   /* of it, as far as that is known; else UINT64_MAX */
 	uint64_t must;   /* bytes that a call waits for, because they must be on the device */
 	bool is_blocked; /* what is on the host finds no room */
 };

@@ -35,6 +35,9 @@ struct world_job {
 	uint64_t used_ns;               /* when it last worked */
 	uint64_t idle_yield;
 	bool works;
+	uint64_t hidden_until; /* it has no card until then */
+	uint64_t starts_until; /* it has not written what it holds, and decides nothing */
+	bool is_blind;         /* it cannot ask what is free */
 	/* what happened */
 	uint64_t gave, took, gave_ns, took_ns, moved, woke_ns;
 	uint64_t told_gave; /* by the decisions */
@@ -104,7 +107,7 @@ static void grow_by(struct world_job *job, uint64_t bytes)
 	job->on_host += bytes - fits;
 }
 
-static void shrink_by(struct world_job *job, uint64_t bytes)
+static inline void shrink_by(struct world_job *job, uint64_t bytes)
 {
 	uint64_t from_host = least(bytes, job->on_host);
 
@@ -117,6 +120,11 @@ static bool is_frozen(const struct world_job *job)
 	return world.now < job->frozen_until;
 }
 
+static bool has_card(const struct world_job *job)
+{
+	return job->lives && world.now >= job->hidden_until;
+}
+
 static bool is_blocked(const struct world_job *job)
 {
 	return job->on_host && (free_bytes() < CHUNK || job->held >= job->answer.bound);
@@ -126,6 +134,9 @@ static void fill_card(struct world_job *job)
 {
 	struct card *card = &job->card;
 
+	card->beat_ns = world.now;
+	if (world.now < job->starts_until)
+		return;
 	card->limit = job->limit;
 	card->held = job->held;
 	card->movable = job->held - job->fixed;
@@ -134,7 +145,6 @@ static void fill_card(struct world_job *job)
 	if (job->works)
 		job->used_ns = world.now;
 	card->idle_since_ns = world.now - job->used_ns >= job->idle_yield ? job->used_ns : 0;
-	card->beat_ns = world.now;
 }
 
 /* A card that says whatever it likes, but what makes it a card of another user's. */
@@ -174,7 +184,7 @@ static void decide(void)
 	for (int i = 0; i < world.count; i++) {
 		const struct world_job *job = &world.job[i];
 
-		if (!job->lives)
+		if (!has_card(job))
 			continue;
 		if (job->card.claim && job->card.priority > world.highest)
 			world.highest = job->card.priority;
@@ -190,12 +200,13 @@ static void decide(void)
 		struct world_job *job = &world.job[i];
 		struct grant_needs needs = {.now_ns = world.now,
 		                            .memory = DEVICE,
+		                            .free = job->is_blind ? UINT64_MAX : free_bytes(),
 		                            .must = job->must,
 		                            .is_blocked = is_blocked(job)};
 
-		if (!job->lives)
+		if (!has_card(job))
 			continue;
-		if (!is_frozen(job) && !job->is_liar) {
+		if (!is_frozen(job) && !job->is_liar && world.now >= job->starts_until) {
 			grant_decide(&job->grant, &needs, &job->card, 0, &others, &job->answer);
 			job->told_gave += job->answer.gave;
 		}
@@ -269,7 +280,7 @@ static uint64_t could_have(const struct world_job *to)
 		bool gives_all = card->idle_since_ns || card->priority < to->card.priority;
 		uint64_t yields = gives_all ? job->held : minus(job->held, card->entitled);
 
-		if (job == to || !job->lives || job->is_liar ||
+		if (job == to || !has_card(job) || job->is_liar ||
 		    (card->quiet_until_ns > world.now && card->priority >= to->card.priority))
 			continue;
 		bytes += least(yields, job->held - job->fixed);
@@ -368,7 +379,7 @@ static void start(void)
 }
 
 /* Returns how long it takes until the job has all on the device. */
-static uint64_t until_all_is_there(struct world_job *job)
+static inline uint64_t until_all_is_there(struct world_job *job)
 {
 	uint64_t began = world.now;
 
@@ -378,7 +389,7 @@ static uint64_t until_all_is_there(struct world_job *job)
 	return world.now - began;
 }
 
-static uint64_t copies(uint64_t bytes)
+static inline uint64_t copies(uint64_t bytes)
 {
 	return bytes * 1000 / LINK * MS;
 }
