@@ -44,15 +44,6 @@ static void end_making(const struct measuring *measuring, CUcontext made, CUdevi
 	measured_end_context(measuring, made);
 }
 
-/* Returns whether it is worth another try: other jobs have given. */
-static bool others_gave_for(CUresult result, CUdevice dev, struct asking *asking)
-{
-	KEEP_ERRNO;
-
-	return result == CUDA_ERROR_OUT_OF_MEMORY && job_is_active() &&
-	       others_gave(device_set_by_handle(job_devices(), dev), asking);
-}
-
 /*
  * A context is charged what it takes. The first forms have the second's parameters, on 64-bit
  * machines.
@@ -67,7 +58,7 @@ static bool others_gave_for(CUresult result, CUdevice dev, struct asking *asking
 			result = REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__));                    \
 			end_making(&measuring, result == CUDA_SUCCESS && (out) ? *(out) : NULL, \
 			           dev);                                                        \
-		} while (others_gave_for(result, dev, &asking));                                \
+		} while (others_gave(result, dev, &asking));                                    \
 		return result;                                                                  \
 	}
 
@@ -142,7 +133,7 @@ HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
 			end_making(&measuring, result == CUDA_SUCCESS && pctx ? *pctx : NULL, dev);
 		else if (result == CUDA_SUCCESS && pctx)
 			context_enter(*pctx, dev, NULL);
-	} while (others_gave_for(result, dev, &asking));
+	} while (others_gave(result, dev, &asking));
 	return result;
 }
 

@@ -210,11 +210,12 @@ void untrack_end(struct tracked *going, CUresult result)
 		registry_left(&going->leaving, false);
 }
 
-bool others_gave(const struct device *device, struct asking *asking)
+static bool gave_after(CUresult result, const struct device *device, struct asking *asking)
 {
-	KEEP_ERRNO;
-
-	if (!device)
+	if (asking->device)
+		shortage_tried(asking->device, asking->bytes);
+	asking->device = NULL;
+	if (result != CUDA_ERROR_OUT_OF_MEMORY || !device)
 		return false;
 	if (!asking->bytes) {
 		asking->bytes = device->id.memory / ASKED_PART;
@@ -223,16 +224,27 @@ bool others_gave(const struct device *device, struct asking *asking)
 	} else {
 		asking->bytes *= 2;
 	}
-	return asking->bytes <= device->id.memory &&
-	       shortage_claim(device, asking->bytes, &asking->until);
+	if (asking->bytes > device->id.memory ||
+	    !shortage_claim_to_try(device, asking->bytes, &asking->until))
+		return false;
+	asking->device = device;
+	return true;
 }
 
-bool others_gave_here(struct asking *asking)
+bool others_gave(CUresult result, CUdevice device, struct asking *asking)
+{
+	KEEP_ERRNO;
+
+	return (result == CUDA_ERROR_OUT_OF_MEMORY || asking->device) && job_is_active() &&
+	       gave_after(result, device_set_by_handle(job_devices(), device), asking);
+}
+
+bool others_gave_here(CUresult result, struct asking *asking)
 {
 	KEEP_ERRNO;
 	const struct context *context = job_is_active() ? context_here() : NULL;
 
-	return context && others_gave(context->device, asking);
+	return gave_after(result, context ? context->device : NULL, asking);
 }
 
 struct measuring begin_measuring(bool seldom)

@@ -78,19 +78,20 @@
 #define MEASURED(call, owner, most) MEASURED_FROM(begin_measuring(false), call, owner, most)
 /* Measures in the same way what is done often and seldom takes anything. */
 #define MEASURED_SELDOM(call, owner, most) MEASURED_FROM(begin_measuring(true), call, owner, most)
-#define MEASURED_FROM(begin, call, owner, most)                                                \
-	({                                                                                     \
-		struct asking asking_ = {0};                                                   \
-		CUresult measured_;                                                            \
-		do {                                                                           \
-			struct measuring measuring_ = begin;                                   \
-			measured_ = (call);                                                    \
-			if (measuring_.device && measured_ == CUDA_SUCCESS)                    \
-				end_measuring(&measuring_, HANDLE(owner), most);               \
-			else                                                                   \
-				end_measuring(&measuring_, 0, 0);                              \
-		} while (measured_ == CUDA_ERROR_OUT_OF_MEMORY && others_gave_here(&asking_)); \
-		measured_;                                                                     \
+#define MEASURED_FROM(begin, call, owner, most)                                       \
+	({                                                                            \
+		struct asking asking_ = {0};                                          \
+		CUresult measured_;                                                   \
+		do {                                                                  \
+			struct measuring measuring_ = begin;                          \
+			measured_ = (call);                                           \
+			if (measuring_.device && measured_ == CUDA_SUCCESS)           \
+				end_measuring(&measuring_, HANDLE(owner), most);      \
+			else                                                          \
+				end_measuring(&measuring_, 0, 0);                     \
+		} while ((measured_ == CUDA_ERROR_OUT_OF_MEMORY || asking_.device) && \
+		         others_gave_here(measured_, &asking_));                      \
+		measured_;                                                            \
 	})
 /* A call for which the driver may take or give back a little: only where NVML tells is it known how
  * much. */
@@ -153,12 +154,16 @@ extern _Atomic bool track_any_mapped_buffer;
  * all. Begins zeroed.
  */
 struct asking {
+	const struct device *device; /* on which they have given; NULL: on none */
 	uint64_t bytes;
 	struct deadline until;
 };
-/* Return whether they have given after the device was full, so that another try is worth it. */
-bool others_gave(const struct device *device, struct asking *asking);
-bool others_gave_here(struct asking *asking); /* on the device of the current context */
+/*
+ * Return whether they have given after the device was full, so that another try is worth it: again
+ * after each try, whatever it came to. On this device; on that of the current context.
+ */
+bool others_gave(CUresult result, CUdevice device, struct asking *asking);
+bool others_gave_here(CUresult result, struct asking *asking);
 
 /* Measures as measured.h does; does nothing where the job is not active. */
 struct measuring begin_measuring(bool seldom); /* most calls are then left out */

@@ -15,6 +15,7 @@ static bool (*_Atomic begin)(const struct device *device);
 
 static struct {
 	_Atomic uint64_t bytes;   /* that calls wait for */
+	_Atomic uint64_t tried;   /* that calls try to have, once they were decided */
 	_Atomic uint32_t decided; /* changes when they are to try again */
 } claims[DEVICE_MAX];
 
@@ -41,11 +42,13 @@ static bool wait_for_decision(int ordinal, uint64_t bytes, struct deadline *unti
 	while (!(is_decided = atomic_load(&claims[ordinal].decided) != before) &&
 	       !deadline_has_passed(until))
 		clock_in_use->wait(&claims[ordinal].decided, before, deadline_ends(until));
+	if (is_decided)
+		atomic_fetch_add(&claims[ordinal].tried, bytes);
 	atomic_fetch_sub(&claims[ordinal].bytes, bytes);
 	return is_decided;
 }
 
-bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline *until)
+bool shortage_claim_to_try(const struct device *device, uint64_t bytes, struct deadline *until)
 {
 	bool (*now)(const struct device *) = atomic_load(&begin);
 	int saved = errno, cancel;
@@ -61,6 +64,20 @@ bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline
 	return is_decided;
 }
 
+void shortage_tried(const struct device *device, uint64_t bytes)
+{
+	atomic_fetch_sub(&claims[device->id.ordinal].tried, bytes);
+}
+
+bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline *until)
+{
+	bool is_decided = shortage_claim_to_try(device, bytes, until);
+
+	if (is_decided)
+		shortage_tried(device, bytes);
+	return is_decided;
+}
+
 void shortage_serve(bool (*function)(const struct device *device))
 {
 	atomic_store(&begin, function);
@@ -69,6 +86,11 @@ void shortage_serve(bool (*function)(const struct device *device))
 uint64_t shortage_claimed(const struct device *device)
 {
 	return atomic_load(&claims[device->id.ordinal].bytes);
+}
+
+uint64_t shortage_being_tried(const struct device *device)
+{
+	return atomic_load(&claims[device->id.ordinal].tried);
 }
 
 void shortage_decide(const struct device *device)

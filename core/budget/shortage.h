@@ -23,6 +23,12 @@ void shortage_say(const struct device *device);
  * called inside the gate.
  */
 bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline *until);
+/*
+ * Claims likewise for a call that takes long: where it returns true others leave the room alone for
+ * a while, until shortage_tried() says that the call has been tried again.
+ */
+bool shortage_claim_to_try(const struct device *device, uint64_t bytes, struct deadline *until);
+void shortage_tried(const struct device *device, uint64_t bytes);
 
 /* --- for who decides --- */
 
@@ -35,8 +41,9 @@ extern _Atomic uint32_t shortage_called;
 void shortage_serve(bool (*begin)(const struct device *device));
 /* Has who decides look. */
 void shortage_call(void);
-/* Returns the bytes that calls wait for. */
+/* Returns the bytes that calls wait for, and those that others try to have by now. */
 uint64_t shortage_claimed(const struct device *device);
+uint64_t shortage_being_tried(const struct device *device);
 /* Has those that wait try again. */
 void shortage_decide(const struct device *device);
 

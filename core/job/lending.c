@@ -214,6 +214,7 @@ static void tend(struct lent *l, uint64_t now)
 	/* No claim is raised before all have told: who has not would be taken to hold nothing. */
 	if (!meets || l->grant.since_ns) {
 		needs.must = shortage_claimed(device);
+		needs.tries = !needs.must && (needs.must = shortage_being_tried(device));
 		needs.is_blocked = is_blocked(device, &terms);
 	}
 	if (needs.must && !capture_is_active())

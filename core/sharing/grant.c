@@ -201,6 +201,8 @@ static void drive(struct look *l)
 	need = minus(l->job->claim, minus(given, came));
 	if (l->needs->must && minus(given, came) >= l->needs->must)
 		l->answer->must_is_decided = true;
+	if (l->needs->tries)
+		need = 0;
 	if (g->asked_ns) {
 		ask_for_more(l, need);
 		return;
@@ -255,8 +257,9 @@ static void tend_claim(struct look *l)
 		return;
 	}
 	if (!g->since_ns) {
-		bool may = l->needs->must || (l->sums.count > 1 && now >= g->takes_after_ns &&
-		                              now >= g->refused_until_ns);
+		bool may = l->needs->must ? !l->needs->tries
+		                          : (l->sums.count > 1 && now >= g->takes_after_ns &&
+		                             now >= g->refused_until_ns);
 
 		g->done_count = 0;
 		/* Nobody to ask: the call that waits is refused as it would be alone. */

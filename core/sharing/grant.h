@@ -19,7 +19,8 @@
  * A call that must have memory on the device is refused when nobody is left to ask, and all tell
  * what they hold: while more is in use than cards tell of, those who start or were not run lately
  * have a second to tell. What nobody told of then, as of processes without a card, is waited for no
- * more.
+ * more. The claim stands until the call has tried what it was given, or for half a second: a
+ * context takes a while to be made.
  *
  * All of it is one pure function over the cards, the time and what was decided before.
  */
@@ -58,6 +59,7 @@ struct grant_needs {
 	uint64_t memory; /* of the device */
 	uint64_t free;   /* of it, as far as that is known; else UINT64_MAX */
 	uint64_t must;   /* bytes that a call waits for, because they must be on the device */
+	bool tries;      /* it tries to have them, with what it was given */
 	bool is_blocked; /* what is on the host finds no room */
 };
 

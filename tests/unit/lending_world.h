@@ -31,6 +31,7 @@ struct world_job {
 	struct grant_answer answer;
 	uint64_t limit, held, on_host, fixed; /* fixed: of what is held, what cannot move */
 	uint64_t must, must_since;
+	uint64_t takes_ns, tries_until; /* its call takes so long; until it has been tried */
 	bool must_was_had, makes_place; /* what must be there takes the place of what need not be */
 	uint64_t used_ns;               /* when it last worked */
 	uint64_t idle_yield;
@@ -202,6 +203,7 @@ static void decide(void)
 		                            .memory = DEVICE,
 		                            .free = job->is_blind ? UINT64_MAX : free_bytes(),
 		                            .must = job->must,
+		                            .tries = job->tries_until != 0,
 		                            .is_blocked = is_blocked(job)};
 
 		if (!has_card(job))
@@ -305,8 +307,14 @@ static void try_must(struct world_job *job)
 {
 	bool may_insist = job->answer.was_short && world.now - job->must_since < 3 * SECOND;
 
-	if (!job->must || !job->answer.must_is_decided)
+	if (!job->must ||
+	    (job->tries_until ? world.now < job->tries_until : !job->answer.must_is_decided))
 		return;
+	if (job->takes_ns && !job->tries_until) {
+		job->tries_until = world.now + job->takes_ns;
+		return;
+	}
+	job->tries_until = 0;
 	job->must_was_had = free_bytes() >= job->must;
 	if (job->must_was_had) {
 		job->held += job->must;

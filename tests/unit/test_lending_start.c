@@ -105,6 +105,43 @@ START_TEST(what_is_borrowed_goes_to_a_call_while_it_is_quiet)
 }
 END_TEST
 
+/* A context takes a while to be made: the room that others made for it is there until then. */
+START_TEST(room_is_left_to_a_call_until_it_has_been_tried)
+{
+	struct world_job *new;
+
+	start();
+	for (int i = 0; i < 3; i++)
+		grow_by(add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED), DEVICE / 10 * 6);
+	run(60 * SECOND);
+	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	new->takes_ns = 300 * MS;
+	ck_assert_uint_le(call(new, 64 * MIB), SECOND);
+	ck_assert(new->must_was_had);
+	/* It asked for no more than it needed, and the others have the rest again. */
+	run(10 * SECOND);
+	ck_assert_uint_le(free_bytes(), 4 * CHUNK);
+}
+END_TEST
+
+/* One that never comes back from its call keeps the others' memory for a bound. */
+START_TEST(a_call_that_never_ends_leaves_the_room_to_others)
+{
+	struct world_job *new;
+
+	start();
+	for (int i = 0; i < 3; i++)
+		grow_by(add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED), DEVICE / 10 * 6);
+	run(60 * SECOND);
+	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	new->takes_ns = UINT64_MAX / 2;
+	new->must = 256 * MIB;
+	run(10 * SECOND);
+	ck_assert_uint_le(free_bytes(), 4 * CHUNK);
+	ck_assert_uint_eq(new->card.claim, 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("lending_start");
@@ -113,5 +150,7 @@ int main(void)
 	suite_add_worlds(tests, who_holds_memory_and_has_not_told_yet_is_waited_for, 8);
 	suite_add_worlds(tests, what_is_never_told_is_waited_for_once, 4);
 	tcase_add_test(tests, what_is_borrowed_goes_to_a_call_while_it_is_quiet);
+	tcase_add_test(tests, room_is_left_to_a_call_until_it_has_been_tried);
+	tcase_add_test(tests, a_call_that_never_ends_leaves_the_room_to_others);
 	return suite_run("lending_start", tests);
 }

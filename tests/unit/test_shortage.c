@@ -20,7 +20,7 @@ struct driver driver;
 static struct device device = {.id.ordinal = 1}, other = {.id.ordinal = 2};
 static _Atomic int begun, decided;
 static _Atomic uint64_t seen;
-static _Atomic bool is_able = true, stops;
+static _Atomic bool is_able = true, is_deciding, stops;
 
 static bool begin(const struct device *of)
 {
@@ -40,10 +40,12 @@ static void *decide(void *cookie)
 
 		if (bytes) {
 			seen = bytes;
+			is_deciding = true;
 			decided++;
 			shortage_decide(&device);
 			while (shortage_claimed(&device) && !stops)
 				sched_yield();
+			is_deciding = false;
 		} else {
 			clock_in_use->wait(&shortage_called, called, clock_now() + 10 * MS);
 		}
@@ -82,12 +84,21 @@ START_TEST(a_claim_is_decided_and_taken_back)
 	ck_assert_int_eq(errno, EAGAIN);
 	ck_assert_uint_eq(seen, 8192);
 	ck_assert_uint_eq(shortage_claimed(&device), 0);
+	ck_assert_uint_eq(shortage_being_tried(&device), 0);
 	/* Of a device for which nobody decides the time is waited for, and no longer. */
 	ck_assert(!claim(&other, 4096, 20 * MS));
 	ck_assert_uint_eq(shortage_claimed(&other), 0);
+	/* A call that takes long says when it has tried. */
+	while (is_deciding)
+		sched_yield();
+	ck_assert(shortage_claim_to_try(&device, 4096, &DEADLINE_IN(1000000 * MS)));
+	ck_assert_uint_eq(shortage_claimed(&device), 0);
+	ck_assert_uint_eq(shortage_being_tried(&device), 4096);
+	shortage_tried(&device, 4096);
+	ck_assert_uint_eq(shortage_being_tried(&device), 0);
 	stops = true;
 	pthread_join(thread, NULL);
-	ck_assert_int_eq(decided, 1);
+	ck_assert_int_eq(decided, 2);
 }
 END_TEST
 
