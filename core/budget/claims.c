@@ -12,7 +12,9 @@
  */
 #include "core/budget/claims.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -109,6 +111,16 @@ static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 	return owed;
 }
 
+static uint64_t charged_to(const struct segment_header *header, const char *uuid)
+{
+	uint64_t charged = 0;
+
+	for (uint32_t d = 0; d < header->device_count; d++)
+		if (strncmp(header->device[d].uuid, uuid, sizeof header->device[d].uuid) == 0)
+			charged += header->charged[d][SEGMENT_ON_DEVICE];
+	return charged;
+}
+
 /* Reads a job's header. Does not use the common functions, whose messages name the directory: this
  * thread must not read the environment. */
 static bool read_header(int directory, const char *job, struct segment_header *header)
@@ -141,7 +153,7 @@ struct asking {
 	const struct segment *own;
 	const char *uuid;
 	int directory;
-	uint64_t owed;
+	uint64_t owed, charged;
 };
 
 static int ask(void *cookie, const char *job)
@@ -149,28 +161,49 @@ static int ask(void *cookie, const char *job)
 	struct asking *asking = cookie;
 	struct segment_header header;
 
-	if (strcmp(job, asking->own->file->header.job) != 0 &&
-	    read_header(asking->directory, job, &header) && runs_now(&header))
+	if (strcmp(job, asking->own->file->header.job) == 0 ||
+	    !read_header(asking->directory, job, &header))
+		return 0;
+	asking->charged += charged_to(&header, asking->uuid);
+	if (runs_now(&header))
 		asking->owed += owed_to(&header, asking->uuid);
 	return 0;
+}
+
+static void ask_all(struct asking *asking, int device)
+{
+	int listed;
+
+	if (device < 0 || device >= SEGMENT_DEVICES)
+		return;
+	asking->uuid = asking->own->file->header.device[device].uuid;
+	if (!asking->uuid[0])
+		return;
+	asking->directory = directory_open_path(asking->own->directory, 0, NULL, 0);
+	if (asking->directory < 0)
+		return;
+	listed = fcntl(asking->directory, F_DUPFD_CLOEXEC, 0);
+	if (listed >= 0)
+		segment_list_in(listed, ask, asking);
+	close(asking->directory);
 }
 
 uint64_t segment_owed(const struct segment *segment, int device)
 {
 	struct asking asking = {.own = segment};
-	int listed;
 
-	if (device < 0 || device >= SEGMENT_DEVICES)
-		return 0;
-	asking.uuid = segment->file->header.device[device].uuid;
-	if (!asking.uuid[0])
-		return 0;
-	asking.directory = directory_open_path(segment->directory, 0, NULL, 0);
-	if (asking.directory < 0)
-		return 0;
-	listed = fcntl(asking.directory, F_DUPFD_CLOEXEC, 0);
-	if (listed >= 0)
-		segment_list_in(listed, ask, &asking);
-	close(asking.directory);
+	ask_all(&asking, device);
 	return asking.owed;
+}
+
+uint64_t segment_charged_to_others(const struct segment *segment, int device)
+{
+	struct asking asking = {.own = segment};
+	int saved = errno, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	ask_all(&asking, device);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	return asking.charged;
 }

@@ -29,5 +29,10 @@ bool segment_judges_growth(struct segment *segment, int device, uint64_t interva
 /* Returns the bytes of the device that other live jobs of this state directory may still take: what
  * each one's limit leaves; of one without a limit what it has on the host. Reads their files. */
 uint64_t segment_owed(const struct segment *segment, int device);
+/*
+ * Returns the bytes of the device that are charged to all other jobs of this state directory, of
+ * the dead, too. Reads their files likewise; in any call of the program's.
+ */
+uint64_t segment_charged_to_others(const struct segment *segment, int device);
 
 #endif

@@ -106,6 +106,17 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	ck_assert_uint_eq(segment_owed(limited, 0), 570);
 	ck_assert_uint_eq(segment_owed(own, SEGMENT_DEVICES), 0);
 
+	/* What others hold is all that they are charged there, whatever they are owed. */
+	ck_assert_uint_eq(segment_charged_to_others(own, 0), 0);
+	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 30, 300), 0);
+	ck_assert_int_eq(segment_reserve(unlimited, 0, SEGMENT_ON_DEVICE, 4, 70), 0);
+	ck_assert_int_eq(segment_reserve(own, 0, SEGMENT_ON_DEVICE, 200, 500), 0);
+	ck_assert_int_eq(segment_reserve(elsewhere, 0, SEGMENT_ON_DEVICE, 100, 400), 0);
+	ck_assert_uint_eq(segment_charged_to_others(own, 0), 34);
+	ck_assert_uint_eq(segment_charged_to_others(limited, 0), 204);
+	ck_assert_uint_eq(segment_charged_to_others(own, SEGMENT_DEVICES), 0);
+	segment_unreserve(limited, 0, SEGMENT_ON_DEVICE, 30);
+	segment_unreserve(unlimited, 0, SEGMENT_ON_DEVICE, 4);
 	/* One that has said nothing for long has ended. */
 	then = clock_now() - 10 * SECOND;
 	patch("limited", offsetof(struct segment_header, tended_ns), &then, sizeof then);

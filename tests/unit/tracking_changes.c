@@ -1,6 +1,7 @@
 /* The rows that change or ask what is in the books: what is looked at stands above each check. */
 #include "tests/unit/tracking.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/heat/image.h"
 #include "core/memory/uses/measured.h"
+#include "core/state/directory.h"
+#include "core/state/layout.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 #define MIB             ((uint64_t)1 << 20)
@@ -932,6 +935,59 @@ static void check_left_out(void)
 	atomic_store(&giver->takes, 0);
 }
 
+/* Writes the books of another job, as ours are but for what is charged to it on the device. */
+static void charge_beside(uint64_t bytes)
+{
+	static struct segment_header header;
+	char path[512];
+	int fd;
+
+	TRUE(directory_segment_path(this_job.config.name, path, sizeof(path)) == 0);
+	fd = open(path, O_RDONLY);
+	TRUE(pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header));
+	close(fd);
+	snprintf(header.job, sizeof(header.job), "beside");
+	header.charged[job_devices()->device[0].index][SEGMENT_ON_DEVICE] = bytes;
+	TRUE(directory_segment_path("beside", path, sizeof(path)) == 0);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	TRUE(pwrite(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header));
+	close(fd);
+}
+
+/*
+ * What the user's other jobs are charged while something is measured is theirs; what they give back
+ * makes the own figure no smaller than it would be without.
+ */
+static void check_beside(void)
+{
+	uint64_t module = 0, function[2] = {0}, bytes, every_ns = measured_every_ns;
+	char path[512];
+
+	charge_beside(100 * MIB);
+	CALL(cuModuleLoadData, {0, WORD(&module)});
+	measured_every_ns = 0;
+	CALL(cuModuleGetFunction, {0, WORD(&function[0])}, {1, module});
+	bytes = charged();
+	measured_every_ns = UINT64_MAX;
+	atomic_store(&giver->takes, MIB);
+	CALL(cuModuleGetFunction, {0, WORD(&function[1])}, {1, module});
+	atomic_store(&giver->takes, 0);
+	TRUE(charged() == bytes);
+	charge_beside(140 * MIB);
+	atomic_fetch_add(&giver->used, 40 * MIB);
+	measured_catch_up(&job_devices()->device[0]);
+	TRUE(charged() == bytes + MIB);
+	/* Another job's books that go are nothing that we took. */
+	CALL(cuModuleGetFunction, {0, WORD(&function[1])}, {1, module});
+	charge_beside(0);
+	measured_catch_up(&job_devices()->device[0]);
+	TRUE(charged() == bytes + MIB);
+	CALL(cuModuleUnload, {0, module});
+	atomic_fetch_sub(&giver->used, 41 * MIB);
+	TRUE(directory_segment_path("beside", path, sizeof(path)) == 0 && unlink(path) == 0);
+	measured_every_ns = every_ns;
+}
+
 /* A look-up is charged no more than the module's image can hold: the rest is another's. */
 static void check_look_up_bounded(void)
 {
@@ -1140,6 +1196,7 @@ void check_changes(void)
 	check_captured_again();
 	check_measured();
 	check_left_out();
+	check_beside();
 	check_look_up_bounded();
 	check_told();
 	check_shared();

@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/lock.h"
+#include "core/budget/claims.h"
 #include "core/budget/in_use.h"
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
@@ -18,12 +19,17 @@ struct left_out {
 	const void *owner;
 };
 
+/* The bytes in use, and those charged of them: to the job, and to other jobs of the user. */
+struct taken {
+	uint64_t used, charged, others;
+};
+
 /* The bytes in use when a measurement began or ended last, per device and way. */
 static struct reading {
 	LOCK_OF(OVERHEAD) lock;
 	unsigned int running;
 	bool waits_for_first; /* context of the device */
-	uint64_t used, charged;
+	struct taken then;
 	_Atomic uint64_t read_ns; /* CLOCK_MONOTONIC_COARSE */
 	struct left_out left_out;
 } readings[DEVICE_MAX][WAYS] = {[0 ... DEVICE_MAX - 1] = {[0 ... WAYS - 1] = {.lock = LOCK_FREE}}};
@@ -37,17 +43,23 @@ static struct reading *reading_of(const struct device *device, enum way way)
 	return &readings[device->id.ordinal][way];
 }
 
-static bool read_used(const struct device *device, enum way way, uint64_t *used)
+/* Returns whether it is known. */
+static bool read_taken(struct device *device, enum way way, struct taken *now)
 {
-	return way == BY_CONTEXT ? in_use_by_context(device, used)
-	                         : in_use_without_context(device, used);
+	if (way == BY_CONTEXT ? !in_use_by_context(device, &now->used)
+	                      : !in_use_without_context(device, &now->used))
+		return false;
+	now->charged = device_charged(device, SEGMENT_ON_DEVICE);
+	now->others =
+	    device->segment ? segment_charged_to_others(device->segment, device->index) : 0;
+	return true;
 }
 
 /* Notes a reading, with the reading's lock held. */
-static void note_reading(struct reading *r, struct device *device, uint64_t used)
+static void note_reading(struct reading *r, struct device *device, const struct taken *now)
 {
-	r->used = used;
-	r->charged = device_charged(device, SEGMENT_ON_DEVICE);
+	r->then = *now;
+	r->then.charged = device_charged(device, SEGMENT_ON_DEVICE);
 	atomic_store_explicit(&r->read_ns, clock_coarse(), memory_order_relaxed);
 }
 
@@ -60,22 +72,22 @@ static uint64_t rest_ns(const struct reading *r)
 	return read_ns && passed_ns < measured_every_ns ? measured_every_ns - passed_ns : 0;
 }
 
-/*
- * Returns the growth since the last reading that nobody has charged, with the reading's lock held.
- */
-static uint64_t uncharged_growth(const struct reading *r, uint64_t used, uint64_t charged)
+/* Returns the growth since the last reading that nobody has charged. */
+static uint64_t uncharged_growth(const struct taken *then, const struct taken *now)
 {
 	/* In this order no term falls below zero by itself. */
-	uint64_t now = used + r->charged, before = r->used + charged;
+	uint64_t after = now->used + then->charged, before = then->used + now->charged;
+	uint64_t bytes = after > before ? after - before : 0;
+	uint64_t others = now->others > then->others ? now->others - then->others : 0;
 
-	return now > before ? now - before : 0;
+	return bytes > others ? bytes - others : 0;
 }
 
 /* Charges the growth until now, with the reading's lock held. Returns how much of it. */
-static uint64_t charge_growth(const struct reading *r, struct device *device, uint64_t used,
-                              uint64_t most)
+static uint64_t charge_growth(const struct reading *r, struct device *device,
+                              const struct taken *now, uint64_t most)
 {
-	uint64_t bytes = uncharged_growth(r, used, device_charged(device, SEGMENT_ON_DEVICE));
+	uint64_t bytes = uncharged_growth(&r->then, now);
 
 	bytes = bytes < most ? bytes : most;
 	return bytes && device_charge_taken(device, bytes) == 0 ? bytes : 0;
@@ -90,10 +102,11 @@ static bool is_there(const struct context *context)
 }
 
 /*
- * Charges what was left out, with the reading's lock held, `used` being read now. Returns it, to be
- * entered without the lock.
+ * Charges what was left out, with the reading's lock held. Returns it, to be entered without the
+ * lock.
  */
-static struct left_out charge_left_out(struct reading *r, struct device *device, uint64_t used)
+static struct left_out charge_left_out(struct reading *r, struct device *device,
+                                       const struct taken *now)
 {
 	struct left_out out = r->left_out;
 
@@ -102,7 +115,7 @@ static struct left_out charge_left_out(struct reading *r, struct device *device,
 	if (out.most && !is_there(&out.context))
 		out.most = 0;
 	if (out.most)
-		out.most = charge_growth(r, device, used, out.most);
+		out.most = charge_growth(r, device, now, out.most);
 	return out;
 }
 
@@ -116,15 +129,15 @@ static bool begin(struct device *device, enum way way)
 {
 	struct reading *r = reading_of(device, way);
 	struct left_out out = {0};
+	struct taken now;
 	bool known = true;
-	uint64_t used;
 
 	lock_acquire(&r->lock);
 	if (r->running == 0) {
-		known = read_used(device, way, &used);
+		known = read_taken(device, way, &now);
 		if (known) {
-			out = charge_left_out(r, device, used);
-			note_reading(r, device, used);
+			out = charge_left_out(r, device, &now);
+			note_reading(r, device, &now);
 		}
 	}
 	r->running += known;
@@ -137,13 +150,14 @@ static uint64_t end(struct device *device, enum way way, const struct context *c
                     const void *owner, uint64_t most)
 {
 	struct reading *r = reading_of(device, way);
-	uint64_t used, bytes = 0;
+	struct taken now;
+	uint64_t bytes = 0;
 
 	lock_acquire(&r->lock);
 	r->running--;
-	if (owner && read_used(device, way, &used)) {
-		bytes = charge_growth(r, device, used, most);
-		note_reading(r, device, used);
+	if (owner && read_taken(device, way, &now)) {
+		bytes = charge_growth(r, device, &now, most);
+		note_reading(r, device, &now);
 	}
 	lock_release(&r->lock);
 	enter(context, owner, bytes);
@@ -247,12 +261,12 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 static void begin_first(struct device *device)
 {
 	struct reading *r = reading_of(device, WITHOUT_CONTEXT);
-	uint64_t used;
+	struct taken now;
 
 	lock_acquire(&r->lock);
 	if (started && !(r->waits_for_first && rest_ns(r)) &&
-	    read_used(device, WITHOUT_CONTEXT, &used)) {
-		note_reading(r, device, used);
+	    read_taken(device, WITHOUT_CONTEXT, &now)) {
+		note_reading(r, device, &now);
 		r->running += !r->waits_for_first;
 		r->waits_for_first = true;
 	}

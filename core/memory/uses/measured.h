@@ -8,9 +8,12 @@
  * It belongs to an object and goes with it, or with the object's context. What a stream takes is
  * then not known.
  *
- * What others take meanwhile is in the difference too. What this job charged in that time, other
- * processes and threads included, is taken out; what remains of other jobs is bounded by the most
- * that is plausible for the object. A difference below zero is zero. While a stream capture is
+ * What others take meanwhile is in the difference too. What this job and the user's other jobs
+ * charged in that time, other processes and threads included, is taken out. Of contexts that they
+ * make at the same moment, which are charged when they are there, who ends first is charged what is
+ * there of the others', and these so much less: together they are charged what there is. What
+ * remains, of other users' jobs and of programs without Spillway, is bounded by the most that is
+ * plausible for the object. A difference below zero is zero. While a stream capture is
  * active nothing is measured, because a query from another thread could invalidate it. Several
  * measurements may run at once without waiting for each other: together they are charged for all,
  * each for what came since the last one ended.
