@@ -26,7 +26,6 @@
 #include "core/memory/move/plan.h"
 #include "core/rings/event.h"
 #include "core/sharing/gang.h"
-#include "core/sharing/line.h"
 
 #define MS 1000000ull
 
@@ -71,8 +70,9 @@ static struct {
 	struct watched on_device, on_host;
 	uint64_t settled_on_host; /* when the last turn ended */
 	uint64_t patience_ns, passed_ns;
-	bool is_held;  /* launches go by whole_hold() */
-	uint32_t said; /* reasons, a bit each */
+	bool is_held;         /* launches go by whole_hold() */
+	uint32_t said;        /* reasons, a bit each */
+	uint64_t said_out_ns; /* when somebody was left out that was told of */
 } whole;
 
 static void watch(struct watched *w, uint64_t bytes)
@@ -211,6 +211,9 @@ static void ask(void)
 		return;
 	whole.asked_ns = whole.now_ns;
 	whole.facts.host_room = host_memory_limit(CONFIG_AUTO, 0);
+	for (int i = 0; i < whole.devices->count; i++)
+		if (whole.facts.device_bytes < whole.devices->device[i].id.memory)
+			whole.facts.device_bytes = whole.devices->device[i].id.memory;
 	whole.facts.why = find_why();
 	watch(&whole.on_device, movable_on(SEGMENT_ON_DEVICE));
 	watch(&whole.on_host, movable_on(SEGMENT_ON_HOST));
@@ -296,7 +299,7 @@ static bool is_waited_for(const struct gang_member *others, int count)
 
 	for (int i = 0; i < count; i++)
 		if (others[i].job == own->job && others[i].state == GANG_LEAVES &&
-		    line_has(&others[i], own, whole.now_ns))
+		    member_lives(&others[i], own, whole.now_ns))
 			return gang_yields(own->state);
 	return false;
 }
@@ -338,6 +341,10 @@ static void say(uint32_t before, uint64_t since_ns)
 	if (own->state != before)
 		log_debug("turn = whole: %s, then %s", gang_state_name(before),
 		          gang_state_name(own->state));
+	if (whole.gang.keepers.out_ns != whole.said_out_ns && !whole.said_out_ns)
+		log_warning("turn = whole: goes on without a job beside it that keeps the device "
+		            "for longer than its turn and its exchange may take");
+	whole.said_out_ns = whole.gang.keepers.out_ns;
 	if (own->why && own->is_whole && !(whole.said >> own->why & 1)) {
 		whole.said |= 1U << own->why;
 		log_warning("turn = whole: turns are fine, because %s", gang_why_text(own->why));

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "core/sharing/keeping.h"
+
 /* Who is first in line and could take its turn has so long to do it. */
 #define CLAIM_NS 2000000000ull
 /* By so much more, and twice, an exchange may take than the last before it is believed. */
@@ -21,9 +23,10 @@ static void judge(struct gang *gang, const struct line *line, const struct gang_
 	enum gang_why why = facts->why;
 
 	if (!why && !line_is_alone(line))
-		why = line_why_not(line, facts->host_room);
+		why = line_why_not(line, facts->host_room, facts->device_bytes);
+	/* Since somebody was left out there is no more reason to wait than before it. */
 	if (!why && (own->state == GANG_WAITS || own->state == GANG_TAKES) &&
-	    line->now_ns > sum(own->ticket_ns, GANG_WAIT_NS))
+	    line->now_ns > sum(most(own->ticket_ns, gang->keepers.out_ns), GANG_WAIT_NS))
 		why = GANG_WAITED;
 	if (line_is_alone(line))
 		stays = false;
@@ -40,17 +43,13 @@ static void judge(struct gang *gang, const struct line *line, const struct gang_
 /* Passes by who is first in line and does not take its turn. */
 static void pass_by(struct gang *gang, const struct line *line, const struct job *first)
 {
-	unsigned int i = gang->passes++ % LINE_PASSED;
+	struct keeper *keeper = first->keeper;
 
-	if (gang->kept_by != first->id || (first->states & line_bit(GANG_TAKES)) ||
-	    line_kept_until(line, first, line->own)) {
-		gang->kept_by = first->id;
-		gang->kept_since_ns = line->now_ns;
-	} else if (line->now_ns > gang->kept_since_ns + CLAIM_NS) {
-		gang->passed[i].job = first->id;
-		gang->passed[i].ticket_ns = first->ticket_ns;
-		gang->kept_by = 0;
-	}
+	if ((first->states & line_bit(GANG_TAKES)) || line_kept_until(line, first, line->own))
+		return;
+	keeper->kept_ns[KEEPS_PLACE] += gang->elapsed_ns;
+	if (keeper->kept_ns[KEEPS_PLACE] > CLAIM_NS)
+		keeper->passed_ns = line->now_ns;
 }
 
 /*
@@ -70,7 +69,7 @@ static bool is_next(struct gang *gang, const struct line *line, uint64_t *until)
 
 		if (other->states & LINE_HOLDS)
 			return false;
-		if (!line_waits(other) || !line_goes_before(other, own))
+		if (!line_has_place(other) || !line_goes_before(other, own))
 			continue;
 		kept_until = line_kept_until(line, other, own);
 		if (kept_until >= sum(line->now_ns, worth))
@@ -97,8 +96,8 @@ static bool is_over(const struct gang *gang, const struct line *line)
 		if (!own->wants || line->now_ns >= end)
 			return true;
 		/* Whom we have overtaken nobody else keeps any more. */
-		if (gang->overtakes_until_ns != UINT64_MAX && line_goes_before(other, own) &&
-		    !line_kept_until(line, other, own))
+		if (gang->overtakes_until_ns != UINT64_MAX && line_has_place(other) &&
+		    line_goes_before(other, own) && !line_kept_until(line, other, own))
 			return true;
 	}
 	return false;
@@ -118,19 +117,21 @@ static void enter(struct gang *gang, const struct line *line, enum gang_state st
 		gang->left_ns = line->now_ns - own->since_ns;
 	if (state != GANG_TAKES && state != GANG_HAS)
 		gang->overtakes_until_ns = UINT64_MAX;
+	if (state == GANG_HAS)
+		gang->held_ns = line->now_ns;
 	gang->cleared_ns = 0;
 	own->state = state;
 	own->since_ns = line->now_ns;
 }
 
-/* Returns the states of the others of our job that live. */
-static uint32_t states_of_siblings(const struct gang *gang, const struct gang_member *others,
-                                   int count, uint64_t now)
+/* Returns the states of the others of our job. */
+static uint32_t states_of_siblings(struct gang *gang, const struct gang_member *others, int count,
+                                   uint64_t now)
 {
 	uint32_t states = 0;
 
 	for (int i = 0; i < count && i < GANG_MEMBERS; i++)
-		if (others[i].job == gang->own.job && line_has(&others[i], &gang->own, now))
+		if (keeping_is_sibling(&gang->keepers, &gang->own, &others[i], now))
 			states |= line_bit(others[i].state);
 	return states;
 }
@@ -148,9 +149,9 @@ static uint32_t states_beside(const struct line *line)
 
 /*
  * Returns whether somebody beside us has the devices since before us: of two who met while both had
- * them the later one leaves.
+ * them the later one leaves. seen_ns: it must have had them by then.
  */
-static bool is_later(const struct gang *gang, const struct line *line)
+static bool is_later(const struct gang *gang, const struct line *line, uint64_t seen_ns)
 {
 	const struct gang_member *own = &gang->own;
 
@@ -158,7 +159,7 @@ static bool is_later(const struct gang *gang, const struct line *line)
 	     i = line_next_beside(line, line->own, i)) {
 		const struct job *other = &line->job[i];
 
-		if ((other->states & LINE_HOLDS) &&
+		if ((other->states & LINE_HOLDS) && other->keeper->holds_ns < seen_ns &&
 		    (other->since_ns != own->since_ns ? other->since_ns < own->since_ns
 		                                      : other->id < own->job))
 			return true;
@@ -219,16 +220,27 @@ static void step_has(struct gang *gang, const struct line *line, uint32_t siblin
 {
 	const uint32_t leave = line_bit(GANG_LEAVES) | line_bit(GANG_WAITS) | line_bit(GANG_RESTS);
 
-	if ((siblings & leave) || is_later(gang, line) || is_over(gang, line))
+	if (is_later(gang, line, gang->held_ns)) {
 		enter(gang, line, GANG_LEAVES);
+	} else if ((siblings & leave) || is_over(gang, line)) {
+		keepers_begin(&gang->keepers, line->now_ns);
+		enter(gang, line, GANG_LEAVES);
+	}
 }
 
 static void step_free(struct gang *gang, const struct line *line)
 {
 	const uint32_t theirs = line_bit(GANG_HAS) | line_bit(GANG_LEAVES) | line_bit(GANG_TAKES);
+	uint64_t since_ns = gang->own.since_ns;
 
-	enter(gang, line,
-	      is_later(gang, line) || (states_beside(line) & theirs) ? GANG_LEAVES : GANG_HAS);
+	/* Who comes to one that was alone waits for it, whatever it says. */
+	if (is_later(gang, line, gang->was_alone ? since_ns : UINT64_MAX) ||
+	    (!gang->was_alone && (states_beside(line) & theirs))) {
+		enter(gang, line, GANG_LEAVES);
+	} else {
+		enter(gang, line, GANG_HAS);
+		gang->held_ns = gang->was_alone ? since_ns : line->now_ns + GANG_SILENT_NS;
+	}
 }
 
 static void step_waits(struct gang *gang, const struct line *line, uint32_t siblings)
@@ -242,6 +254,18 @@ static void step_waits(struct gang *gang, const struct line *line, uint32_t sibl
 		enter(gang, line, GANG_TAKES);
 		gang->overtakes_until_ns = until;
 	}
+}
+
+/*
+ * Returns whether who is new may be one of those that go before us: we do not wait, or have not
+ * for longer than others are seen late.
+ */
+static bool may_come(const struct gang *gang, uint64_t now)
+{
+	uint32_t state = gang->own.state;
+
+	return (state != GANG_WAITS && state != GANG_TAKES) ||
+	       now < most(gang->own.ticket_ns, gang->resumed_ns) + GANG_SILENT_NS;
 }
 
 /* Returns whether we were stopped: the others may have gone on without us, and do not see us. */
@@ -258,7 +282,9 @@ static void take_again(struct gang *gang, const struct line *line)
 {
 	struct gang_member *own = &gang->own;
 
-	gang->kept_by = gang->cleared_ns = 0;
+	gang->cleared_ns = 0;
+	gang->resumed_ns = line->now_ns;
+	keepers_begin(&gang->keepers, line->now_ns);
 	if (own->state == GANG_WAITS || own->state == GANG_FREE)
 		own->ticket_ns = line->now_ns;
 	if (own->state == GANG_LEAVES)
@@ -333,13 +359,16 @@ static void give_up(struct gang *gang, const struct line *line)
 void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *facts,
                const struct gang_member *others, int count)
 {
-	uint32_t siblings = states_of_siblings(gang, others, count, now_ns);
 	struct gang_member *own = &gang->own;
-	int devices = count_devices(own);
+	bool was_away = was_stopped(gang, now_ns) || count_devices(own) != gang->devices;
+	uint32_t siblings;
 	struct line line;
 
 	own->wants = facts->wants;
-	line_make(&line, own, gang->passed, now_ns, others, count);
+	gang->elapsed_ns = was_away ? 0 : now_ns - own->beat_ns;
+	keepers_see(&gang->keepers, own, now_ns, others, count, was_away || may_come(gang, now_ns));
+	siblings = states_of_siblings(gang, others, count, now_ns);
+	line_make(&line, own, &gang->keepers, now_ns, others, count);
 	if (!own->since_ns) {
 		begin(gang, &line, siblings);
 	} else {
@@ -349,12 +378,18 @@ void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *fact
 			enter(gang, &line, GANG_FREE);
 		else if (own->why)
 			give_up(gang, &line);
-		else if (was_stopped(gang, now_ns) || devices != gang->devices)
+		else if (was_away)
 			take_again(gang, &line);
 		else
 			step(gang, &line, facts, siblings);
+		if (own->state == GANG_WAITS || own->state == GANG_TAKES)
+			keeping_count(&gang->keepers, &line, own, gang->elapsed_ns, others, count);
+		else if (own->state == GANG_FREE &&
+		         now_ns > own->since_ns + least(own->length_ns, GANG_WAIT_NS))
+			keepers_begin(&gang->keepers, now_ns);
 	}
-	gang->devices = devices;
+	gang->devices = count_devices(own);
+	gang->was_alone = line_is_alone(&line);
 	own->beat_ns = now_ns;
 }
 

@@ -14,7 +14,10 @@
  * one leaves, all do.
  *
  * Pure: a function of the time, what this process knows of itself, and the members that it sees.
- * Nothing they say is an index, a size, or a reason to wait for longer than GANG_WAIT_NS.
+ * Nothing they say is an index, a size, or a reason to wait for longer than GANG_WAIT_NS. Who keeps
+ * us for longer than it may is left out (keeper.h): a card may say anything, and a process may hang
+ * at any point. It costs us once in each of our turns what a job costs that keeps to the rules: a
+ * turn, and its exchange.
  */
 #ifndef SPILLWAY_GANG_H
 #define SPILLWAY_GANG_H
@@ -27,21 +30,24 @@ struct gang_facts {
 	bool has_left;      /* all that can move has left the devices, and nothing is in flight */
 	bool is_back;       /* all that can has come back to them */
 	uint64_t host_room; /* that the machine has left for everybody's spilled memory */
-	enum gang_why why;  /* what keeps it from whole turns in any case; else GANG_NOTHING */
+	uint64_t device_bytes; /* of the largest device; 0: that is not known */
+	enum gang_why why;     /* what keeps it from whole turns in any case; else GANG_NOTHING */
 };
 
 struct gang {
 	struct gang_member own; /* the caller sets who it is, its devices, length, bytes */
 	/* private */
-	uint64_t fine_until_ns;                /* there are fine turns until then, for own.why */
-	uint64_t gave_up_ns;                   /* since when there are; 0: turns are whole */
-	uint64_t kept_by, kept_since_ns;       /* a job first in line that could take its turn */
-	uint64_t overtakes_until_ns;           /* our turn ends then, for those we overtook */
-	uint64_t cleared_ns;                   /* since when the devices are free for us to take */
-	uint64_t left_ns;                      /* for which our memory left, the last time */
-	int devices;                           /* at the last step */
-	struct line_place passed[LINE_PASSED]; /* those that did not take their turn when it came */
-	unsigned int passes;
+	uint64_t fine_until_ns;      /* there are fine turns until then, for own.why */
+	uint64_t gave_up_ns;         /* since when there are; 0: turns are whole */
+	uint64_t overtakes_until_ns; /* our turn ends then, for those we overtook */
+	uint64_t cleared_ns;         /* since when the devices are free for us to take */
+	uint64_t left_ns;            /* for which our memory left, the last time */
+	uint64_t held_ns;            /* who had the devices by then has them before us */
+	uint64_t resumed_ns;         /* when we went on, after we were stopped */
+	uint64_t elapsed_ns;         /* since the last step, as far as it counts */
+	int devices;                 /* at the last step */
+	bool was_alone;              /* likewise */
+	struct keepers keepers;
 };
 
 /*

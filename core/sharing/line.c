@@ -6,16 +6,15 @@
 
 /* --- who is there --- */
 
+/* Returns a bit for a device. Others may make devices up: beyond so many it has none. */
 static uint64_t device_bit(struct line *line, uint32_t device)
 {
 	int i = 0;
 
 	while (i < line->devices && line->device[i] != device)
 		i++;
-	if (i == LINE_DEVICES) {
-		line->is_beyond = true;
+	if (i == LINE_DEVICES)
 		return 0;
-	}
 	if (i == line->devices)
 		line->device[line->devices++] = device;
 	return 1ull << i;
@@ -54,13 +53,6 @@ static void add(struct line *line, const struct gang_member *m)
 		job->since_ns = least(job->since_ns, m->since_ns);
 }
 
-/* Returns whether a card is another's who lives; a time to come is as good as none. */
-bool line_has(const struct gang_member *m, const struct gang_member *own, uint64_t now)
-{
-	return m->process != own->process && m->device[0] && m->state < GANG_STATES &&
-	       m->beat_ns + GANG_SILENT_NS > now && m->beat_ns <= now + GANG_SILENT_NS;
-}
-
 /* Marks those who share devices with us, or through others. */
 static void find_line(struct line *line)
 {
@@ -85,21 +77,38 @@ static void find_line(struct line *line)
 	}
 }
 
-void line_make(struct line *line, const struct gang_member *own, const struct line_place *passed,
+/* Sees since when a job has devices: what it says may be made up, but for what is seen late. */
+static void see(const struct line *line, struct job *job, struct keeper *keeper)
+{
+	uint64_t now = line->now_ns;
+
+	job->keeper = keeper;
+	job->is_passed = job->ticket_ns <= keeper->passed_ns;
+	if (!(job->states & LINE_HOLDS))
+		keeper->holds_ns = 0;
+	else if (!keeper->holds_ns)
+		keeper->holds_ns = now;
+	if (job->states & LINE_HOLDS && keeper->holds_ns > GANG_SILENT_NS)
+		job->since_ns = least(now, most(job->since_ns, keeper->holds_ns - GANG_SILENT_NS));
+}
+
+void line_make(struct line *line, const struct gang_member *own, struct keepers *keepers,
                uint64_t now_ns, const struct gang_member *others, int count)
 {
-	*line = (struct line){.now_ns = now_ns};
+	*line = (struct line){.now_ns = now_ns, .is_beyond = count > GANG_MEMBERS};
 	if (own->since_ns)
 		add(line, own);
-	for (int i = 0; i < count && i < GANG_MEMBERS; i++)
-		if (line_has(&others[i], own, now_ns))
-			add(line, &others[i]);
 	line->own = job_of(line, own->job);
-	line->is_beyond |= count > GANG_MEMBERS;
+	/* Our own job's devices first, before those that others make up. */
+	for (int is_theirs = 0; is_theirs < 2; is_theirs++)
+		for (int i = 0; i < count && i < GANG_MEMBERS; i++)
+			if ((others[i].job != own->job) == is_theirs &&
+			    member_lives(&others[i], own, now_ns) &&
+			    !keeper_of(keepers, &others[i], own)->out_ns)
+				add(line, &others[i]);
 	for (int i = 0; i < line->jobs; i++)
-		for (int k = 0; k < LINE_PASSED; k++)
-			line->job[i].is_passed |= passed[k].job == line->job[i].id &&
-			                          passed[k].ticket_ns == line->job[i].ticket_ns;
+		if (&line->job[i] != line->own)
+			see(line, &line->job[i], keeper_of_job(keepers, line->job[i].id));
 	find_line(line);
 }
 
@@ -136,9 +145,30 @@ uint64_t line_length(const struct line *line, const struct job *job)
 	return least(most(job->length_ns, GANG_WORTH * job->exchange_ns), part);
 }
 
-enum gang_why line_why_not(const struct line *line, uint64_t host_room)
+uint64_t line_unplanned(const struct line *line)
 {
-	uint64_t bytes = 0, on_host = 0;
+	uint64_t turns = 0;
+
+	for (int i = 0; i < line->jobs; i++)
+		if (line->job[i].is_in_line && &line->job[i] != line->own)
+			turns = sum(turns, line_length(line, &line->job[i]));
+	return PLANNED_NS > turns ? PLANNED_NS - turns : 0;
+}
+
+/* Returns how much a job may put on the host yet: no more than its devices can hold. */
+static uint64_t to_come(const struct job *job, uint64_t device_bytes)
+{
+	uint64_t devices = (uint64_t)__builtin_popcountll(job->devices), bytes;
+
+	if (!job->is_whole || job->cannot || job->bytes < job->on_host)
+		return 0;
+	bytes = job->bytes - job->on_host;
+	return !device_bytes || bytes / device_bytes < devices ? bytes : devices * device_bytes;
+}
+
+enum gang_why line_why_not(const struct line *line, uint64_t host_room, uint64_t device_bytes)
+{
+	uint64_t here = 0, elsewhere = 0;
 
 	for (int i = 0; i < line->jobs; i++)
 		if (line->job[i].is_in_line && (!line->job[i].is_whole || line->job[i].cannot))
@@ -150,13 +180,14 @@ enum gang_why line_why_not(const struct line *line, uint64_t host_room)
 
 		if (job->is_in_line && line_length(line, job) < GANG_WORTH * job->exchange_ns)
 			return GANG_TOO_MANY;
-		/* The host is the whole machine's, whoever shares devices. */
-		if (job->is_whole && !job->cannot) {
-			bytes = sum(bytes, job->bytes);
-			on_host = sum(on_host, job->on_host);
-		}
+		if (job->is_in_line)
+			here = sum(here, to_come(job, device_bytes));
+		else
+			elsewhere = sum(elsewhere, to_come(job, device_bytes));
 	}
-	return bytes > sum(host_room, on_host) ? GANG_HOST_FULL : GANG_NOTHING;
+	/* The host is the whole machine's; who shares no device with us speaks for half of it. */
+	here = sum(here, least(elsewhere, host_room / 2));
+	return here > host_room ? GANG_HOST_FULL : GANG_NOTHING;
 }
 
 /* --- the line --- */
@@ -168,11 +199,14 @@ bool line_goes_before(const struct job *a, const struct job *b)
 
 bool line_waits(const struct job *job)
 {
-	bool takes = (job->states & line_bit(GANG_TAKES)) != 0;
-
-	/* Who takes its turn is not passed by: what it waits for the next would wait for, too. */
-	return (takes || ((job->states & line_bit(GANG_WAITS)) && !job->is_passed)) &&
+	return (job->states & (line_bit(GANG_WAITS) | line_bit(GANG_TAKES))) &&
 	       !(job->states & LINE_HOLDS);
+}
+
+bool line_has_place(const struct job *job)
+{
+	/* Who takes its turn is not passed by: what it waits for the next would wait for, too. */
+	return line_waits(job) && (!job->is_passed || (job->states & line_bit(GANG_TAKES)));
 }
 
 /* Returns when the job's turn ends if somebody waits for it. */

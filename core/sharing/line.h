@@ -5,18 +5,14 @@
 #ifndef SPILLWAY_SHARING_LINE_H
 #define SPILLWAY_SHARING_LINE_H
 
-#include "core/sharing/member.h"
+#include "core/sharing/keeper.h"
 
-enum { LINE_DEVICES = 64, LINE_PASSED = 8 };
+enum { LINE_DEVICES = 64 };
 
-/* The place of a job in the line: another whenever it waits anew. */
-struct line_place {
-	uint64_t job, ticket_ns;
-};
-
-/* A job, as its living members tell. */
+/* A job, as its living members tell that are not left out. */
 struct job {
-	uint64_t id, devices; /* a bit each */
+	uint64_t id, devices;  /* a bit each */
+	struct keeper *keeper; /* NULL: ours */
 	uint64_t ticket_ns, since_ns;
 	uint64_t length_ns, exchange_ns, bytes, on_host;
 	uint32_t states; /* of its members: a bit each */
@@ -32,7 +28,7 @@ struct line {
 	struct job job[GANG_MEMBERS + 1];
 	int jobs;
 	struct job *own;
-	bool is_beyond; /* there are more devices or members than are looked at */
+	bool is_beyond; /* there are more members than are looked at */
 };
 
 static inline unsigned int line_bit(uint32_t state)
@@ -59,10 +55,8 @@ static inline uint64_t sum(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* Returns whether a member is another process that lives; a time to come is as good as none. */
-bool line_has(const struct gang_member *m, const struct gang_member *own, uint64_t now_ns);
-/* own: this process, left out where it has not begun. passed: places that are lost. */
-void line_make(struct line *line, const struct gang_member *own, const struct line_place *passed,
+/* own: this process, which is not in it where it has not begun. keepers: who have been seen. */
+void line_make(struct line *line, const struct gang_member *own, struct keepers *keepers,
                uint64_t now_ns, const struct gang_member *others, int count);
 /* Returns the next job after the i-th that shares a device with this one, or -1. */
 int line_next_beside(const struct line *line, const struct job *job, int i);
@@ -70,10 +64,17 @@ int line_next_beside(const struct line *line, const struct job *job, int i);
 bool line_is_alone(const struct line *line);
 /* Returns how long a job's turns are, where each in the line has one while somebody waits. */
 uint64_t line_length(const struct line *line, const struct job *job);
-/* Returns why those in the line cannot take whole turns, or GANG_NOTHING. */
-enum gang_why line_why_not(const struct line *line, uint64_t host_room);
+/* Returns how much of the time for which anybody may wait is left beside the others' turns. */
+uint64_t line_unplanned(const struct line *line);
+/*
+ * Returns why those in the line cannot take whole turns, or GANG_NOTHING. device_bytes: no device
+ * has more; 0: that is not known.
+ */
+enum gang_why line_why_not(const struct line *line, uint64_t host_room, uint64_t device_bytes);
 bool line_goes_before(const struct job *a, const struct job *b);
 bool line_waits(const struct job *job);
+/* Returns whether it waits, and others have it go before them. */
+bool line_has_place(const struct job *job);
 /* Returns when the job's turn ends if somebody waits for it. */
 uint64_t line_turn_end(const struct line *line, const struct job *job);
 /*

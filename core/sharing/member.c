@@ -9,6 +9,12 @@
 #include "core/base/hash.h"
 #include "core/config/config.h"
 
+bool member_lives(const struct gang_member *m, const struct gang_member *own, uint64_t now)
+{
+	return m->process != own->process && m->device[0] && m->state < GANG_STATES &&
+	       m->beat_ns + GANG_SILENT_NS > now && m->beat_ns <= now + GANG_SILENT_NS;
+}
+
 uint64_t member_number(uid_t user, uint64_t number)
 {
 	return hash_word(hash_word(HASH_NOTHING, user), number);

@@ -58,6 +58,8 @@ struct gang_member {
 	uint64_t bytes, on_host;       /* that the host must hold once it has left; holds by now */
 };
 
+/* Returns whether a member is another process that lives; a time to come is as good as none. */
+bool member_lives(const struct gang_member *m, const struct gang_member *own, uint64_t now_ns);
 /* Returns a number that no other user has, of one that a user's processes tell apart. */
 uint64_t member_number(uid_t user, uint64_t number);
 /* Returns the hash by which members name a card's device; never 0. */
