@@ -81,8 +81,8 @@ static bool make_room(struct making *making)
 
 /*
  * Returns whether the device is full although the limit is not, and another try is worth it. What
- * the layout takes is not known, and nothing of packed formats: where what was lacked came and was
- * too little, it is twice as much, within one deadline.
+ * the layout takes is not known, and nothing of formats that came later: where what was lacked came
+ * and was too little, it is twice as much, within one deadline.
  */
 static bool is_full(struct making *making, CUresult result)
 {

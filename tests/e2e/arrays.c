@@ -2,7 +2,7 @@
  * arrays: makes arrays and memory as its input says, a command per line, and answers each with a
  * line, as driven.c does. NAME is a letter.
  *
- *   array NAME FORMAT WIDTH HEIGHT DEPTH   FORMAT: byte or word; the error
+ *   array NAME FORMAT WIDTH HEIGHT DEPTH   FORMAT: byte, word, nv12 or bc7; the error
  *   mipmaps NAME WIDTH HEIGHT LEVELS       of words; the error
  *   alloc NAME KIB                         plain memory; the error
  *   fill NAME VALUE                        all words or bytes, of all levels; the error
@@ -46,16 +46,33 @@ static size_t number(const char *text)
 	return text ? strtoull(text, NULL, 10) : 0;
 }
 
+/* Sets what a word names; a word where it names nothing. */
+static void set_format(CUDA_ARRAY3D_DESCRIPTOR *shape, const char *name)
+{
+	static const struct {
+		const char *name;
+		CUarray_format format;
+		unsigned int channels;
+	} formats[] = {{"byte", CU_AD_FORMAT_UNSIGNED_INT8, 1},
+	               {"nv12", CU_AD_FORMAT_NV12, 3},
+	               {"bc7", CU_AD_FORMAT_BC7_UNORM, 4}};
+
+	shape->Format = CU_AD_FORMAT_UNSIGNED_INT32;
+	shape->NumChannels = 1;
+	for (size_t i = 0; name && i < sizeof(formats) / sizeof(*formats); i++) {
+		if (strcmp(name, formats[i].name) != 0)
+			continue;
+		shape->Format = formats[i].format;
+		shape->NumChannels = formats[i].channels;
+	}
+}
+
 static CUresult make_array(struct thing *thing, char **words)
 {
-	CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = number(words[1]),
-	                                 .Height = number(words[2]),
-	                                 .Depth = number(words[3]),
-	                                 .Format = words[0] && strcmp(words[0], "byte") == 0
-	                                               ? CU_AD_FORMAT_UNSIGNED_INT8
-	                                               : CU_AD_FORMAT_UNSIGNED_INT32,
-	                                 .NumChannels = 1};
+	CUDA_ARRAY3D_DESCRIPTOR shape = {
+	    .Width = number(words[1]), .Height = number(words[2]), .Depth = number(words[3])};
 
+	set_format(&shape, words[0]);
 	thing->kind = ARRAY;
 	return cuArray3DCreate_v2(&thing->array, &shape);
 }

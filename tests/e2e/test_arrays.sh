@@ -64,6 +64,19 @@ holds 0
 told_free $((64 * mib)) 'all freed'
 same 'on the device' 0 "$(held_by "$pid")"
 
+# Planes and compressed blocks are charged before they are made, like any other: 24 MiB of one and a
+# half bytes to a pixel, 16 MiB of one; what is beyond the limit is refused, and never is there.
+wants 0 array a nv12 8192 2048 0
+told_free $((40 * mib)) 'an array of planes'
+wants 0 array b bc7 8192 2048 0
+told_free $((24 * mib)) 'a compressed array'
+wants 2 array c nv12 8192 4096 0
+wants 2 array c bc7 8192 4096 0
+same 'on the device' $((40 * mib)) "$(held_by "$pid")"
+wants 0 free a
+wants 0 free b
+told_free $((64 * mib)) 'planes freed'
+
 # Memory that can move makes room, is the same on the host, and is copied to and from arrays there.
 wants 0 alloc a $((48 * 1024))
 wants 0 fill a 3

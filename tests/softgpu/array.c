@@ -22,6 +22,7 @@ struct level {
 	struct arrays *owner;
 	CUDA_ARRAY3D_DESCRIPTOR what;
 	uint64_t offset, pitch, slice, element;
+	uint64_t columns, rows; /* of what is kept together; rows 0: it has none */
 };
 
 struct arrays {
@@ -87,23 +88,56 @@ static bool fits(const CUDA_ARRAY3D_DESCRIPTOR *what, const struct bounds *most)
 	       is_within(what->Depth, most->depth);
 }
 
-static unsigned int element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *what)
+/* What is kept together: so many elements wide and high, of so many channels; bytes 0: unknown. */
+struct block {
+	unsigned int width, height, channels, bytes;
+};
+
+/*
+ * Formats of several planes and packed or compressed ones have a number of channels of their own
+ * (cuda.h, on CUarray_format; channel_descriptor.h).
+ */
+static struct block block_of(const CUDA_ARRAY3D_DESCRIPTOR *what)
 {
-	switch (what->Format) {
+	unsigned int channels = what->NumChannels;
+	switch ((int)what->Format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
 	case CU_AD_FORMAT_SIGNED_INT8:
-		return what->NumChannels;
+		return (struct block){1, 1, channels, channels};
 	case CU_AD_FORMAT_UNSIGNED_INT16:
 	case CU_AD_FORMAT_SIGNED_INT16:
 	case CU_AD_FORMAT_HALF:
-		return 2 * what->NumChannels;
+		return (struct block){1, 1, channels, 2 * channels};
 	case CU_AD_FORMAT_UNSIGNED_INT32:
 	case CU_AD_FORMAT_SIGNED_INT32:
 	case CU_AD_FORMAT_FLOAT:
-		return 4 * what->NumChannels;
+		return (struct block){1, 1, channels, 4 * channels};
+	case CU_AD_FORMAT_NV12:
+		return (struct block){2, 2, 3, 6};
+	case CU_AD_FORMAT_YUY2:
+		return (struct block){2, 1, 2, 4};
+	case CU_AD_FORMAT_AYUV:
+		return (struct block){1, 1, 4, 4};
+	case CU_AD_FORMAT_UNORM_INT16X4:
+		return (struct block){1, 1, 4, 8};
+	case CU_AD_FORMAT_BC1_UNORM:
+		return (struct block){4, 4, 4, 8};
+	case CU_AD_FORMAT_BC6H_UF16:
+		return (struct block){4, 4, 3, 16};
+	case CU_AD_FORMAT_BC7_UNORM:
+		return (struct block){4, 4, 4, 16};
 	default:
-		return 0;
+		return (struct block){1, 1, 0, 0};
 	}
+}
+
+static bool has_channels(const CUDA_ARRAY3D_DESCRIPTOR *what)
+{
+	struct block block = block_of(what);
+	bool is_of_planes = what->NumChannels == 3 && block.width > 1;
+	return block.bytes && what->NumChannels == block.channels &&
+	       (is_of_planes || what->NumChannels == 1 || what->NumChannels == 2 ||
+	        what->NumChannels == 4);
 }
 
 static bool has_layers(const CUDA_ARRAY3D_DESCRIPTOR *what)
@@ -133,9 +167,8 @@ static bool find_kind(const CUDA_ARRAY3D_DESCRIPTOR *what, enum array_kind *kind
 static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *what, bool is_mipmapped)
 {
 	enum array_kind kind;
-	if ((what->Flags & ~(unsigned int)KNOWN_FLAGS) ||
-	    (what->NumChannels != 1 && what->NumChannels != 2 && what->NumChannels != 4) ||
-	    !element_bytes(what) || !find_kind(what, &kind))
+	if ((what->Flags & ~(unsigned int)KNOWN_FLAGS) || !has_channels(what) ||
+	    !find_kind(what, &kind))
 		return CUDA_ERROR_INVALID_VALUE;
 	const struct bounds *always = &bounds[kind].always;
 	if (is_mipmapped && kind == LINE)
@@ -178,6 +211,7 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 static bool lay_out(struct level *level, const CUDA_ARRAY3D_DESCRIPTOR *whole, unsigned int index,
                     uint64_t *size)
 {
+	struct block block = block_of(whole);
 	uint64_t rows, bytes;
 	level->what = *whole;
 	level->what.Width = extent_at(whole->Width, index);
@@ -185,9 +219,11 @@ static bool lay_out(struct level *level, const CUDA_ARRAY3D_DESCRIPTOR *whole, u
 	if (!has_layers(whole))
 		level->what.Depth = extent_at(whole->Depth, index);
 	level->offset = round_up(*size, LEVEL_ALIGN);
-	level->element = element_bytes(whole);
-	level->pitch = round_up(level->what.Width * level->element, TILE_WIDTH);
-	rows = level->what.Height ? round_up(level->what.Height, TILE_ROWS) : 1;
+	level->element = block.bytes;
+	level->columns = round_up(level->what.Width, block.width) / block.width;
+	level->rows = round_up(level->what.Height, block.height) / block.height;
+	level->pitch = round_up(level->columns * level->element, TILE_WIDTH);
+	rows = level->rows ? round_up(level->rows, TILE_ROWS) : 1;
 	return !__builtin_mul_overflow(level->pitch, rows, &level->slice) &&
 	       !__builtin_mul_overflow(level->slice, level->what.Depth ? level->what.Depth : 1,
 	                               &bytes) &&
@@ -427,8 +463,8 @@ CUresult array_side(CUarray handle, uint64_t x, uint64_t y, uint64_t z,
 	if (!level)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (x % level->element || shape->width % level->element ||
-	    !is_inside(x, shape->width, level->what.Width * level->element) ||
-	    !is_inside(y, shape->height, level->what.Height) ||
+	    !is_inside(x, shape->width, level->columns * level->element) ||
+	    !is_inside(y, shape->height, level->rows) ||
 	    !is_inside(z, shape->depth, level->what.Depth))
 		return CUDA_ERROR_INVALID_VALUE;
 	*side = (struct copy_side){.address = level->owner->range->base + level->offset +

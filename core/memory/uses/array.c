@@ -3,40 +3,107 @@
 
 #include <stdbool.h>
 
-/* Bytes of one channel of a format in whole bytes; 0: packed or of several planes. */
-static unsigned int channel_bytes(CUarray_format format)
+/* So many elements, wide and high, that are kept together, and their bytes; 0: it is not known. */
+struct block {
+	unsigned int width, height, bytes;
+};
+
+/*
+ * By cuda.h: planes and packed colours have as many bytes to a pixel as their sampling says (4:2:0:
+ * six samples to 2 by 2, 4:2:2: four to 2 by 1), with 10 bits in two bytes; compressed ones eight
+ * or sixteen to 4 by 4.
+ */
+static struct block block_of(CUarray_format format, unsigned int channels)
 {
 	switch ((int)format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
 	case CU_AD_FORMAT_SIGNED_INT8:
-		return 1;
+		return (struct block){1, 1, channels};
 	case CU_AD_FORMAT_UNSIGNED_INT16:
 	case CU_AD_FORMAT_SIGNED_INT16:
 	case CU_AD_FORMAT_HALF:
-		return 2;
+		return (struct block){1, 1, 2 * channels};
 	case CU_AD_FORMAT_UNSIGNED_INT32:
 	case CU_AD_FORMAT_SIGNED_INT32:
 	case CU_AD_FORMAT_FLOAT:
-		return 4;
+		return (struct block){1, 1, 4 * channels};
+	case CU_AD_FORMAT_UNORM_INT8X1:
+	case CU_AD_FORMAT_SNORM_INT8X1:
+		return (struct block){1, 1, 1};
+	case CU_AD_FORMAT_UNORM_INT8X2:
+	case CU_AD_FORMAT_SNORM_INT8X2:
+	case CU_AD_FORMAT_UNORM_INT16X1:
+	case CU_AD_FORMAT_SNORM_INT16X1:
+		return (struct block){1, 1, 2};
+	case CU_AD_FORMAT_Y444_PLANAR8:
+	case CU_AD_FORMAT_YUV444_8bit_SemiPlanar:
+		return (struct block){1, 1, 3};
+	case CU_AD_FORMAT_UNORM_INT8X4:
+	case CU_AD_FORMAT_SNORM_INT8X4:
+	case CU_AD_FORMAT_UNORM_INT16X2:
+	case CU_AD_FORMAT_SNORM_INT16X2:
+	case CU_AD_FORMAT_UNORM_INT_101010_2:
+	case CU_AD_FORMAT_AYUV:
+	case CU_AD_FORMAT_Y410:
+		return (struct block){1, 1, 4};
+	case CU_AD_FORMAT_Y444_PLANAR10:
+	case CU_AD_FORMAT_YUV444_16bit_SemiPlanar:
+		return (struct block){1, 1, 6};
+	case CU_AD_FORMAT_UNORM_INT16X4:
+	case CU_AD_FORMAT_SNORM_INT16X4:
+	case CU_AD_FORMAT_Y416:
+		return (struct block){1, 1, 8};
+	case CU_AD_FORMAT_NV16:
+	case CU_AD_FORMAT_YUY2:
+		return (struct block){2, 1, 4};
+	case CU_AD_FORMAT_P210:
+	case CU_AD_FORMAT_P216:
+	case CU_AD_FORMAT_Y210:
+	case CU_AD_FORMAT_Y216:
+		return (struct block){2, 1, 8};
+	case CU_AD_FORMAT_NV12:
+		return (struct block){2, 2, 6};
+	case CU_AD_FORMAT_P010:
+	case CU_AD_FORMAT_P016:
+		return (struct block){2, 2, 12};
+	case CU_AD_FORMAT_BC1_UNORM:
+	case CU_AD_FORMAT_BC1_UNORM_SRGB:
+	case CU_AD_FORMAT_BC4_UNORM:
+	case CU_AD_FORMAT_BC4_SNORM:
+		return (struct block){4, 4, 8};
+	case CU_AD_FORMAT_BC2_UNORM:
+	case CU_AD_FORMAT_BC2_UNORM_SRGB:
+	case CU_AD_FORMAT_BC3_UNORM:
+	case CU_AD_FORMAT_BC3_UNORM_SRGB:
+	case CU_AD_FORMAT_BC5_UNORM:
+	case CU_AD_FORMAT_BC5_SNORM:
+	case CU_AD_FORMAT_BC6H_UF16:
+	case CU_AD_FORMAT_BC6H_SF16:
+	case CU_AD_FORMAT_BC7_UNORM:
+	case CU_AD_FORMAT_BC7_UNORM_SRGB:
+		return (struct block){4, 4, 16};
 	default:
-		return 0;
+		return (struct block){1, 1, 0};
 	}
 }
 
-static size_t at_least_one(size_t n)
+/* Returns how many blocks there are along an extent at a level; of none there is one. */
+static size_t blocks_along(size_t extent, unsigned int level, unsigned int block)
 {
-	return n ? n : 1;
+	extent >>= level;
+	return extent / block + (extent % block || !extent);
 }
 
 static uint64_t level_bytes(const struct array_extent *e, unsigned int level)
 {
 	bool layers = e->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
 	size_t depth = layers ? e->depth : e->depth >> level;
-	uint64_t bytes = channel_bytes(e->format) * (uint64_t)e->channels;
+	struct block block = block_of(e->format, e->channels);
+	uint64_t bytes = block.bytes;
 
-	if (__builtin_mul_overflow(bytes, at_least_one(e->width >> level), &bytes) ||
-	    __builtin_mul_overflow(bytes, at_least_one(e->height >> level), &bytes) ||
-	    __builtin_mul_overflow(bytes, at_least_one(depth), &bytes))
+	if (__builtin_mul_overflow(bytes, blocks_along(e->width, level, block.width), &bytes) ||
+	    __builtin_mul_overflow(bytes, blocks_along(e->height, level, block.height), &bytes) ||
+	    __builtin_mul_overflow(bytes, depth ? depth : 1, &bytes))
 		return UINT64_MAX;
 	return bytes;
 }

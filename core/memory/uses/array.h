@@ -24,7 +24,7 @@ struct array_extent {
 uint64_t array_bytes(const struct array_extent *extent);
 /*
  * Returns what its layout may take beyond so many bytes: padding and tiles at most double what is
- * not tiny; packed formats have no figure to go by, and 1 GiB is much.
+ * not tiny; formats that are not known have no figure to go by, and 1 GiB is much.
  */
 uint64_t array_most_beyond(uint64_t bytes);
 
