@@ -8,9 +8,12 @@
 #include "core/budget/in_use.h"
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
+#include "core/memory/uses/alone.h"
 
 /* How to learn what is in use; both ends of a measurement use the same way. */
 enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };
+
+enum { READ_TRIES = 4 };
 
 /* Something that a call may have taken and that was not measured. */
 struct left_out {
@@ -43,16 +46,38 @@ static struct reading *reading_of(const struct device *device, enum way way)
 	return &readings[device->id.ordinal][way];
 }
 
-/* Returns whether it is known. */
-static bool read_taken(struct device *device, enum way way, struct taken *now)
+/* Returns what is charged on the device to the user's other jobs. */
+static uint64_t others_on(const struct device *device)
+{
+	return device->segment ? segment_charged_to_others(device->segment, device->index) : 0;
+}
+
+/* Reads both. Returns whether it is known. */
+static bool read_once(struct device *device, enum way way, struct taken *now)
 {
 	if (way == BY_CONTEXT ? !in_use_by_context(device, &now->used)
 	                      : !in_use_without_context(device, &now->used))
 		return false;
 	now->charged = device_charged(device, SEGMENT_ON_DEVICE);
-	now->others =
-	    device->segment ? segment_charged_to_others(device->segment, device->index) : 0;
+	now->others = others_on(device);
 	return true;
+}
+
+/*
+ * Reads both until nothing was charged to others between. What they have under way is charged by
+ * then, and may not be there yet.
+ */
+static bool read_taken(struct device *device, enum way way, struct taken *now)
+{
+	int tries = READ_TRIES;
+	uint64_t before = others_on(device);
+
+	while (read_once(device, way, now)) {
+		if (now->others == before || !--tries)
+			return true;
+		before = now->others;
+	}
+	return false;
 }
 
 /* Notes a reading, with the reading's lock held. */
@@ -254,18 +279,25 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 	return 0;
 }
 
+/* Returns whether what was read a moment ago for the first context need not be read again. */
+static bool is_fresh(const struct reading *r, const struct device *device, bool waited)
+{
+	return r->waits_for_first && !waited && rest_ns(r) && r->then.others == others_on(device);
+}
+
 /*
  * Begins to measure the first context of a device, or the first after all have gone: what others
- * took until now is theirs. What was read a moment ago for it is not read again.
+ * took until now is theirs. waited: somebody has just made one.
  */
-static void begin_first(struct device *device)
+static void begin_first(struct device *device, bool waited)
 {
 	struct reading *r = reading_of(device, WITHOUT_CONTEXT);
 	struct taken now;
 
 	lock_acquire(&r->lock);
-	if (started && !(r->waits_for_first && rest_ns(r)) &&
-	    read_taken(device, WITHOUT_CONTEXT, &now)) {
+	if (started && !is_fresh(r, device, waited) &&
+	    (r->waits_for_first ? read_taken(device, WITHOUT_CONTEXT, &now)
+	                        : read_once(device, WITHOUT_CONTEXT, &now))) {
 		note_reading(r, device, &now);
 		r->running += !r->waits_for_first;
 		r->waits_for_first = true;
@@ -277,7 +309,7 @@ void measured_start(struct device_set *set)
 {
 	started = true;
 	for (int i = 0; i < set->count; i++)
-		begin_first(&set->device[i]);
+		begin_first(&set->device[i], false);
 }
 
 static bool has_contexts(const struct device *device)
@@ -289,17 +321,21 @@ static bool has_contexts(const struct device *device)
 
 void measured_begin_context(struct measuring *measuring, struct device *device)
 {
+	bool waited = false;
+
 	measuring->device = NULL;
+	measuring->alone = NULL;
 	measuring->is_told = measuring->is_left_out = false;
 	if (capture_is_active() || !device)
 		return;
-	if (!has_contexts(device))
-		begin_first(device);
-	else if (overhead_is_known(device))
-		measuring->is_told = true;
-	else if (!begin(device, BY_CONTEXT))
+	measuring->is_told = has_contexts(device) && overhead_is_known(device);
+	if (measuring->is_told)
 		return;
-	else
+	if (started)
+		measuring->alone = alone_begin(device, &waited);
+	if (!has_contexts(device))
+		begin_first(device, waited);
+	else if (begin(device, BY_CONTEXT))
 		measuring->device = device;
 }
 
@@ -307,15 +343,17 @@ uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 {
 	struct context context;
 	bool known = made && context_find(made, &context);
+	uint64_t bytes = 0;
 
 	if (measuring->device)
-		return end(measuring->device, BY_CONTEXT, &context, known ? made : NULL,
-		           MEASURED_MOST_CONTEXT);
-	if (known && measuring->is_told)
+		bytes = end(measuring->device, BY_CONTEXT, &context, known ? made : NULL,
+		            MEASURED_MOST_CONTEXT);
+	else if (known && measuring->is_told)
 		overhead_ask(context.device);
 	else if (known)
 		measured_first_met(&context);
-	return 0;
+	alone_end(measuring->alone);
+	return bytes;
 }
 
 /*

@@ -9,12 +9,11 @@
  * then not known.
  *
  * What others take meanwhile is in the difference too. What this job and the user's other jobs
- * charged in that time, other processes and threads included, is taken out. Of contexts that they
- * make at the same moment, which are charged when they are there, who ends first is charged what is
- * there of the others', and these so much less: together they are charged what there is. What
- * remains, of other users' jobs and of programs without Spillway, is bounded by the most that is
- * plausible for the object. A difference below zero is zero. While a stream capture is
- * active nothing is measured, because a query from another thread could invalidate it. Several
+ * charged in that time, other processes and threads included, is taken out, and contexts, which are
+ * charged once they are there, are made one at a time (alone.h). What remains, of what those have
+ * under way, of other users' jobs and of programs without Spillway, is bounded by the most that is
+ * plausible for the object. A difference below zero is zero. While a stream capture is active
+ * nothing is measured, because a query from another thread could invalidate it. Several
  * measurements may run at once without waiting for each other: together they are charged for all,
  * each for what came since the last one ended.
  *
@@ -45,6 +44,7 @@ struct measuring {
 	struct device *device; /* NULL: nothing is measured, and the rest is not set */
 	bool is_told;          /* by NVML */
 	bool is_left_out;
+	void *alone;            /* of a context: what keeps others from making one; or NULL */
 	struct context context; /* the one that was current */
 };
 
