@@ -15,6 +15,19 @@ static bool is_found_by_us(enum gang_why why)
 	return why == GANG_HOST_FULL || why == GANG_TOO_MANY || why == GANG_WAITED;
 }
 
+/*
+ * Returns whether we have waited for too long. Who was left out may have kept us for as long as
+ * anybody may wait; since then there is no more reason to wait than before it.
+ */
+static bool has_waited(const struct gang *gang, uint64_t now)
+{
+	uint64_t ticket = gang->own.ticket_ns;
+	uint64_t since = least(most(ticket, gang->keepers.out_ns), sum(ticket, GANG_WAIT_NS));
+
+	return (gang->own.state == GANG_WAITS || gang->own.state == GANG_TAKES) &&
+	       now > sum(since, GANG_WAIT_NS);
+}
+
 /* Decides whether turns are fine, for a while at least, and says why. */
 static void judge(struct gang *gang, const struct line *line, const struct gang_facts *facts)
 {
@@ -24,9 +37,7 @@ static void judge(struct gang *gang, const struct line *line, const struct gang_
 
 	if (!why && !line_is_alone(line))
 		why = line_why_not(line, facts->host_room, facts->device_bytes);
-	/* Since somebody was left out there is no more reason to wait than before it. */
-	if (!why && (own->state == GANG_WAITS || own->state == GANG_TAKES) &&
-	    line->now_ns > sum(most(own->ticket_ns, gang->keepers.out_ns), GANG_WAIT_NS))
+	if (!why && has_waited(gang, line->now_ns))
 		why = GANG_WAITED;
 	if (line_is_alone(line))
 		stays = false;
@@ -249,6 +260,7 @@ static void step_waits(struct gang *gang, const struct line *line, uint32_t sibl
 	uint64_t until;
 
 	if (!line->own->wants) {
+		keepers_begin(&gang->keepers, line->now_ns);
 		enter(gang, line, GANG_RESTS);
 	} else if (!(siblings & ~ready) && is_next(gang, line, &until)) {
 		enter(gang, line, GANG_TAKES);

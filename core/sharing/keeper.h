@@ -49,7 +49,10 @@ void keepers_see(struct keepers *keepers, const struct gang_member *own, uint64_
                  const struct gang_member *others, int count, bool may_come);
 /* Leaves one out. */
 void keeper_leave_out(struct keepers *keepers, struct keeper *keeper, uint64_t now_ns);
-/* Begins anew, because we have had our turn: who has let go is no longer left out. */
+/*
+ * Begins anew, because we have had our turn, or want none any more: who has let go is no longer
+ * left out.
+ */
 void keepers_begin(struct keepers *keepers, uint64_t now_ns);
 
 #endif

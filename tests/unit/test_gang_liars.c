@@ -233,6 +233,52 @@ START_TEST(one_that_never_leaves)
 }
 END_TEST
 
+/* Killed, or stopped for ever, in each of its states: whoever remains goes on. */
+START_TEST(killed_or_stopped_in_each_state)
+{
+	static const uint32_t states[] = {GANG_WAITS, GANG_TAKES, GANG_HAS, GANG_LEAVES};
+	int jobs = jobs_of[_i];
+
+	for (int k = 0; k < 8; k++) {
+		struct process *victim;
+
+		begin_world(100 + (uint64_t)k);
+		add_jobs(jobs + 1);
+		victim = &process[jobs];
+		run_for(20 * S);
+		for (uint64_t end = now + 200 * S; now < end;) {
+			tick();
+			if (victim->gang.own.state == states[k / 2])
+				break;
+		}
+		ck_assert_uint_eq(victim->gang.own.state, states[k / 2]);
+		if (k % 2)
+			victim->frozen_until = UINT64_MAX;
+		else
+			victim->is_there = false;
+		/* What it holds on the device stays there where it is stopped. */
+		check_go_on(jobs, 3 * S, 75);
+		for (int i = 0; i < jobs; i++)
+			ck_assert_uint_eq(process[i].gang.keepers.left_out, 0);
+	}
+}
+END_TEST
+
+/* Who asks for its turn now and then, and lets it be, has no reason to leave others out. */
+START_TEST(who_asks_now_and_then)
+{
+	begin_world(95);
+	add_jobs(2);
+	run_for(12 * S);
+	for (int i = 0; i < 40; i++) {
+		process[1].is_busy = i % 2 == 0;
+		run_for(3 * S);
+	}
+	for (int i = 0; i < 2; i++)
+		ck_assert_uint_eq(process[i].gang.keepers.left_out, 0);
+}
+END_TEST
+
 /* A rank that hangs keeps the others of its job, and others, for a while, not for ever. */
 START_TEST(a_rank_that_hangs)
 {
@@ -285,6 +331,9 @@ int main(void)
 	tcase_add_test(tests, bytes_that_nobody_has);
 	suite_add_worlds(tests, liars_that_follow_the_others, LIARS * SIZES);
 	tcase_add_test(tests, one_that_never_leaves);
+	/* Of 13 each waits for nearly as long as anybody may: turns get longer as one goes. */
+	suite_add_worlds(tests, killed_or_stopped_in_each_state, SIZES - 1);
+	tcase_add_test(tests, who_asks_now_and_then);
 	tcase_add_test(tests, a_rank_that_hangs);
 	suite_add_worlds(tests, a_slow_exchange_is_no_lie, 2);
 	return suite_run("gang_liars", tests);
