@@ -119,6 +119,17 @@ static void books(void)
 	    &arrays[1], &(CUDA_ARRAY3D_DESCRIPTOR){1, 65536, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0}));
 	CHECK(physical_bytes(0) == 16 * MIB);
 	OK(cuArrayDestroy(arrays[1]));
+	/* Planes: six bytes to 2 by 2 pixels; compressed: 16 to 4 by 4. They have their channels. */
+	OK(cuArray3DCreate_v2(&arrays[1],
+	                      &(CUDA_ARRAY3D_DESCRIPTOR){4096, 1024, 0, CU_AD_FORMAT_NV12, 3, 0}));
+	CHECK(physical_bytes(0) == 18 * MIB);
+	OK(cuArrayDestroy(arrays[1]));
+	OK(cuArray3DCreate_v2(
+	    &arrays[1], &(CUDA_ARRAY3D_DESCRIPTOR){4096, 1024, 0, CU_AD_FORMAT_BC7_UNORM, 4, 0}));
+	CHECK(physical_bytes(0) == 16 * MIB);
+	OK(cuArrayDestroy(arrays[1]));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       makes((CUDA_ARRAY3D_DESCRIPTOR){16, 8, 0, CU_AD_FORMAT_NV12, 1, 0}));
 	/* All levels: a third more. */
 	OK(cuMipmappedArrayCreate(&levels, &large, 100));
 	CHECK(physical_bytes(0) == 18 * MIB);
