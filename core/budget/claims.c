@@ -149,11 +149,17 @@ static bool runs_now(const struct segment_header *header)
 	       segment_is_of_this_boot(header);
 }
 
+static uint64_t owed_now_to(const struct segment_header *header, const char *uuid)
+{
+	return runs_now(header) ? owed_to(header, uuid) : 0;
+}
+
 struct asking {
 	const struct segment *own;
 	const char *uuid;
 	int directory;
-	uint64_t owed, charged;
+	uint64_t (*of)(const struct segment_header *header, const char *uuid);
+	uint64_t bytes; /* of all who were asked */
 };
 
 static int ask(void *cookie, const char *job)
@@ -161,49 +167,47 @@ static int ask(void *cookie, const char *job)
 	struct asking *asking = cookie;
 	struct segment_header header;
 
-	if (strcmp(job, asking->own->file->header.job) == 0 ||
-	    !read_header(asking->directory, job, &header))
-		return 0;
-	asking->charged += charged_to(&header, asking->uuid);
-	if (runs_now(&header))
-		asking->owed += owed_to(&header, asking->uuid);
+	if (strcmp(job, asking->own->file->header.job) != 0 &&
+	    read_header(asking->directory, job, &header))
+		asking->bytes += asking->of(&header, asking->uuid);
 	return 0;
 }
 
-static void ask_all(struct asking *asking, int device)
+/* Returns what is true of all other jobs together, by their headers. */
+static uint64_t ask_all(const struct segment *segment, int device,
+                        uint64_t (*of)(const struct segment_header *header, const char *uuid))
 {
+	struct asking asking = {.own = segment, .of = of};
 	int listed;
 
 	if (device < 0 || device >= SEGMENT_DEVICES)
-		return;
-	asking->uuid = asking->own->file->header.device[device].uuid;
-	if (!asking->uuid[0])
-		return;
-	asking->directory = directory_open_path(asking->own->directory, 0, NULL, 0);
-	if (asking->directory < 0)
-		return;
-	listed = fcntl(asking->directory, F_DUPFD_CLOEXEC, 0);
+		return 0;
+	asking.uuid = segment->file->header.device[device].uuid;
+	if (!asking.uuid[0])
+		return 0;
+	asking.directory = directory_open_path(segment->directory, 0, NULL, 0);
+	if (asking.directory < 0)
+		return 0;
+	listed = fcntl(asking.directory, F_DUPFD_CLOEXEC, 0);
 	if (listed >= 0)
-		segment_list_in(listed, ask, asking);
-	close(asking->directory);
+		segment_list_in(listed, ask, &asking);
+	close(asking.directory);
+	return asking.bytes;
 }
 
 uint64_t segment_owed(const struct segment *segment, int device)
 {
-	struct asking asking = {.own = segment};
-
-	ask_all(&asking, device);
-	return asking.owed;
+	return ask_all(segment, device, owed_now_to);
 }
 
 uint64_t segment_charged_to_others(const struct segment *segment, int device)
 {
-	struct asking asking = {.own = segment};
 	int saved = errno, cancel;
+	uint64_t bytes;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	ask_all(&asking, device);
+	bytes = ask_all(segment, device, charged_to);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
-	return asking.charged;
+	return bytes;
 }

@@ -22,15 +22,12 @@ enum { SIZE = 4096 }; /* of the mapping; nothing in it is ever touched */
 
 static int open_file(const struct device *device)
 {
-	char name[sizeof device->id.uuid + 8];
-	int directory = directory_open_path(device->segment->directory, 0, NULL, 0), fd;
+	char path[DIRECTORY_MAX + sizeof device->id.uuid + 8];
+	int length =
+	    snprintf(path, sizeof path, "%s/alone-%s", device->segment->directory, device->id.uuid);
 
-	if (directory < 0)
-		return directory;
-	snprintf(name, sizeof name, "alone-%s", device->id.uuid);
-	fd = own_file_open(directory, name, O_RDWR | O_CREAT, 0600);
-	close(directory);
-	return fd;
+	return length < (int)sizeof path ? own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT, 0600)
+	                                 : -ENAMETOOLONG;
 }
 
 /* Locks the file. Returns a mapping, which keeps it locked; NULL: it cannot be had. */
