@@ -174,9 +174,16 @@ static void tear_down(void)
 	ck_assert_uint_eq(capture_count, 0);
 }
 
-static void begin_taking(void)
+/* Begins one, and lets time pass in which something might have come again. */
+static void begin_seeking(void)
 {
 	ck_assert(survey_begin(DEVICE, true, world.now));
+	ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
+}
+
+static void begin_taking(void)
+{
+	begin_seeking();
 	survey_step_ended(DEVICE);
 	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
 }
@@ -194,6 +201,8 @@ START_TEST(two_steps_are_measured)
 	ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
 	survey_step_ended(OTHER);
 	ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
+	survey_step_ended(DEVICE); /* before anything might have come again */
+	ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
 	survey_step_ended(DEVICE);
 	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
 	for (int step = 0; step < SURVEY_STEPS; step++) {
@@ -238,6 +247,31 @@ static void launch_step(void)
 		launch(false, 1000000);
 	}
 }
+
+/* Who finds steps by their functions alone takes each of such launches for one. */
+START_TEST(a_launch_is_no_step_where_more_comes_again)
+{
+	begin_seeking();
+	for (int i = 0; i < 3 * STEP; i++) {
+		world.uses = i % STEP;
+		launch(false, 1000000);
+		/* Twice through it is known. */
+		if (i >= 2 * STEP - 1) {
+			ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
+			survey_step_ended(DEVICE);
+		}
+	}
+	ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_TAKEN);
+	for (int i = 0; i < SURVEY_STEPS * STEP; i++) {
+		ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+		world.uses = i % STEP;
+		launch(false, 1000000);
+		survey_step_ended(DEVICE);
+	}
+	ck_assert_int_eq(survey_tend(world.now), SURVEY_READ);
+	ck_assert_uint_eq(world.made, 2 * SURVEY_STEPS * STEP);
+}
+END_TEST
 
 /* What comes again exactly is its step, once it has done so twice and for a while. */
 START_TEST(what_comes_again_is_a_step)
@@ -405,7 +439,7 @@ END_TEST
 /* Also where both steps have ended before the mover looks again. */
 START_TEST(it_fails_where_kernels_do_not_end)
 {
-	ck_assert(survey_begin(DEVICE, true, world.now));
+	begin_seeking();
 	survey_step_ended(DEVICE);
 	launch(false, UINT64_MAX / 2);
 	survey_step_ended(DEVICE);
@@ -516,6 +550,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, two_steps_are_measured);
+	tcase_add_test(tests, a_launch_is_no_step_where_more_comes_again);
 	tcase_add_test(tests, what_comes_again_is_a_step);
 	tcase_add_test(tests, what_comes_again_for_a_moment_is_none);
 	tcase_add_loop_test(tests, a_machine_that_is_busy_only_adds, 0, 2);

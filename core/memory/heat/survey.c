@@ -31,7 +31,9 @@ static struct {
 	bool has_times;
 	int steps; /* that have ended since the first */
 	uint64_t until;
+	uint64_t began_ns;
 	struct repeats *repeats;  /* while it is sought what comes again; NULL: nothing does */
+	bool takes_steps;         /* nothing has come again: steps that are told are taken */
 	uint64_t tried, tried_ns; /* what comes again, by the launch it began with; since when */
 	size_t launches; /* that are taken, where it is known how many; 0: until steps have ended */
 	const char *failure;
@@ -96,6 +98,8 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 		s.steps = 0;
 		s.read = s.launches = 0;
 		s.tried = UINT64_MAX;
+		s.began_ns = now;
+		s.takes_steps = !s.repeats;
 		s.until = now + (has_steps ? SURVEY_SEEKS_NS : 0);
 		set_state(SURVEY_SOUGHT);
 	}
@@ -183,6 +187,8 @@ static void try_repeats(uint64_t now)
 	uint64_t since = UINT64_MAX;
 	size_t period = s.repeats ? repeats_period(s.repeats, &since) : 0;
 
+	/* Who finds steps by functions does not see that launches differ in memory alone. */
+	s.takes_steps = !period && (!s.repeats || now - s.began_ns >= SURVEY_TRIES_NS);
 	if (!period || since != s.tried) {
 		s.tried = period ? since : UINT64_MAX;
 		s.tried_ns = now;
@@ -405,7 +411,7 @@ void survey_step_ended(int ordinal)
 	lock_acquire(&lock);
 	if (s.ordinal != ordinal || !s.has_times) {
 		/* It is another device's, or about a while. */
-	} else if (state() == SURVEY_SOUGHT) {
+	} else if (state() == SURVEY_SOUGHT && s.takes_steps) {
 		s.until = UINT64_MAX;
 		set_state(SURVEY_TAKEN);
 	} else if (state() == SURVEY_TAKEN && !s.launches && ++s.steps == SURVEY_STEPS) {
