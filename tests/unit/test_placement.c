@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/budget/device.h"
+#include "core/budget/yield.h"
 #include "core/ledger/placed.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"
@@ -42,7 +43,7 @@ int clock_gettime(clockid_t id, struct timespec *time)
 static struct device gpu;
 static struct terms terms;
 static bool on_host[PIECES];
-static uint64_t host_bytes;
+static uint64_t charged, spare, host_bytes;
 
 static CUdeviceptr piece(int run, int part)
 {
@@ -57,6 +58,7 @@ void plan_each(struct device *device, enum segment_side side,
 		if (on_host[i] == (side == SEGMENT_ON_HOST))
 			each(cookie, &(struct candidate){.address = piece(0, i),
 			                                 .run = piece(i / PER_RUN, 0),
+			                                 .whole = piece(i / PER_RUN, 0),
 			                                 .size = 2 * MIB,
 			                                 .read = 2 * MIB});
 	}
@@ -132,6 +134,9 @@ static void set_up(void)
 	gpu.placed = &gpu.own_placed;
 	terms = (struct terms){.limit = (uint64_t)(PIECES - PER_RUN) * 2 * MIB,
 	                       .yields_above = UINT64_MAX};
+	charged = terms.limit;
+	spare = 0;
+	yield_on_call(&gpu, false, 0);
 	terms.settings.placement = PLACEMENT_AUTO;
 	/* What is used often is on the host, and its kernels wait for it. */
 	for (int i = 0; i < PIECES; i++)
@@ -144,7 +149,7 @@ static void set_up(void)
 
 static void tend(void)
 {
-	placement_tend(&gpu, &terms, terms.limit, host_bytes);
+	placement_tend(&gpu, &terms, charged, spare, host_bytes);
 }
 
 static void tear_down(void)
@@ -213,13 +218,40 @@ START_TEST(a_lower_limit_is_no_new_decision)
 	survey();
 	ck_assert_int_eq(world.begun, 1);
 	terms.limit -= (uint64_t)PER_RUN * 2 * MIB;
-	placement_tend(&gpu, &terms, terms.limit, (uint64_t)2 * PER_RUN * 2 * MIB);
+	charged = terms.limit;
+	host_bytes *= 2;
+	tend();
 	for (int part = 0; part < PER_RUN; part++)
 		cold += (heat_at(SELDOM, part, 0) == HEAT_COLD) +
 		        (heat_at(ALIKE, part, 0) == HEAT_COLD);
 	ck_assert_int_eq(cold, PER_RUN);
 	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_HOT);
 	ck_assert_uint_eq(heat_at(OFTEN, 1, 0), HEAT_HOT);
+}
+END_TEST
+
+/*
+ * Where allocations move as a whole none is half on one side: what has to leave of the order ends
+ * with an allocation, and a piece of it too much.
+ */
+START_TEST(allocations_that_stay_whole_leave_as_a_whole)
+{
+	int cold = 0;
+
+	terms.settings.mixed = _i ? MIXED_WHOLE : MIXED_AUTO;
+	survey();
+	terms.limit -= 2 * MIB;
+	charged = terms.limit;
+	host_bytes += 2 * MIB;
+	tend();
+	for (int run = 0; run < RUNS; run++) {
+		if (_i)
+			ck_assert_uint_eq(heat_at(run, 0, 0), heat_at(run, 1, 0));
+		for (int part = 0; part < PER_RUN; part++)
+			cold += heat_at(run, part, 0) == HEAT_COLD;
+	}
+	ck_assert_int_eq(cold, _i ? PER_RUN : 1);
+	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_HOT);
 }
 END_TEST
 
@@ -362,11 +394,68 @@ START_TEST(what_was_not_worth_it_goes_back)
 	tend();
 	ck_assert_int_eq(world.begun, 3);
 	/* ... but where more has to be on the host. */
-	terms.limit -= host_bytes;
+	charged = terms.limit -= host_bytes;
 	host_bytes *= 2;
 	place(SELDOM, true);
 	survey();
 	ck_assert_int_eq(world.begun, 4);
+	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_HOT);
+}
+END_TEST
+
+/*
+ * Without a limit as much has to be on the host as other jobs leave no room for: what is used often
+ * changes places with what is used seldom, and where that is under way nothing else is decided.
+ */
+START_TEST(a_full_device_is_a_limit)
+{
+	terms.limit = UINT64_MAX;
+	placement_note_full(&gpu);
+	survey();
+	for (int part = 0; part < PER_RUN; part++) {
+		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
+		ck_assert_uint_eq(heat_at(UNSEEN, part, 0), HEAT_WARM);
+	}
+	ck_assert_uint_eq(placed_unpack(atomic_load(&gpu.own_placed)).best, 100);
+	/* More than what no kernel uses is on the host. */
+	host_bytes *= 2;
+	tend();
+	ck_assert_uint_eq(heat_at(SELDOM, 0, 0) + heat_at(SELDOM, 1, 0) + heat_at(ALIKE, 0, 0) +
+	                      heat_at(ALIKE, 1, 0),
+	                  2 * HEAT_COLD + 2 * HEAT_HOT);
+	host_bytes /= 2;
+	/* What has left is kept ready for what is to come. */
+	spare = (uint64_t)PER_RUN * 2 * MIB;
+	host_bytes += spare;
+	charged -= spare;
+	clock_ns += 60 * SECOND;
+	tend();
+	ck_assert_int_eq(world.begun, 1);
+	ck_assert(placement_is_full(&gpu));
+	/* Others have gone. */
+	spare = host_bytes = 0;
+	tend();
+	ck_assert(!placement_is_full(&gpu));
+}
+END_TEST
+
+/* How long kernels take beside those of other jobs does not say what came of it. */
+START_TEST(beside_other_jobs_nothing_goes_back)
+{
+	yield_on_call(&gpu, _i == 0, 0);
+	survey();
+	if (_i) {
+		yield_on_call(&gpu, true, 0);
+		try_it(4200000);
+	} else {
+		clock_ns += 60 * SECOND;
+		tend();
+		placement_note_even(&gpu);
+		tend();
+		ck_assert_int_eq(world.begun, 1);
+	}
+	tend();
+	ck_assert_uint_eq(shown(), PLACED_BALANCED);
 	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_HOT);
 }
 END_TEST
@@ -424,9 +513,11 @@ END_TEST
 /* Nothing is spilled, or everything is to leave: there is nothing to choose. */
 START_TEST(nothing_to_choose_is_not_surveyed)
 {
-	placement_tend(&gpu, &terms, terms.limit, 0);
-	terms.limit = 0;
-	placement_tend(&gpu, &terms, 0, MIB);
+	host_bytes = 0;
+	tend();
+	terms.limit = charged = 0;
+	host_bytes = MIB;
+	tend();
 	ck_assert_int_eq(world.begun, 0);
 }
 END_TEST
@@ -438,11 +529,14 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, a_survey_decides);
 	tcase_add_test(tests, a_lower_limit_is_no_new_decision);
+	tcase_add_loop_test(tests, allocations_that_stay_whole_leave_as_a_whole, 0, 2);
 	tcase_add_test(tests, what_gains_nothing_stays);
 	tcase_add_test(tests, nothing_is_exchanged_while_it_is_measured);
 	tcase_add_loop_test(tests, heat_waits_for_the_first_survey, 0, 2);
 	tcase_add_test(tests, a_failure_is_not_repeated_at_once);
 	tcase_add_test(tests, what_was_not_worth_it_goes_back);
+	tcase_add_test(tests, a_full_device_is_a_limit);
+	tcase_add_loop_test(tests, beside_other_jobs_nothing_goes_back, 0, 2);
 	tcase_add_loop_test(tests, what_was_worth_it_stays, 0, 2);
 	tcase_add_test(tests, settings_say_whether_anybody_asks);
 	tcase_add_test(tests, nothing_to_choose_is_not_surveyed);

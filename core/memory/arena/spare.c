@@ -17,6 +17,7 @@
 
 enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
 
+#define SMALLEST ((uint64_t)2 << 20)
 /* The bytes that are kept of a size: two of the largest chunks, and more where there is much. */
 #define KEPT_LEAST ((uint64_t)64 << 20)
 enum { KEPT_PART = 16 };
@@ -123,6 +124,13 @@ static uint64_t kept_most(const struct device *device, uint64_t limit)
 	return part > KEPT_LEAST ? part : KEPT_LEAST;
 }
 
+uint64_t spare_keeps(const struct device *device, const struct terms *terms)
+{
+	uint64_t most = kept_most(device, terms->limit);
+
+	return most < SPARES_MAX * SMALLEST ? most : SPARES_MAX * SMALLEST;
+}
+
 /* Keeps chunks, so many bytes of a size at most. Returns how many are left, the first so many. */
 static unsigned int keep(struct device *device, struct chunk *chunks, unsigned int count,
                          uint64_t most)
@@ -224,7 +232,7 @@ uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
 }
 
 /* Large chunks cost little per byte; only small ones are worth being made ahead. */
-#define PREFILLED ((uint64_t)2 << 20)
+#define PREFILLED SMALLEST
 
 unsigned int spare_missing(struct device *device, enum segment_side side)
 {

@@ -25,7 +25,8 @@ struct alike {
 	uint32_t kernel;    /* before they are put together */
 	double fastest;     /* that any took; later, that any took that did not wait for the link */
 	double least;       /* that any took, whatever explains it */
-	bool is_free;       /* one was seen that has nothing on the host */
+	double free_ns;     /* that those took that have nothing on the host, */
+	size_t free;        /* of which there are so many */
 	double ns, link_ns; /* of those that did: what they took, and would by the link alone */
 };
 
@@ -114,18 +115,24 @@ static void group_alike(struct work *w)
 /*
  * Learns how fast launches are that are alike, of those which the link does not explain. What
  * computes for so long never takes less: where others took less it was the machine that had other
- * things to do.
+ * things to do. Where other programs' kernels lie between, the fastest was lucky: those that have
+ * nothing on the host took so long on average.
  */
 static void learn_fastest(const struct work *w)
 {
-	for (size_t i = 0; i < w->alikes; i++)
-		w->alike[i].fastest = w->alike[i].least = 0;
+	for (size_t i = 0; i < w->alikes; i++) {
+		w->alike[i].fastest = w->alike[i].least = w->alike[i].free_ns = 0;
+		w->alike[i].free = 0;
+	}
 	for (size_t k = 0; k < w->given->kernels; k++) {
 		struct alike *a = &w->alike[w->alike_of[k]];
 		double ns = (double)w->given->kernel[k].ns;
 		double link_ns = (double)w->load[k].bytes * w->ns_of_byte;
 
-		a->is_free |= !w->load[k].bytes;
+		if (!w->load[k].bytes) {
+			a->free_ns += ns;
+			a->free++;
+		}
 		if (a->least <= 0 || ns < a->least)
 			a->least = ns;
 		if (ns > SAME * link_ns && (a->fastest <= 0 || ns < a->fastest))
@@ -134,7 +141,9 @@ static void learn_fastest(const struct work *w)
 	for (size_t i = 0; i < w->alikes; i++) {
 		struct alike *a = &w->alike[i];
 
-		if (a->fastest > SAME * a->least)
+		if (w->given->is_shared && a->free)
+			a->fastest = a->free_ns / (double)a->free;
+		else if (a->fastest > SAME * a->least)
 			a->fastest = 0;
 	}
 }
@@ -165,7 +174,7 @@ static size_t list_rates(const struct work *w, bool surely, struct rate *rate)
 
 	for (size_t k = 0; k < w->given->kernels; k++) {
 		double ns = (double)w->given->kernel[k].ns, bytes = (double)w->load[k].bytes;
-		bool perhaps = bytes > 0 && ns > 0 && !w->alike[w->alike_of[k]].is_free;
+		bool perhaps = bytes > 0 && ns > 0 && !w->alike[w->alike_of[k]].free;
 
 		if (is_held_up(w, k) || (!surely && perhaps))
 			rate[count++] = (struct rate){ns / bytes, bytes};
@@ -237,8 +246,12 @@ static void judge_kernels(struct work *w)
 		struct load *l = &w->load[k];
 		double link_ns = (double)l->bytes * w->ns_of_byte;
 
-		l->least = is_held_up(w, k) && otherwise < ns ? otherwise : ns;
 		l->factor = a->link_ns > 0 ? within(a->ns / a->link_ns, LEAST_READ, MOST_READ) : 1;
+		l->least = otherwise;
+		if (w->given->is_shared)
+			continue;
+		if (!is_held_up(w, k) || ns < otherwise)
+			l->least = ns;
 		/* What did not hold it up took no longer than it. */
 		if (!is_held_up(w, k) && link_ns * l->factor > ns)
 			l->factor = ns > 0 ? ns / link_ns : l->factor;

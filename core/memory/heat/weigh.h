@@ -40,6 +40,11 @@ struct weigh_case {
 	size_t pieces;
 	uint32_t runs;
 	uint64_t spill; /* so many bytes have to be on the host */
+	/*
+	 * Kernels took turns with those of other programs: how long one took says less of it than
+	 * how long all took that are alike.
+	 */
+	bool is_shared;
 };
 
 struct weigh_answer {

@@ -116,6 +116,18 @@ static void note_exchange(struct rests *rest, const struct choice *cold, const s
 }
 
 /*
+ * Returns how much is exchanged at once. On a full device there is no other room than what has
+ * left, and what is not kept is anybody's.
+ */
+static uint64_t swapped_most(struct device *device, const struct terms *terms, bool is_decided)
+{
+	uint64_t most = is_decided ? UINT64_MAX : closure_bytes(device, SEGMENT_ON_HOST);
+	uint64_t kept = spare_keeps(device, terms);
+
+	return placement_is_full(device) && kept < most ? kept : most;
+}
+
+/*
  * Swaps cold chunks of the device for the hot ones of the host; what they leave the next look
  * promotes into.
  */
@@ -123,7 +135,7 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 {
 	struct rests *rest = &rests[device->id.ordinal];
 	bool is_decided = placement_has_decided(device, hot->of[0].address), moved;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, most = swapped_most(device, terms, is_decided);
 	struct choice cold;
 	size_t pairs = 0;
 
@@ -137,13 +149,15 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 	}
 	while (pairs < cold.count && pairs < hot->count &&
 	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
-	       (!pairs || is_decided || bytes < closure_bytes(device, SEGMENT_ON_HOST)))
+	       (!pairs || bytes + cold.of[pairs].size <= most))
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
 	moved = is_decided ? demote_decided(device, terms, bytes, &cold)
 	                   : moving_demote(device, terms, bytes, &cold) == MOVE_NONE;
 	if (moved && !is_decided)
 		note_exchange(rest, &cold, hot);
+	if (moved)
+		rest->no_promotion_until = 0;
 	rest->no_exchange_until =
 	    clock_now() + moving_closed_ns() * (is_decided ? REST_WHERE_DECIDED
 	                                        : moved    ? rest->times
@@ -207,6 +221,7 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 			return true;
 		/* The device is full although the limit is not. */
 		if (why == MOVE_DEVICE_FULL) {
+			placement_note_full(device);
 			balance_rest(device);
 			shortage_say(device);
 		}

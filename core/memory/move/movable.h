@@ -17,9 +17,11 @@ struct candidate {
 	CUdeviceptr address;
 	uint64_t size;
 	CUdeviceptr run; /* the first address of what a kernel that is given an address here uses */
-	uint64_t read;   /* bytes of this piece that it reads then, as far as is known */
-	uint64_t rank;   /* placement_rank() */
-	uint64_t order;  /* in which it was considered */
+	CUdeviceptr
+	    whole;      /* the first address of what moves together where allocations stay whole */
+	uint64_t read;  /* bytes of this piece that it reads then, as far as is known */
+	uint64_t rank;  /* placement_rank() */
+	uint64_t order; /* in which it was considered */
 };
 
 struct choice {

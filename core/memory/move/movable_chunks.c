@@ -21,11 +21,13 @@ static struct candidate candidate(const struct arena *arena, uint32_t unit)
 {
 	uint64_t size = arena->units[unit].units * ARENA_UNIT;
 	bool is_slab = arena->units[unit].kind == UNIT_OF_SLAB;
+	uint32_t first = atomic_load_explicit(&arena->units[unit].run, memory_order_relaxed);
 
 	return (struct candidate){.kind = &movable_chunks,
 	                          .address = arena->base + unit * ARENA_UNIT,
 	                          .size = size,
 	                          .run = arena->base + heat_unit(arena, unit) * ARENA_UNIT,
+	                          .whole = arena->base + first * ARENA_UNIT,
 	                          .read =
 	                              is_slab ? arena->units[unit].owner.slab->block_size : size};
 }

@@ -50,6 +50,7 @@ static struct candidate candidate(const struct own *p)
 	                          .address = p->mappings->address,
 	                          .size = p->bytes,
 	                          .run = p->mappings->address,
+	                          .whole = p->mappings->address,
 	                          .read = p->bytes};
 }
 

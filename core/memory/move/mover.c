@@ -205,7 +205,8 @@ static bool tend(struct device *device, bool grows)
 	                                           : LOOK_AGAIN);
 	catch_up(device);
 	spare = device_spare(device, SEGMENT_ON_DEVICE);
-	placement_tend(device, &terms, charged > spare ? charged - spare : 0, arena->on_host);
+	placement_tend(device, &terms, charged > spare ? charged - spare : 0, spare,
+	               arena->on_host);
 	if (charged > limit) {
 		uint64_t waits = release_unused(device);
 

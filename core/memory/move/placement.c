@@ -4,7 +4,9 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/budget/device.h"
+#include "core/budget/yield.h"
 #include "core/ledger/placed.h"
+#include "core/memory/arena/host_trial.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"
 #include "core/memory/move/weighed.h"
@@ -40,6 +42,7 @@ static struct placement {
 	bool has_gone_back; /* it was not worth it: memory goes back, and stays */
 	bool is_awaited;    /* the first survey has not ended, and may say something */
 	bool was_surveyed;  /* a survey has ended */
+	bool is_full;       /* what is on the host has found no room since any was there */
 	uint32_t before;    /* as of struct placed, */
 	uint32_t best;      /* and this */
 	uint64_t not_before, again, pause, decided_ns;
@@ -93,6 +96,16 @@ bool placement_is_settled(const struct device *device)
 	return p->weighed.pieces && !p->is_surveyed;
 }
 
+void placement_note_full(const struct device *device)
+{
+	placement_of(device)->is_full = true;
+}
+
+bool placement_is_full(const struct device *device)
+{
+	return placement_of(device)->is_full;
+}
+
 void placement_note_even(const struct device *device)
 {
 	struct placement *p = placement_of(device);
@@ -110,12 +123,18 @@ bool placement_hurries(const struct device *device)
 
 /* --- deciding --- */
 
-/* Returns the bytes that have to be on the host, of all that can move. */
-static uint64_t must_leave(const struct terms *terms, uint64_t charged, uint64_t on_host)
+/*
+ * Returns the bytes that have to be on the host, of all that can move: what is beyond the limit,
+ * and on a full device whatever is there.
+ */
+static uint64_t must_leave(const struct placement *p, const struct terms *terms, uint64_t charged,
+                           uint64_t spare, uint64_t on_host)
 {
 	uint64_t movable = on_host + charged, limit = terms_limit_of_movable(terms);
+	uint64_t beyond = movable > limit ? movable - limit : 0;
+	uint64_t stays = p->is_full && on_host > spare ? on_host - spare : 0;
 
-	return movable > limit ? movable - limit : 0;
+	return beyond > stays ? beyond : stays;
 }
 
 static bool is_worth(const struct weighed *w, uint64_t placement)
@@ -195,7 +214,8 @@ static void judge(const struct device *device, struct placement *p, const struct
 	double times = now->took / p->weighed.took;
 
 	p->is_tried = false;
-	if (times <= WORSE)
+	/* Beside other jobs that says what they do. */
+	if (times <= WORSE || yield_is_on_call(device))
 		return;
 	log_info("device %d: kernels take %.2f times as long as before memory moved: it goes back",
 	         device->index, times);
@@ -209,10 +229,13 @@ static void judge(const struct device *device, struct placement *p, const struct
 static void decide(struct device *device, struct placement *p, const struct survey *survey,
                    const struct terms *terms, uint64_t leaves)
 {
-	struct weighed w;
+	struct weighed_terms how = {.leaves = leaves,
+	                            .is_shared = yield_is_on_call(device),
+	                            .is_whole = !host_trial_may_mix(device, terms)};
 	bool is_judged;
+	struct weighed w;
 
-	if (!weighed_make(device, survey, leaves, &w))
+	if (!weighed_make(device, survey, &how, &w))
 		return;
 	is_judged = is_same(p, &w) && p->is_tried && p->is_even;
 	if (is_judged)
@@ -225,7 +248,7 @@ static void decide(struct device *device, struct placement *p, const struct surv
 	p->weighed = w;
 	p->spill = p->decided_for = w.spill;
 	p->acts = is_worth(&w, terms->settings.placement);
-	p->is_tried = p->acts && w.took > 0;
+	p->is_tried = p->acts && w.took > 0 && !how.is_shared;
 	p->decided_ns = clock_now();
 	p->before = percent(&w, w.now);
 	p->best = percent(&w, w.then);
@@ -297,12 +320,14 @@ static bool may_be_found(const struct terms *terms)
 }
 
 void placement_tend(struct device *device, const struct terms *terms, uint64_t charged,
-                    uint64_t on_host)
+                    uint64_t spare, uint64_t on_host)
 {
 	struct placement *p = placement_of(device);
-	uint64_t leaves = must_leave(terms, charged, on_host);
 	bool is_wanted = may_be_found(terms) && terms_limit_of_movable(terms) && on_host;
+	uint64_t leaves;
 
+	p->is_full &= on_host != 0;
+	leaves = must_leave(p, terms, charged, spare, on_host);
 	p->spill = leaves > p->weighed.unknown ? leaves - p->weighed.unknown : 0;
 	if (p->is_surveyed && is_wanted)
 		go_on(device, p, terms, leaves);

@@ -16,10 +16,17 @@
 
 /*
  * Goes on with what is to be found out of a device. charged: bytes of it on the device, but not
- * those that are kept ready; on_host: those that could come back.
+ * those that are kept ready; spare: those; on_host: those that could come back.
  */
 void placement_tend(struct device *device, const struct terms *terms, uint64_t charged,
-                    uint64_t on_host);
+                    uint64_t spare, uint64_t on_host);
+/*
+ * Notes that the device has no room for what is on the host, though the limit has: other jobs have
+ * the rest, and so much stays there.
+ */
+void placement_note_full(const struct device *device);
+/* Returns whether that was so, and something has been on the host ever since. */
+bool placement_is_full(const struct device *device);
 /*
  * Returns whether a first survey has still to end that may say what is best: until then nothing is
  * exchanged by heat, which knows only what was filled last.

@@ -7,7 +7,7 @@
 #include "core/memory/move/plan.h"
 
 struct piece {
-	CUdeviceptr address, run;
+	CUdeviceptr address, run; /* run: where allocations move as a whole, all of one */
 	uint64_t bytes, read;
 	uint32_t number; /* of its run among those that kernels use */
 	bool is_on_host, is_used;
@@ -17,7 +17,8 @@ struct pieces {
 	struct piece *of;
 	size_t count, room;
 	bool is_on_host; /* those that are added now */
-	bool is_short;   /* of memory */
+	bool is_whole;
+	bool is_short; /* of memory */
 };
 
 static void add_piece(void *cookie, const struct candidate *candidate)
@@ -34,11 +35,12 @@ static void add_piece(void *cookie, const struct candidate *candidate)
 		pieces->of = more;
 		pieces->room = room;
 	}
-	pieces->of[pieces->count++] = (struct piece){.address = candidate->address,
-	                                             .run = candidate->run,
-	                                             .bytes = candidate->size,
-	                                             .read = candidate->read,
-	                                             .is_on_host = pieces->is_on_host};
+	pieces->of[pieces->count++] =
+	    (struct piece){.address = candidate->address,
+	                   .run = pieces->is_whole ? candidate->whole : candidate->run,
+	                   .bytes = candidate->size,
+	                   .read = candidate->read,
+	                   .is_on_host = pieces->is_on_host};
 }
 
 static int by_address(const void *a, const void *b)
@@ -51,7 +53,6 @@ static int by_address(const void *a, const void *b)
 /* Lists all that may move, by address. Returns false without memory for it. */
 static bool list_pieces(struct device *device, struct pieces *pieces)
 {
-	*pieces = (struct pieces){0};
 	plan_each(device, SEGMENT_ON_DEVICE, add_piece, pieces);
 	pieces->is_on_host = true;
 	plan_each(device, SEGMENT_ON_HOST, add_piece, pieces);
@@ -116,7 +117,7 @@ struct question {
 	struct weigh_kernel *kernel;
 	uint32_t *use;
 	struct weigh_piece *piece;
-	uint32_t *at; /* which of all pieces each is */
+	uint32_t *at; /* which of all pieces each is, or begins with */
 };
 
 static void free_question(struct question *q)
@@ -139,7 +140,10 @@ static void fill_kernels(struct question *q, const struct survey *survey,
 		for (uint32_t i = 0; i < kernel->uses; i++) {
 			size_t at = piece_at(pieces, survey->use[kernel->first + i]);
 
-			if (at < pieces->count)
+			/* Parts of a large allocation that moves as a whole are one. */
+			if (at < pieces->count &&
+			    (q->given.uses == q->kernel[k].first ||
+			     q->use[q->given.uses - 1] != pieces->of[at].number))
 				q->use[q->given.uses++] = pieces->of[at].number;
 		}
 		q->kernel[k].uses = (uint32_t)q->given.uses - q->kernel[k].first;
@@ -153,6 +157,11 @@ static void fill_pieces(struct question *q, const struct pieces *pieces)
 
 		if (!p->is_used)
 			continue;
+		if (pieces->is_whole && i && pieces->of[i - 1].run == p->run) {
+			q->piece[q->given.pieces - 1].bytes += p->bytes;
+			q->piece[q->given.pieces - 1].read += p->read;
+			continue;
+		}
 		q->at[q->given.pieces] = (uint32_t)i;
 		q->piece[q->given.pieces++] =
 		    (struct weigh_piece){p->number, p->is_on_host, p->bytes, p->read};
@@ -197,20 +206,40 @@ static bool list(struct weighed *w, const struct pieces *pieces)
 	return w->piece != NULL;
 }
 
-/* Has a piece leave as the next one. */
-static void rank(struct ranked *piece, uint32_t *order, uint64_t *before)
+/* Has pieces leave next, together. */
+static void rank(struct ranked *piece, size_t count, uint32_t *order, uint64_t *before)
 {
-	piece->order = (*order)++;
-	piece->before = *before;
-	*before += piece->bytes;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		piece[i].order = (*order)++;
+		piece[i].before = *before;
+		bytes += piece[i].bytes;
+	}
+	*before += bytes;
 }
 
-static void rank_all(struct weighed *w, const struct question *q)
+/* Returns how many pieces move together with this one, the first of them. */
+static size_t together(const struct pieces *pieces, size_t first)
+{
+	size_t end = first + 1;
+
+	while (pieces->is_whole && end < pieces->count &&
+	       pieces->of[end].run == pieces->of[first].run)
+		end++;
+	return end - first;
+}
+
+static void rank_all(struct weighed *w, const struct question *q, const struct pieces *pieces)
 {
 	uint64_t before = 0;
+	uint32_t order = 0;
 
-	for (uint32_t i = 0; i < q->given.pieces;)
-		rank(&w->piece[q->at[q->answer.order[i]]], &i, &before);
+	for (size_t i = 0; i < q->given.pieces; i++) {
+		uint32_t at = q->at[q->answer.order[i]];
+
+		rank(&w->piece[at], together(pieces, at), &order, &before);
+	}
 }
 
 void weighed_take_back(struct weighed *w)
@@ -221,7 +250,7 @@ void weighed_take_back(struct weighed *w)
 	for (int stays = 0; stays < 2; stays++)
 		for (size_t i = 0; i < w->pieces; i++)
 			if (w->piece[i].was_on_host != stays)
-				rank(&w->piece[i], &order, &before);
+				rank(&w->piece[i], 1, &order, &before);
 	for (size_t i = 0; i < w->pieces; i++)
 		w->piece[i].is_used = true;
 	w->bytes += w->unknown;
@@ -238,22 +267,23 @@ static double sum_times(const struct survey *survey)
 	return sum;
 }
 
-bool weighed_make(struct device *device, const struct survey *survey, uint64_t leaves,
-                  struct weighed *weighed)
+bool weighed_make(struct device *device, const struct survey *survey,
+                  const struct weighed_terms *terms, struct weighed *weighed)
 {
-	struct pieces pieces;
+	struct pieces pieces = {.is_whole = terms->is_whole};
 	struct question q = {0};
 	struct weighed w = {.took = sum_times(survey), .kernels = survey->kernels};
 	bool is_done =
 	    list_pieces(device, &pieces) && ask(&q, survey, &pieces) && list(&w, &pieces);
 
-	w.spill = q.given.spill = leaves > w.unknown ? leaves - w.unknown : 0;
+	q.given.is_shared = terms->is_shared;
+	w.spill = q.given.spill = terms->leaves > w.unknown ? terms->leaves - w.unknown : 0;
 	is_done = is_done && weigh_up(&q.given, &q.answer);
 	if (is_done) {
 		w.now = q.answer.now;
 		w.then = q.answer.then;
 		w.least = q.answer.least;
-		rank_all(&w, &q);
+		rank_all(&w, &q, &pieces);
 		*weighed = w;
 	} else {
 		free(w.piece);

@@ -30,12 +30,18 @@ struct weighed {
 	size_t kernels; /* of the survey */
 };
 
+struct weighed_terms {
+	uint64_t leaves; /* bytes that have to be on the host, of all that can move */
+	bool is_shared;  /* other programs' kernels ran during the survey */
+	bool is_whole;   /* allocations move as a whole */
+};
+
 /*
- * Weighs what is movable of the device, of which so many bytes have to be on the host. Returns
- * false without memory for it, or where kernels use nothing that moves.
+ * Weighs what is movable of the device. Returns false without memory for it, or where kernels use
+ * nothing that moves.
  */
-bool weighed_make(struct device *device, const struct survey *survey, uint64_t leaves,
-                  struct weighed *weighed);
+bool weighed_make(struct device *device, const struct survey *survey,
+                  const struct weighed_terms *terms, struct weighed *weighed);
 /* Forgets it. */
 void weighed_free(struct weighed *weighed);
 /* Returns the piece at the address that is used, or NULL. */

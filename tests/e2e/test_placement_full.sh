@@ -1,0 +1,22 @@
+#!/bin/sh
+# A training that uses all of its memory in each step, larger than the device, without a limit that
+# it would meet: memory moves once to where it costs kernels least, for what has left, and then
+# nothing moves any more; its data is what it counted. Nothing could be tried of the driver on the
+# full device, so that allocations move as a whole.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+# Kernels of 1 ms; a link so slow that they wait for it.
+export SOFTGPU_KERNEL_TIME_US=1000 SOFTGPU_HOST_BANDWIDTH=900M SOFTGPU_THREADS=1 SOFTGPU_MEMORY=170M TRAINING_QUIET_S=8
+[ -z "${SANITIZER:-}" ] || TRAINING_QUIET_S=30 # steps take longer, and so does a survey
+limit_file "$scratch/full.ini" $((1024 * mib))
+SPILLWAY_LOG=info "$spillway" run --softgpu --name full --config "$scratch/full.ini" --summary=json \
+	"$build/bench/training" seen 300 10 >"$scratch/out" 2>"$scratch/log" || fail "$(tail -n 3 "$scratch/log")"
+grep -q "first spill.*device full" "$scratch/log" || fail "the device is not full: $(cat "$scratch/log")"
+grep -q "and [2-9][.][0-9]* times once that is elsewhere: it moves" "$scratch/log" ||
+	fail "a quarter on the host costs nothing: $(grep "where memory is best" "$scratch/log")"
+moved=$(sed -n 's/.*"promoted_bytes":\([0-9]*\).*/\1/p' "$scratch/log")
+[ "${moved:-0}" -gt 0 ] || fail "nothing has come back for what has left: $(cat "$scratch/log")"
+same "of a million closed, once it has settled" 0 "$(sed -n 's/^closed_[0-9]*% //p' "$scratch/out")"
