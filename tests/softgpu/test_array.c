@@ -119,7 +119,7 @@ static void books(void)
 	    &arrays[1], &(CUDA_ARRAY3D_DESCRIPTOR){1, 65536, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0}));
 	CHECK(physical_bytes(0) == 16 * MIB);
 	OK(cuArrayDestroy(arrays[1]));
-	/* Planes: six bytes to 2 by 2 pixels; compressed: 16 to 4 by 4. They have their channels. */
+	/* Planes: six bytes to 2 by 2 pixels; compressed: 16 to 4 by 4. Each has its channels. */
 	OK(cuArray3DCreate_v2(&arrays[1],
 	                      &(CUDA_ARRAY3D_DESCRIPTOR){4096, 1024, 0, CU_AD_FORMAT_NV12, 3, 0}));
 	CHECK(physical_bytes(0) == 18 * MIB);
