@@ -34,7 +34,9 @@ until_line "another context"
 [ "$(spilled)" -ge $((20 * mib)) ] || fail "another context: hardly anything is spilled: $(spilled)"
 echo >&3
 until_line destroyed
-same "what was spilled in a context went with it" 0 "$(spilled)"
+# What was about to move meanwhile has memory there for a moment.
+nothing_is_spilled() { [ "$(spilled)" = 0 ]; }
+until_true $patience nothing_is_spilled || fail "what was spilled in a context has not gone with it: $(spilled)"
 echo >&3
 until_line reset
 same "after a reset nothing is on the host" 0 "$(counter held host_used)"

@@ -79,6 +79,7 @@ until_true $patience counter_is books host_used 0 || fail "raised, but $(counter
 same "nothing must stay" 0 "$(counter books pinned_chunks)"
 # What is beyond the limit from the start comes to the device later.
 limit_file "$ini" $((80 * mib))
+until_true $patience counter_is books limit_set $((80 * mib)) || fail "the limit of 80 MiB is not in force"
 until_true $patience device_within $((80 * mib)) || fail "$(device_bytes) bytes on the device, limit 80 MiB"
 wants 0 alloc e 40960 create
 wants 0 fill e 18

@@ -116,15 +116,14 @@ static void note_exchange(struct rests *rest, const struct choice *cold, const s
 }
 
 /*
- * Returns how much is exchanged at once. On a full device there is no other room than what has
- * left, and what is not kept is anybody's.
+ * Returns whether so much more is exchanged at once. On a full device there is no other room than
+ * what has left, and what is not kept is anybody's.
  */
-static uint64_t swapped_most(struct device *device, const struct terms *terms, bool is_decided)
+static bool goes_along(struct device *device, const struct terms *terms, bool is_decided,
+                       uint64_t bytes, uint64_t more)
 {
-	uint64_t most = is_decided ? UINT64_MAX : closure_bytes(device, SEGMENT_ON_HOST);
-	uint64_t kept = spare_keeps(device, terms);
-
-	return placement_is_full(device) && kept < most ? kept : most;
+	return (is_decided || bytes < closure_bytes(device, SEGMENT_ON_HOST)) &&
+	       (!placement_is_full(device) || bytes + more <= spare_keeps(device, terms));
 }
 
 /*
@@ -135,7 +134,7 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 {
 	struct rests *rest = &rests[device->id.ordinal];
 	bool is_decided = placement_has_decided(device, hot->of[0].address), moved;
-	uint64_t bytes = 0, most = swapped_most(device, terms, is_decided);
+	uint64_t bytes = 0;
 	struct choice cold;
 	size_t pairs = 0;
 
@@ -149,7 +148,7 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 	}
 	while (pairs < cold.count && pairs < hot->count &&
 	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
-	       (!pairs || bytes + cold.of[pairs].size <= most))
+	       (!pairs || goes_along(device, terms, is_decided, bytes, cold.of[pairs].size)))
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
 	moved = is_decided ? demote_decided(device, terms, bytes, &cold)
