@@ -27,7 +27,7 @@ CUresult spare_create(struct device *device, struct chunk *chunk);
  */
 void spare_give(struct device *device, struct chunk *chunks, unsigned int count,
                 const struct terms *terms);
-/* Returns so many bytes that all are kept, of whatever sizes, where none are yet. */
+/* Returns how many bytes are kept in any case, of whatever sizes, where there are none yet. */
 uint64_t spare_keeps(const struct device *device, const struct terms *terms);
 /* Releases a chunk and its charge. */
 void spare_release(struct device *device, const struct chunk *chunk);
