@@ -109,7 +109,7 @@ struct wait {
  */
 static bool is_over(struct wait *wait, const struct segment_view *view, uint64_t now)
 {
-	uint64_t moved = moving_bytes(view, MOVING_OUT);
+	uint64_t moved = moving_demoted(view);
 
 	if (wait->is_eviction && moved != wait->moved)
 		wait->deadline = now + wait->timeout_ns;
@@ -184,7 +184,7 @@ int follow_eviction(const char *job, uint64_t timeout_ns)
 
 void follow_return(const char *job, uint64_t timeout_ns)
 {
-	uint64_t now = clock_now(), last = now, moved = 0, hash;
+	uint64_t now = clock_now(), last = now, least = UINT64_MAX, hash;
 	uint64_t patience_ns = timeout_ns < STANDSTILL_NS ? timeout_ns : STANDSTILL_NS;
 	bool goes_on = true;
 
@@ -195,9 +195,11 @@ void follow_return(const char *job, uint64_t timeout_ns)
 			segment_view_free(view);
 			break;
 		}
-		if (moving_bytes(view, MOVING_BACK) != moved)
+		/* What changes places is none that has come back. */
+		if (moving_left(view, MOVING_BACK) < least) {
 			last = now;
-		moved = moving_bytes(view, MOVING_BACK);
+			least = moving_left(view, MOVING_BACK);
+		}
 		goes_on = lagging(view, hash) ||
 		          (moving_goes_on(view, MOVING_BACK) && now - last < patience_ns);
 		moving_show(view, MOVING_BACK);

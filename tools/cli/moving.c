@@ -63,23 +63,27 @@ static uint64_t left(const struct segment_view *view, int device, enum moving_wa
 	return *who ? beyond(view, device) : 0;
 }
 
-bool moving_goes_on(const struct segment_view *view, enum moving_way way)
+uint64_t moving_left(const struct segment_view *view, enum moving_way way)
 {
 	const struct segment_process *who;
+	uint64_t bytes = 0;
 
 	for (int i = 0; i < view->device_count; i++)
-		if (left(view, i, way, &who))
-			return true;
-	return false;
+		bytes += left(view, i, way, &who);
+	return bytes;
 }
 
-uint64_t moving_bytes(const struct segment_view *view, enum moving_way way)
+bool moving_goes_on(const struct segment_view *view, enum moving_way way)
+{
+	return moving_left(view, way) != 0;
+}
+
+uint64_t moving_demoted(const struct segment_view *view)
 {
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < view->device_count; i++)
-		bytes += way == MOVING_OUT ? view->job_total[i].demoted_bytes
-		                           : view->job_total[i].promoted_bytes;
+		bytes += view->job_total[i].demoted_bytes;
 	return bytes;
 }
 

@@ -12,8 +12,10 @@ enum moving_way { MOVING_OUT, MOVING_BACK };
 
 /* Returns whether memory may still go that way. */
 bool moving_goes_on(const struct segment_view *view, enum moving_way way);
-/* Returns the bytes that have gone that way so far: while it grows, waiting is worth while. */
-uint64_t moving_bytes(const struct segment_view *view, enum moving_way way);
+/* Returns the bytes that may still go that way. */
+uint64_t moving_left(const struct segment_view *view, enum moving_way way);
+/* Returns the bytes that have gone out so far: while it grows, waiting is worth while. */
+uint64_t moving_demoted(const struct segment_view *view);
 /* Writes one line over the last, and only on a terminal; view NULL: takes it away. */
 void moving_show(const struct segment_view *view, enum moving_way way);
 

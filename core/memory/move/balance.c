@@ -1,6 +1,8 @@
 /* The balance. Rules: by the mover thread alone, inside the user's process. */
 #include "core/memory/move/balance.h"
 
+#include <string.h>
+
 #include "core/base/clock.h"
 #include "core/budget/shortage.h"
 #include "core/budget/wanted.h"
@@ -127,10 +129,34 @@ static bool goes_along(struct device *device, const struct terms *terms, bool is
 }
 
 /*
- * Swaps cold chunks of the device for the hot ones of the host; what they leave the next look
- * promotes into.
+ * Leaves out the hottest for which there would be no room if all went that is colder: what went
+ * for them would come back at once, and go again.
  */
-static bool swap(struct device *device, const struct terms *terms, struct choice *hot)
+static void leave_out_too_large(const struct choice *cold, struct choice *hot, uint64_t room)
+{
+	size_t large = 0;
+
+	for (; large < hot->count; large++) {
+		const struct candidate *h = &hot->of[large];
+		uint64_t bytes = room;
+
+		for (size_t i = 0; i < cold->count && bytes < h->size &&
+		                   movable_heat(cold->of[i].rank) < movable_heat(h->rank);
+		     i++)
+			bytes += cold->of[i].size;
+		if (bytes >= h->size)
+			break;
+	}
+	hot->count -= large;
+	memmove(hot->of, hot->of + large, hot->count * sizeof(*hot->of));
+}
+
+/*
+ * Swaps cold chunks of the device for the hot ones of the host; what they leave the next look
+ * promotes into. room: bytes that there are besides.
+ */
+static bool swap(struct device *device, const struct terms *terms, uint64_t room,
+                 struct choice *hot)
 {
 	struct rests *rest = &rests[device->id.ordinal];
 	bool is_decided = placement_has_decided(device, hot->of[0].address), moved;
@@ -141,6 +167,7 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 	if (placement_is_awaited(device) || clock_now() < rest->no_exchange_until)
 		return false;
 	plan_choose(device, SEGMENT_ON_DEVICE, 0, &cold);
+	leave_out_too_large(&cold, hot, room);
 	if (!swap_is_worth(&cold, hot)) {
 		placement_note_even(device);
 		rest->insists_at = 0;
@@ -149,6 +176,8 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 	while (pairs < cold.count && pairs < hot->count &&
 	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
 	       (!pairs || goes_along(device, terms, is_decided, bytes, cold.of[pairs].size)))
+		bytes += cold.of[pairs++].size;
+	while (bytes + room < hot->of[0].size)
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
 	moved = is_decided ? demote_decided(device, terms, bytes, &cold)
@@ -224,9 +253,10 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 			balance_rest(device);
 			shortage_say(device);
 		}
+		room = 0;
 	} else {
 		balance_is_even(device);
 		device_note_blocker(device, terms->generation, MOVE_NONE);
 	}
-	return swap(device, terms, &hot);
+	return swap(device, terms, room, &hot);
 }
