@@ -871,6 +871,33 @@ START_TEST(exchanges_rest_as_long_as_they_gain_nothing)
 }
 END_TEST
 
+/* A large chunk of the host is hotter than a small one of the device, which makes no room for it. */
+START_TEST(what_is_too_large_has_nothing_leave)
+{
+	CUdeviceptr large, small;
+
+	start(4096 * MIB);
+	link_is(2, 2);
+	ck_assert_int_eq(allocate(512 * MIB, &large), CUDA_SUCCESS);
+	ck_assert_uint_gt(arena_unit(arena_of(gpu), large)->units * ARENA_UNIT, 2 * MIB);
+	shrink(0);
+	set_limit(2 * MIB, false, false);
+	ck_assert_int_eq(allocate(2 * MIB, &small), CUDA_SUCCESS);
+	is_by_heat = true;
+	world.program = WAITS;
+	world.step_ns = 10 * MS;
+	hottest_run = large;
+	coldest_run = small;
+	pass(2000 * MS);
+	world.held_ns = 0;
+	balance_for(5000 * MS);
+	ck_assert_uint_eq(world.held_ns, 0);
+	check_is_on_device(small, 2 * MIB);
+	check_books();
+	is_by_heat = false;
+}
+END_TEST
+
 /* --- what is yielded --- */
 
 /* Looks after the device as the mover does until the job holds no more than it may. */
@@ -1158,6 +1185,7 @@ int main(void)
 	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
 	tcase_add_loop_test(tests, what_is_decided_is_done_at_the_next_lulls, 0, 3);
 	tcase_add_test(tests, exchanges_rest_as_long_as_they_gain_nothing);
+	tcase_add_test(tests, what_is_too_large_has_nothing_leave);
 	tcase_add_test(tests, what_does_not_fit_is_not_tried_all_the_time);
 	tcase_add_test(tests, who_adds_up_asks_for_no_rank);
 	tcase_add_loop_test(tests, a_glance_is_short, 0, 2);
