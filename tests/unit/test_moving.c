@@ -871,7 +871,7 @@ START_TEST(exchanges_rest_as_long_as_they_gain_nothing)
 }
 END_TEST
 
-/* A large chunk of the host is hotter than a small one of the device, which makes no room for it. */
+/* A large chunk of the host is hotter than a small one of the device, which makes no room there. */
 START_TEST(what_is_too_large_has_nothing_leave)
 {
 	CUdeviceptr large, small;
