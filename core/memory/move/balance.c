@@ -110,7 +110,8 @@ static bool come_back(const struct choice *hot, size_t count)
 /* Notes what has left for what, and says how long the rest is. */
 static void note_exchange(struct rests *rest, const struct choice *cold, const struct choice *hot)
 {
-	uint64_t times = come_back(hot, cold->count) ? rest->times * 2 : rest->times / 2;
+	size_t pairs = cold->count < hot->count ? cold->count : hot->count;
+	uint64_t times = come_back(hot, pairs) ? rest->times * 2 : rest->times / 2;
 
 	rest->times = times < REST_LEAST ? REST_LEAST : times > REST_MOST ? REST_MOST : times;
 	for (size_t i = 0; i < cold->count; i++)
@@ -177,6 +178,7 @@ static bool swap(struct device *device, const struct terms *terms, uint64_t room
 	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
 	       (!pairs || goes_along(device, terms, is_decided, bytes, cold.of[pairs].size)))
 		bytes += cold.of[pairs++].size;
+	/* The hottest may be larger than the first that go for it. */
 	while (bytes + room < hot->of[0].size)
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
