@@ -101,16 +101,32 @@ static primary_lock *lock_of_primary(CUdevice dev)
 	return &primary_locks[(unsigned int)dev % DEVICE_MAX];
 }
 
+/*
+ * Takes the lock. Returns whether the context is new: then it is measured, which may wait for other
+ * processes, and so begins before the lock is taken.
+ */
+static bool lock_primary(CUdevice dev, struct measuring *measuring)
+{
+	for (;;) {
+		bool seems_new = !primary_is_active(dev);
+
+		*measuring = seems_new ? begin_making(dev) : (struct measuring){0};
+		lock_acquire(lock_of_primary(dev));
+		if (seems_new == !primary_is_active(dev))
+			return seems_new;
+		lock_release(lock_of_primary(dev));
+		if (seems_new)
+			end_making(measuring, NULL, dev);
+	}
+}
+
 /* Retains a primary context. *is_new: it did not live before. */
 static CUresult retain_primary(CUcontext *out, CUdevice dev, struct measuring *measuring,
                                bool *is_new)
 {
 	CUresult result;
 
-	lock_acquire(lock_of_primary(dev));
-	*is_new = !primary_is_active(dev);
-	if (*is_new)
-		*measuring = begin_making(dev);
+	*is_new = lock_primary(dev, measuring);
 	result = REAL(cuDevicePrimaryCtxRetain)(out, dev);
 	lock_release(lock_of_primary(dev));
 	return result;
