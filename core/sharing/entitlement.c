@@ -196,8 +196,8 @@ uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uin
 	bool is_quiet = job->quiet_until_ns > now_ns && job->priority >= to->priority;
 
 	/*
-	 * What has just changed hands goes to a higher priority alone, and what is borrowed to a
-	 * call that would be refused.
+	 * Memory that has just changed hands goes to a higher priority alone, and what is borrowed
+	 * to a call that would be refused.
 	 */
 	if (job == to || (is_quiet && !to->must))
 		return 0;

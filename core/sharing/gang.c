@@ -244,7 +244,7 @@ static void step_free(struct gang *gang, const struct line *line)
 	const uint32_t theirs = line_bit(GANG_HAS) | line_bit(GANG_LEAVES) | line_bit(GANG_TAKES);
 	uint64_t since_ns = gang->own.since_ns;
 
-	/* Who comes to one that was alone waits for it, whatever it says. */
+	/* A job that comes to one that was alone waits for it, whatever it says. */
 	if (is_later(gang, line, gang->was_alone ? since_ns : UINT64_MAX) ||
 	    (!gang->was_alone && (states_beside(line) & theirs))) {
 		enter(gang, line, GANG_LEAVES);

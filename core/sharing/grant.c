@@ -6,7 +6,7 @@
 #define SECOND 1000000000ull
 /* How long a claim waits for what it was given to arrive, and then before it is raised again. */
 #define SETTLE_NS (SECOND / 2)
-/* Who holds memory tells so within this time, whenever it started. */
+/* A job that holds memory tells so within this time, whenever it started. */
 #define UNTOLD_NS     SECOND
 #define REFUSED_LEAST (SECOND / 2)
 #define REFUSED_MOST  (30 * SECOND)

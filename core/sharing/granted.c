@@ -1,4 +1,4 @@
-/* Whose claim is met. Pure functions. */
+/* Finds the claim that is met. Pure functions. */
 #include "core/sharing/granted.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Whose claim is met: the one of the highest priority, of those the oldest, of all who are heard
- * and have not been passed over.
+ * Granted: the claim that is met is the one of the highest priority, of those the oldest, of all
+ * who are heard and have not been passed over.
  */
 #ifndef SPILLWAY_GRANTED_H
 #define SPILLWAY_GRANTED_H
@@ -27,7 +27,7 @@ static inline bool job_is(const struct job_sum *job, const struct job_key *key)
 	return job->job == key->job && job->owner == key->owner;
 }
 
-/* What was seen before; zeroed at first. */
+/* Keeps what was seen before; zeroed at first. */
 struct granted {
 	/* Claims as they were first seen: nobody's is older than the look before. */
 	int met_count;

@@ -187,7 +187,7 @@ static void try_repeats(uint64_t now)
 	uint64_t since = UINT64_MAX;
 	size_t period = s.repeats ? repeats_period(s.repeats, &since) : 0;
 
-	/* Who finds steps by functions does not see that launches differ in memory alone. */
+	/* Steps found by functions take no notice of memory, in which alone launches may differ. */
 	s.takes_steps = !period && (!s.repeats || now - s.began_ns >= SURVEY_TRIES_NS);
 	if (!period || since != s.tried) {
 		s.tried = period ? since : UINT64_MAX;

@@ -8,7 +8,7 @@
  * It belongs to an object and goes with it, or with the object's context. What a stream takes is
  * then not known.
  *
- * What others take meanwhile is in the difference too. What this job and the user's other jobs
+ * The difference has what others take meanwhile, too. What this job and the user's other jobs
  * charged in that time, other processes and threads included, is taken out, and contexts, which are
  * charged once they are there, are made one at a time (alone.h). What remains, of what those have
  * under way, of other users' jobs and of programs without Spillway, is bounded by the most that is
