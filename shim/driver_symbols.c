@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * What the loader has written it wrote under its own lock, which dlopen() has taken since, and of
- * which the thread sanitizer knows nothing.
+ * The loader has written this under its own lock, which dlopen() has taken since, and of which the
+ * thread sanitizer knows nothing.
  */
 #ifdef __SANITIZE_THREAD__
 #define OF_THE_LOADER __attribute__((no_sanitize_thread))

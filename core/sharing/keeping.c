@@ -1,4 +1,4 @@
-/* Who keeps us. Rules: pure; by what was seen and our clock. */
+/* Counts who keeps us. Rules: pure; by what was seen and our clock. */
 #include "core/sharing/keeping.h"
 
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void note_moving(struct keepers *keepers, const struct line *line,
 		if ((other->states & LINE_HOLDS) || !(other->states & line_bit(GANG_TAKES)) ||
 		    !line_goes_before(other, line->own))
 			continue;
-		/* What it waits for keeps us, not it. */
+		/* A job that waits for another does not keep us: the other does. */
 		if (!note_those_before(line, other))
 			other->keeper->moved_ns = line->now_ns;
 		is_kept = true;
@@ -100,7 +100,7 @@ void keeping_count(struct keepers *keepers, const struct line *line, const struc
 {
 	uint64_t may = least(MOVING_NS, sum(line_unplanned(line), line_length(line, line->own)));
 
-	/* Who was left out shows that others may lie, too. */
+	/* One that was left out shows that others may lie, too. */
 	may = most(may >> least(keepers->left_out, 4), MOVING_LEAST_NS);
 	count_turns(keepers, line, elapsed_ns);
 	note_moving(keepers, line, own, others, count);

@@ -88,7 +88,7 @@ static bool fits(const CUDA_ARRAY3D_DESCRIPTOR *what, const struct bounds *most)
 	       is_within(what->Depth, most->depth);
 }
 
-/* What is kept together: so many elements wide and high, of so many channels; bytes 0: unknown. */
+/* A block is so many elements wide and high, of so many channels; bytes 0: unknown. */
 struct block {
 	unsigned int width, height, channels, bytes;
 };

@@ -10,7 +10,7 @@ static uint64_t bytes(CUarray_format format, unsigned int channels, size_t width
 	    .width = width, .height = height, .channels = channels, .levels = 1, .format = format});
 }
 
-/* Of 64 by 64 pixels: each of these formats is known before an array is made. */
+/* Each of these formats is known before an array of 64 by 64 pixels is made. */
 START_TEST(each_format_is_known)
 {
 	static const struct {
@@ -55,7 +55,7 @@ START_TEST(each_format_is_known)
 }
 END_TEST
 
-/* What is kept together is there as a whole. */
+/* A block is there as a whole. */
 START_TEST(parts_of_blocks_count_as_blocks)
 {
 	ck_assert_uint_eq(bytes(CU_AD_FORMAT_BC7_UNORM, 4, 5, 4), 32);

@@ -106,7 +106,7 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	ck_assert_uint_eq(segment_owed(limited, 0), 570);
 	ck_assert_uint_eq(segment_owed(own, SEGMENT_DEVICES), 0);
 
-	/* What others hold is all that they are charged there, whatever they are owed. */
+	/* Others hold all that they are charged there, whatever they are owed. */
 	ck_assert_uint_eq(segment_charged_to_others(own, 0), 0);
 	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 30, 300), 0);
 	ck_assert_int_eq(segment_reserve(unlimited, 0, SEGMENT_ON_DEVICE, 4, 70), 0);
