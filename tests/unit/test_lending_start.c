@@ -105,16 +105,21 @@ START_TEST(what_is_borrowed_goes_to_a_call_while_it_is_quiet)
 }
 END_TEST
 
-/* A context takes a while to be made: the room that others made for it is there until then. */
-START_TEST(room_is_left_to_a_call_until_it_has_been_tried)
+/* Starts a job beside three of 60 %, which have come to rest. */
+static struct world_job *start_beside_three(void)
 {
-	struct world_job *new;
-
 	start();
 	for (int i = 0; i < 3; i++)
 		grow_by(add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED), DEVICE / 10 * 6);
 	run(60 * SECOND);
-	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+	return add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
+}
+
+/* A context takes a while to be made: the room that others made for it is there until then. */
+START_TEST(room_is_left_to_a_call_until_it_has_been_tried)
+{
+	struct world_job *new = start_beside_three();
+
 	new->takes_ns = 300 * MS;
 	ck_assert_uint_le(call(new, 64 * MIB), SECOND);
 	ck_assert(new->must_was_had);
@@ -127,13 +132,8 @@ END_TEST
 /* One that never comes back from its call keeps the others' memory for a bound. */
 START_TEST(a_call_that_never_ends_leaves_the_room_to_others)
 {
-	struct world_job *new;
+	struct world_job *new = start_beside_three();
 
-	start();
-	for (int i = 0; i < 3; i++)
-		grow_by(add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED), DEVICE / 10 * 6);
-	run(60 * SECOND);
-	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
 	new->takes_ns = UINT64_MAX / 2;
 	new->must = 256 * MIB;
 	run(10 * SECOND);
