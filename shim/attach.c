@@ -25,7 +25,7 @@
 #include "core/base/once.h"
 #include "core/config/config.h"
 #include "core/cuda/driver.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/vgpu/stand_in.h"
 #include "shim/disabled.h"
 #include "shim/driver_open.h"
@@ -207,7 +207,7 @@ struct found {
 	void *handle;
 	void *real[ENTRY_COUNT];
 	struct code inside[2];
-	char path[PATH_MAX], trial[PATH_MAX]; /* of the driver, and of what tries it */
+	char path[PATH_MAX], probe[PATH_MAX]; /* of the driver, and of the program that probes it */
 };
 static __thread struct found *found __attribute__((tls_model("initial-exec")));
 
@@ -229,7 +229,7 @@ static void find_driver(const char *asked)
 	}
 	if (found->handle) {
 		log_debug("driver library: %s", found->path);
-		driver_trial(found->trial, sizeof(found->trial));
+		driver_probe_path(found->probe, sizeof(found->probe));
 		found->inside[0] = driver_code(found->real[ENTRY_cuInit]);
 		found->inside[1] = driver_code(GUARDS);
 	} else {
@@ -246,7 +246,7 @@ static void attach(void)
 	memcpy(shim_real, found->real, sizeof(shim_real));
 	if (has_driver) {
 		memcpy(shim_inside, found->inside, sizeof(shim_inside));
-		host_trial_by(found->trial, found->path);
+		host_probe_by(found->probe, found->path);
 	}
 	found->handle = NULL; /* it stays open */
 	shim_hide(is_missing);

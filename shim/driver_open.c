@@ -91,14 +91,14 @@ static bool find(const char *asked, char *path, size_t size)
 	return found;
 }
 
-void driver_trial(char *program, size_t size)
+void driver_probe_path(char *program, size_t size)
 {
-	const char *self = find_code((void *)driver_trial).file;
+	const char *self = find_code((void *)driver_probe_path).file;
 	const char *slash = self ? strrchr(self, '/') : NULL;
 
 	*program = '\0';
 	if (slash)
-		snprintf(program, size, "%.*s/driver-trial", (int)(slash - self), self);
+		snprintf(program, size, "%.*s/driver-probe", (int)(slash - self), self);
 }
 
 void *driver_open(const char *asked, char *found, size_t size)

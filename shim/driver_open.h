@@ -18,7 +18,7 @@ struct code {
  */
 void *driver_open(const char *asked, char *found, size_t size);
 /* Fills in where the program is that tries what a driver may not survive: beside this library. */
-void driver_trial(char *program, size_t size);
+void driver_probe_path(char *program, size_t size);
 /* Returns the code of the library that holds the address. */
 struct code driver_code(const void *address);
 

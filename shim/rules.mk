@@ -61,10 +61,10 @@ $(vgpu_out): $(vgpu_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map shim/rules
 
 # Tries what a driver may not survive, as a child of the user's process; starts on an older glibc,
 # too.
-shim_trial := $(BUILD)/lib/driver-trial
-shim_out += $(shim_trial)
+shim_probe := $(BUILD)/lib/driver-probe
+shim_out += $(shim_probe)
 
-$(shim_trial): $(BUILD)/shim/trial/driver_trial.o $(if $(SANITIZER),,$(BUILD)/shim/trial/start.o)
+$(shim_probe): $(BUILD)/shim/probe/driver_probe.o $(if $(SANITIZER),,$(BUILD)/shim/probe/start.o)
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(old_glibc_libs)

@@ -51,7 +51,7 @@ run-install: $(install_out)
 	@install -d $(DESTDIR)$(bindir) $(shim_dir)/softgpu $(shim_dir)/try $(doc_dir)
 	@install -m 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/
 	@rm -f $(shim_dir)/libspillway*.so
-	@install -m 755 $(filter %.so,$(shim_out)) $(shim_trial) $(shim_dir)/
+	@install -m 755 $(filter %.so,$(shim_out)) $(shim_probe) $(shim_dir)/
 	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
 	@echo '$(libdir)/spillway/libspillway.so $(libdir)/spillway/libspillway-alias.so' >$(shim_dir)/ld.so.preload
 	@install -m 755 $(softgpu_files) $(shim_dir)/softgpu/

@@ -52,7 +52,7 @@ enum {
 	X(ARENAS,       DRIVER,  "the making of arenas") \
 	X(ARENA,        BOTH,    "the units, runs and slabs of an arena") \
 	X(OWN,          BOTH,    "physical memory that the program made, and where it is mapped") \
-	X(HOST_TRIAL,   BOTH,    "what is known of memory on the host, while it is found out") \
+	X(HOST_PROBE,   BOTH,    "what is known of memory on the host, while it is found out") \
 	X(EXPORTED_AS,  NOTHING, "by which name an allocation is known to other processes") \
 	X(EXPORTED,     NOTHING, "what is charged for exported memory") \
 	X(SPARES,       NOTHING, "spare chunks") \

@@ -23,7 +23,7 @@ mount -t tmpfs -o mode=755 none "$node"
 lib=$node/bin/lib
 mkdir "$node/etc" "$node/bin" "$node/bin/lib" "$node/driver" "$node/softgpu" "$node/etc/spillway"
 chmod 1777 "$node/softgpu"
-cp "$build"/lib/*.so "$build/lib/driver-trial" "$lib"
+cp "$build"/lib/*.so "$build/lib/driver-probe" "$lib"
 cp "$build/spillway" "$build/tests/e2e/allocate" "$build/tests/e2e/guest" "$node/bin"
 cp "$softgpu"/libcuda.so.1 "$softgpu"/libnvidia-ml.so.1 "$node/driver"
 cp /etc/passwd /etc/group /etc/nsswitch.conf "$node/etc" 2>/dev/null || true

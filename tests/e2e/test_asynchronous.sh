@@ -24,10 +24,10 @@ limited mixed --memory 8MiB "$asynchronous"
 
 # Copies by the CPU need memory that the CPU can reach, which spilled memory is not: so no
 # asynchronous one may be.
-rm "$SPILLWAY_STATE_DIR/driver-trial" # another driver
+rm "$SPILLWAY_STATE_DIR/driver-probe" # another driver
 export SOFTGPU_TRAITS=cpu-copies
 limited cpu --memory 1MiB "$asynchronous"
-rm "$SPILLWAY_STATE_DIR/driver-trial"
+rm "$SPILLWAY_STATE_DIR/driver-probe"
 export SOFTGPU_TRAITS=host-nodes
 
 ini=$scratch/graph.ini

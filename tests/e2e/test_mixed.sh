@@ -40,7 +40,7 @@ export SOFTGPU_NO_MIXED=1
 run refused "mixed = auto"
 run whole "mixed = whole"
 unset SOFTGPU_NO_MIXED
-rm "$SPILLWAY_STATE_DIR/driver-trial" # this is another driver
+rm "$SPILLWAY_STATE_DIR/driver-probe" # this is another driver
 
 # 10 MiB below a limit of 6: part of it is where the program wants it, at once.
 parts() {

@@ -43,12 +43,12 @@ says_not "$out" '^no  .*takes its part of the limit at once'
 
 # So is what tries drivers, where it did not come along with what is preloaded; a job runs all the
 # same.
-says_not "$out" 'driver-trial'
-mv "$tree/lib/driver-trial" "$TMPDIR/"
+says_not "$out" 'driver-probe'
+mv "$tree/lib/driver-probe" "$TMPDIR/"
 SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" expect 0 "$spillway" doctor
-says "$out" "^no  driver-trial: $tree/lib/driver-trial: No such file or directory: with drivers before R595 "
-says "$out" '^      try: copy driver-trial to where libspillway.so lies$'
-mv "$TMPDIR/driver-trial" "$tree/lib/"
+says "$out" "^no  driver-probe: $tree/lib/driver-probe: No such file or directory: with drivers before R595 "
+says "$out" '^      try: copy driver-probe to where libspillway.so lies$'
+mv "$TMPDIR/driver-probe" "$tree/lib/"
 
 # No driver at all is a sentence, and what to try is the software GPU, where it is installed.
 mkdir -p "$tree/softgpu"

@@ -18,7 +18,7 @@ mkdir -p "$tree/lib"
 cp "$build/spillway" "$tree/"
 cp "$build/tests/e2e/empty.so" "$tree/lib/libspillway.so"
 cp "$build/tests/e2e/empty.so" "$tree/lib/libspillway-alias.so"
-cp "$build/lib/driver-trial" "$tree/lib/"
+cp "$build/lib/driver-probe" "$tree/lib/"
 tree=$(cd "$tree" && pwd -P)
 spillway=$tree/spillway
 fake_job=$build/tests/e2e/fake_job

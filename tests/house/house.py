@@ -6,7 +6,7 @@ import re
 import subprocess
 
 CODE = (".c", ".h", ".S")
-PROGRAMS = ("tools/", "shim/trial/")
+PROGRAMS = ("tools/", "shim/probe/")
 
 
 def rooms(root, table="core/rooms"):

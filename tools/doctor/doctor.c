@@ -71,19 +71,19 @@ static bool check_shim(struct paths *paths)
 }
 
 /* Says so where what tries drivers is not beside the shim; a job runs without it. */
-static void check_trial(const char *shim)
+static void check_probe(const char *shim)
 {
 	char program[PATH_MAX];
 
-	snprintf(program, sizeof program, "%.*s/driver-trial", (int)(strrchr(shim, '/') - shim),
+	snprintf(program, sizeof program, "%.*s/driver-probe", (int)(strrchr(shim, '/') - shim),
 	         shim);
 	if (access(program, X_OK) == 0)
 		return;
 	finding(false,
-	        "driver-trial: %s: %s: with drivers before R595 memory on the host is not by "
+	        "driver-probe: %s: %s: with drivers before R595 memory on the host is not by "
 	        "vmm_numa, and no allocation is partly on the GPU and partly on the host",
 	        program, strerror(errno));
-	finding_try("copy driver-trial to where libspillway.so lies");
+	finding_try("copy driver-probe to where libspillway.so lies");
 }
 
 static const char *provider_name(unsigned int code)
@@ -360,7 +360,7 @@ int command_doctor(int argc, char **argv)
 		good = (pod_explain(&pod) || !pod.is_ours) && good;
 	has_driver = check_driver(paths.shim, &report);
 	if (good && !pod.is_ours)
-		check_trial(paths.shim);
+		check_probe(paths.shim);
 	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
 	frameworks_report();

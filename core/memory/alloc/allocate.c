@@ -21,7 +21,7 @@
 #include "core/memory/alloc/judge.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/elastic.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/uses/measured.h"
 
 static _Atomic bool is_elastic;
@@ -369,7 +369,7 @@ static bool may_spill(const struct serving *s)
 static CUresult try(struct serving *s, CUdeviceptr *address)
 {
 	s->tried |= 1u << s->place;
-	if (s->place == ON_HOST && s->in_arena && !host_trial_allows(s->device)) {
+	if (s->place == ON_HOST && s->in_arena && !host_probe_allows(s->device)) {
 		drop(s);
 		s->in_arena = false;
 	}
@@ -378,7 +378,7 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 	if (s->place == ON_DEVICE)
 		return make_native(s, address);
 	/* Where it can come back from, if there is such a place. */
-	return has_arena(s) && host_trial_allows(s->device) ? make_elastic(s, address)
+	return has_arena(s) && host_probe_allows(s->device) ? make_elastic(s, address)
 	                                                    : spill_for_good(s, address);
 }
 

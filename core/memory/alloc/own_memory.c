@@ -9,7 +9,7 @@
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/own/own.h"
 
@@ -80,7 +80,7 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 	CUresult result;
 
 	if ((spill != SPILL_AUTO && spill != SPILL_VMM) || must_be_there(m) ||
-	    !host_trial_allows(device))
+	    !host_probe_allows(device))
 		return false;
 	/* Told first is who is at its limit, not who is evicted or yields. */
 	if (reason != SPILL_EVICTED && reason != SPILL_YIELDED &&

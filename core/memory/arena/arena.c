@@ -32,7 +32,7 @@ static bool has_vmm(const struct device *device)
 
 /*
  * Returns whether a side's granularity fits the arena: it must be a unit or divide it. Of memory on
- * the host no more is asked here: making it is tried when it is needed (host_trial.h).
+ * the host no more is asked here: making it is tried when it is needed (host_probe.h).
  */
 static bool fits_units(struct device *device, enum segment_side side)
 {

@@ -8,7 +8,7 @@
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/cuda/mapping.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/reach.h"
 #include "core/memory/arena/spare.h"
 
@@ -218,7 +218,7 @@ CUresult run_place(struct run *run)
 		return result;
 	result = place_chunks(run);
 	if (result != CUDA_SUCCESS || !is_mixed(run) ||
-	    host_trial_may_mix(run->arena->device, run->terms))
+	    host_probe_may_mix(run->arena->device, run->terms))
 		return result;
 	/* All of it on the host, where the last one was. */
 	if (!clear(run->arena, run->first, run->done, run->terms)) {

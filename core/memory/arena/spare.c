@@ -12,7 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/cuda/idle.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/budget/exported.h"
 
 enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
@@ -89,16 +89,16 @@ struct chunk_source spare_source(struct device *device)
 CUresult spare_create(struct device *device, struct chunk *chunk)
 {
 	struct chunk_source source = spare_source(device);
-	const struct host_trial *trial;
+	const struct host_probe *probe;
 
 	if (chunk->side == SEGMENT_ON_HOST) {
-		if (!host_trial_allows(device))
+		if (!host_probe_allows(device))
 			return CUDA_ERROR_NOT_SUPPORTED;
-		trial = host_trial_of(device);
-		source.avoids_numa = trial->numa == TRIAL_CRASHED;
-		if (trial->node_count) {
-			source.host_nodes = trial->nodes;
-			source.host_node_count = trial->node_count;
+		probe = host_probe_of(device);
+		source.avoids_numa = probe->numa == PROBE_CRASHED;
+		if (probe->node_count) {
+			source.host_nodes = probe->nodes;
+			source.host_node_count = probe->node_count;
 		}
 	}
 	return chunk_make(&source, chunk);
@@ -163,9 +163,9 @@ static unsigned int keep(struct device *device, struct chunk *chunks, unsigned i
 /* Returns whether to release memory now would wait for what runs. */
 static bool would_wait(const struct device *device)
 {
-	int unmap = host_trial_unmap(device);
+	int unmap = host_probe_unmap(device);
 
-	return unmap != CUDA_SUCCESS && unmap != TRIAL_UNKNOWN && !idle_is_seen();
+	return unmap != CUDA_SUCCESS && unmap != PROBE_UNKNOWN && !idle_is_seen();
 }
 
 void spare_give(struct device *device, struct chunk *chunks, unsigned int count,

@@ -7,7 +7,7 @@
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
 #include "core/cuda/gate.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/run.h"
 #include "core/memory/copy/stage.h"
 
@@ -255,7 +255,7 @@ static void keep(const struct async_copy *copy, const struct async_end *end)
 	                   (copy->height - 1) * end->pitch + copy->width;
 	uint32_t first;
 
-	if (!arena || host_trial_of(arena->device)->node == CUDA_SUCCESS)
+	if (!arena || host_probe_of(arena->device)->node == CUDA_SUCCESS)
 		return;
 	lock_acquire(&arena->lock);
 	while (address < past && address - arena->base < arena->size &&

@@ -29,7 +29,7 @@
 #include "core/memory/move/link.h"
 #include "core/memory/move/lull.h"
 #include "core/cuda/idle.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/spare.h"
 #include "core/cuda/capture.h"
 #include "core/rings/event.h"
@@ -466,7 +466,7 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device,
 {
 	struct closure c = {.plan = plan,
 	                    .device = device,
-	                    .is_mapped_late = host_trial_unmap(device) != CUDA_SUCCESS};
+	                    .is_mapped_late = host_probe_unmap(device) != CUDA_SUCCESS};
 	enum move_pending why;
 
 	atomic_store(&is_under_way, true);

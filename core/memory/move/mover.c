@@ -23,7 +23,7 @@
 #include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/answer.h"
@@ -107,7 +107,7 @@ static void prefill(struct device *device, const struct terms *terms)
  */
 static bool is_lull(const struct device *device)
 {
-	if (host_trial_unmap(device) == CUDA_SUCCESS || idle_is_seen())
+	if (host_probe_unmap(device) == CUDA_SUCCESS || idle_is_seen())
 		return true;
 	lull_wait(LULL_NS);
 	return idle_is_seen();

@@ -6,7 +6,7 @@
 #include "core/budget/device.h"
 #include "core/budget/yield.h"
 #include "core/ledger/placed.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"
 #include "core/memory/move/weighed.h"
@@ -231,7 +231,7 @@ static void decide(struct device *device, struct placement *p, const struct surv
 {
 	struct weighed_terms how = {.leaves = leaves,
 	                            .is_shared = yield_is_on_call(device),
-	                            .is_whole = !host_trial_may_mix(device, terms)};
+	                            .is_whole = !host_probe_may_mix(device, terms)};
 	bool is_judged;
 	struct weighed w;
 

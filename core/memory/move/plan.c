@@ -5,7 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/lock.h"
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/spare.h"
 
@@ -301,7 +301,7 @@ void plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 {
 	uint64_t planned = 0;
 
-	plan->is_whole = !plan->pins && !host_trial_may_mix(device, plan->terms);
+	plan->is_whole = !plan->pins && !host_probe_may_mix(device, plan->terms);
 	if (plan->to == SEGMENT_ON_HOST)
 		plan->host_limit = terms_host_limit(plan->terms, device);
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {

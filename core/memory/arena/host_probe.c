@@ -3,7 +3,7 @@
  * in the mover's thread, so the environment is not read: the program gets that of the process's
  * start.
  */
-#include "core/memory/arena/host_trial.h"
+#include "core/memory/arena/host_probe.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +20,7 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
-#define CACHE "driver-trial"
+#define CACHE "driver-probe"
 
 enum {
 	SECONDS_MAX = 60, /* for six processes that open a driver */
@@ -39,8 +39,8 @@ static struct {
 	char program[PATH_MAX], library[PATH_MAX];
 } by;
 
-static LOCK_OF(HOST_TRIAL) lock = LOCK_FREE;
-static struct host_trial known[DEVICE_MAX];
+static LOCK_OF(HOST_PROBE) lock = LOCK_FREE;
+static struct host_probe known[DEVICE_MAX];
 static _Atomic bool is_known[DEVICE_MAX];
 
 /* Of each device, for a thread of ours: who asks waits for it so long and then goes on without. */
@@ -53,7 +53,7 @@ static struct question {
 } questions[DEVICE_MAX];
 static uint64_t patience_ns = SECONDS_WAITED * (uint64_t)1000000000;
 
-void host_trial_by(const char *program, const char *driver_path)
+void host_probe_by(const char *program, const char *driver_path)
 {
 	snprintf(by.program, sizeof(by.program), "%s", program);
 	snprintf(by.library, sizeof(by.library), "%s", driver_path);
@@ -74,13 +74,13 @@ static int answer_in(const char *text, const char *name)
 	for (const char *at = text; (at = strstr(at, name)); at += length) {
 		if ((at != text && at[-1] != '\n' && at[-1] != ' ') || at[length] != ' ')
 			continue;
-		return strncmp(at + length + 1, "crash", 5) == 0 ? TRIAL_CRASHED
+		return strncmp(at + length + 1, "crash", 5) == 0 ? PROBE_CRASHED
 		                                                 : atoi(at + length + 1);
 	}
-	return TRIAL_UNKNOWN;
+	return PROBE_UNKNOWN;
 }
 
-static void parse(const char *text, struct host_trial *found)
+static void parse(const char *text, struct host_probe *found)
 {
 	found->numa = answer_in(text, "numa");
 	found->host = answer_in(text, "host");
@@ -91,15 +91,15 @@ static void parse(const char *text, struct host_trial *found)
 }
 
 /* Writes from which nodes memory is taken: each is tried. */
-static void list_nodes(struct question *q, const struct host_trial *trial)
+static void list_nodes(struct question *q, const struct host_probe *probe)
 {
 	size_t length =
 	    (size_t)snprintf(q->nodes, sizeof(q->nodes), "%d",
-	                     trial->node_count ? trial->nodes[0] : q->device->host_node);
+	                     probe->node_count ? probe->nodes[0] : q->device->host_node);
 
-	for (int i = 1; i < trial->node_count && length < sizeof(q->nodes); i++)
+	for (int i = 1; i < probe->node_count && length < sizeof(q->nodes); i++)
 		length += (size_t)snprintf(q->nodes + length, sizeof(q->nodes) - length, ",%d",
-		                           trial->nodes[i]);
+		                           probe->nodes[i]);
 }
 
 /* --- what was found before --- */
@@ -138,7 +138,7 @@ static const char *find_line(char *text, const char *key)
 	return line;
 }
 
-static bool look_up(const char *key, struct host_trial *found)
+static bool look_up(const char *key, struct host_probe *found)
 {
 	char text[CACHE_MAX];
 	int directory = directory_open(false, NULL, 0);
@@ -247,7 +247,7 @@ static void run(struct question *q)
 static void *answer(void *nothing)
 {
 	struct question *q = questions;
-	struct host_trial found;
+	struct host_probe found;
 
 	while (!atomic_exchange(&q->is_asked, false))
 		q++;
@@ -278,14 +278,14 @@ static bool ask(struct question *q)
 }
 
 /* Fills in what is supposed where nothing could be tried. */
-static void take_untried(struct host_trial *trial)
+static void take_untried(struct host_probe *probe)
 {
-	trial->numa = driver_version() >= FIRST_THAT_SURVIVES ? CUDA_SUCCESS : TRIAL_CRASHED;
-	trial->host = CUDA_SUCCESS;
-	trial->copy = trial->node = trial->mixed = trial->unmap = TRIAL_UNKNOWN;
+	probe->numa = driver_version() >= FIRST_THAT_SURVIVES ? CUDA_SUCCESS : PROBE_CRASHED;
+	probe->host = CUDA_SUCCESS;
+	probe->copy = probe->node = probe->mixed = probe->unmap = PROBE_UNKNOWN;
 }
 
-static void look_or_ask(const struct device *device, struct host_trial *found)
+static void look_or_ask(const struct device *device, struct host_probe *found)
 {
 	struct question *q = &questions[device->id.ordinal];
 
@@ -309,7 +309,7 @@ static void look_or_ask(const struct device *device, struct host_trial *found)
 	parse(q->said, found);
 	log_info("gpu %d: memory on the host, tried with this driver:%s", device->id.ordinal,
 	         q->said);
-	if (found->numa == TRIAL_CRASHED)
+	if (found->numa == PROBE_CRASHED)
 		log_once(LOG_WARNING,
 		         "gpu %d: this driver crashes when memory is made on NUMA node "
 		         "%s of the host: memory without a node is used",
@@ -322,14 +322,14 @@ static bool can_be(int answer)
 	return answer == CUDA_SUCCESS || answer == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static bool allows(const struct host_trial *trial)
+static bool allows(const struct host_probe *probe)
 {
-	return (can_be(trial->numa) || can_be(trial->host)) && trial->copy != TRIAL_CRASHED;
+	return (can_be(probe->numa) || can_be(probe->host)) && probe->copy != PROBE_CRASHED;
 }
 
-static struct host_trial find_out(struct device *device)
+static struct host_probe find_out(struct device *device)
 {
-	struct host_trial found = {.node_count = 0};
+	struct host_probe found = {.node_count = 0};
 
 	if (!*by.program)
 		return found;
@@ -345,7 +345,7 @@ static struct host_trial find_out(struct device *device)
 	return found;
 }
 
-const struct host_trial *host_trial_of(struct device *device)
+const struct host_probe *host_probe_of(struct device *device)
 {
 	int i = device->id.ordinal, cancel;
 
@@ -364,20 +364,20 @@ const struct host_trial *host_trial_of(struct device *device)
 	return &known[i];
 }
 
-bool host_trial_allows(struct device *device)
+bool host_probe_allows(struct device *device)
 {
-	return allows(host_trial_of(device));
+	return allows(host_probe_of(device));
 }
 
-bool host_trial_may_mix(struct device *device, const struct terms *terms)
+bool host_probe_may_mix(struct device *device, const struct terms *terms)
 {
-	return terms->settings.mixed == MIXED_AUTO && host_trial_of(device)->mixed == CUDA_SUCCESS;
+	return terms->settings.mixed == MIXED_AUTO && host_probe_of(device)->mixed == CUDA_SUCCESS;
 }
 
-int host_trial_unmap(const struct device *device)
+int host_probe_unmap(const struct device *device)
 {
 	int i = device->id.ordinal;
 
 	return atomic_load_explicit(&is_known[i], memory_order_acquire) ? known[i].unmap
-	                                                                : TRIAL_UNKNOWN;
+	                                                                : PROBE_UNKNOWN;
 }

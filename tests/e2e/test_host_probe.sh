@@ -5,7 +5,7 @@ set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 childless=$build/tests/e2e/childless
-known=$SPILLWAY_STATE_DIR/driver-trial
+known=$SPILLWAY_STATE_DIR/driver-probe
 limited() {
 	name=$1
 	shift
@@ -58,7 +58,7 @@ unset SOFTGPU_FAIL
 rm -f "$known"
 
 # All nodes are tried that may be used: a further one is only asked when the first is full.
-tried() { SOFTGPU_NUMA_NODES=$1 "$build/lib/driver-trial" "$softgpu/libcuda.so.1" "$2" | tr '\n' ' '; }
+tried() { SOFTGPU_NUMA_NODES=$1 "$build/lib/driver-probe" "$softgpu/libcuda.so.1" "$2" | tr '\n' ' '; }
 has "two nodes" "$(tried 4M,16M 1,0)" "numa 0 host 0 copy 0"
 has "one has no memory" "$(tried none,16M 1,0)" "numa 0 host 0"
 has "the first has no memory" "$(tried none,16M 0,1)" "numa 1 host 0"
@@ -79,12 +79,12 @@ same "alone: provider" vmm_host "$(provider alone)"
 # A driver that takes long: the program goes on without an answer, and the next one has it.
 mkdir "$scratch/slow"
 cp "$build/lib/libspillway.so" "$scratch/slow/"
-cat >"$scratch/slow/driver-trial" <<-END
+cat >"$scratch/slow/driver-probe" <<-END
 	#!/bin/sh
 	while [ ! -e "$scratch/go" ]; do sleep 0.1; done
-	exec "$build/lib/driver-trial" "\$@"
+	exec "$build/lib/driver-probe" "\$@"
 END
-chmod +x "$scratch/slow/driver-trial"
+chmod +x "$scratch/slow/driver-probe"
 slowly() {
 	SPILLWAY_JOB=$1 SPILLWAY_MEMORY_LIMIT=8MiB LD_PRELOAD=$scratch/slow/libspillway.so LD_LIBRARY_PATH=$softgpu \
 		exec "$childless" "$scratch/done-$1" "$2" 2>"$scratch/err-$1"

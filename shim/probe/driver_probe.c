@@ -1,5 +1,5 @@
 /*
- * driver-trial DRIVER NODES: tries, each in a process of its own, what some drivers do not survive
+ * driver-probe DRIVER NODES: tries, each in a process of its own, what some drivers do not survive
  * or refuse, and prints what came of it, a line each:
  *
  *   numa ERROR    physical memory on the first of these NUMA nodes of the host ("1,0"); "crash":
@@ -11,7 +11,7 @@
  *   unmap ERROR   unmapping and releasing beside work that runs; 600: they wait for it
  *
  * ERROR is the driver's, 0 for none, or "crash". The shim runs it before it needs the first of
- * these in a user's process (core/memory/arena/host_trial.h). The device is the first that is
+ * these in a user's process (core/memory/arena/host_probe.h). The device is the first that is
  * visible.
  */
 #include <cuda.h>
@@ -313,7 +313,7 @@ int main(int argc, char **argv)
 	bool has_memory;
 
 	if (argc != 3) {
-		fprintf(stderr, "usage: driver-trial DRIVER NODES\n");
+		fprintf(stderr, "usage: driver-probe DRIVER NODES\n");
 		return 2;
 	}
 	nodes = argv[2];
