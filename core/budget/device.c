@@ -378,6 +378,30 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
 	note_given_back(device);
 }
 
+/* Counts what the driver took for itself; negative: what it gave back. */
+static void device_note_driver(struct device *device, int64_t change)
+{
+	if (device->segment)
+		segment_note_driver(device->segment, device->index, change);
+	else
+		ledger_note_driver(device->ledger, change);
+}
+
+int device_charge_driver(struct device *device, uint64_t bytes)
+{
+	int error = device_charge_taken(device, bytes);
+
+	if (!error)
+		device_note_driver(device, (int64_t)bytes);
+	return error;
+}
+
+void device_uncharge_driver(struct device *device, uint64_t bytes)
+{
+	device_note_driver(device, -(int64_t)bytes);
+	device_uncharge(device, SEGMENT_ON_DEVICE, bytes);
+}
+
 void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes)
 {
 	uint64_t left = 0;

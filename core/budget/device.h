@@ -166,12 +166,16 @@ void device_note_settings(struct device *device);
  *                      all
  * device_charge_host   within so many bytes on the host
  * device_charge_taken  what the driver has taken already, so whatever the limit is
+ * device_charge_driver likewise, where the driver took it for itself: contexts, modules and the
+ *                      like, which are shown apart
  */
 int device_charge(struct device *device, uint64_t bytes);
 int device_charge_moved(struct device *device, uint64_t bytes, uint64_t most);
 int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit);
 int device_charge_taken(struct device *device, uint64_t bytes);
+int device_charge_driver(struct device *device, uint64_t bytes);
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
+void device_uncharge_driver(struct device *device, uint64_t bytes);
 /*
  * Uncharges memory on the device that was exported under a key (core/state/exports.c; 0: under
  * none). The part that others may hold stays charged to the job.

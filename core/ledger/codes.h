@@ -10,6 +10,7 @@
 
 #define CODES(X)     \
 	X(spill)     \
+	X(refusal)   \
 	X(pending)   \
 	X(elastic)   \
 	X(held)      \
@@ -19,7 +20,7 @@
 	X(placement) \
 	X(shrink)
 
-/* Why memory was placed on the host, or refused. */
+/* Why memory was placed on the host. */
 #define CODES_spill(X)                      \
 	X(SPILL_NONE, "-")                  \
 	X(SPILL_EVICTED, "evicted")         \
@@ -27,6 +28,19 @@
 	X(SPILL_DEVICE_FULL, "device_full") \
 	X(SPILL_HOST_LIMIT, "host_limit")   \
 	X(SPILL_YIELDED, "yielded") /* other jobs have claimed the device */
+
+/* The limit, or the lack, for which the program was told that it is out of memory. */
+#define CODES_refusal(X)                                                                       \
+	X(REFUSED_NOTHING, "-")                                                                \
+	X(REFUSED_MEMORY_LIMIT, "memory_limit") /* spill = off: beyond it nothing is placed */ \
+	X(REFUSED_UNMOVABLE, "unmovable")       /* the limit, by memory that cannot leave */   \
+	X(REFUSED_HOST_LIMIT, "host_limit")                                                    \
+	X(REFUSED_HOST_FULL, "host_full")     /* the machine, or its memory cgroup */          \
+	X(REFUSED_POOL_SIZE, "pool_size")     /* the maxSize of the program's own pool */      \
+	X(REFUSED_NO_BOOKS, "no_books")       /* the process is not in its job's books */      \
+	X(REFUSED_DEVICE_FULL, "device_full") /* the device, whatever the limit */             \
+	X(REFUSED_FIRST, "spill_after")       /* so that the program frees its cache */        \
+	X(REFUSED_BY_DRIVER, "driver")        /* the driver, for a reason of its own */
 
 /* Why a wanted move has not happened yet. */
 #define CODES_pending(X)                                                                    \
@@ -96,6 +110,7 @@
 
 #define X(constant, word) constant,
 enum spill_reason { CODES_spill(X) };
+enum refusal_reason { CODES_refusal(X) };
 enum move_pending { CODES_pending(X) };
 enum elastic { CODES_elastic(X) };
 enum held_reason { CODES_held(X) };

@@ -1,6 +1,8 @@
 /* Ledgers. Rules: runs inside the user's process, in its allocations. */
 #include "core/ledger/ledger.h"
 
+#include <stddef.h>
+
 static uint64_t get(const _Atomic uint64_t *word)
 {
 	return atomic_load_explicit(word, memory_order_relaxed);
@@ -25,6 +27,8 @@ struct ledger_copy ledger_read(const struct ledger *ledger)
 		copy.spare[side] = get(&ledger->spare[side]);
 	}
 	copy.pinned = get(&ledger->pinned);
+	copy.driver_used = get(&ledger->driver_used);
+	copy.driver_peak = get(&ledger->driver_peak);
 	return copy;
 }
 
@@ -39,20 +43,25 @@ void ledger_clear(struct ledger *ledger)
 		set(&ledger->spare[side], 0);
 	}
 	set(&ledger->pinned, 0);
+	set(&ledger->driver_used, 0);
+	set(&ledger->driver_peak, 0);
+	for (size_t i = 0; i < sizeof ledger->reserved / sizeof *ledger->reserved; i++)
+		set(&ledger->reserved[i], 0);
 }
 
 void ledger_forget_peak(struct ledger *ledger)
 {
 	for (int side = 0; side < LEDGER_SIDES; side++)
 		set(&ledger->peak[side], ledger_charged(ledger, side));
+	set(&ledger->driver_peak, get(&ledger->driver_used));
 }
 
-/* Raises the peak. Who charged before the charges were closed may still be at it. */
-static void raise_peak(struct ledger *ledger, int side, uint64_t now)
+/* Raises a peak. A thread that charged before the charges were closed may still be at it. */
+static void raise_peak(_Atomic uint64_t *word, uint64_t now)
 {
-	uint64_t peak = get(&ledger->peak[side]);
+	uint64_t peak = get(word);
 
-	while (now > peak && !atomic_compare_exchange_weak(&ledger->peak[side], &peak, now))
+	while (now > peak && !atomic_compare_exchange_weak(word, &peak, now))
 		;
 }
 
@@ -67,7 +76,7 @@ bool ledger_change_open(struct ledger *ledger, int side, int64_t bytes)
 	} while (!atomic_compare_exchange_weak_explicit(
 	    &ledger->charged[side], &was, now, memory_order_relaxed, memory_order_relaxed));
 	if (bytes > 0)
-		raise_peak(ledger, side, now & ~LEDGER_OPEN);
+		raise_peak(&ledger->peak[side], now & ~LEDGER_OPEN);
 	return true;
 }
 
@@ -86,7 +95,7 @@ void ledger_charge(struct ledger *ledger, int side, uint64_t bytes)
 	uint64_t now = get(&ledger->charged[side]) + bytes;
 
 	set(&ledger->charged[side], now);
-	raise_peak(ledger, side, now);
+	raise_peak(&ledger->peak[side], now);
 }
 
 uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes)
@@ -95,4 +104,11 @@ uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes)
 
 	set(&ledger->charged[side], held - given);
 	return bytes - given;
+}
+
+void ledger_note_driver(struct ledger *ledger, int64_t change)
+{
+	uint64_t before = atomic_fetch_add(&ledger->driver_used, (uint64_t)change);
+
+	raise_peak(&ledger->driver_peak, before + (uint64_t)change);
 }

@@ -44,6 +44,9 @@ struct ledger {
 	_Atomic uint64_t charged[LEDGER_SIDES], peak[LEDGER_SIDES];
 	_Atomic uint64_t spare[LEDGER_SIDES]; /* of what is charged: held ready for new chunks */
 	_Atomic uint64_t pinned;              /* of what is charged: what must stay on the device */
+	_Atomic uint64_t driver_used,
+	    driver_peak;              /* of what is charged: what the driver took for itself */
+	_Atomic uint64_t reserved[6]; /* 0 in version 8 of the segment */
 };
 
 /* A copy of a ledger, for whoever judges it. */
@@ -51,6 +54,7 @@ struct ledger_copy {
 	bool is_whole; /* false: its facts change too often to be copied, and are 0 here */
 	struct facts facts;
 	uint64_t charged[LEDGER_SIDES], peak[LEDGER_SIDES], spare[LEDGER_SIDES], pinned;
+	uint64_t driver_used, driver_peak;
 };
 
 struct ledger_copy ledger_read(const struct ledger *ledger);
@@ -74,5 +78,9 @@ void ledger_close(struct ledger *ledger, int side);
 void ledger_charge(struct ledger *ledger, int side, uint64_t bytes);
 /* Returns how many of the bytes were not charged, and cannot be given back. */
 uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes);
+/*
+ * Counts bytes, of what is charged, that the driver took for itself; negative: that it gave back.
+ */
+void ledger_note_driver(struct ledger *ledger, int64_t change);
 
 #endif

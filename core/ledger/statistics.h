@@ -7,8 +7,9 @@
  * over processes, the ended ones too), NOW (a level; a job's is the sum over live processes), MOST
  * (a level; a job's is the highest of live processes), PEAK (highest level; a job's is the
  * segment's own peak where it has one, else the highest), SAME (a setting, alike in all processes;
- * a job's is the live ones', else the last); unit: bytes, count, ns, millipercent (thousandths of a
- * percent), error (a CUresult), or a code of codes.h.
+ * a job's is the live ones', else the last), LAST (a fact of the latest refusal; a job's are those
+ * of the process that was refused last); unit: bytes, count, ns, time (ns since 1970), millipercent
+ * (thousandths of a percent), error (a CUresult), or a code of codes.h.
  *
  * A counter is written by the owning process alone with relaxed atomics and read by anyone; nothing
  * is decided by it. What belongs together is changed between statistics_begin() and
@@ -32,6 +33,8 @@
 	L(device_peak, PEAK, bytes, "most device memory held")                             \
 	L(host_used, NOW, bytes, "host memory held in place of device memory")             \
 	L(host_peak, PEAK, bytes, "most host memory held in place of device memory")       \
+	L(driver_used, NOW, bytes, "of device_used: the driver's own, as for contexts")    \
+	L(driver_peak, PEAK, bytes, "most of the driver's own")                            \
 	C(pinned_used, NOW, bytes, "host memory the program pinned itself")                \
 	L(limit_set, SAME, bytes, "limit in force; 18446744073709551615: none")            \
 	L(limit_held, SAME, bytes, "limit that could be reached")                          \
@@ -39,6 +42,11 @@
 	C(spills, SUM, count, "allocations placed on the host")                            \
 	C(spilled_bytes, SUM, bytes, "bytes placed on the host")                           \
 	C(refusals, SUM, count, "allocations answered with out of memory")                 \
+	C(refused_reason, LAST, refusal, "why the latest was")                             \
+	C(refused_bytes, LAST, bytes, "bytes that the latest asked for")                   \
+	C(refused_short, LAST, bytes, "of these: those for which there was no room")       \
+	C(refused_limit, LAST, bytes, "the limit that refused it; 0: none is known")       \
+	C(refused_at, LAST, time, "when the latest was, since 1970; 0: there was none")    \
 	C(told_limit, SUM, count, "questions for the memory's size answered by the limit") \
 	C(spill_reason, PEAK, spill, "gravest reason of a spill")                          \
 	C(launches, SUM, count, "kernel launches")                                         \

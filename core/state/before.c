@@ -21,48 +21,6 @@
 /* A dead process's memory may be held so long after its job was last heard of. */
 #define DRAINED_NS (SEGMENT_SILENT_NS + SEGMENT_DRAIN_NS)
 
-static bool is_of_before(const struct before_header *header, const struct stat *found,
-                         const char *job)
-{
-	return memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
-	       header->version == SEGMENT_VERSION_BEFORE &&
-	       header->size == sizeof(struct before_file) &&
-	       found->st_size == (off_t)sizeof(struct before_file) &&
-	       strncmp(header->job, job, sizeof header->job) == 0 &&
-	       header->device_count <= BEFORE_DEVICES;
-}
-
-/* Reads a copy during which no process came or went; or, after a bounded time, the last one.
- * Returns whether it could be read and is of the version before. */
-static bool read_still(int fd, struct before_file *copy, const char *job)
-{
-	struct deadline until = DEADLINE_IN(STILL_NS);
-	uint64_t after;
-	struct stat found;
-
-	do {
-		if (file_status_of(fd, &found) != 0 || !S_ISREG(found.st_mode) ||
-		    pread(fd, copy, sizeof *copy, 0) != (ssize_t)sizeof *copy ||
-		    !is_of_before(&copy->header, &found, job) ||
-		    pread(fd, &after, sizeof after, offsetof(struct before_header, sequence)) !=
-		        (ssize_t)sizeof after)
-			return false;
-	} while ((copy->header.sequence % 2 || copy->header.sequence != after) &&
-	         deadline_nap(&until, NAP_NS));
-	return true;
-}
-
-static struct before_file *read_file(int fd, const char *job)
-{
-	struct before_file *copy = aligned_alloc(_Alignof(struct before_file), sizeof *copy);
-
-	if (copy && !read_still(fd, copy, job)) {
-		free(copy);
-		copy = NULL;
-	}
-	return copy;
-}
-
 /* --- as one of ours --- */
 
 /* Words of then are words of now. */
@@ -78,17 +36,25 @@ static struct before_file *read_file(int fd, const char *job)
 		(to)[sizeof(to) - 1] = 0; \
 	} while (0)
 
-static_assert(sizeof(struct counters) - COUNTERS_PLACES * sizeof(struct counters_place) ==
-                  sizeof(struct before_counters),
-              "a figure more or less: say here where each of the words of then is shown");
-
+/* A counter of now that was none then is 0. */
 static void copy_counters(const struct before_counters *from, struct counters *to)
 {
-	const uint64_t *word = from->word;
-
-#define X(name, how, unit, meaning) statistics_set(&to->name, *word++);
-	COUNTERS(X)
+	memset(to, 0, sizeof *to);
+#define X(name) statistics_set(&to->name, from->name);
+	BEFORE_COUNTERS(X)
 #undef X
+	SAME(to->place, from->place);
+}
+
+static_assert(offsetof(struct ledger, driver_used) == sizeof(struct before_ledger),
+              "a ledger begins with the words of then");
+
+static void copy_books(const struct before_books *from, struct segment_books *to)
+{
+	memset(to, 0, sizeof *to);
+	memcpy(&to->ledger, &from->ledger, sizeof from->ledger);
+	copy_counters(&from->counters, &to->counters);
+	SAME(to->placed, from->placed);
 }
 
 static void copy_header(const struct before_header *from, struct segment_header *to)
@@ -114,13 +80,14 @@ static void copy_header(const struct before_header *from, struct segment_header 
 		copy_counters(&from->ended[d].counters, &to->ended[d].counters);
 		SAME(to->ended[d].facts, from->ended[d].facts);
 	}
-	to->rows = BEFORE_SEATS / SEGMENT_ROW;
+	SAME(to->rows, from->rows);
+	SAME(to->live, from->live);
+	SAME(to->draining, from->draining);
 }
 
-static void copy_seat(struct segment_file *copy, int number, const struct before_seat *from)
+static void copy_seat(const struct before_seat *from, struct segment_seat *to)
 {
-	struct segment_seat *to = seat_of(copy, number);
-
+	memset(to, 0, sizeof *to);
 	memcpy(&to->life, &from->life, sizeof from->life);
 	SAME(to->pid, from->pid);
 	SAME(to->started_ns, from->started_ns);
@@ -131,33 +98,130 @@ static void copy_seat(struct segment_file *copy, int number, const struct before
 	SAME(to->contexts, from->contexts);
 	SAME_TEXT(to->command, from->command);
 	SAME_TEXT(to->complaint, from->complaint);
-	for (int d = 0; d < BEFORE_DEVICES; d++) {
-		SAME(books_of(copy, number, d)->ledger, from->ledger[d]);
-		copy_counters(&from->counters[d], &books_of(copy, number, d)->counters);
+}
+
+static void copy_export(const struct before_export *from, struct segment_export *to)
+{
+	memset(to, 0, sizeof *to);
+	SAME(to->owner, from->owner);
+	SAME(to->device, from->device);
+	SAME(to->bytes, from->bytes);
+}
+
+/* --- reading --- */
+
+static bool read_part(int fd, void *to, size_t size, size_t at)
+{
+	return pread(fd, to, size, (off_t)at) == (ssize_t)size;
+}
+
+static bool is_of_before(const struct before_header *header, const char *job)
+{
+	bool is = memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
+	          header->version == SEGMENT_VERSION_BEFORE &&
+	          header->size == sizeof(struct before_file) &&
+	          strncmp(header->job, job, sizeof header->job) == 0 &&
+	          header->device_count <= BEFORE_DEVICES && header->rows <= BEFORE_ROWS;
+
+	for (uint32_t row = header->rows; is && row < BEFORE_ROWS; row++)
+		is = !header->live[row] && !header->draining[row];
+	return is;
+}
+
+/* Returns the least size that the file can have. */
+static size_t end_of(const struct before_header *header)
+{
+	uint32_t devices = header->device_count ? header->device_count : 1;
+
+	return header->rows ? offsetof(struct before_file, row[header->rows - 1].books[devices])
+	                    : sizeof *header;
+}
+
+static bool read_header(int fd, const char *job, struct before_header *header)
+{
+	struct stat found;
+
+	return file_status_of(fd, &found) == 0 && S_ISREG(found.st_mode) &&
+	       read_part(fd, header, sizeof *header, 0) && is_of_before(header, job) &&
+	       (size_t)found.st_size >= end_of(header);
+}
+
+static size_t seat_at(int number)
+{
+	return offsetof(struct before_file, row[number / BEFORE_ROW].seat[number % BEFORE_ROW]);
+}
+
+static size_t books_at(int number, int device)
+{
+	return offsetof(struct before_file, row[number / BEFORE_ROW].books[device]) +
+	       (size_t)(number % BEFORE_ROW) * sizeof(struct before_books);
+}
+
+static bool read_seat(int fd, int number, struct segment_file *copy)
+{
+	struct before_seat seat;
+	struct before_books books;
+
+	if (!read_part(fd, &seat, sizeof seat, seat_at(number)))
+		return false;
+	copy_seat(&seat, seat_of(copy, number));
+	for (int d = 0; d < devices_of(&copy->header); d++) {
+		if (!read_part(fd, &books, sizeof books, books_at(number, d)))
+			return false;
+		copy_books(&books, books_of(copy, number, d));
 	}
-	if (from->state == SEAT_DRAINING)
-		seats_drain(copy, number);
-	else
-		seats_enter(copy, number);
+	return true;
+}
+
+static bool read_exports(int fd, struct segment_file *copy)
+{
+	struct before_export export;
+
+	for (size_t i = 0; i < BEFORE_EXPORTS; i++) {
+		if (!read_part(fd, &export, sizeof export, offsetof(struct before_file, export[i])))
+			return false;
+		copy_export(&export, &copy->export[i]);
+	}
+	return true;
+}
+
+static bool read_all(int fd, const char *job, struct before_header *header,
+                     struct segment_file *copy)
+{
+	bool is_read = read_header(fd, job, header);
+
+	if (is_read) {
+		copy_header(header, &copy->header);
+		is_read = read_exports(fd, copy);
+	}
+	for (int n = -1; is_read && (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;)
+		is_read = read_seat(fd, n, copy);
+	return is_read;
+}
+
+/* Reads a copy during which no process came or went; or, after a bounded time, the last one. */
+static bool read_still(int fd, const char *job, struct before_header *header,
+                       struct segment_file *copy)
+{
+	struct deadline until = DEADLINE_IN(STILL_NS);
+	uint64_t after;
+
+	do {
+		if (!read_all(fd, job, header, copy) ||
+		    !read_part(fd, &after, sizeof after, offsetof(struct before_header, sequence)))
+			return false;
+	} while ((header->sequence % 2 || header->sequence != after) &&
+	         deadline_nap(&until, NAP_NS));
+	return true;
 }
 
 int before_read(int fd, const char *job, struct segment_file *copy)
 {
-	struct before_file *file = read_file(fd, job);
+	struct before_header *header = malloc(sizeof *header);
+	bool is_read = header && read_still(fd, job, header, copy);
 
-	if (!file)
-		return -EPROTO;
-	copy_header(&file->header, &copy->header);
-	for (int n = 0; n < BEFORE_SEATS; n++)
-		if (file->seat[n].state == SEAT_LIVE || file->seat[n].state == SEAT_DRAINING)
-			copy_seat(copy, n, &file->seat[n]);
-	for (int i = 0; i < BEFORE_EXPORTS; i++) {
-		SAME(copy->export[i].owner, file->export[i].owner);
-		SAME(copy->export[i].device, file->export[i].device);
-		SAME(copy->export[i].bytes, file->export[i].bytes);
-	}
-	free(file);
-	return 0;
+	free(header);
+	return is_read ? 0 : -EPROTO;
 }
 
 /* --- whether it is over --- */
@@ -170,35 +234,57 @@ static bool is_of_this_boot(const struct before_header *header)
 	return segment_is_of_this_boot(&now);
 }
 
-static bool is_in_use(const struct before_header *header, const struct before_seat *seat)
+static bool is_in_use(const struct before_header *header, const struct before_seat *seat,
+                      bool is_draining)
 {
 	uint64_t now = clock_now();
 
-	if (seat->state != SEAT_LIVE && seat->state != SEAT_DRAINING)
-		return false;
-	if (seat->state == SEAT_DRAINING)
+	if (is_draining)
 		return now < seat->drained_ns && seat->drained_ns - now <= SEGMENT_DRAIN_NS;
 	return ((seat->life & FUTEX_TID_MASK) != 0 && (seat->life & FUTEX_OWNER_DIED) == 0) ||
 	       now < header->tended_ns + DRAINED_NS;
 }
 
+/* Returns whether a process lives, or memory of a dead one may still be held. */
+static bool any_is_in_use(int fd, const struct before_header *header)
+{
+	struct before_seat seat;
+
+	for (int row = 0; row < BEFORE_ROWS; row++)
+		for (uint64_t bits = header->live[row] | header->draining[row]; bits;
+		     bits &= bits - 1) {
+			int number = row * BEFORE_ROW + __builtin_ctzll(bits);
+
+			if (read_part(fd, &seat, sizeof seat, seat_at(number)) &&
+			    is_in_use(header, &seat,
+			              header->draining[row] >> number % BEFORE_ROW & 1))
+				return true;
+		}
+	return false;
+}
+
+static bool read_is_over(int fd, const char *job, bool *is_over)
+{
+	struct before_header *header = malloc(sizeof *header);
+	bool is_before = header && read_header(fd, job, header);
+
+	if (is_before)
+		*is_over = !is_of_this_boot(header) || !any_is_in_use(fd, header);
+	free(header);
+	return is_before;
+}
+
 bool segment_is_of_before(int directory, const char *job, bool *is_over)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
-	struct before_file *file = NULL;
+	bool is_before;
 	int fd;
 
 	snprintf(name, sizeof name, "%s.segment", job);
 	fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0) {
-		file = read_file(fd, job);
-		close(fd);
-	}
-	if (!file)
+	if (fd < 0)
 		return false;
-	*is_over = true;
-	for (int i = 0; i < BEFORE_SEATS && is_of_this_boot(&file->header); i++)
-		*is_over &= !is_in_use(&file->header, &file->seat[i]);
-	free(file);
-	return true;
+	is_before = read_is_over(fd, job, is_over);
+	close(fd);
+	return is_before;
 }

@@ -1,4 +1,4 @@
-/* Segments of the version before this one, 6, as programs that still run with it keep them: they
+/* Segments of the version before this one, 7, as programs that still run with it keep them: they
  * are shown, paused and removed, and nobody joins them. Frozen: what stands here never changes;
  * with the next version of the segment another one takes its place, or none. */
 #ifndef SPILLWAY_BEFORE_H
@@ -6,7 +6,7 @@
 
 #include "core/state/segment.h"
 
-enum { SEGMENT_VERSION_BEFORE = 6 };
+enum { SEGMENT_VERSION_BEFORE = 7 };
 
 struct segment_file;
 

@@ -57,6 +57,7 @@ struct segment_seat {
 	char command[64];
 	char complaint[256];
 	_Atomic uint64_t importing[SEGMENT_EXPORTS / 64]; /* a bit per export that it has open */
+	_Atomic uint64_t reserved[10];                    /* 0 in version 8 */
 };
 
 /* The figures of one process on one device. */
@@ -117,6 +118,9 @@ struct segment_header {
 	uint32_t probed;       /* the row that was looked at last for the dead; under the lock */
 	/* The state of every seat: a bit in one of them, or free. Both: it drains. */
 	_Atomic uint64_t live[SEGMENT_ROWS], draining[SEGMENT_ROWS];
+	uint64_t
+	    driver_peak[SEGMENT_DEVICES]; /* the most that the driver took for itself, job-wide */
+	_Atomic uint64_t reserved[16];    /* 0 in version 8 */
 };
 
 /* Memory that was exported (exports.c). */
@@ -148,17 +152,17 @@ static_assert((int)LANES_MAX == (int)SEGMENT_SEATS, "a lane per seat");
 static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
 static_assert((int)SEGMENT_ROW == 64, "a word of bits per row");
 
-static_assert(sizeof(struct counters) == (29 + 2 + 8) * 8,
+static_assert(sizeof(struct counters) == (34 + 2 + 8) * 8,
               "a counter more or less: raise SEGMENT_VERSION");
-static_assert(sizeof(struct ledger) == 192, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct ledger) == 256, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 640,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 17280, "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_seat) == 704, "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_books) == 512, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 18816, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_seat) == 768, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_books) == 640, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_export) == 32, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lanes) == 98456, "layout changed: raise SEGMENT_VERSION");
@@ -334,6 +338,14 @@ void quota_settle(struct segment *segment);
 static inline uint64_t quota_peak(uint64_t peak, const struct ledger *ledger, int side)
 {
 	uint64_t own = atomic_load_explicit(&ledger->peak[side], memory_order_relaxed);
+
+	return own > peak ? own : peak;
+}
+
+/* Returns the higher of a peak of the driver's own memory and that of one process. */
+static inline uint64_t quota_driver_peak(uint64_t peak, const struct ledger *ledger)
+{
+	uint64_t own = atomic_load_explicit(&ledger->driver_peak, memory_order_relaxed);
 
 	return own > peak ? own : peak;
 }

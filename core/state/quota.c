@@ -214,3 +214,30 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
 	segment_unlock(segment->file);
 	return bytes;
 }
+
+/* Returns what the driver took for itself of all processes. */
+static uint64_t driver_of_all(const struct segment_file *file, int device)
+{
+	uint64_t bytes = 0;
+
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_ALL)) >= 0;)
+		bytes += get(&books_of(file, n, device)->ledger.driver_used);
+	return bytes;
+}
+
+void segment_note_driver(struct segment *segment, int device, int64_t change)
+{
+	uint64_t *peak, now;
+
+	if (!is_valid(segment, device, SEGMENT_ON_DEVICE))
+		return;
+	peak = &segment->file->header.driver_peak[device];
+	ledger_note_driver(&own_books(segment, device)->ledger, change);
+	/* Where another process stands still with the lock the peak in the own ledger tells. */
+	if (change <= 0 || segment_lock(segment->file) != 0)
+		return;
+	now = driver_of_all(segment->file, device);
+	if (now > *peak)
+		*peak = now;
+	segment_unlock(segment->file);
+}

@@ -77,6 +77,7 @@ void seats_retire(struct segment_file *file, int number)
 			charged[d][s] = ledger_charged(&books->ledger, s);
 			header->peak[d][s] = quota_peak(header->peak[d][s], &books->ledger, s);
 		}
+		header->driver_peak[d] = quota_driver_peak(header->driver_peak[d], &books->ledger);
 	}
 	/* an exchange: neither the compiler nor the processor moves a store across it */
 	atomic_exchange(&header->retiring, (uint32_t)number + 1);

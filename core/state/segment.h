@@ -27,7 +27,7 @@
 #include "core/ledger/statistics.h"
 
 enum {
-	SEGMENT_VERSION = 7, /* raise it whenever any struct of the file changes size or meaning */
+	SEGMENT_VERSION = 8, /* raise it whenever any struct of the file changes size or meaning */
 	SEGMENT_SEATS = 4096,
 	SEGMENT_DEVICES = 16,
 	SEGMENT_EXPORTS = 2048, /* pieces of exported memory that are followed, and one */
@@ -155,6 +155,9 @@ int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t
                    bool is_moved);
 /* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes);
+/* Counts bytes of the calling process, charged already, that the driver took for itself; negative:
+ * that it gave back. */
+void segment_note_driver(struct segment *segment, int device, int64_t change);
 /* Returns the job-wide bytes charged now, dead seats not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
 /* Returns the bytes charged to dead seats alone, which are worth waiting for. Looks for such seats,

@@ -9,22 +9,34 @@
 #define ENDED_PEAK(total, one) HIGHER(total, one)
 #define ENDED_SAME(total, one) ((one) ? (one) : (total))
 
+/* with refused_at, which says which refusal is the latest */
+#define ENDED_LAST(total, one) (is_latest ? (one) : (total))
+
 #define LIVE_SUM(total, one)  ((total) + (one))
 #define LIVE_NOW(total, one)  ((total) + (one))
 #define LIVE_MOST(total, one) HIGHER(total, one)
 #define LIVE_PEAK(total, one) HIGHER(total, one)
 #define LIVE_SAME(total, one) HIGHER(total, one) /* 0 until a process has met the device */
+#define LIVE_LAST(total, one) (is_latest ? (one) : (total))
 
 #define KEEP_SUM  true
 #define KEEP_NOW  true
 #define KEEP_MOST true
 #define KEEP_PEAK true
 #define KEEP_SAME false
+#define KEEP_LAST true
+
+/* Returns whether the process was refused later than all of which the total knows. */
+static bool is_refused_later(const struct counters *process, const struct counters *total)
+{
+	return statistics_get(&process->refused_at) > statistics_get(&total->refused_at);
+}
 
 void totals_add_ended(struct segment_ended *total, const struct segment_books *books)
 {
 	const struct counters *process = &books->counters;
 	struct ledger_copy ledger = ledger_read(&books->ledger);
+	const bool is_latest = is_refused_later(process, &total->counters);
 
 #define X(name, how, unit, meaning)                                           \
 	{                                                                     \
@@ -40,6 +52,8 @@ void totals_add_ended(struct segment_ended *total, const struct segment_books *b
 
 void totals_add_live(struct counters *total, const struct counters *process)
 {
+	const bool is_latest = is_refused_later(process, total);
+
 #define X(name, how, unit, meaning)                                                             \
 	{                                                                                       \
 		uint64_t sum = statistics_get(&total->name), one = counters_get(process, name); \

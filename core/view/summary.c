@@ -71,6 +71,17 @@ static uint64_t peak(const struct segment_file *copy, const struct segment_view 
 	return is > was ? is : was;
 }
 
+/* Returns the peak of what the driver took for itself. */
+static uint64_t driver_peak(const struct segment_file *copy, const struct statistics *total,
+                            int device)
+{
+	uint64_t was = copy->header.driver_peak[device], is = statistics_get(&total->driver_used);
+
+	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;)
+		was = quota_driver_peak(was, &books_of(copy, n, device)->ledger);
+	return is > was ? is : was;
+}
+
 /* --- what is shown --- */
 
 static void show_counters(struct statistics *shown, const struct counters *counters)
@@ -99,6 +110,7 @@ static void show_words(struct statistics *shown, const struct ledger_copy *ledge
 	statistics_add(&shown->device_pool, ledger->spare[SEGMENT_ON_DEVICE]);
 	statistics_add(&shown->host_pool, ledger->spare[SEGMENT_ON_HOST]);
 	statistics_add(&shown->pinned_chunks, ledger->pinned);
+	statistics_add(&shown->driver_used, ledger->driver_used);
 }
 
 static void show_placed(struct statistics *shown, const struct segment_books *books)
@@ -125,6 +137,7 @@ static void show_process(struct statistics *shown, const struct segment_books *b
 	show_placed(shown, books);
 	statistics_set(&shown->device_peak, ledger->peak[SEGMENT_ON_DEVICE]);
 	statistics_set(&shown->host_peak, ledger->peak[SEGMENT_ON_HOST]);
+	statistics_set(&shown->driver_peak, ledger->driver_peak);
 }
 
 /*
@@ -193,6 +206,7 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d)
 	show_verdict(total, &verdict);
 	statistics_set(&total->device_peak, peak(&job->file, view, d, SEGMENT_ON_DEVICE));
 	statistics_set(&total->host_peak, peak(&job->file, view, d, SEGMENT_ON_HOST));
+	statistics_set(&total->driver_peak, driver_peak(&job->file, total, d));
 }
 
 /*

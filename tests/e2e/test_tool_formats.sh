@@ -20,7 +20,7 @@ python() {
 		text = open('core/ledger/codes.h').read()
 		codes = {name: re.findall(r'X\((\w+), "([^"]+)"\)', re.search(r'#define CODES_%s\(X\)(.*?)\n\n' % unit, text, re.S).group(1))
 		    for name, _, unit in counters if 'CODES_%s(X)' % unit in text}
-		assert len(codes) == 7, codes
+		assert len(codes) == 8, codes
 		$1
 	END
 }
@@ -100,7 +100,7 @@ assert not [w for c in codes.values() for _, w in c[1:] if w != "yes" and "_%s_"
 assert len(m["spillway_busy_seconds_total"][2]) == 1
 assert sample("spillway_processes", spillway_job="two", user=me) == 1
 assert not any(k == "job" for _, _, s in m.values() for l in s for k, _ in l)
-tail = {"bytes": "_bytes", "ns": "_seconds", "millipercent": "_ratio"}
+tail = {"bytes": "_bytes", "ns": "_seconds", "time": "_seconds", "millipercent": "_ratio"}
 for name, how, unit in counters:
     metric = "spillway_" + re.sub("_(bytes|ns)$", "", name) + tail.get(unit, "") + ("_total" if how == "SUM" else "")
     assert metric in m, metric'

@@ -15,20 +15,6 @@ static struct before_file *file;
 static struct segment_view view;
 static char path[600];
 
-/* By its name, in the words of one process on one device. */
-static uint64_t *word(struct before_counters *of, const char *name)
-{
-	uint64_t *at = of->word;
-
-#define X(figure, how, unit, meaning)   \
-	if (strcmp(name, #figure) == 0) \
-		return at;              \
-	at++;
-	COUNTERS(X)
-#undef X
-	ck_abort_msg("%s", name);
-}
-
 /* Where words stood in a ledger of then: the facts' first copy, then charges. */
 enum {
 	GENERATION = 1,
@@ -40,12 +26,16 @@ enum {
 	PINNED = 23
 };
 
+/* One row of seats, with the books of one device. */
+#define FILE_SIZE \
+	((ssize_t)(offsetof(struct before_file, row[0].books) + sizeof file->row[0].books[0]))
+
 static void write_file(void)
 {
 	int fd = open(path, O_WRONLY | O_CREAT, 0600);
 
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(pwrite(fd, file, sizeof *file, 0), sizeof *file);
+	ck_assert_int_eq(pwrite(fd, file, FILE_SIZE, 0), FILE_SIZE);
 	close(fd);
 }
 
@@ -54,7 +44,7 @@ static void setup(void)
 {
 	state_directory_make();
 	snprintf(path, sizeof path, "%s/old.segment", state_directory);
-	file = aligned_alloc(64, sizeof *file);
+	file = aligned_alloc(_Alignof(struct before_file), sizeof *file);
 	memset(file, 0, sizeof *file);
 	memcpy(file->header.magic, SEGMENT_MAGIC, sizeof file->header.magic);
 	file->header.version = SEGMENT_VERSION_BEFORE;
@@ -68,23 +58,27 @@ static void setup(void)
 	file->header.peak[0][SEGMENT_ON_DEVICE] = 900;
 	strcpy(file->header.device[0].uuid, "GPU-1");
 	file->header.device[0].memory = 1000;
-	*word(&file->header.ended[0].counters, "launches") = 5;
+	file->header.ended[0].counters.launches = 5;
+	file->header.rows = 1;
+	file->header.live[0] = 3;
 	for (int i = 0; i < 2; i++) {
-		struct before_seat *seat = &file->seat[i];
+		struct before_seat *seat = &file->row[0].seat[i];
+		struct before_books *books = &file->row[0].books[0][i];
 
-		seat->state = SEAT_LIVE;
 		seat->life = i ? FUTEX_OWNER_DIED : 4711;
 		seat->pid = 10 + i;
 		seat->override_hash = 99;
 		seat->threads = 8;
 		strcpy(seat->command, "train");
-		seat->ledger[0].word[CHARGED] = 100;
-		seat->ledger[0].word[GENERATION] = seat->ledger[0].word[BLOCKER_GENERATION] = 1;
-		seat->ledger[0].word[LIMIT] = 150;
-		seat->ledger[0].word[ELASTIC] = ELASTIC_YES;
-		seat->ledger[0].word[BLOCKER] = MOVE_PINNED;
-		seat->ledger[0].word[PINNED] = 100;
-		*word(&seat->counters[0], "launches") = 7;
+		books->ledger.word[CHARGED] = 100;
+		books->ledger.word[GENERATION] = books->ledger.word[BLOCKER_GENERATION] = 1;
+		books->ledger.word[LIMIT] = 150;
+		books->ledger.word[ELASTIC] = ELASTIC_YES;
+		books->ledger.word[BLOCKER] = MOVE_PINNED;
+		books->ledger.word[PINNED] = 100;
+		books->counters.launches = 4;
+		books->counters.place[1].launches = 3;
+		books->counters.pinned_error = 801;
 	}
 	write_file();
 }
@@ -119,18 +113,22 @@ START_TEST(is_shown)
 	ck_assert_uint_eq(view.job_total[0].device_peak, 900);
 	ck_assert_uint_eq(view.job_total[0].held_reason, HELD_PINNED);
 	ck_assert_uint_eq(view.process[0].device[0].held_reason, HELD_PINNED);
+	ck_assert_uint_eq(view.process[0].device[0].pinned_error, 801);
+	/* figures that it did not have */
+	ck_assert_uint_eq(view.job_total[0].refused_at, 0);
+	ck_assert_uint_eq(view.job_total[0].driver_used, 0);
 	ck_assert_uint_eq(view.ended_ns, 0);
 }
 END_TEST
 
 static void expect_left_alone(void)
 {
-	struct before_file *now = aligned_alloc(64, sizeof *now);
+	char *now = malloc(FILE_SIZE);
 	int fd = open(path, O_RDONLY);
 
-	ck_assert_int_eq(read(fd, now, sizeof *now), sizeof *now);
+	ck_assert_int_eq(read(fd, now, FILE_SIZE), FILE_SIZE);
 	close(fd);
-	ck_assert_mem_eq(now, file, sizeof *now);
+	ck_assert_mem_eq(now, file, FILE_SIZE);
 	free(now);
 }
 
@@ -154,7 +152,7 @@ END_TEST
 
 static void end_it(void)
 {
-	file->seat[0].life = FUTEX_OWNER_DIED;
+	file->row[0].seat[0].life = FUTEX_OWNER_DIED;
 	file->header.tended_ns = clock_now() - SEGMENT_SILENT_NS - SEGMENT_DRAIN_NS;
 	write_file();
 }
@@ -193,20 +191,23 @@ START_TEST(what_does_not_fit_is_none)
 	file->header.device_count = BEFORE_DEVICES + 1;
 	write_file();
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
-	ck_assert_ptr_nonnull(strstr(message, "version 6, expected version 7"));
+	ck_assert_ptr_nonnull(strstr(message, "version 7, expected version 8"));
 	file->header.device_count = 1;
 	write_file();
-	ck_assert_int_eq(truncate(path, sizeof *file - 1), 0);
+	ck_assert_int_eq(truncate(path, FILE_SIZE - 1), 0);
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
-	/* what is not terminated, and states there are not, are no crash */
+	/* what is not terminated is no crash */
 	memset(file->header.labels, 'x', sizeof file->header.labels);
-	memset(file->seat[0].command, 'x', sizeof file->seat[0].command);
-	memset(file->seat[0].complaint, 'x', sizeof file->seat[0].complaint);
-	file->seat[1].state = 99;
+	memset(file->row[0].seat[0].command, 'x', sizeof file->row[0].seat[0].command);
+	memset(file->row[0].seat[0].complaint, 'x', sizeof file->row[0].seat[0].complaint);
 	write_file();
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), 0);
-	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_int_eq(view.process_count, 2);
 	ck_assert_uint_eq(strlen(view.process[0].command), sizeof view.process[0].command - 1);
+	/* seats in rows that it does not have */
+	file->header.live[1] = 1;
+	write_file();
+	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
 }
 END_TEST
 

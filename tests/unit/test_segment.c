@@ -651,10 +651,10 @@ static void expect_refused(const char *part)
 
 START_TEST(another_version_is_refused_and_left_alone)
 {
-	uint32_t version = 8;
+	uint32_t version = 9;
 	segment_leave(join(NULL));
 	patch(path_of("job"), offsetof(struct segment_header, version), &version, sizeof version);
-	expect_refused("version 8, expected version 7");
+	expect_refused("version 9, expected version 8");
 	ck_assert_int_eq(segment_remove("job"), -EPROTO);
 }
 END_TEST

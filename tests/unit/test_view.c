@@ -72,7 +72,7 @@ START_TEST(says_what_is_wrong)
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	patch(offsetof(struct segment_header, version), &version, sizeof version);
 	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
-	ck_assert_msg(strstr(message, path) && strstr(message, "version 2, expected version 7"),
+	ck_assert_msg(strstr(message, path) && strstr(message, "version 2, expected version 8"),
 	              "%s", message);
 }
 END_TEST

@@ -14,6 +14,7 @@ static const char *unit_of(const struct counter *counter)
 	static const char *const units[COUNTER_UNITS] = {
 	    [COUNTER_bytes] = "B",
 	    [COUNTER_ns] = "ns",
+	    [COUNTER_time] = "ns",
 	    [COUNTER_millipercent] = "%",
 	};
 

@@ -60,6 +60,7 @@ static void metric_name(const struct counter *counter, char *name, size_t size)
 	} units[COUNTER_UNITS] = {
 	    [COUNTER_bytes] = {"_bytes", "_bytes"},
 	    [COUNTER_ns] = {"_ns", "_seconds"},
+	    [COUNTER_time] = {NULL, "_seconds"},
 	    [COUNTER_millipercent] = {NULL, "_ratio"},
 	};
 	const char *ours = units[counter->unit].ours, *base = units[counter->unit].base;
@@ -74,7 +75,7 @@ static void metric_name(const struct counter *counter, char *name, size_t size)
 /* Prints the value in base units, to the last digit. */
 static void put_value(FILE *out, const struct counter *counter, uint64_t value)
 {
-	if (counter->unit == COUNTER_ns)
+	if (counter->unit == COUNTER_ns || counter->unit == COUNTER_time)
 		fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", value / 1000000000,
 		        value % 1000000000);
 	else if (counter->unit == COUNTER_millipercent)

@@ -62,7 +62,8 @@ bool counter_read(const struct counter *counter, const struct statistics *statis
 	if (counter->offset == offsetof(struct statistics, share_held) ||
 	    counter->offset == offsetof(struct statistics, share_estimated))
 		return counter_held_is_known(statistics);
-	if (counter->offset == offsetof(struct statistics, step_ns))
+	if (counter->offset == offsetof(struct statistics, step_ns) ||
+	    counter->offset == offsetof(struct statistics, refused_at))
 		return *value > 0;
 	if (counter->unit == COUNTER_error)
 		return error_is_known(counter, statistics, *value);
@@ -101,6 +102,7 @@ bool counter_unit_is_code(enum counter_unit unit)
 /* The words of each code, ended by NULL. */
 #define X(constant, word) word,
 static const char *const spill[] = {CODES_spill(X) NULL};
+static const char *const refusal[] = {CODES_refusal(X) NULL};
 static const char *const pending[] = {CODES_pending(X) NULL};
 static const char *const elastic[] = {CODES_elastic(X) NULL};
 static const char *const held[] = {CODES_held(X) NULL};

@@ -14,11 +14,19 @@
 struct counter {
 	const char *name;
 	const char *meaning;
-	enum { COUNTER_SUM, COUNTER_NOW, COUNTER_MOST, COUNTER_PEAK, COUNTER_SAME } how;
+	enum {
+		COUNTER_SUM,
+		COUNTER_NOW,
+		COUNTER_MOST,
+		COUNTER_PEAK,
+		COUNTER_SAME,
+		COUNTER_LAST
+	} how;
 	enum counter_unit {
 		COUNTER_bytes,
 		COUNTER_count,
 		COUNTER_ns,
+		COUNTER_time, /* ns since 1970 */
 		COUNTER_millipercent,
 		COUNTER_error,
 		COUNTER_flag, /* of events alone, as the next */

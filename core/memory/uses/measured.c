@@ -115,7 +115,7 @@ static uint64_t charge_growth(const struct reading *r, struct device *device,
 	uint64_t bytes = uncharged_growth(&r->then, now);
 
 	bytes = bytes < most ? bytes : most;
-	return bytes && device_charge_taken(device, bytes) == 0 ? bytes : 0;
+	return bytes && device_charge_driver(device, bytes) == 0 ? bytes : 0;
 }
 
 /* Returns whether this very context is known still. */

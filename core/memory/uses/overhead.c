@@ -69,7 +69,7 @@ static void destroy(struct resource *resource)
 	struct figure *f = (struct figure *)resource;
 
 	if (f->charged)
-		device_uncharge(f->device, SEGMENT_ON_DEVICE, f->charged);
+		device_uncharge_driver(f->device, f->charged);
 	free(f);
 }
 
@@ -92,10 +92,10 @@ static struct resource *create(void *device)
 
 static void charge(struct figure *f, uint64_t bytes)
 {
-	if (bytes > f->charged && device_charge_taken(f->device, bytes - f->charged) != 0)
+	if (bytes > f->charged && device_charge_driver(f->device, bytes - f->charged) != 0)
 		f->overhead.bytes = bytes = f->charged;
 	if (bytes < f->charged)
-		device_uncharge(f->device, SEGMENT_ON_DEVICE, f->charged - bytes);
+		device_uncharge_driver(f->device, f->charged - bytes);
 	f->charged = bytes;
 }
 

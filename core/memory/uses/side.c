@@ -31,7 +31,9 @@ static void side_destroy(struct resource *resource)
 		statistics_sub(&s->device->statistics->pinned_used, s->bytes);
 	if (s->charged && resource->type == &side_type_ipc_mapping)
 		device_count_elsewhere(s->device, -(int64_t)s->charged);
-	if (s->charged)
+	if (s->charged && resource->type == &side_type_measured)
+		device_uncharge_driver(s->device, s->charged);
+	else if (s->charged)
 		device_uncharge(s->device, SEGMENT_ON_DEVICE, s->charged);
 	if (s->imported_as)
 		imported_leave(s->device, s->imported_as);
@@ -118,9 +120,12 @@ static bool was_entered_again(const struct resource_type *type, const struct con
 	return again;
 }
 
-static void give_back(const struct context *context, const struct side_import *import)
+static void give_back(const struct context *context, const struct resource_type *type,
+                      const struct side_import *import)
 {
-	if (import->charged)
+	if (import->charged && type == &side_type_measured)
+		device_uncharge_driver(context->device, import->charged);
+	else if (import->charged)
 		device_uncharge(context->device, SEGMENT_ON_DEVICE, import->charged);
 	if (import->imported_as)
 		imported_leave(context->device, import->imported_as);
@@ -134,7 +139,7 @@ static void enter_new(const struct resource_type *type, const struct context *co
 	if (s)
 		s->imported_as = import->imported_as;
 	if (!s) {
-		give_back(context, import);
+		give_back(context, type, import);
 	} else if (registry_replace_object(context->device->registry, context->container, object,
 	                                   &s->resource) != 0) {
 		resource_release(&s->resource);
@@ -167,7 +172,7 @@ void side_enter_import(const struct context *context, uint64_t object,
 		enter_new(&side_type_ipc_mapping, context, object, import);
 	lock_release(&again_lock);
 	if (again)
-		give_back(context, import);
+		give_back(context, &side_type_ipc_mapping, import);
 }
 
 bool side_is_open_again(const struct context *context, uint64_t object)
