@@ -9,6 +9,7 @@ static bool make(struct async_copy *shape, CUstream stream, CUresult *result)
 	KEEP_ERRNO;
 
 	shape->stream = stream;
+	shape->is_in_order = false;
 	return job_is_active() && async_copy(shape, result);
 }
 

@@ -29,6 +29,7 @@ static bool shape_of(const struct batch *batch, size_t index, struct async_copy 
 	bool has_one = batch->shape(batch, index, shape) && shape_is_regular(shape);
 
 	shape->stream = batch->stream;
+	shape->is_in_order = true;
 	return has_one;
 }
 

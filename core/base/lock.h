@@ -70,7 +70,6 @@ enum {
 	X(HEAT_GRAPHS,  DRIVER,  "what the nodes of graphs use") \
 	X(PARAMETERS,   DRIVER,  "where the parameters of functions are") \
 	X(CAPTURES,     DRIVER,  "which streams are being captured") \
-	X(STAGES,       DRIVER,  "device memory through which copies of spilled memory go") \
 	X(BEACON,       DRIVER,  "what the watcher asks of contexts") \
 	X(CONTEXTS,     NOTHING, "which contexts there are") \
 	X(EVENTS,       NOTHING, "events of ours that are recorded nowhere") \

@@ -37,6 +37,13 @@
 	X(cuEventQuery)                           \
 	X(cuEventRecord)                          \
 	X(cuFuncGetParamInfo)                     \
+	X(cuGraphAddHostNode)                     \
+	X(cuGraphAddMemcpyNode)                   \
+	X(cuGraphCreate)                          \
+	X(cuGraphDestroy)                         \
+	X(cuGraphExecDestroy)                     \
+	X(cuGraphInstantiateWithFlags)            \
+	X(cuGraphLaunch)                          \
 	X(cuKernelGetParamInfo)                   \
 	X(cuMemAddressFree)                       \
 	X(cuMemAddressReserve)                    \

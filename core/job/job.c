@@ -25,7 +25,6 @@
 #include "core/job/sharing.h"
 #include "core/job/whole.h"
 #include "core/steps/step_time.h"
-#include "core/memory/copy/stage.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/alloc/freed.h"
@@ -312,7 +311,6 @@ void job_left_context(const struct context *context)
 	job_pace_forget_context(context->handle);
 	parameters_forget();
 	vmem_forget_context(context);
-	stage_forget_context(context->handle);
 	ipc_forget_context(context->handle);
 	context_forget(context->handle);
 	vmem_left_context(&this_job.devices);
@@ -327,12 +325,11 @@ void job_leave_stream(CUstream stream)
 
 bool job_keeps_of_streams(void)
 {
-	return capture_is_active() || freed_is_any(FREED_OF_STREAM) || stage_is_any();
+	return capture_is_active() || freed_is_any(FREED_OF_STREAM);
 }
 
 void job_left_stream(CUstream stream)
 {
 	capture_is_over(stream);
 	freed_stream_gone(stream);
-	stage_forget_stream(stream);
 }

@@ -1,8 +1,12 @@
 /*
- * asynchronous [graph LIMIT_FILE]: copies to and from memory that was spilled, of bytes, rows and
- * batches of both, in a stream that waits for the host, come back at once and bring the right
- * bytes. graph: copies that were captured bring them after their memory could have moved, because
- * LIMIT_FILE allows all of it on the device.
+ * asynchronous [graph LIMIT_FILE | held MIB HELD GO]: copies to and from memory that was spilled,
+ * of bytes, rows and batches of both, in a stream that waits for the host, come back at once and
+ * bring the right bytes.
+ *   graph: copies that were captured bring them after their memory could have moved, because
+ *          LIMIT_FILE allows all of it on the device.
+ *   held:  so many MiB of arrays, which cannot move, are on the device. 24 streams wait for the
+ *          host, by a value or in a function of the host. Once copies in each have come back HELD
+ *          is made, and all go on when GO is there.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -262,6 +266,95 @@ static void captured(CUdeviceptr a, const char *limit_file)
 	}
 }
 
+/* --- many streams that are held, beside memory that cannot move --- */
+
+enum { STREAMS = 24, PART = 256 << 10, SMALL = 1000 };
+
+static struct lane {
+	CUstream stream;
+	uint32_t *source, *result; /* pinned; the result has the small one behind it */
+	CUdeviceptr a, b;
+} lanes[STREAMS];
+
+/* Runs in the stream's order; the driver may have one thread for all of these. */
+static void CUDA_CB wait_for_gate(void *cookie)
+{
+	(void)cookie;
+	while (!__atomic_load_n(gate, __ATOMIC_ACQUIRE))
+		elastic_sleep_ms(1);
+}
+
+static void hold(const struct lane *lane, int number)
+{
+	if (number % 2)
+		CHECK(cuLaunchHostFunc(lane->stream, wait_for_gate, NULL));
+	else
+		CHECK(cuStreamWaitValue32_v2(lane->stream, address(gate), 1,
+		                             CU_STREAM_WAIT_VALUE_EQ));
+}
+
+/* From pinned and, at the end, from pageable memory that is changed at once, there and back. */
+static void copy_in(const struct lane *lane, int number)
+{
+	static unsigned char small[SMALL];
+
+	CHECK(cuMemcpyHtoDAsync_v2(lane->a, lane->source, PART, lane->stream));
+	CHECK(cuMemcpyDtoDAsync_v2(lane->b, lane->a, PART, lane->stream));
+	memset(small, number + 1, SMALL);
+	CHECK(cuMemcpyHtoDAsync_v2(lane->a + 4, small, SMALL, lane->stream));
+	memset(small, 0xee, SMALL);
+	CHECK(cuMemcpyDtoHAsync_v2(lane->result, lane->b, PART, lane->stream));
+	CHECK(cuMemcpyDtoHAsync_v2((char *)lane->result + PART, lane->a + 4, SMALL, lane->stream));
+}
+
+static void expect_of(const struct lane *lane, int number)
+{
+	const unsigned char *small = (const unsigned char *)lane->result + PART;
+
+	CHECK(cuStreamSynchronize(lane->stream));
+	if (memcmp(lane->result, lane->source, PART) != 0)
+		exit(8);
+	for (int i = 0; i < SMALL; i++)
+		if (small[i] != number + 1)
+			exit(9);
+}
+
+static void held(int arrays, const char *is_held, const char *go)
+{
+	/* of 1 MiB */
+	const CUDA_ARRAY_DESCRIPTOR shape = {
+	    .Width = 1024, .Height = 256, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+	CUdeviceptr all;
+	CUarray array;
+	FILE *file;
+
+	for (int i = 0; i < arrays; i++)
+		CHECK(cuArrayCreate_v2(&array, &shape));
+	CHECK(cuMemAlloc_v2(&all, 2 * STREAMS * PART));
+	__atomic_store_n(gate, 0, __ATOMIC_RELEASE);
+	for (int i = 0; i < STREAMS; i++) {
+		struct lane *lane = &lanes[i];
+
+		CHECK(cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING));
+		CHECK(cuMemHostAlloc((void **)&lane->source, PART, 0));
+		CHECK(cuMemHostAlloc((void **)&lane->result, PART + SMALL, 0));
+		for (size_t word = 0; word < PART / 4; word++)
+			lane->source[word] = (uint32_t)(word * 2654435761u + (uint32_t)i);
+		lane->a = all + (size_t)(2 * i) * PART;
+		lane->b = lane->a + PART;
+		hold(lane, i);
+		copy_in(lane, i);
+	}
+	file = fopen(is_held, "w");
+	if (!file || fclose(file) != 0)
+		exit(1);
+	while (access(go, F_OK) != 0)
+		elastic_sleep_ms(5);
+	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < STREAMS; i++)
+		expect_of(&lanes[i], i);
+}
+
 int main(int argc, char **argv)
 {
 	CUcontext context;
@@ -272,6 +365,10 @@ int main(int argc, char **argv)
 	CHECK(cuCtxSetCurrent(context));
 	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	CHECK(cuMemHostAlloc((void **)&gate, 4096, 0));
+	if (argc == 5 && strcmp(argv[1], "held") == 0) {
+		held(atoi(argv[2]), argv[3], argv[4]);
+		return 0;
+	}
 	CHECK(cuMemHostAlloc((void **)&there, BYTES, 0));
 	CHECK(cuMemHostAlloc((void **)&back, BYTES, 0));
 	CHECK(cuMemAlloc_v2(&a, BYTES));

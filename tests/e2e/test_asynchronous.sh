@@ -22,6 +22,19 @@ limited host --memory 1MiB "$asynchronous"
 limited mixed --memory 8MiB "$asynchronous"
 [ "$(counter mixed spills)" -gt 0 ] || fail "nothing was spilled"
 
+# No copy needs memory of the device: not where the limit is filled by what cannot move, nor where
+# there is none at all, nor where there would be room.
+for limit in 8 0 20; do
+	limited held$limit --memory ${limit}MiB "$asynchronous" held $((limit < 8 ? limit : 8)) "$scratch/held$limit" "$scratch/go$limit" &
+	client=$!
+	until_true $patience test -e "$scratch/held$limit" || fail "limit $limit: a copy waits for its stream"
+	bytes=$(device_bytes) moved=$(counter held$limit spills)
+	: >"$scratch/go$limit"
+	wait $client || exit 1
+	[ "$bytes" -le $((limit << 20)) ] || fail "limit $limit: $bytes bytes on the device"
+	[ $limit -eq 20 ] || [ "${moved:-0}" -gt 0 ] || fail "limit $limit: nothing was spilled"
+done
+
 # Copies by the CPU need memory that the CPU can reach, which spilled memory is not: so no
 # asynchronous one may be.
 rm "$SPILLWAY_STATE_DIR/driver-probe" # another driver

@@ -38,6 +38,8 @@
 	CALL(cuThreadExchangeStreamCaptureMode) \
 	CALL(cuStreamBeginCapture)              \
 	CALL(cuStreamEndCapture)                \
+	CALL(cuGraphCreate)                     \
+	CALL(cuGraphAddMemcpyNode)              \
 	CALL(cuGraphInstantiate)                \
 	CALL(cuGraphLaunch)                     \
 	CALL(cuGraphExecDestroy)                \

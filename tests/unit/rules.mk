@@ -25,6 +25,9 @@ $(BUILD)/tests/unit/test_heat: LDFLAGS += -Wl,--wrap=context_find_object
 # It stops who looks at what is charged.
 $(BUILD)/tests/unit/test_device: LDFLAGS += -Wl,--wrap=segment_charged
 
+# It says which context is current.
+$(BUILD)/tests/unit/test_async: LDFLAGS += -Wl,--wrap=context_current
+
 # Its clock, its GPU and its program are its own, and it watches the gate.
 $(BUILD)/tests/unit/test_moving: LDFLAGS += -Wl,--wrap=idle_now -Wl,--wrap=lull_wait -Wl,--wrap=lull_take \
 	-Wl,--wrap=gate_hold -Wl,--wrap=gate_seize -Wl,--wrap=gate_unseize -Wl,--wrap=gate_let_in -Wl,--wrap=gate_open \

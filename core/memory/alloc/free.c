@@ -9,7 +9,6 @@
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/spare.h"
-#include "core/memory/copy/stage.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/uses/side.h"
 
@@ -174,7 +173,6 @@ void vmem_left_context(struct device_set *devices)
 			continue;
 		freed_give_back(device);
 		elastic_trim(device);
-		stage_trim(device);
 		spare_trim(device, SEGMENT_ON_DEVICE, true);
 		spare_trim(device, SEGMENT_ON_HOST, true);
 	}

@@ -15,7 +15,6 @@
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/spare.h"
-#include "core/memory/copy/stage.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/pool.h"
 
@@ -38,7 +37,6 @@ static bool give_spares(struct reclaim *r, const struct lack *lack)
 {
 	bool came = lack->side == SEGMENT_ON_DEVICE && elastic_trim(r->device);
 
-	came |= lack->side == SEGMENT_ON_DEVICE && stage_trim(r->device);
 	return spare_trim(r->device, lack->side, true) || came;
 }
 

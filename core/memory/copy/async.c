@@ -1,21 +1,23 @@
 /* Asynchronous copies. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/copy/async.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/base/address_map.h"
-#include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
 #include "core/cuda/gate.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/run.h"
-#include "core/memory/copy/stage.h"
 
-/* How long the work before a copy is waited for, and how often it is looked at. */
-#define PATIENCE_NS 200000000ull
-#define LOOK_NS     200000ull
-
-enum { CHUNK_UNITS = 16 }; /* at most */
+enum {
+	CHUNK_UNITS = 16,       /* at most */
+	TAKEN_ALONG = 64 << 10, /* bytes of pageable memory, before the driver waits */
+	RUN_MOST = 512 << 20,   /* bytes in a row: a pitch has 31 bits */
+	PAGE_NULL = 4096,
+};
 
 /* What is at an address, as the books know: nothing, memory, or memory that can be on the host. */
 enum found { NOTHING, MEMORY, SPILLED };
@@ -42,14 +44,27 @@ static enum found found_at(CUdeviceptr address)
 	return unit->side == SEGMENT_ON_HOST ? SPILLED : MEMORY;
 }
 
-/* Returns whether the driver takes an address for the host's. */
-static bool is_of_host(CUdeviceptr address)
+/* Returns what the driver takes an address for; 0: it does not know it, so it is pageable. */
+static unsigned int type_of(CUdeviceptr address)
 {
 	unsigned int type = 0;
 
-	return driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
-	           CUDA_SUCCESS ||
-	       type == CU_MEMORYTYPE_HOST;
+	return driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
+	               CUDA_SUCCESS
+	           ? type
+	           : 0;
+}
+
+static bool is_pageable(CUdeviceptr address)
+{
+	return type_of(address) == 0;
+}
+
+static bool is_of_host(CUdeviceptr address)
+{
+	unsigned int type = type_of(address);
+
+	return type == 0 || type == CU_MEMORYTYPE_HOST;
 }
 
 /* --- pieces: all of each lies on one side, at either end --- */
@@ -142,41 +157,193 @@ static bool is_concerned(const struct async_copy *copy)
 	return is_any;
 }
 
+/* Returns whether the driver's own call waits: for the work before it, where there is any. */
+static bool would_wait(const struct async_copy *copy)
+{
+	return is_concerned(copy) && driver.cuStreamQuery(copy->stream) == CUDA_ERROR_NOT_READY;
+}
+
+/* --- what waits with the memory on the device, too --- */
+
+static size_t size_of(const struct async_copy *copy)
+{
+	return copy->width * copy->height * copy->depth;
+}
+
+/*
+ * Returns whether the source has to be read within the call: the driver takes so much of pageable
+ * memory along, and the program may change it at once. Source: "API synchronization behavior".
+ */
+static bool is_taken_along(const struct async_copy *copy)
+{
+	return !copy->is_in_order && is_pageable(copy->from.address);
+}
+
+/*
+ * Returns whether the copy waits for the stream's work wherever its memory is: it writes pageable
+ * memory, or reads more of it than the driver takes along. An address that nothing can have is the
+ * driver's to refuse.
+ */
+static bool waits_anyway(const struct async_copy *copy)
+{
+	if (copy->is_in_order)
+		return false;
+	return is_pageable(copy->to.address) ||
+	       (is_taken_along(copy) &&
+	        (size_of(copy) > TAKEN_ALONG || copy->from.address < PAGE_NULL));
+}
+
+/* --- a graph of the pieces between memory of the host --- */
+
+struct graph {
+	CUgraph graph;
+	CUgraphNode last; /* NULL: there is none yet */
+	CUcontext context;
+	struct piece run; /* pieces that follow one another, not in the graph yet */
+	bool is_joined;   /* the run by what follows it */
+	char *taken;      /* the bytes of the source that were taken along; NULL: none */
+	size_t used;      /* of them */
+};
+
+/* Adds a node behind the last one. */
+#define ADD_NODE(g, add, ...)                                                               \
+	({                                                                                  \
+		CUgraphNode before = (g)->last;                                             \
+		driver.add(&(g)->last, (g)->graph, before ? &before : NULL, before ? 1 : 0, \
+		           __VA_ARGS__);                                                    \
+	})
+
+/* Takes the source of a piece along. Returns where it is now. */
+static const char *take_along(struct graph *g, const struct async_end *from, const struct piece *p)
+{
+	char *to = g->taken + g->used;
+
+	for (size_t row = 0; row < p->rows; row++)
+		memcpy(to + row * p->width, (const char *)p->from + row * from->pitch, p->width);
+	g->used += p->rows * p->width;
+	return to;
+}
+
+/* Adds the run. */
+static CUresult add_run(struct graph *g, const struct async_copy *copy)
+{
+	const struct piece *p = &g->run;
+	bool is_plain = p->rows == 1;
+	CUDA_MEMCPY3D node = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+	                      .srcDevice = p->from,
+	                      .srcPitch = is_plain ? p->width : copy->from.pitch,
+	                      .srcHeight = p->rows,
+	                      .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+	                      .dstDevice = p->to,
+	                      .dstPitch = is_plain ? p->width : copy->to.pitch,
+	                      .dstHeight = p->rows,
+	                      .WidthInBytes = p->width,
+	                      .Height = p->rows,
+	                      .Depth = 1};
+
+	if (!p->rows)
+		return CUDA_SUCCESS;
+	if (g->taken) {
+		node.srcMemoryType = CU_MEMORYTYPE_HOST;
+		node.srcHost = take_along(g, &copy->from, p);
+		node.srcPitch = p->width;
+	}
+	return ADD_NODE(g, cuGraphAddMemcpyNode, &node, g->context);
+}
+
+/* Returns whether a piece is a node: the driver's own call would wait. */
+static bool is_node(const struct async_copy *copy, const struct piece *p)
+{
+	return is_between_host(p) ||
+	       (copy->is_in_order && (is_pageable(p->to) || is_pageable(p->from)));
+}
+
+/*
+ * Makes a piece part of the run, or the beginning of the next one. No node goes over a border
+ * between memory of the host and of the device, which some drivers refuse.
+ */
+static CUresult add_piece(struct graph *g, const struct async_copy *copy, const struct piece *p)
+{
+	struct piece *run = &g->run;
+	bool is_joined = is_between_host(p);
+	CUresult result;
+
+	if (g->is_joined && is_joined && run->rows == 1 && p->rows == 1 &&
+	    run->to + run->width == p->to && run->from + run->width == p->from &&
+	    run->width < RUN_MOST) {
+		run->width += p->width;
+		return CUDA_SUCCESS;
+	}
+	result = add_run(g, copy);
+	*run = *p;
+	g->is_joined = is_joined;
+	return result;
+}
+
+/* Fills the graph, whose last node frees what was taken along. */
+static CUresult fill(struct graph *g, const struct async_copy *copy)
+{
+	const CUDA_HOST_NODE_PARAMS end = {.fn = free, .userData = g->taken};
+	struct piece p = first_piece(copy);
+	CUresult result = CUDA_SUCCESS;
+
+	do {
+		if (is_node(copy, &p))
+			result = add_piece(g, copy, &p);
+	} while (result == CUDA_SUCCESS && next_piece(copy, &p));
+	if (result == CUDA_SUCCESS)
+		result = add_run(g, copy);
+	if (result == CUDA_SUCCESS && g->taken)
+		result = ADD_NODE(g, cuGraphAddHostNode, &end);
+	return result;
+}
+
+/* Makes the executable graph. Returns NULL where that cannot be had; then nothing is left of it. */
+static CUgraphExec make_graph(const struct async_copy *copy, CUcontext context, char **taken)
+{
+	struct graph g = {.context = context};
+	CUgraphExec exec = NULL;
+
+	if (is_taken_along(copy) && !(g.taken = malloc(size_of(copy))))
+		return NULL;
+	if (driver.cuGraphCreate(&g.graph, 0) == CUDA_SUCCESS) {
+		if (fill(&g, copy) != CUDA_SUCCESS ||
+		    driver.cuGraphInstantiateWithFlags(&exec, g.graph, 0) != CUDA_SUCCESS)
+			exec = NULL;
+		driver.cuGraphDestroy(g.graph);
+	}
+	if (!exec)
+		free(g.taken);
+	*taken = g.taken;
+	return exec;
+}
+
 /* --- copying --- */
 
-static CUresult copy_piece(const struct async_end *to, const struct async_end *from,
-                           const struct piece *p, CUstream stream)
+static CUresult copy_piece(const struct async_copy *copy, const struct piece *p)
 {
 	const CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-	                            .srcDevice = from->address,
-	                            .srcPitch = from->pitch,
+	                            .srcDevice = p->from,
+	                            .srcPitch = copy->from.pitch,
 	                            .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-	                            .dstDevice = to->address,
-	                            .dstPitch = to->pitch,
+	                            .dstDevice = p->to,
+	                            .dstPitch = copy->to.pitch,
 	                            .WidthInBytes = p->width,
 	                            .Height = p->rows};
 
-	return p->rows == 1 ? driver.cuMemcpyAsync(to->address, from->address, p->width, stream)
-	                    : driver.cuMemcpy2DAsync_v2(&rows, stream);
+	return p->rows == 1 ? driver.cuMemcpyAsync(p->to, p->from, p->width, copy->stream)
+	                    : driver.cuMemcpy2DAsync_v2(&rows, copy->stream);
 }
 
-static CUresult in_pieces(const struct async_copy *copy, const struct stage *stage)
+/* Copies the pieces that are not in the graph. */
+static CUresult copy_others(const struct async_copy *copy)
 {
 	struct piece p = first_piece(copy);
-	CUresult result;
+	CUresult result = CUDA_SUCCESS;
 
 	do {
-		const struct async_end to = {p.to, .pitch = copy->to.pitch};
-		const struct async_end from = {p.from, .pitch = copy->from.pitch};
-		const struct async_end between = {stage_address(stage), .pitch = p.width};
-
-		if (!is_between_host(&p)) {
-			result = copy_piece(&to, &from, &p, copy->stream);
-		} else {
-			result = copy_piece(&between, &from, &p, copy->stream);
-			if (result == CUDA_SUCCESS)
-				result = copy_piece(&to, &between, &p, copy->stream);
-		}
+		if (!is_node(copy, &p))
+			result = copy_piece(copy, &p);
 	} while (result == CUDA_SUCCESS && next_piece(copy, &p));
 	return result;
 }
@@ -189,52 +356,46 @@ static bool is_captured(CUstream stream)
 	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-enum outcome {
-	IS_MADE,
-	IS_THE_DRIVERS, /* nothing of it would wait for the stream's work, or nobody can help */
-	LACKS_STAGE,    /* below the limit */
-};
-
-/* Does what async_copy() does, inside the gate: what is looked at stays where it is. */
-static enum outcome copy_here(const struct async_copy *copy, bool is_beyond_limit, CUresult *result)
+/*
+ * Queues the copy. The graph is made before anything is queued, so that without one all of it is
+ * the driver's. It is destroyed behind its launch: "If the executable graph is in-flight, it will
+ * not be terminated, but rather freed asynchronously on completion" (cuGraphExecDestroy).
+ */
+static bool queue(const struct async_copy *copy, CUcontext context, CUresult *result)
 {
-	struct context context;
-	struct stage *stage;
+	char *taken;
+	CUgraphExec exec = make_graph(copy, context, &taken);
 
-	/* The driver's own call waits for the work before it; where there is none, for nothing. */
-	if (!context_current(&context) || !is_concerned(copy) ||
-	    driver.cuStreamQuery(copy->stream) != CUDA_ERROR_NOT_READY)
-		return IS_THE_DRIVERS;
-	stage = stage_take(&context, copy->stream, is_beyond_limit);
-	if (!stage)
-		return is_beyond_limit ? IS_THE_DRIVERS : LACKS_STAGE;
-	*result = in_pieces(copy, stage);
-	stage_give(stage);
-	return IS_MADE;
+	if (!exec)
+		return false;
+	*result = copy_others(copy);
+	if (*result == CUDA_SUCCESS)
+		*result = driver.cuGraphLaunch(exec, copy->stream);
+	if (*result != CUDA_SUCCESS)
+		free(taken);
+	driver.cuGraphExecDestroy(exec);
+	return true;
 }
 
-/*
- * Makes the copy. While the limit leaves no room for a stage the stream is waited for, as the
- * driver would wait; what waits longer may wait for the host, and gets a stage beyond the limit.
- */
-static bool copy_in_time(const struct async_copy *copy, CUresult *result)
+/* Does what async_copy() does, inside the gate: what is looked at stays where it is. */
+static bool copy_here(const struct async_copy *copy, CUresult *result)
 {
-	struct deadline until = DEADLINE_IN(PATIENCE_NS);
-	enum outcome outcome;
-	bool is_late = false;
+	struct context context;
 
-	do {
-		gate_enter();
-		outcome = copy_here(copy, is_late, result);
-		gate_leave();
-		is_late = outcome == LACKS_STAGE && !deadline_nap(&until, LOOK_NS);
-	} while (outcome == LACKS_STAGE);
-	return outcome == IS_MADE;
+	return context_current(&context) && would_wait(copy) && !waits_anyway(copy) &&
+	       queue(copy, context.handle, result);
 }
 
 bool async_copy(const struct async_copy *copy, CUresult *result)
 {
-	return !async_keep_captured(copy) && copy_in_time(copy, result);
+	bool is_made;
+
+	if (async_keep_captured(copy))
+		return false;
+	gate_enter();
+	is_made = copy_here(copy, result);
+	gate_leave();
+	return is_made;
 }
 
 bool async_would_wait(const struct async_copy *copy)
@@ -242,7 +403,7 @@ bool async_would_wait(const struct async_copy *copy)
 	bool would;
 
 	gate_enter();
-	would = is_concerned(copy) && driver.cuStreamQuery(copy->stream) == CUDA_ERROR_NOT_READY;
+	would = would_wait(copy);
 	gate_leave();
 	return would;
 }

@@ -4,7 +4,8 @@
  * Between memory of the host a copy is synchronous, in all its forms ("API synchronization
  * behavior" in NVIDIA's documents of the driver API). A program whose stream waits for something
  * that the host does later would wait in the copy for ever, although with its memory on the device
- * it goes on. So such a copy is made in two: to a stage on the device, and from there. Thread-safe.
+ * it goes on. So such a copy is launched as a graph, which comes back at once. It takes no memory
+ * of the device and waits for nothing. Thread-safe.
  */
 #ifndef SPILLWAY_ASYNC_H
 #define SPILLWAY_ASYNC_H
@@ -24,6 +25,7 @@ struct async_copy {
 	struct async_end to, from;
 	size_t width, height, depth; /* bytes, rows, layers */
 	CUstream stream;             /* by its explicit name */
+	bool is_in_order; /* pageable memory, too, is read and written in the stream's order */
 };
 
 /* Returns whether a copy may concern memory on the host. One relaxed load. */
@@ -34,8 +36,8 @@ static inline bool async_is_concerned(void)
 
 /*
  * Makes the copy, with the driver's answer in *result. Returns false where it is the driver's own
- * call to make: no part of it is between memory of the host, a capture is active, or there is no
- * stage. Passes the gate.
+ * call to make: no part of it is between memory of the host, nothing runs in the stream, a capture
+ * is active, or it would wait with its memory on the device, too. Passes the gate.
  */
 bool async_copy(const struct async_copy *copy, CUresult *result);
 /*

@@ -8,7 +8,35 @@
 
 #include <stdint.h>
 
-enum form { DTOH, DTOH_SMALL, HTOD, HTOD_PAGEABLE, DTOD, UNIFIED, FILL_ASYNC, FILL };
+enum form { DTOH, DTOH_SMALL, HTOD, HTOD_PAGEABLE, DTOD, UNIFIED, GRAPH, FILL_ASYNC, FILL };
+
+/* Launches a graph of one copy, which is destroyed while it waits for its turn. */
+static CUresult launch_copy(CUdeviceptr to, CUdeviceptr from)
+{
+	const CUDA_MEMCPY3D node = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+	                            .srcDevice = from,
+	                            .srcPitch = small_chunk,
+	                            .srcHeight = 1,
+	                            .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+	                            .dstDevice = to,
+	                            .dstPitch = small_chunk,
+	                            .dstHeight = 1,
+	                            .WidthInBytes = small_chunk,
+	                            .Height = 1,
+	                            .Depth = 1};
+	CUgraph graph;
+	CUgraphNode made;
+	CUgraphExec exec;
+	CUresult result = gpu.cuGraphCreate(&graph, 0);
+
+	if (result == CUDA_SUCCESS)
+		result = gpu.cuGraphAddMemcpyNode(&made, graph, NULL, 0, &node, context);
+	if (result == CUDA_SUCCESS)
+		result = gpu.cuGraphInstantiate(&exec, graph, 0);
+	if (result == CUDA_SUCCESS)
+		result = gpu.cuGraphLaunch(exec, stream);
+	return result == CUDA_SUCCESS ? gpu.cuGraphExecDestroy(exec) : result;
+}
 
 static CUresult make_call(enum form form, const struct range *range, void *host)
 {
@@ -27,6 +55,8 @@ static CUresult make_call(enum form form, const struct range *range, void *host)
 		return gpu.cuMemcpyDtoDAsync(at, second, small_chunk, stream);
 	case UNIFIED:
 		return gpu.cuMemcpyAsync((CUdeviceptr)(uintptr_t)host, at, small_chunk, stream);
+	case GRAPH:
+		return launch_copy((CUdeviceptr)(uintptr_t)host, at);
 	case FILL_ASYNC:
 		return gpu.cuMemsetD8Async(at, 1, small_chunk, stream);
 	case FILL:
@@ -87,6 +117,8 @@ const struct question async_questions[] = {
           DTOD, false),
     ASKED("async_unified_spilled_to_pinned", "cuMemcpyAsync of spilled to pinned memory", "h",
           UNIFIED, true),
+    ASKED("async_graph_of_spilled", "a graph that copies spilled to pinned memory", "h", GRAPH,
+          true),
     ASKED("async_memset_spilled", "a fill of spilled memory", "h", FILL_ASYNC, false),
     {.name = "sync_memset_spilled_beside_work",
      .risk = "2",
