@@ -160,6 +160,18 @@ struct config_device {
 	uint64_t memory;     /* bytes, for percentages; 0: unknown, percentages stay unlimited */
 };
 
+/* A job's pause, from the file that `spillway pause` writes (pause.c). */
+enum { CONFIG_BOOT_ID_MAX = 40 };
+struct config_pause {
+	bool is_on;
+	bool evict;
+	char by[32];                      /* the user, "" where nobody knows */
+	uint64_t since_ns;                /* CLOCK_REALTIME; 0: not known */
+	uint64_t at_ns;                   /* CLOCK_MONOTONIC of that boot; 0: not known */
+	char boot_id[CONFIG_BOOT_ID_MAX]; /* "": not known */
+	uint64_t hash;                    /* of the file's bytes; 0: there is no such file */
+};
+
 struct config_sources {
 	const char *system_file;   /* NULL: none. Missing is fine. */
 	const char *file;          /* SPILLWAY_CONFIG; NULL: none. Missing is an error. */
@@ -174,6 +186,16 @@ struct config_sources {
 	 * others are seen, or the monitor says that there are none.
 	 */
 	bool is_weighed;
+	const struct config_pause *pause; /* NULL: none */
+	/*
+	 * NULL: a bad layer fails the whole. Else it says what is wrong with a layer, the message
+	 * "" where nothing is. Of a bad layer the text in last_good (NULL: nothing) takes effect;
+	 * all other layers do. The devices are those that selectors may name.
+	 */
+	struct config_error *complaint;
+	const struct config *last_good;
+	const struct config_device *devices;
+	size_t device_count;
 };
 
 struct config_error {
@@ -210,8 +232,23 @@ const char *config_status_file(const struct config *config);
  */
 int config_region_minor(const struct config *config);
 bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
-/* Returns the hash of the override file's bytes as read; 0 when there was none. */
+/*
+ * Returns the hash of the override file's bytes as read, refused or not, and of the pause; 0 where
+ * there is neither.
+ */
 uint64_t config_override_hash(const struct config *config);
+/* Returns whether the override file as it stands is not in force, because it is bad. */
+bool config_override_is_refused(const struct config *config);
+/* Returns whether an override is in force, be it an earlier one. */
+bool config_has_override(const struct config *config);
+
+/*
+ * Reads a job's pause. A file that is there pauses the job, whatever stands in it: what cannot be
+ * read of it is not known. One of another boot than boot_id ("": not known) pauses nothing.
+ */
+void config_pause_read(const char *path, const char *boot_id, struct config_pause *pause);
+/* Writes a pause; is_on and hash are not read. Returns 0 or a negative errno. */
+int config_pause_write(const char *path, const struct config_pause *pause);
 /* Returns whether the system file is enforced. */
 bool config_enforces(const struct config *config);
 /* Warnings worth showing in stat (clamped by a ceiling, ...), one per line, "" when none. */
@@ -296,5 +333,38 @@ int config_check_selector(const char *text, const struct config_device *device);
 int config_override_write(const char *path, const char *selector, const char *const *keys,
                           const char *const *values, struct deadline *deadline,
                           struct config_error *error);
+
+/* A change of an override file that can be taken back. */
+struct config_change {
+	const char *path, *selector;
+	const char *const *keys, *const *values; /* as config_override_write() has them */
+	const struct config_device *devices;     /* that selectors may name; NULL: not known */
+	size_t device_count;
+	/* Filled by the change. */
+	char *before; /* what stood in the file; NULL: there was none. The caller frees it */
+	size_t before_length;
+	uint64_t hash; /* of what stands there since */
+};
+/* Writes a change as config_override_write() does. */
+int config_override_change(struct config_change *change, struct deadline *deadline,
+                           struct config_error *error);
+/*
+ * Puts back what stood in the file, byte for byte, unless another process has changed it since
+ * (-EBUSY). Returns as config_override_write().
+ */
+int config_override_take_back(const struct config_change *change, struct deadline *deadline,
+                              struct config_error *error);
+/*
+ * Makes comments of the lines of an override file that processes of a version refuse, because they
+ * are wrong or of a later key. Returns how many they are, *error filled of the first, or a negative
+ * number with *error filled.
+ */
+int config_override_mend(const char *path, uint32_t version, struct deadline *deadline,
+                         struct config_error *error);
+/*
+ * Returns the first version of the segment whose processes know the key; those of an earlier one
+ * refuse a file in which it stands.
+ */
+uint32_t config_key_since(enum config_key key);
 
 #endif

@@ -1,4 +1,7 @@
-/* Loading: the sources in order, weakest first, into one snapshot or none. */
+/*
+ * Loading: the sources in order, weakest first, into one snapshot. A layer takes effect whole or
+ * not at all: it is tried in a snapshot of its own first where a bad one is not to fail the rest.
+ */
 #include "core/config/snapshot.h"
 
 #include "core/base/hash.h"
@@ -7,51 +10,225 @@
 #include <stdlib.h>
 #include <string.h>
 
-int config_add_file(struct config *config, enum config_layer layer, const char *path,
-                    struct config_error *error)
+/* One layer of a load. */
+struct layer_source {
+	const struct config_sources *sources;
+	enum config_layer layer;
+	const char *from; /* where its text was read */
+	const char *text; /* NULL: it is not made of text */
+	size_t length;
+	int (*add)(struct config *config, const struct layer_source *source,
+	           struct config_error *error);
+};
+
+static int layer_add_text(struct config *config, const struct layer_source *source,
+                          struct config_error *error)
+{
+	return config_add_text(config, source->layer, source->from, source->text, source->length,
+	                       error);
+}
+
+static int layer_add_environment(struct config *config, const struct layer_source *source,
+                                 struct config_error *error)
+{
+	return config_add_environment(config, source->sources->environment, error);
+}
+
+static int layer_add_stand_in(struct config *config, const struct layer_source *source,
+                              struct config_error *error)
+{
+	return config_add_stand_in(config, source->sources->environment,
+	                           source->sources->is_weighed, error);
+}
+
+/* Tries a layer alone, under the rules that the machine's file has set by now. */
+static int layer_try(const struct config *config, const struct layer_source *source,
+                     struct config_error *error)
+{
+	const struct config_sources *sources = source->sources;
+	struct config *alone = config_create();
+	int status;
+
+	if (!alone)
+		return config_fail(error, -ENOMEM, (struct config_place){source->from, -1},
+		                   "out of memory");
+	memcpy(alone->ceiling, config->ceiling, sizeof(alone->ceiling));
+	memcpy(alone->is_machines, config->is_machines, sizeof(alone->is_machines));
+	memcpy(alone->job_name, config->job_name, sizeof(alone->job_name));
+	status = source->add(alone, source, error);
+	if (status == 0)
+		status = config_check(alone, error);
+	if (status == 0 && sources->devices)
+		status =
+		    config_check_devices(alone, sources->devices, sources->device_count, error);
+	config_release(alone);
+	return status;
+}
+
+static int layer_keep_text(struct config *config, const struct layer_source *source,
+                           struct config_error *error)
+{
+	free(config->text_of[source->layer]);
+	config->text_of[source->layer] = strdup(source->text);
+	return config->text_of[source->layer]
+	           ? 0
+	           : config_fail(error, -ENOMEM, (struct config_place){source->from, -1},
+	                         "out of memory");
+}
+
+/* Notes what is wrong with a layer. The override's fault is told first: `set` waits for it. */
+static void layer_complain(const struct layer_source *source, const struct config_error *error)
+{
+	struct config_error *complaint = source->sources->complaint;
+
+	if (!complaint->message[0] || source->layer == LAYER_OVERRIDE)
+		*complaint = *error;
+}
+
+static int layer_add(struct config *config, const struct layer_source *source,
+                     struct config_error *error)
+{
+	int status = source->sources->complaint ? layer_try(config, source, error) : 0;
+
+	if (status == 0)
+		status = source->add(config, source, error);
+	if (status == 0 && source->text)
+		status = layer_keep_text(config, source, error);
+	return status;
+}
+
+/* Puts into force what was good of a bad layer last. */
+static int layer_stay(struct config *config, const struct layer_source *source,
+                      struct config_error *error)
+{
+	const struct config *last_good = source->sources->last_good;
+	struct layer_source stays = *source;
+
+	layer_complain(source, error);
+	if (source->layer == LAYER_OVERRIDE)
+		config->is_refused = true;
+	stays.text = last_good ? last_good->text_of[source->layer] : NULL;
+	if (!stays.text)
+		return 0;
+	stays.length = strlen(stays.text);
+	stays.add = layer_add_text;
+	config->has_file = true;
+	/* Under another machine's file it may be none any more. */
+	if (layer_add(config, &stays, error) != 0)
+		layer_complain(source, error);
+	return 0;
+}
+
+/* Adds a layer. Where a bad one is tolerated only want of memory fails. */
+static int layer_add_or_stay(struct config *config, const struct layer_source *source,
+                             struct config_error *error)
+{
+	int status = layer_add(config, source, error);
+
+	return status == 0 || status == -ENOMEM || !source->sources->complaint
+	           ? status
+	           : layer_stay(config, source, error);
+}
+
+static int layer_load(enum config_layer layer, const char *path, char **text, size_t *length,
+                      struct config_error *error)
 {
 	struct config_place place = {path, 0};
-	char *text;
-	size_t length;
 	/* Nobody links an override file; whoever does wants us to read something else. */
-	int status = config_file_load(path, layer != LAYER_OVERRIDE, &text, &length);
+	int status = config_file_load(path, layer != LAYER_OVERRIDE, text, length);
 
 	if (layer != LAYER_FILE && (status == -ENOENT || status == -ENOTDIR))
-		return 0;
+		return -ENOENT;
 	if (status == -EINVAL)
 		return config_fail(error, status, place, "expected a regular file");
 	errno = -status;
 	if (status != 0)
-		return config_fail(error, status, place, "cannot read it: %m%s",
+		return config_fail(error, status == -ENOENT ? -ENODATA : status, place,
+		                   "cannot read it: %m%s",
 		                   layer == LAYER_FILE ? " (named by SPILLWAY_CONFIG)" : "");
-	config->has_file = true;
-	if (layer == LAYER_OVERRIDE)
-		config->override_hash = hash_bytes(HASH_NOTHING, text, length);
-	status = config_add_text(config, layer, path, text, length, error);
+	return 0;
+}
+
+static int layer_add_file(struct config *config, const struct config_sources *sources,
+                          enum config_layer layer, const char *path, struct config_error *error)
+{
+	struct layer_source source = {sources, layer, path, NULL, 0, layer_add_text};
+	char *text = NULL;
+	size_t length;
+	int status = layer_load(layer, path, &text, &length, error);
+
+	if (status == -ENOENT)
+		return 0;
+	if (status == 0) {
+		config->has_file = true;
+		if (layer == LAYER_OVERRIDE)
+			config->override_hash = hash_bytes(HASH_NOTHING, text, length);
+		source.text = text;
+		source.length = length;
+		status = layer_add_or_stay(config, &source, error);
+	} else if (sources->complaint && status != -ENOMEM) {
+		status = layer_stay(config, &source, error);
+	}
 	free(text);
+	return status == -ENODATA ? -ENOENT : status;
+}
+
+int config_add_file(struct config *config, enum config_layer layer, const char *path,
+                    struct config_error *error)
+{
+	return layer_add_file(config, &(struct config_sources){0}, layer, path, error);
+}
+
+/* Adds the pause, which is stronger than everything that has a share. */
+static int layer_add_pause(struct config *config, const struct config_pause *pause,
+                           struct config_error *error)
+{
+	const struct config_selector all = {.kind = SELECT_ALL};
+	const struct config_place place = {"spillway pause", -1};
+	int status;
+
+	if (!pause || !pause->is_on)
+		return 0;
+	config->override_hash ^= pause->hash;
+	status =
+	    config_add(config, LAYER_PAUSE, CONFIG_KEY_share, &all, place, "share", "0", error);
+	if (status == 0 && pause->evict)
+		status = config_add(config, LAYER_PAUSE, CONFIG_KEY_evict, &all, place, "evict",
+		                    "yes", error);
 	return status;
 }
 
 static int add_layers(struct config *config, const struct config_sources *sources,
                       struct config_error *error)
 {
+	const struct layer_source stand_in = {sources, LAYER_STAND_IN,    "environment", NULL,
+	                                      0,       layer_add_stand_in};
+	const struct layer_source environment = {sources, LAYER_ENVIRONMENT,    "environment", NULL,
+	                                         0,       layer_add_environment};
+	const struct layer_source orders = {sources,
+	                                    LAYER_ORDERS,
+	                                    sources->orders_from,
+	                                    sources->orders,
+	                                    sources->orders ? strlen(sources->orders) : 0,
+	                                    layer_add_text};
 	int status = 0;
 
 	if (sources->system_file)
-		status = config_add_file(config, LAYER_SYSTEM, sources->system_file, error);
+		status = layer_add_file(config, sources, LAYER_SYSTEM, sources->system_file, error);
 	config_name_enforced(config);
 	if (status == 0 && sources->stands_in)
-		status =
-		    config_add_stand_in(config, sources->environment, sources->is_weighed, error);
+		status = layer_add_or_stay(config, &stand_in, error);
 	if (status == 0 && sources->file && !config_enforces(config))
-		status = config_add_file(config, LAYER_FILE, sources->file, error);
+		status = layer_add_file(config, sources, LAYER_FILE, sources->file, error);
 	if (status == 0 && sources->environment)
-		status = config_add_environment(config, sources->environment, error);
+		status = layer_add_or_stay(config, &environment, error);
 	if (status == 0 && sources->orders)
-		status = config_add_text(config, LAYER_ORDERS, sources->orders_from,
-		                         sources->orders, strlen(sources->orders), error);
+		status = layer_add_or_stay(config, &orders, error);
 	if (status == 0 && sources->override_file)
-		status = config_add_file(config, LAYER_OVERRIDE, sources->override_file, error);
+		status =
+		    layer_add_file(config, sources, LAYER_OVERRIDE, sources->override_file, error);
+	if (status == 0)
+		status = layer_add_pause(config, sources->pause, error);
 	if (status == 0)
 		status = config_check(config, error);
 	return status;
@@ -66,6 +243,8 @@ int config_load(const struct config_sources *sources, struct config **config,
 	if (!loaded)
 		return config_fail(error, -ENOMEM, (struct config_place){"configuration", 0},
 		                   "out of memory");
+	if (sources->complaint)
+		sources->complaint->message[0] = '\0';
 	status = add_layers(loaded, sources, error);
 	if (status == 0)
 		*config = loaded;

@@ -7,6 +7,7 @@
 #include "core/config/snapshot.h"
 
 #include "core/base/deadline.h"
+#include "core/base/hash.h"
 #include "core/base/own_file.h"
 
 #include <errno.h>
@@ -159,7 +160,8 @@ static char *render(const struct table *table)
 }
 
 /* Checks that what would be read back is what was meant; nothing else gets into the file. */
-static int check(const char *path, const char *text, struct config_error *error)
+static int check(const char *path, const char *text, const struct config_device *devices,
+                 size_t device_count, struct config_error *error)
 {
 	struct config *config = config_create();
 	int status;
@@ -169,44 +171,9 @@ static int check(const char *path, const char *text, struct config_error *error)
 	status = config_add_text(config, LAYER_OVERRIDE, path, text, strlen(text), error);
 	if (status == 0)
 		status = config_check(config, error);
+	if (status == 0 && devices)
+		status = config_check_devices(config, devices, device_count, error);
 	config_release(config);
-	return status;
-}
-
-static int write_all(int fd, const char *text, size_t length)
-{
-	while (length > 0) {
-		ssize_t written = write(fd, text, length);
-
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return -errno;
-		text += written;
-		length -= (size_t)written;
-	}
-	return 0;
-}
-
-static int replace(const char *path, const char *text)
-{
-	char *temporary;
-	int fd, status;
-
-	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-		return -ENOMEM;
-	fd = mkostemp(temporary, O_CLOEXEC);
-	status = fd < 0 ? -errno : 0;
-	if (fd >= 0) {
-		status = fchmod(fd, 0600) != 0 ? -errno : write_all(fd, text, strlen(text));
-		if (close(fd) != 0 && status == 0)
-			status = -errno;
-		if (status == 0 && rename(temporary, path) != 0)
-			status = -errno;
-		if (status != 0)
-			unlink(temporary);
-	}
-	free(temporary);
 	return status;
 }
 
@@ -236,30 +203,46 @@ static int fail(struct config_error *error, const char *path, int status, const 
 	return config_fail(error, status, (struct config_place){path, 0}, "cannot %s it: %m", what);
 }
 
-static int merge_locked(const char *path, const char *section, const char *const *keys,
-                        const char *const *values, struct table *table, struct config_error *error)
+/* Merges into what stands in the file. Returns the text that is to stand there, or NULL. */
+static char *merge_text(const struct config_change *change, const char *before, size_t length,
+                        int *status, struct config_error *error)
 {
-	char *text;
-	size_t length;
-	int status = config_file_load(path, false, &text, &length);
+	char section[CONFIG_SECTION_MAX + 8];
+	struct table table = {0};
+	char *text = NULL;
 
+	snprintf(section, sizeof(section), "gpu%s%s", *change->selector ? " " : "",
+	         change->selector);
+	*status = before ? config_read(change->path, before, length, collect, &table, error) : 0;
+	for (size_t i = 0; *status == 0 && change->keys[i]; i++)
+		if ((*status = merge(&table, section, change->keys[i], change->values[i])) != 0)
+			fail(error, change->path, *status, "change");
+	if (*status == 0 && !(text = render(&table)))
+		*status = fail(error, change->path, -ENOMEM, "change");
+	free_table(&table);
+	return text;
+}
+
+static int change_locked(struct config_change *change, struct config_error *error)
+{
+	char *before = NULL, *text;
+	size_t length = 0;
+	int status = config_file_load(change->path, false, &before, &length);
+
+	if (status != 0 && status != -ENOENT)
+		return fail(error, change->path, status, "read");
+	text = merge_text(change, before, length, &status, error);
+	if (status == 0)
+		status = check(change->path, text, change->devices, change->device_count, error);
+	if (status == 0 && (status = config_file_replace(change->path, text, strlen(text))) != 0)
+		fail(error, change->path, status, "write");
 	if (status == 0) {
-		status = config_read(path, text, length, collect, table, error);
-		free(text);
-		if (status != 0)
-			return status;
-	} else if (status != -ENOENT) {
-		return fail(error, path, status, "read");
+		change->before = before;
+		change->before_length = length;
+		change->hash = hash_bytes(HASH_NOTHING, text, strlen(text));
+		before = NULL;
 	}
-	for (size_t i = 0; keys[i]; i++)
-		if ((status = merge(table, section, keys[i], values[i])) != 0)
-			return fail(error, path, status, "change");
-	text = render(table);
-	if (!text)
-		return fail(error, path, -ENOMEM, "change");
-	status = check(path, text, error);
-	if (status == 0 && (status = replace(path, text)) != 0)
-		fail(error, path, status, "write");
+	free(before);
 	free(text);
 	return status;
 }
@@ -283,23 +266,180 @@ static int check_arguments(const char *path, const char *selector, const char *c
 	return 0;
 }
 
+int config_override_change(struct config_change *change, struct deadline *deadline,
+                           struct config_error *error)
+{
+	int lock, status;
+
+	change->before = NULL;
+	status =
+	    check_arguments(change->path, change->selector, change->keys, change->values, error);
+	if (status != 0)
+		return status;
+	lock = take_lock(change->path, deadline, error);
+	if (lock < 0)
+		return lock;
+	status = change_locked(change, error);
+	close(lock);
+	return status;
+}
+
 int config_override_write(const char *path, const char *selector, const char *const *keys,
                           const char *const *values, struct deadline *deadline,
                           struct config_error *error)
 {
-	struct table table = {0};
-	char section[CONFIG_SECTION_MAX + 8];
-	int lock, status;
+	struct config_change change = {
+	    .path = path, .selector = selector, .keys = keys, .values = values};
+	int status = config_override_change(&change, deadline, error);
 
-	status = check_arguments(path, selector, keys, values, error);
-	if (status != 0)
-		return status;
-	snprintf(section, sizeof(section), "gpu%s%s", *selector ? " " : "", selector);
-	lock = take_lock(path, deadline, error);
+	free(change.before);
+	return status;
+}
+
+/* Returns whether the file is still as the change left it. */
+static bool is_as_changed(const struct config_change *change)
+{
+	char *text;
+	size_t length;
+	bool is_same;
+
+	if (config_file_load(change->path, false, &text, &length) != 0)
+		return false;
+	is_same = hash_bytes(HASH_NOTHING, text, length) == change->hash;
+	free(text);
+	return is_same;
+}
+
+int config_override_take_back(const struct config_change *change, struct deadline *deadline,
+                              struct config_error *error)
+{
+	int lock = take_lock(change->path, deadline, error), status = 0;
+
 	if (lock < 0)
 		return lock;
-	status = merge_locked(path, section, keys, values, &table, error);
-	free_table(&table);
+	if (!is_as_changed(change))
+		status = config_fail(error, -EBUSY, (struct config_place){change->path, 0},
+		                     "changed by another process meanwhile, so that the change "
+		                     "stays in it");
+	else if (change->before)
+		status = config_file_replace(change->path, change->before, change->before_length);
+	else if (unlink(change->path) != 0)
+		status = -errno;
+	if (status != 0 && status != -EBUSY)
+		fail(error, change->path, status, "restore");
 	close(lock);
 	return status;
+}
+
+/* Returns whether a line is "key = ..." of a key that came after the version. */
+static bool is_line_of_later_key(const char *line, uint32_t version)
+{
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
+		const char *name = config_key_name((enum config_key)key);
+		size_t length = strlen(name);
+
+		if (config_key_since((enum config_key)key) > version &&
+		    strncmp(line, name, length) == 0 && strchr(" \t=:", line[length]))
+			return true;
+	}
+	return false;
+}
+
+/* Finds the first line that processes of the version refuse; 0: there is none. */
+static int find_bad_line(const char *path, const char *text, size_t length, uint32_t version,
+                         struct config_error *error)
+{
+	int number = 1;
+
+	error->line = 0;
+	if (strlen(text) == length && check(path, text, NULL, 0, error) != 0)
+		return error->line > 0 ? error->line : -1;
+	for (const char *line = text; line; number++) {
+		if (is_line_of_later_key(line, version)) {
+			config_fail(error, -EINVAL, (struct config_place){path, number},
+			            "%.*s: not known to that version", (int)strcspn(line, "\r\n"),
+			            line);
+			return number;
+		}
+		line = strchr(line, '\n');
+		line += line != NULL;
+	}
+	return 0;
+}
+
+/* Makes a line a comment, of plain text and of a length that every version reads. */
+static void comment_out(char *text, int number)
+{
+	enum { LONGEST = 150 };
+	char *line = text, *end;
+
+	while (--number > 0 && strchr(line, '\n'))
+		line = strchr(line, '\n') + 1;
+	end = line + strcspn(line, "\n");
+	if (end - line > LONGEST) {
+		memmove(line + LONGEST, end, strlen(end) + 1);
+		end = line + LONGEST;
+	}
+	memmove(line + 2, line, strlen(line) + 1);
+	memcpy(line, "# ", 2);
+	for (char *c = line; c < end + 2; c++)
+		if ((unsigned char)*c < ' ')
+			*c = ' ';
+}
+
+/* Mends a text that has room for two more bytes a line. Returns how many lines were bad, or -1. */
+static int mend_text(const char *path, char *text, size_t lines, uint32_t version,
+                     struct config_error *first)
+{
+	struct config_error error;
+	int count = 0, bad;
+
+	while ((bad = find_bad_line(path, text, strlen(text), version, &error)) > 0 &&
+	       count <= (int)lines) {
+		if (count++ == 0)
+			*first = error;
+		comment_out(text, bad);
+	}
+	if (bad != 0 && count == 0)
+		*first = error;
+	return bad == 0 ? count : -1;
+}
+
+static int mend_locked(const char *path, uint32_t version, struct config_error *error)
+{
+	char *text = NULL, *room = NULL;
+	size_t length = 0, lines = 1;
+	int status = config_file_load(path, false, &text, &length), count;
+
+	if (status == -ENOENT)
+		return 0;
+	if (status != 0)
+		return fail(error, path, status, "read");
+	for (size_t i = 0; i < length; i++) {
+		text[i] = text[i] ? text[i] : '?';
+		lines += text[i] == '\n';
+	}
+	room = malloc(length + 2 * lines + 1);
+	if (room)
+		memcpy(room, text, length + 1);
+	free(text);
+	if (!room)
+		return fail(error, path, -ENOMEM, "mend");
+	count = mend_text(path, room, lines, version, error);
+	if (count > 0 && (status = config_file_replace(path, room, strlen(room))) != 0)
+		count = fail(error, path, status, "write");
+	free(room);
+	return count;
+}
+
+int config_override_mend(const char *path, uint32_t version, struct deadline *deadline,
+                         struct config_error *error)
+{
+	int lock = take_lock(path, deadline, error), count;
+
+	if (lock < 0)
+		return lock;
+	count = mend_locked(path, version, error);
+	close(lock);
+	return count;
 }

@@ -44,7 +44,7 @@ static bool is_machines(const struct config *config, enum config_key key)
 static const struct config_setting *
 effective(const struct config *config, const struct config_device *device, enum config_key key)
 {
-	return effective_up_to(is_machines(config, key) ? LAYER_SYSTEM : LAYER_OVERRIDE, config,
+	return effective_up_to(is_machines(config, key) ? LAYER_SYSTEM : LAYER_PAUSE, config,
 	                       device, key);
 }
 
@@ -323,8 +323,13 @@ uint64_t config_limits(const struct config *config)
 	return sum ? sum : 1;
 }
 
-/* Checks what can be said of every device: a size and a percentage cannot be compared yet. */
-static int check_growth(const struct config *config, const struct config_selector *selector,
+/*
+ * Checks what can be said of every device: a size and a percentage cannot be compared yet. Only
+ * within a layer it is an error. A stronger layer may say otherwise than a weaker one: the limit
+ * does not rise by itself then. So a layer that is right by itself is right over any other, and
+ * `spillway set` needs to know no other layer than its own.
+ */
+static int check_growth(struct config *config, const struct config_selector *selector,
                         struct config_error *error)
 {
 	struct config_device device = device_of(selector);
@@ -335,6 +340,13 @@ static int check_growth(const struct config *config, const struct config_selecto
 	    limit->value.number == CONFIG_UNLIMITED || most->value.number == 0 ||
 	    most->value.number >= limit->value.number)
 		return 0;
+	if (limit->layer != most->layer)
+		return config_warn(config,
+		                   "%s: memory_limit_max = %s: below memory_limit = %s (%s), so "
+		                   "that the limit does not rise by itself",
+		                   most->origin, most->text, limit->text, limit->origin) == 0
+		           ? 0
+		           : config_fail(error, -ENOMEM, most->place, "out of memory");
 	return config_fail(error, -EINVAL, most->place,
 	                   "memory_limit_max = %s: below memory_limit = %s (%s); expected 0 or at "
 	                   "least as much",

@@ -40,6 +40,8 @@ void config_release(struct config *config)
 	free(config->warnings);
 	free(config->nvml_origin);
 	free(config->status_file);
+	for (int layer = 0; layer < CONFIG_LAYERS; layer++)
+		free(config->text_of[layer]);
 	free(config);
 }
 
@@ -296,6 +298,16 @@ bool config_disabled(const struct config *config)
 uint64_t config_override_hash(const struct config *config)
 {
 	return config->override_hash;
+}
+
+bool config_override_is_refused(const struct config *config)
+{
+	return config->is_refused;
+}
+
+bool config_has_override(const struct config *config)
+{
+	return config->text_of[LAYER_OVERRIDE] != NULL;
 }
 
 const char *config_warnings(const struct config *config)

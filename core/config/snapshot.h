@@ -113,7 +113,9 @@ enum config_layer {
 	LAYER_ENVIRONMENT,
 	LAYER_ORDERS, /* what HAMi's monitor wants */
 	LAYER_OVERRIDE,
+	LAYER_PAUSE,   /* of `pause`: a share of 0, and evict */
 	LAYER_CEILING, /* not a source of values: clamps those of all others */
+	CONFIG_LAYERS
 };
 
 struct config_setting {
@@ -141,7 +143,10 @@ struct config {
 	char *nvml_origin; /* NULL: built-in */
 	char *status_file; /* NULL: none */
 	int region_minor;  /* of the version as which it is written; negative: it is not */
+	/* The text that is in force of each layer that is a file; NULL: none. */
+	char *text_of[CONFIG_LAYERS];
 	uint64_t override_hash;
+	bool is_refused; /* the override as it stands; an earlier one is in force, or none */
 	char *warnings;
 };
 
@@ -172,6 +177,10 @@ int config_add_file(struct config *config, enum config_layer layer, const char *
 /* file.c */
 /* Loads all of a small regular file, NUL-terminated; free it. Returns 0 or a negative errno. */
 int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length);
+/*
+ * Replaces a file by a rename, mode 0600. Returns 0 or a negative errno; the old one stands then.
+ */
+int config_file_replace(const char *path, const char *text, size_t length);
 
 /* reader.c */
 struct config_item {

@@ -41,6 +41,22 @@ int config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1])
 	return count;
 }
 
+uint32_t config_key_since(enum config_key key)
+{
+	switch (key) {
+	case CONFIG_KEY_priority:
+	case CONFIG_KEY_slowdown:
+	case CONFIG_KEY_turn:
+	case CONFIG_KEY_turn_length:
+	case CONFIG_KEY_idle_yield:
+	case CONFIG_KEY_placement:
+	case CONFIG_KEY_shrink:
+		return 7;
+	default:
+		return 0;
+	}
+}
+
 enum config_key config_find_key(const char *name)
 {
 	int key = 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/file_status.h"
@@ -13,6 +14,7 @@
 #include "core/base/place.h"
 #include "core/budget/device.h"
 #include "core/state/directory.h"
+#include "core/state/segment.h"
 #include "core/vgpu/orders.h"
 #include "core/vgpu/stand_in.h"
 
@@ -55,56 +57,50 @@ static void name_after_process(char *name, size_t size)
 	snprintf(name + n, size - n, "-%d", (int)getpid());
 }
 
-static int load_all(const struct job_config *c, struct config **loaded, struct config_error *error)
+/*
+ * Loads the layers as they are now. Of a bad one what was good of it last stays; *complaint says
+ * what is wrong, "" where nothing is. Returns 0, or -ENOMEM with *complaint filled.
+ */
+static int load_all(const struct job_config *c, const struct config *last_good,
+                    const struct device_set *devices, struct config **loaded,
+                    struct config_pause *pause, struct config_error *complaint)
 {
+	struct config_device ids[DEVICE_MAX];
+	struct config_error error;
 	struct config_sources sources = {
 	    .system_file = CONFIG_SYSTEM_FILE,
 	    .file = c->file,
 	    .override_file = c->override_path[0] ? c->override_path : NULL,
 	    .environment = c->environment,
+	    .pause = pause,
+	    .complaint = complaint,
+	    .last_good = last_good,
 	};
+	int status;
 
-	orders_take(&sources);
-	return config_load(&sources, loaded, error);
-}
-
-/*
- * Loads what can still be trusted where the first configuration is bad, or cannot be read: the
- * administrator's file above all, for its ceilings.
- */
-static const char *load_the_rest(const struct job_config *c, struct config **loaded,
-                                 struct config_error *error)
-{
-	static const struct {
-		bool system, environment;
-		const char *counts;
-	} rests[] = {
-	    {true, true, "only the system's file and the environment count"},
-	    {true, false, "only the system's file counts"},
-	    {false, true, "only the environment counts"},
-	    {false, false, "nothing is limited"},
-	};
-
-	for (size_t i = 0; i < sizeof(rests) / sizeof(*rests); i++) {
-		struct config_sources rest = {
-		    .system_file = rests[i].system ? CONFIG_SYSTEM_FILE : NULL,
-		    .environment = rests[i].environment ? c->environment : NULL,
-		};
-
-		orders_take(&rest);
-		if (config_load(&rest, loaded, error) == 0)
-			return rests[i].counts;
+	memset(pause, 0, sizeof(*pause));
+	if (c->pause_path[0])
+		config_pause_read(c->pause_path, c->boot_id, pause);
+	for (int i = 0; devices && i < devices->count; i++)
+		ids[i] = devices->device[i].id;
+	if (devices) {
+		sources.devices = ids;
+		sources.device_count = (size_t)devices->count;
 	}
-	return NULL;
+	orders_take(&sources);
+	status = config_load(&sources, loaded, &error);
+	if (status != 0)
+		*complaint = error;
+	return status;
 }
 
 struct config *job_config_read(const struct job_config *c)
 {
 	struct config *loaded = NULL;
-	struct config_error error;
+	struct config_pause pause;
+	struct config_error complaint;
 
-	if (load_all(c, &loaded, &error) != 0)
-		load_the_rest(c, &loaded, &error);
+	load_all(c, NULL, NULL, &loaded, &pause, &complaint);
 	return loaded;
 }
 
@@ -132,6 +128,8 @@ static void locate_override(struct job_config *c)
 {
 	if (directory_override_path(c->name, c->override_path, sizeof(c->override_path)) != 0)
 		c->override_path[0] = '\0';
+	if (directory_pause_path(c->name, c->pause_path, sizeof(c->pause_path)) != 0)
+		c->pause_path[0] = '\0';
 }
 
 /*
@@ -174,17 +172,16 @@ bool job_config_start(struct job_config *c)
 		log_error("%s; " JOB_CONFIG_REFUSED, machine->fault);
 		return false;
 	}
-	if (load_all(c, &c->now, &error) != 0) {
-		const char *counts;
-
-		memcpy(c->complaint, error.message, sizeof(c->complaint));
+	segment_read_boot_id(c->boot_id);
+	if (load_all(c, NULL, NULL, &c->now, &c->pause, &error) != 0 || error.message[0]) {
+		snprintf(c->complaint, sizeof(c->complaint), "%s", error.message);
 		if (job_config_binds()) {
 			log_error("%s; " JOB_CONFIG_REFUSED, c->complaint);
 			return false;
 		}
-		counts = load_the_rest(c, &c->now, &error);
-		log_error("%s; %s", c->complaint, counts ? counts : error.message);
-		if (!counts)
+		log_error("%s; %s", c->complaint,
+		          c->now ? "that does not count, all else does" : "nothing is limited");
+		if (!c->now)
 			return false;
 	}
 	/* Another name would be another quota: the container's is named after its cache. */
@@ -247,7 +244,7 @@ bool job_config_lost_override(const struct job_config *c)
 {
 	struct stat found;
 
-	return config_override_hash(c->now) != 0 && c->override_path[0] &&
+	return config_has_override(c->now) && c->override_path[0] &&
 	       file_status(c->override_path, &found) != 0;
 }
 
@@ -258,46 +255,104 @@ void job_config_distrust(struct job_config *c)
 	if (directory >= 0)
 		close(directory);
 	else
-		c->override_path[0] = '\0';
+		c->override_path[0] = c->pause_path[0] = '\0';
 }
 
-static int check_devices(const struct config *loaded, const struct device_set *devices,
-                         struct config_error *error)
+/* Returns whether there is something at the path, or it cannot be known. */
+static bool is_anything_at(const char *path)
+{
+	struct stat found;
+
+	return *path && (file_status_itself(path, &found) == 0 || errno != ENOENT);
+}
+
+/* Returns whether a selector names several of the devices, which nobody could know before. */
+static bool is_ambiguous(const struct config *loaded, const struct device_set *devices)
 {
 	struct config_device ids[DEVICE_MAX];
+	struct config_error error;
 
 	for (int i = 0; i < devices->count; i++)
 		ids[i] = devices->device[i].id;
-	return config_check_devices(loaded, ids, (size_t)devices->count, error);
+	return config_check_devices(loaded, ids, (size_t)devices->count, &error) != 0;
 }
 
 void job_config_complete(struct job_config *c, const struct device_set *devices)
 {
-	struct config_error error;
-	struct stat found;
-
-	bool is_any = c->override_path[0] &&
-	              (file_status_itself(c->override_path, &found) == 0 || errno != ENOENT);
-
-	if (is_any || c->complaint[0] || check_devices(c->now, devices, &error) != 0)
+	if (is_anything_at(c->override_path) || is_anything_at(c->pause_path) || c->complaint[0] ||
+	    is_ambiguous(c->now, devices))
 		job_config_reload(c, devices);
 }
 
 bool job_config_reload(struct job_config *c, const struct device_set *devices)
 {
 	struct config *loaded = NULL;
-	struct config_error error;
+	struct config_error complaint;
+	bool is_refused, was_said;
 
-	if (load_all(c, &loaded, &error) == 0 && check_devices(loaded, devices, &error) == 0) {
+	if (load_all(c, c->now, devices, &loaded, &c->pause, &complaint) == 0) {
 		config_release(c->now);
 		c->now = loaded;
-		c->complaint[0] = '\0';
-		return true;
 	}
-	config_release(loaded);
-	if (strcmp(c->complaint, error.message) != 0) {
-		memcpy(c->complaint, error.message, sizeof(c->complaint));
-		log_error("%s; the configuration stays as it was", c->complaint);
+	is_refused = config_override_is_refused(c->now);
+	was_said = strcmp(c->complaint + (c->is_refused ? strlen(JOB_CONFIG_NOT_TAKEN) : 0),
+	                  complaint.message) == 0;
+	c->is_refused = is_refused;
+	snprintf(c->complaint, sizeof(c->complaint), "%s%s", is_refused ? JOB_CONFIG_NOT_TAKEN : "",
+	         complaint.message);
+	if (!was_said && complaint.message[0])
+		log_error("%s; what was good of it last stays", complaint.message);
+	return !complaint.message[0];
+}
+
+void job_config_begin_life(struct job_config *c, uint64_t began_ns)
+{
+	struct config_pause pause;
+
+	if (!c->pause_path[0])
+		return;
+	config_pause_read(c->pause_path, "", &pause);
+	if (!pause.is_on || (pause.at_ns > began_ns && strcmp(pause.boot_id, c->boot_id) == 0))
+		return;
+	if (unlink(c->pause_path) == 0)
+		log_warning("job %s: it was paused%s%s when its last process ended: that is over",
+		            c->name, pause.by[0] ? " by " : "", pause.by);
+}
+
+/* Writes when a pause began: "since 2026-11-24 21:05:00 UTC"; "" where that is not known. */
+static const char *since_text(const struct config_pause *pause, char *text, size_t size)
+{
+	time_t seconds = (time_t)(pause->since_ns / 1000000000u);
+	struct tm parts;
+
+	text[0] = '\0';
+	if (pause->since_ns && gmtime_r(&seconds, &parts))
+		strftime(text, size, " since %Y-%m-%d %H:%M:%S UTC", &parts);
+	return text;
+}
+
+void job_config_say_if_held(const struct job_config *c, const struct device_set *devices)
+{
+	char since[64];
+
+	if (c->pause.is_on) {
+		log_warning("job %s: paused%s%s%s: its launches wait; let it go on by 'spillway "
+		            "resume %s'",
+		            c->name, c->pause.by[0] ? " by " : "", c->pause.by,
+		            since_text(&c->pause, since, sizeof(since)), c->name);
+		return;
 	}
-	return false;
+	for (int i = 0; i < devices->count; i++) {
+		const struct config_device *id = &devices->device[i].id;
+		struct config_gpu settings;
+
+		config_for_device(c->now, id, &settings);
+		if (settings.share != 0)
+			continue;
+		log_warning("job %s: a share of 0 on gpu %d (%s): its launches wait; let it go on "
+		            "by 'spillway set %s --share 100'",
+		            c->name, id->ordinal, config_origin(c->now, id, CONFIG_KEY_share),
+		            c->name);
+		return;
+	}
 }

@@ -23,11 +23,17 @@ struct job_config {
 	char shared_by
 	    [SHARERS_MAX]; /* who shares the limits of a job that nobody named; "": no limits */
 	char run[64]; /* which run the process belongs to, as SPILLWAY_RUN has it; may be empty */
-	char override_path[512];
-	struct config *now; /* never NULL after job_config_start() */
-	char complaint
-	    [CONFIG_MESSAGE_MAX]; /* why the newest could not be loaded; "" when it could */
+	char override_path[512], pause_path[512];
+	char boot_id[CONFIG_BOOT_ID_MAX];
+	struct config_pause pause; /* as it was read last */
+	bool is_refused;           /* the override as it stands: the complaint says so first */
+	struct config *now;        /* never NULL after job_config_start() */
+	char complaint[CONFIG_MESSAGE_MAX +
+	               16]; /* what is wrong with the newest layers; "": nothing */
 };
+
+/* How a complaint begins of an override that is not in force; the tool waits for it. */
+#define JOB_CONFIG_NOT_TAKEN "refused: "
 
 #define JOB_CONFIG_REFUSED \
 	"cuInit is refused, because " CONFIG_SYSTEM_FILE " wants no job run without its limits"
@@ -40,9 +46,8 @@ bool job_config_binds(void);
  */
 bool job_config_must_hold(const struct job_config *config, const struct device_set *devices);
 
-/* Reads all layers for the first time. With one that is bad or cannot be read, what is good of the
- * system's file and the environment counts, and it is said; where the machine's file binds nothing
- * does. Returns false then, and without memory for it. */
+/* Reads all layers for the first time. One that is bad or cannot be read does not count, and that
+ * is said; where the machine's file binds none does. Returns false then, and without memory. */
 bool job_config_start(struct job_config *config);
 /*
  * Decides on the name, once the devices are known and the state directory is made: a process none
@@ -56,14 +61,15 @@ void job_config_distrust(struct job_config *config);
 /* Returns whether an override counts that is no longer there. */
 bool job_config_lost_override(const struct job_config *config);
 /*
- * Reads the layers as they are now; where one is bad, those that job_config_start() would trust.
+ * Reads the layers as they are now, without those that are bad.
  * The caller releases the result; NULL: no memory. Says nothing, and reads nothing that
  * job_config_reload() writes, so any thread may call it.
  */
 struct config *job_config_read(const struct job_config *config);
 /*
- * Reads all layers again, for these devices. On success `now` is replaced; else it stays, and the
- * complaint is said once.
+ * Reads all layers again, for these devices. Of a bad layer what was good of it last stays in
+ * force; the complaint is said once. Returns whether every layer is good. A pause holds whatever is
+ * wrong with the layers.
  */
 bool job_config_reload(struct job_config *config, const struct device_set *devices);
 /*
@@ -71,5 +77,12 @@ bool job_config_reload(struct job_config *config, const struct device_set *devic
  * and the override's place. Where there is no override nothing is read.
  */
 void job_config_complete(struct job_config *config, const struct device_set *devices);
+/*
+ * Ends the pause of earlier processes, or of another boot, where this process is the first of the
+ * job's life; it has begun to join at began_ns (CLOCK_MONOTONIC). What is paused later stays.
+ */
+void job_config_begin_life(struct job_config *config, uint64_t began_ns);
+/* Says in a line that the job is paused or has a share of 0, by whom, and how to go on. */
+void job_config_say_if_held(const struct job_config *config, const struct device_set *devices);
 
 #endif

@@ -76,6 +76,8 @@ static void watch_files(void)
 		listener_add(listener, this_job.config.file, note_change, NULL);
 	if (this_job.config.override_path[0])
 		listener_add(listener, this_job.config.override_path, note_change, NULL);
+	if (this_job.config.pause_path[0])
+		listener_add(listener, this_job.config.pause_path, note_change, NULL);
 }
 
 /* Has others wake us by our cards. Returns whether they can. */

@@ -195,6 +195,7 @@ static bool start(void)
 
 	bool entered;
 	int failed, unread;
+	uint64_t began_ns;
 
 	if (!job_config_start(&this_job.config))
 		return !job_config_binds();
@@ -243,8 +244,11 @@ static bool start(void)
 	}
 	if (failed)
 		log_error("%s; " HELPER_NOT_IN_THE_BOOKS, why);
+	if (this_job.segment && segment_begins_job(this_job.segment, &began_ns))
+		job_config_begin_life(&this_job.config, began_ns);
 	/* The override's place is known now: it holds from the first allocation on. */
 	job_config_complete(&this_job.config, &this_job.devices);
+	job_config_say_if_held(&this_job.config, &this_job.devices);
 	job_settings_apply();
 	if (!job_pace_holds() && job_settings_must_hold()) {
 		helper_go(false);

@@ -171,10 +171,10 @@ static bool has_lost_override(void)
 
 void job_settings_reload(bool is_news)
 {
-	bool accepted =
-	    !has_lost_override() && job_config_reload(&this_job.config, &this_job.devices);
+	bool is_lost = has_lost_override();
+	bool accepted = !is_lost && job_config_reload(&this_job.config, &this_job.devices);
 
-	if (accepted)
+	if (!is_lost) /* of what is wrong the last good settings, and all else as it is now */
 		apply();
 	if (is_news || !accepted)
 		event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted);

@@ -60,6 +60,7 @@ static void copy_books(const struct before_books *from, struct segment_books *to
 static void copy_header(const struct before_header *from, struct segment_header *to)
 {
 	memset(to, 0, sizeof *to);
+	SAME(to->version, from->version);
 	SAME(to->is_unnamed, from->is_unnamed);
 	SAME_TEXT(to->boot_id, from->boot_id);
 	SAME_TEXT(to->job, from->job);

@@ -268,6 +268,11 @@ int directory_segment_path(const char *job, char *path, size_t size)
 	return file_path(job, ".segment", path, size);
 }
 
+int directory_pause_path(const char *job, char *path, size_t size)
+{
+	return file_path(job, ".pause.ini", path, size);
+}
+
 int directory_override_path(const char *job, char *path, size_t size)
 {
 	return file_path(job, ".override.ini", path, size);

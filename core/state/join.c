@@ -249,6 +249,7 @@ static int join_in(struct joiner *joiner, struct segment **result)
 		return error;
 	joiner->segment = segment;
 	joiner->fd = -1;
+	segment->began_ns = clock_now();
 	segment->directory = strdup(directory_path(path, sizeof path));
 	segment->node = strdup(directory_of_node(path, sizeof path));
 	if (segment->directory && segment->node)
@@ -357,6 +358,12 @@ void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *
 {
 	*token = segment->file->header.token;
 	*started_ns = segment->seat->started_ns;
+}
+
+bool segment_begins_job(const struct segment *segment, uint64_t *began_ns)
+{
+	*began_ns = segment->began_ns;
+	return segment->begins_job;
 }
 
 void segment_tend(struct segment *segment)

@@ -32,7 +32,6 @@
 
 enum {
 	SEGMENT_SIDES = 2,
-	SEGMENT_BOOT_ID_MAX = 40,
 	SEGMENT_PAGE = 4096,
 	SEGMENT_ROW = 64, /* seats */
 	SEGMENT_ROWS = SEGMENT_SEATS / SEGMENT_ROW
@@ -187,6 +186,7 @@ struct segment {
 	bool begins_run;                              /* its process was the first of a run */
 	_Atomic bool has_removed_rings;               /* of earlier processes */
 	bool begins_job;                              /* no process lived when its own came */
+	uint64_t began_ns;                            /* CLOCK_MONOTONIC; when it began to join */
 	struct segment_limit limit[SEGMENT_DEVICES];  /* under the lock */
 	_Atomic uint64_t host_limit[SEGMENT_DEVICES]; /* page_note_host_limit() */
 	/* given back while the lock could not be had; settled with the next one that is,
@@ -284,8 +284,6 @@ int segment_fill_holes(int fd, size_t at, size_t size);
 /* Maps the segment. Returns NULL and sets errno when it cannot be. */
 struct segment_file *segment_map(int fd);
 /* boot.c */
-/* Reads the id that the kernel drew when the machine was started; "" when it cannot be read. */
-void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX]);
 /* Returns whether the segment was written since the machine was started. */
 bool segment_is_of_this_boot(const struct segment_header *header);
 /* Reads up to size bytes of a small file. Returns the number of bytes, 0 when it cannot be read. */

@@ -68,11 +68,14 @@ bool segment_remove_override(int directory, const char *job)
 	return unlinkat(directory, name, 0) == 0;
 }
 
-/* Removes the override, the rings of events, and, if segment_too, the segment. */
+/* Removes the override, the pause, the rings of events, and, if segment_too, the segment. */
 static int remove_files(int directory, const char *job, bool segment_too)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
 	bool removed = segment_remove_override(directory, job);
+
+	snprintf(name, sizeof name, "%s.pause.ini", job);
+	removed |= unlinkat(directory, name, 0) == 0;
 
 	rings_remove(directory, job, NULL, 0);
 	if (segment_too) {

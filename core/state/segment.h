@@ -29,6 +29,7 @@
 enum {
 	SEGMENT_VERSION = 8, /* raise it whenever any struct of the file changes size or meaning */
 	SEGMENT_SEATS = 4096,
+	SEGMENT_BOOT_ID_MAX = 40,
 	SEGMENT_DEVICES = 16,
 	SEGMENT_EXPORTS = 2048, /* pieces of exported memory that are followed, and one */
 };
@@ -103,6 +104,14 @@ int segment_remove_own(struct segment *segment);
 /* Unmaps in a forked child without touching the parent's seat, and frees nothing: the allocator's
  * locks may be held by threads of the parent. */
 void segment_abandon(const struct segment *segment);
+
+/* Reads the id that the kernel drew when the machine was started; "" when it cannot be read. */
+void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX]);
+/*
+ * Returns whether no process of the job lived when this one came. *began_ns: when it began to join,
+ * of CLOCK_MONOTONIC.
+ */
+bool segment_begins_job(const struct segment *segment, uint64_t *began_ns);
 
 /* Tells what no other process has, as those who look find it in segment_view and
  * segment_process. */
@@ -226,6 +235,7 @@ struct segment_process {
 };
 
 struct segment_view {
+	uint32_t version; /* of the segment: SEGMENT_VERSION, or an earlier one */
 	char job[64];
 	char labels[256];
 	bool is_unnamed;     /* nobody named the job */

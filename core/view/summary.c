@@ -238,6 +238,7 @@ int summary_of(struct job_copy *job, struct segment_view *view)
 	memset(view, 0, sizeof *view);
 	memcpy(view->job, header->job, sizeof view->job);
 	memcpy(view->labels, header->labels, sizeof view->labels);
+	view->version = header->version;
 	view->is_unnamed = header->is_unnamed != 0;
 	memcpy(view->shared_by, header->shared_by, sizeof view->shared_by);
 	view->token = header->token;

@@ -78,22 +78,31 @@ static void put_counters(const struct statistics *counter)
 	                                .best = (uint32_t)(counter->kernels_best / 1000)}));
 }
 
-static void apply(const struct config *config)
+static void apply(const struct config *config, const char *complaint)
 {
 	struct config_gpu settings;
+	char text[CONFIG_MESSAGE_MAX + 16];
 
 	config_for_device(config, &device.id, &settings);
 	device_apply(&device, &settings);
 	statistics_set(&device.statistics->paused, settings.share == 0);
-	segment_complain(device.segment, "");
+	snprintf(text, sizeof text, "%s%s", config_override_is_refused(config) ? "refused: " : "",
+	         complaint);
+	segment_complain(device.segment, text);
 	segment_follow(device.segment, config_override_hash(config));
 }
 
-/* As the shim does: a bad file changes nothing. */
-static void follow(const char *override_file)
+/* As the shim does: of a bad file what was good of it last stays. */
+static void follow(const char *override_file, const char *pause_file)
 {
 	uint64_t generation = device_job_generation(&device);
+	static struct config *last_good;
+	struct config_pause pause;
+	struct config_error complaint;
 	const struct config_sources sources = {
+	    .pause = &pause,
+	    .complaint = &complaint,
+	    .last_good = last_good,
 	    .file = getenv("SPILLWAY_CONFIG"),
 	    .override_file = override_file,
 	    .environment = environ,
@@ -101,11 +110,12 @@ static void follow(const char *override_file)
 	struct config *config = NULL;
 	struct config_error error;
 
-	if (config_load(&sources, &config, &error) == 0)
-		apply(config);
-	else
-		segment_complain(device.segment, error.message);
-	config_release(config);
+	config_pause_read(pause_file, "", &pause);
+	if (config_load(&sources, &config, &error) == 0) {
+		apply(config, complaint.message);
+		config_release(last_good);
+		last_good = config;
+	}
 	device_agree(&device, generation);
 }
 
@@ -202,7 +212,7 @@ int main(int argc, char **argv)
 {
 	const struct timespec interval = {.tv_nsec = 10000000};
 	const char *job = getenv("SPILLWAY_JOB");
-	char override_file[4096], message[512];
+	char override_file[4096], pause_file[4096], message[512];
 	struct claims claims = {0};
 	struct segment *segment;
 	int steps_taken = 0;
@@ -210,13 +220,14 @@ int main(int argc, char **argv)
 	read_options(argc, argv, &claims);
 	signal(SIGTERM, end);
 	signal(SIGUSR1, step);
-	if (!job || directory_override_path(job, override_file, sizeof override_file) != 0)
+	if (!job || directory_override_path(job, override_file, sizeof override_file) != 0 ||
+	    directory_pause_path(job, pause_file, sizeof pause_file) != 0)
 		fail("SPILLWAY_JOB: expected a job's name");
 	if (segment_join(job, getenv("SPILLWAY_LABELS"), getenv("SPILLWAY_RUN"), &segment, message,
 	                 sizeof message) != 0)
 		fail(message);
 	claim(segment, &claims);
-	follow(override_file);
+	follow(override_file, pause_file);
 	put_counters(&claims.counter);
 	printf("ready\n");
 	fflush(stdout);
@@ -227,7 +238,7 @@ int main(int argc, char **argv)
 		for (; steps_taken < steps_asked_for; steps_taken++)
 			take_step(&claims);
 		if (!claims.deaf) {
-			follow(override_file);
+			follow(override_file, pause_file);
 			put_counters(&claims.counter);
 		}
 	}

@@ -49,7 +49,7 @@ EOF
 
 # Good limits in the environment hold although the file is bad.
 printf '[gpu]\nshare = 101\n' >"$ini"
-SPILLWAY_MEMORY_LIMIT=16MiB goes_on "environment beside a bad file" "$ini:2" "only the system's file and the environment count"
+SPILLWAY_MEMORY_LIMIT=16MiB goes_on "environment beside a bad file" "$ini:2" "that does not count, all else does"
 has "environment beside a bad file" "$(cat "$scratch/out")" "total=16777216"
 
 # SPILLWAY_DISABLE is a yes or a no.

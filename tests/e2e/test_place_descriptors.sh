@@ -37,7 +37,7 @@ lines 1
 null_guest nofile:64 version take init context alloc:8:4 free release
 has "none at cuInit" "$out" "alloc=4 result=0 total=$((16 * mib)) errno=kept"
 has "none at cuInit" "$err" "$SPILLWAY_STATE_DIR: Too many open files; this process is not in the job's books"
-has "none at cuInit" "$err" "cannot read it: Too many open files; only the environment counts"
+has "none at cuInit" "$err" "cannot read it: Too many open files; that does not count, all else does"
 lines 2
 # The real driver could not either: its answer is the program's.
 out=$(under_shim "$guest" nofile:64 version take init release 2>/dev/null)
@@ -82,7 +82,7 @@ wait $setting || fail "set: status $?"
 has "none later" "$out" "alloc=4 result=0"
 has "none later" "$out" "total=$((12 * mib))"
 [ -z "$err" ] || {
-	has "none later" "$err" "cannot read it: Too many open files; the configuration stays as it was"
+	has "none later" "$err" "cannot read it: Too many open files; what was good of it last stays"
 	lines 1
 }
 

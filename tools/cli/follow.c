@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/base/clock.h"
@@ -42,17 +43,21 @@ char *follow_override_path(const char *job)
 }
 
 /*
- * Reads the hash of the override file as it stands: someone else may have changed it since we did.
+ * Reads the hash of the override file and the pause as they stand: someone else may have changed
+ * them since we did. A file that is bad has one, too: processes say that they have read it.
  */
 static bool current_hash(const char *job, uint64_t *hash)
 {
 	char path[PATH_MAX];
-	const struct config_sources sources = {.override_file = path};
+	struct config_pause pause;
+	struct config_error error, complaint;
+	const struct config_sources sources = {
+	    .override_file = path, .pause = &pause, .complaint = &complaint};
 	struct config *config = NULL;
-	struct config_error error;
 
 	if (directory_override_path(job, path, sizeof path) != 0)
 		return false;
+	jobs_pause(job, &pause);
 	if (config_load(&sources, &config, &error) != 0) {
 		complain("%s", error.message);
 		return false;
@@ -100,7 +105,9 @@ struct wait {
 	const char *job;
 	uint64_t timeout_ns;
 	bool is_eviction;
+	const struct config_change *change; /* NULL: nothing that could be taken back */
 	uint64_t deadline, moved;
+	int refusals; /* in a row */
 };
 
 /*
@@ -127,6 +134,53 @@ static void complain_of(const struct wait *wait, const struct segment_process *l
 	         *late->complaint ? ": " : "", late->complaint);
 }
 
+/*
+ * Finds a process that refuses the change. One of this version says so of the file that it has
+ * read. One of an earlier version does not follow, and complains of the file.
+ */
+static const struct segment_process *refusing(const struct segment_view *view, uint64_t hash,
+                                              const char *path)
+{
+	bool is_earlier = view->version < SEGMENT_VERSION;
+
+	for (int i = 0; i < view->process_count; i++) {
+		const struct segment_process *process = &view->process[i];
+		bool follows = process->override_hash == hash;
+
+		if (process->state == SEAT_LIVE &&
+		    (is_earlier ? !follows && strstr(process->complaint, path)
+		                : follows && strncmp(process->complaint, FOLLOW_REFUSED,
+		                                     strlen(FOLLOW_REFUSED)) == 0))
+			return process;
+	}
+	return NULL;
+}
+
+/* A process of an earlier version complains before it follows, and may complain of what was. */
+enum { REFUSALS_FOR_SURE = 25 };
+
+/* Takes back a change that a process refuses. Returns whether it does. */
+static bool take_back(struct wait *wait, const struct segment_view *view, uint64_t hash)
+{
+	const struct config_change *change = wait->change;
+	const struct segment_process *by = change ? refusing(view, hash, change->path) : NULL;
+	struct deadline patience = DEADLINE_IN(wait->timeout_ns);
+	struct config_error error;
+	const char *why;
+
+	wait->refusals = by ? wait->refusals + 1 : 0;
+	if (!by || (view->version < SEGMENT_VERSION && wait->refusals < REFUSALS_FOR_SURE))
+		return false;
+	why = by->complaint;
+	if (strncmp(why, FOLLOW_REFUSED, strlen(FOLLOW_REFUSED)) == 0)
+		why += strlen(FOLLOW_REFUSED);
+	if (config_override_take_back(change, &patience, &error) != 0)
+		complain("%s", error.message);
+	complain("process %d (%s) of job '%s' refuses the change, so it is taken back: %s",
+	         (int)by->pid, by->command, wait->job, why);
+	return true;
+}
+
 static int report(const struct wait *wait, const struct segment_view *view)
 {
 	print_limits(view);
@@ -143,6 +197,10 @@ static bool look(struct wait *wait, int *status)
 
 	*status = TOOL_FAILED;
 	if (!view || !current_hash(wait->job, &hash)) {
+		segment_view_free(view);
+		return true;
+	}
+	if (take_back(wait, view, hash)) {
 		segment_view_free(view);
 		return true;
 	}
@@ -171,6 +229,11 @@ static int follow_until(struct wait *wait)
 int follow(const char *job, uint64_t timeout_ns)
 {
 	return follow_until(&(struct wait){.job = job, .timeout_ns = timeout_ns});
+}
+
+int follow_change(const char *job, uint64_t timeout_ns, const struct config_change *change)
+{
+	return follow_until(&(struct wait){.job = job, .timeout_ns = timeout_ns, .change = change});
 }
 
 int follow_eviction(const char *job, uint64_t timeout_ns)

@@ -7,9 +7,12 @@
 
 #include <stdint.h>
 
+#include "core/config/config.h"
 #include "tools/view/arguments.h"
 
-#define FOLLOW_NS UINT64_C(10000000000) /* the patience, unless it is given */
+/* How a complaint begins of an override that is not in force (JOB_CONFIG_NOT_TAKEN). */
+#define FOLLOW_REFUSED "refused: "
+#define FOLLOW_NS      UINT64_C(10000000000) /* the patience, unless it is given */
 #define FOLLOW_ARGUMENT(timeout_ns)                                                       \
 	{                                                                                 \
 		"timeout", 0, "SECONDS", "How long to wait for the job's processes (10)", \
@@ -24,6 +27,8 @@ char *follow_override_path(const char *job);
 
 /* Waits, then prints limits and shares per GPU. An exit status; what is wrong has been said. */
 int follow(const char *job, uint64_t timeout_ns);
+/* The same after a change of the override file. One that a process refuses is taken back. */
+int follow_change(const char *job, uint64_t timeout_ns, const struct config_change *change);
 /*
  * Follows in the same way until the job's memory has left the GPUs, as long as it moves at all, and
  * says what stays. It is a failure if more stays than what can never move.

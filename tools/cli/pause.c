@@ -1,13 +1,15 @@
 /*
- * spillway pause, resume: the share set to 0, and back to what it was; with --evict the memory
- * leaves the GPU meanwhile.
+ * spillway pause, resume: a file that holds the job's launches, and its end; with --evict the
+ * memory leaves the GPU meanwhile.
  */
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/config/config.h"
 #include "tools/cli/commands.h"
@@ -22,6 +24,7 @@ struct request {
 	uint64_t timeout_ns;
 	struct deadline patience; /* for others who write to the override file */
 	bool evict;
+	uid_t user; /* who asks */
 };
 
 static bool write_keys(struct request *request, const char *path, const char *selector,
@@ -83,10 +86,30 @@ static bool resume_shares(struct request *request, const char *path, const struc
 	return true;
 }
 
-static bool pause_job(struct request *request, const char *path, const char *saved_file)
+/* --- jobs of an earlier version: pause is a share of 0 in the override file --- */
+
+/* Leaves of the override file what processes of that version take; the rest becomes comments. */
+static bool mend_for_before(struct request *request, const char *path, uint32_t version)
+{
+	struct config_error error;
+	int lines = config_override_mend(path, version, &request->patience, &error);
+
+	if (lines < 0)
+		complain("%s", error.message);
+	else if (lines > 0)
+		complain("%s; such lines, %d, are comments now: processes of job '%s' refuse them, "
+		         "and could not be paused or resumed",
+		         error.message, lines, request->job);
+	return lines >= 0;
+}
+
+static bool pause_before(struct request *request, const char *path, const char *saved_file,
+                         uint32_t version)
 {
 	struct shares saved, standing;
 
+	if (!mend_for_before(request, path, version))
+		return false;
 	shares_read(path, &standing);
 	if (shares_read(saved_file, &saved))
 		printf("%s is paused already\n", request->job);
@@ -107,23 +130,17 @@ static bool is_evicted(const char *job)
 	return evicted;
 }
 
-static bool resume_job(struct request *request, const char *path, const char *saved_file)
+static bool resume_before(struct request *request, const char *path, const char *saved_file,
+                          uint32_t version)
 {
 	const char *job = request->job;
 	struct shares saved, standing;
 	bool evicted = is_evicted(job);
 
+	if (!mend_for_before(request, path, version))
+		return false;
 	shares_read(path, &standing);
-	if (!shares_read(saved_file, &saved)) {
-		const char *share = shares_get(&standing, "");
-
-		printf(share && strcmp(share, "0") == 0
-		           ? "%s is held by a share of 0, not by pause; use spillway set %s "
-		             "--share PERCENT\n"
-		           : "%s is not paused\n",
-		       job, job);
-		return true;
-	}
+	shares_read(saved_file, &saved);
 	/* While nothing is launched memory moves fastest. */
 	if (!write_key(request, path, "", CONFIG_KEY_evict, NULL))
 		return false;
@@ -137,19 +154,122 @@ static bool resume_job(struct request *request, const char *path, const char *sa
 	return false;
 }
 
-static int change(const struct command_line *line, struct request *request, int argc, char **argv,
-                  bool (*act)(struct request *request, const char *path, const char *saved_file))
+/* --- jobs of this version: pause is a file of its own --- */
+
+static void sign(struct config_pause *pause, uid_t user)
 {
+	const struct passwd *entry = getpwuid(user);
+
+	if (entry && strlen(entry->pw_name) < sizeof pause->by)
+		snprintf(pause->by, sizeof pause->by, "%s", entry->pw_name);
+	else
+		snprintf(pause->by, sizeof pause->by, "user %u", (unsigned)user);
+	for (char *c = pause->by; *c; c++)
+		if ((unsigned char)*c <= ' ' || strchr(";#=:[]", *c))
+			*c = *c == ' ' ? ' ' : '?';
+	pause->since_ns = clock_of_day();
+	pause->at_ns = clock_now();
+	segment_read_boot_id(pause->boot_id);
+}
+
+static bool write_pause(const char *job, const struct config_pause *pause)
+{
+	char *path = jobs_file(job, "pause.ini");
+	int error = config_pause_write(path, pause);
+
+	if (error)
+		complain("%s: cannot be written: %s", path, strerror(-error));
+	free(path);
+	return error == 0;
+}
+
+static bool pause_now(struct request *request)
+{
+	struct config_pause pause;
+
+	if (jobs_pause(request->job, &pause))
+		printf("%s is paused already\n", request->job);
+	if (!pause.is_on || !pause.at_ns) {
+		memset(&pause, 0, sizeof pause);
+		sign(&pause, request->user);
+	}
+	pause.evict |= request->evict;
+	return write_pause(request->job, &pause);
+}
+
+/* Says why a job that nobody has paused may stand still nevertheless. */
+static void say_not_paused(const char *job, const char *path)
+{
+	struct shares standing;
+	const char *share = shares_peek(path, &standing) ? shares_get(&standing, "") : NULL;
+
+	printf(share && strcmp(share, "0") == 0
+	           ? "%s is held by a share of 0, not by pause; use spillway set %s "
+	             "--share PERCENT\n"
+	           : "%s is not paused\n",
+	       job, job);
+}
+
+static bool resume_now(struct request *request, const struct config_pause *paused)
+{
+	struct config_pause pause = *paused;
+	char *path = jobs_file(request->job, "pause.ini");
+	bool done = true;
+
+	/* While nothing is launched memory moves fastest. */
+	if (pause.evict) {
+		pause.evict = false;
+		done = write_pause(request->job, &pause);
+		if (done)
+			follow_return(request->job, request->timeout_ns);
+	}
+	if (done && unlink(path) != 0 && errno != ENOENT) {
+		complain("removing %s: %s", path, strerror(errno));
+		done = false;
+	}
+	free(path);
+	return done;
+}
+
+static bool pause_job(struct request *request, const char *path, const char *saved_file,
+                      uint32_t version)
+{
+	return version < SEGMENT_VERSION ? pause_before(request, path, saved_file, version)
+	                                 : pause_now(request);
+}
+
+static bool resume_job(struct request *request, const char *path, const char *saved_file,
+                       uint32_t version)
+{
+	struct config_pause pause;
+	struct shares saved;
+
+	if (jobs_pause(request->job, &pause))
+		return resume_now(request, &pause);
+	if (shares_peek(saved_file, &saved))
+		return resume_before(request, path, saved_file, version);
+	say_not_paused(request->job, path);
+	return true;
+}
+
+static int change(const struct command_line *line, struct request *request, int argc, char **argv,
+                  bool (*act)(struct request *request, const char *path, const char *saved_file,
+                              uint32_t version))
+{
+	struct segment_view *view;
 	char *path, *saved_file;
 	bool done;
 
+	request->user = getuid(); /* before root takes the rights of the job's user */
 	request->job = arguments_job(arguments_read(line, argc, argv), true);
 	request->patience = DEADLINE_IN(request->timeout_ns);
 	path = follow_override_path(request->job);
-	if (!path)
+	view = path ? jobs_read(request->job) : NULL;
+	if (!view)
 		return TOOL_FAILED;
 	saved_file = jobs_file(request->job, "paused");
-	done = act(request, path, saved_file);
+	done = act(request, path, saved_file, view->version);
+	segment_view_free(view);
 	free(path);
 	free(saved_file);
 	if (!done)

@@ -328,6 +328,7 @@ static uint64_t take_name(const struct run *run, const char *job)
 		return 0;
 	remove_if_there(jobs_file(job, "override.ini"));
 	remove_if_there(jobs_file(job, "paused"));
+	remove_if_there(jobs_file(job, "pause.ini"));
 	return clock_of_day();
 }
 

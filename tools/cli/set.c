@@ -51,11 +51,14 @@ static void read_command_line(struct set *set, int argc, char **argv)
 static bool keep_share_for_resume(struct set *set)
 {
 	const char **share = &set->settings.value[CONFIG_KEY_share];
+	struct config_pause pause;
 	struct shares saved;
 	char *file = jobs_file(set->job, "paused");
 	bool done = true;
 
-	if (*share && shares_read(file, &saved)) {
+	if (*share && jobs_pause(set->job, &pause)) {
+		printf("%s is paused: the share holds from 'spillway resume' on\n", set->job);
+	} else if (*share && shares_read(file, &saved)) { /* of an earlier version */
 		shares_set(&saved, set->settings.selector, *share);
 		done = shares_write(file, &saved);
 		*share = NULL;
@@ -66,24 +69,32 @@ static bool keep_share_for_resume(struct set *set)
 }
 
 /*
- * Returns whether the job has such a GPU; before a job knows its GPUs, nobody can tell, and it is
- * true.
+ * Returns whether the job has such a GPU, and its processes know such settings. Before a job knows
+ * its GPUs it may have any.
  */
-static bool job_has_gpu(const char *job, const char *selector)
+static bool job_can_have(const struct set *set, struct config_change *change)
 {
-	struct segment_view *view = jobs_read(job);
-	struct config_device device[SEGMENT_DEVICES];
+	static struct config_device device[SEGMENT_DEVICES];
+	const char *selector = set->settings.selector;
+	struct segment_view *view = jobs_read(set->job);
+	bool is_known;
 	char *known;
 	int count;
 
 	if (!view)
 		return false;
 	count = selectors_devices(view, device);
+	is_known = settings_are_known(&set->settings, set->job, view->version);
 	segment_view_free(view);
+	if (!is_known)
+		return false;
+	change->devices = count ? device : NULL;
+	change->device_count = (size_t)count;
 	if (count == 0 || selectors_name_any(selector, device, count))
 		return true;
 	known = selectors_list(device, count);
-	complain("--limit-gpu '%s': job '%s' has no such GPU; it has %s", selector, job, known);
+	complain("--limit-gpu '%s': job '%s' has no such GPU; it has %s", selector, set->job,
+	         known);
 	free(known);
 	return false;
 }
@@ -136,10 +147,11 @@ static bool save(const struct set *set, const char *path, int output)
 int command_set(int argc, char **argv)
 {
 	struct set set = {0};
+	struct config_change change = {0};
 	struct deadline patience;
 	char *path;
-	bool done, saved;
-	int output;
+	bool done, saved, is_changed;
+	int output, status;
 
 	read_command_line(&set, argc, argv);
 	patience = DEADLINE_IN(set.timeout_ns);
@@ -147,14 +159,20 @@ int command_set(int argc, char **argv)
 	path = follow_override_path(set.job);
 	if (!path)
 		return TOOL_FAILED;
-	done = job_has_gpu(set.job, set.settings.selector) && keep_share_for_resume(&set);
-	if (done && settings_any(&set.settings))
-		done = settings_write(&set.settings, path, &patience);
+	change.path = path;
+	done = job_can_have(&set, &change) && keep_share_for_resume(&set);
+	is_changed = done && settings_any(&set.settings);
+	if (is_changed)
+		done = settings_change(&set.settings, &change, &patience);
 	if (done)
 		warn(path);
-	saved = done && save(&set, path, output);
+	saved = done && (is_changed || save(&set, path, output));
+	status = done ? follow_change(set.job, set.timeout_ns, is_changed ? &change : NULL)
+	              : TOOL_FAILED;
+	/* What is taken back, or holds nowhere, is not saved. */
+	if (is_changed)
+		saved = status == TOOL_OK && save(&set, path, output);
+	free(change.before);
 	free(path);
-	if (!done || follow(set.job, set.timeout_ns) != TOOL_OK)
-		return TOOL_FAILED;
-	return saved ? TOOL_OK : TOOL_FAILED;
+	return saved && status == TOOL_OK ? TOOL_OK : TOOL_FAILED;
 }

@@ -98,12 +98,14 @@ void settings_arguments(struct settings *settings, struct argument arguments[SET
 	*arguments = (struct argument){0};
 }
 
-bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline)
+bool settings_change(const struct settings *settings, struct config_change *change,
+                     struct deadline *deadline)
 {
 	const char *keys[CONFIG_KEY_COUNT + 1] = {NULL};
 	const char *values[CONFIG_KEY_COUNT + 1] = {NULL};
 	struct config_error error;
 	int count = 0;
+	bool done;
 
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
 		if (!settings->value[key])
@@ -111,10 +113,35 @@ bool settings_write(const struct settings *settings, const char *path, struct de
 		keys[count] = config_key_name(key);
 		values[count++] = settings->value[key];
 	}
-	if (config_override_write(path, settings->selector, keys, values, deadline, &error) == 0)
-		return true;
-	complain("%s", error.message);
-	return false;
+	change->selector = settings->selector;
+	change->keys = keys;
+	change->values = values;
+	done = config_override_change(change, deadline, &error) == 0;
+	change->keys = change->values = NULL;
+	if (!done)
+		complain("%s", error.message);
+	return done;
+}
+
+bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline)
+{
+	struct config_change change = {.path = path};
+	bool done = settings_change(settings, &change, deadline);
+
+	free(change.before);
+	return done;
+}
+
+bool settings_are_known(const struct settings *settings, const char *job, uint32_t version)
+{
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (settings->value[key] && config_key_since(key) > version) {
+			complain("job '%s' runs with an earlier version of Spillway, which does "
+			         "not know %s: nothing is changed; start the job again to set it",
+			         job, config_key_name(key));
+			return false;
+		}
+	return true;
 }
 
 struct standing {

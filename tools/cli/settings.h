@@ -26,6 +26,14 @@ bool settings_any(const struct settings *settings);
  * after saying why not.
  */
 bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline);
+/* Does the same, by a change that can be taken back; path and devices are given in it. */
+bool settings_change(const struct settings *settings, struct config_change *change,
+                     struct deadline *deadline);
+/*
+ * Returns whether processes whose segment has this version know all of the keys; it has said which
+ * they do not.
+ */
+bool settings_are_known(const struct settings *settings, const char *job, uint32_t version);
 /* Returns whether all of them stand in an override file already, as they are written. */
 bool settings_stand(const struct settings *settings, const char *path);
 

@@ -282,6 +282,27 @@ static void remove_ended(const char *job)
 	}
 }
 
+/* Tells of a job that is paused, or was when its last process ended. */
+static void check_pause(const struct segment_view *view)
+{
+	struct config_pause pause;
+	char since[32] = "";
+	bool lives = jobs_live_process(view);
+
+	if (!jobs_pause(view->job, &pause))
+		return;
+	if (pause.since_ns)
+		time_text(pause.since_ns, since, sizeof since);
+	finding(true, "job %s: %s%s%s%s%s", view->job,
+	        lives ? "is paused" : "ended while it was paused", *pause.by ? " by " : "",
+	        pause.by, *since ? " since " : "", since);
+	if (lives)
+		finding_try("spillway resume %s", view->job);
+	else
+		finding(true, "job %s: the pause has ended with it and holds no later process",
+		        view->job);
+}
+
 /* Counts ended jobs, or removes what they left. */
 static void check_ended(bool clean)
 {
@@ -289,8 +310,10 @@ static void check_ended(bool clean)
 	int ended = 0, pages = clean ? cleanup_told() : 0;
 
 	while (jobs_next(&walk)) {
-		if (walk.view && !clean)
+		if (walk.view && !clean) {
 			check_override(walk.view);
+			check_pause(walk.view);
+		}
 		/* One that cannot be read has been complained of; nobody can use it. */
 		if (walk.view && jobs_live_process(walk.view))
 			continue;

@@ -35,6 +35,12 @@ bool shares_read(const char *path, struct shares *shares)
 	return true;
 }
 
+bool shares_peek(const char *path, struct shares *shares)
+{
+	*shares = (struct shares){0};
+	return ini_read(path, collect, shares) >= 0;
+}
+
 const char *shares_get(const struct shares *shares, const char *selector)
 {
 	for (int i = 0; i < shares->count; i++)

@@ -1,7 +1,7 @@
 /*
- * The shares that stand in an override file, per selector, so that `pause` can set them aside and
- * `resume` can put them back. They are set aside in JOB.paused, an INI of the same form; that it
- * exists means that the job is paused.
+ * The shares that stand in an override file, per selector, so that `pause` of a job that runs with
+ * an earlier version can set them aside and `resume` can put them back. They are set aside in
+ * JOB.paused, an INI of the same form; that it exists means that the job is paused.
  */
 #ifndef SPILLWAY_SHARES_H
 #define SPILLWAY_SHARES_H
@@ -20,6 +20,8 @@ struct shares {
 
 /* Reads them. Returns false when there is no such file. One that cannot be read ends the tool. */
 bool shares_read(const char *path, struct shares *shares);
+/* Reads what can be read of them. Returns false when there is no such file of ours. */
+bool shares_peek(const char *path, struct shares *shares);
 /* Returns the value for this selector, or NULL. */
 const char *shares_get(const struct shares *shares, const char *selector);
 void shares_set(struct shares *shares, const char *selector, const char *value);

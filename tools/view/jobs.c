@@ -204,6 +204,17 @@ bool jobs_gpu_is_used(const struct segment_view *view, int gpu)
 	return false;
 }
 
+bool jobs_pause(const char *job, struct config_pause *pause)
+{
+	char *path = jobs_file(job, "pause.ini");
+	char boot[SEGMENT_BOOT_ID_MAX];
+
+	segment_read_boot_id(boot);
+	config_pause_read(path, boot, pause);
+	free(path);
+	return pause->is_on;
+}
+
 char *jobs_file(const char *job, const char *suffix)
 {
 	char directory[PATH_MAX];

@@ -4,6 +4,7 @@
 #ifndef SPILLWAY_JOBS_H
 #define SPILLWAY_JOBS_H
 
+#include "core/config/config.h"
 #include "core/state/segment.h"
 
 struct job_list {
@@ -45,6 +46,8 @@ int jobs_live_count(const struct segment_view *view);
 /* Returns whether a live process uses the GPU; those of ended ones are the job's, too. */
 bool jobs_gpu_is_used(const struct segment_view *view, int gpu);
 
+/* Reads the pause of a job. Returns whether it is paused, by a process of this boot. */
+bool jobs_pause(const char *job, struct config_pause *pause);
 /* Returns DIR/JOB.SUFFIX: a file beside the job's segment. The caller frees it. */
 char *jobs_file(const char *job, const char *suffix);
 
