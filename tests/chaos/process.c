@@ -104,10 +104,7 @@ static void *call_over_and_over(void *cookie)
 		if (HAD(cuMemAlloc(&at, 64 << 10))) {
 			block_launch(worker.affine, at, 4096, (struct pattern){3, 5},
 			             worker.stream[1]);
-			/* Waits in the driver, with its lock. */
-			pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 			OK(cuMemFree(at));
-			pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 		}
 		OK(cuEventCreate(&event, 0));
 		OK(cuEventRecord(event, worker.stream[1]));

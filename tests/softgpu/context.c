@@ -21,7 +21,7 @@ static __thread struct thread *own_thread;
 
 static void close_streams_of(const struct thread *thread)
 {
-	pthread_mutex_lock(&driver_lock);
+	driver_acquire();
 	for (struct context *context = contexts; context; context = context->next) {
 		struct stream *stream, *next;
 		DL_FOREACH_SAFE(context->streams, stream, next)
@@ -30,7 +30,7 @@ static void close_streams_of(const struct thread *thread)
 				stream_close(stream);
 		}
 	}
-	pthread_mutex_unlock(&driver_lock);
+	driver_release();
 }
 
 static void thread_ended(void *pointer)

@@ -117,9 +117,15 @@ struct context;
  */
 CUresult enter_driver(const char *name);
 CUresult enter_context(const char *name, struct context **context);
+/*
+ * Takes and gives driver_lock in a thread of the program, which may be cancelled: not while it has
+ * the lock, nor where a call lets it go for a wait.
+ */
+void driver_acquire(void);
+void driver_release(void);
 static inline CUresult leave(CUresult result)
 {
-	pthread_mutex_unlock(&driver_lock);
+	driver_release();
 	return result;
 }
 /* Returns whether the driver works: after cuInit(), and not in a forked child. */

@@ -7,6 +7,18 @@
 
 pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 
+void driver_acquire(void)
+{
+	cancelling_off();
+	pthread_mutex_lock(&driver_lock);
+}
+
+void driver_release(void)
+{
+	pthread_mutex_unlock(&driver_lock);
+	cancelling_on();
+}
+
 /* FORKED and ENDED only ever replace READY. */
 static enum { UNKNOWN, READY, NO_DEVICE, FORKED, ENDED } state;
 
@@ -50,7 +62,7 @@ EXPORT CUresult cuInit(unsigned int flags)
 	 * exec first. The lock may be held by a thread that is not here. */
 	if (__atomic_load_n(&state, __ATOMIC_RELAXED) >= FORKED)
 		return not_ready();
-	pthread_mutex_lock(&driver_lock);
+	driver_acquire();
 	if (state == UNKNOWN) {
 		result = initialise();
 		if (result == CUDA_SUCCESS)
@@ -98,7 +110,7 @@ CUresult enter_driver(const char *name)
 	/* Host functions on streams must not call the driver: hardware may deadlock there. */
 	if (this_thread()->in_host_function)
 		return CUDA_ERROR_NOT_PERMITTED;
-	pthread_mutex_lock(&driver_lock);
+	driver_acquire();
 	while (is_held)
 		wait_for_progress();
 	result = capture_check_call(name);

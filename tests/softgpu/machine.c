@@ -39,14 +39,32 @@ static void robust_lock(pthread_mutex_t *mutex)
 		pthread_mutex_consistent(mutex);
 }
 
+static __thread struct {
+	int depth, before;
+} uncancelled __attribute__((tls_model("initial-exec")));
+
+void cancelling_off(void)
+{
+	if (!uncancelled.depth++)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &uncancelled.before);
+}
+
+void cancelling_on(void)
+{
+	if (!--uncancelled.depth)
+		pthread_setcancelstate(uncancelled.before, NULL);
+}
+
 void books_lock(struct machine *books)
 {
+	cancelling_off();
 	robust_lock(&books->lock);
 }
 
 void books_unlock(struct machine *books)
 {
 	pthread_mutex_unlock(&books->lock);
+	cancelling_on();
 }
 
 /* Returns whether the process's keeper holds its lock. */

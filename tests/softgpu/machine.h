@@ -98,4 +98,11 @@ void machine_event_wait(const struct shared_name *name, uint32_t number);
 
 uint64_t now_ns(void);
 
+/*
+ * Has the calling thread not be cancelled until it has called cancelling_on() as often. A lock that
+ * it took with it would stay taken.
+ */
+void cancelling_off(void);
+void cancelling_on(void);
+
 #endif

@@ -89,6 +89,7 @@ struct machine {
 extern struct machine *machine;      /* NULL before machine_join() */
 extern struct machine_process *self; /* this process's slot */
 
+/* A thread that has the books is not cancelled. */
 void books_lock(struct machine *books);
 void books_unlock(struct machine *books);
 /* Takes note of processes that have died; the books are not locked. */

@@ -148,6 +148,7 @@ static uint64_t start_of(const struct stream *stream, const struct work *work, b
 static void *work_through(void *argument)
 {
 	struct stream *stream = argument;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL); /* by a function of the host */
 	slice_wakes_on_time();
 	pthread_mutex_lock(&driver_lock);
 	for (;;) {

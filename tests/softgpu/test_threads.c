@@ -112,7 +112,39 @@ static void all_at_once(void)
 	CHECK(physical_bytes(0) == 0);
 }
 
+/* A cancellation waits until a call is over: nothing is lost on the way, and no lock kept. */
+static struct cancelled {
+	void *(*calls)(void *);
+	bool are_done;
+} cancelled[] = {{compute, false}, {remap, false}, {contexts, false}};
+
+static void *call_with_one_pending(void *argument)
+{
+	struct cancelled *c = argument;
+	pthread_cancel(pthread_self());
+	c->calls(NULL);
+	c->are_done = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void cancelled_in_calls(void)
+{
+	context = start();
+	uint64_t before = physical_bytes(0);
+	for (size_t i = 0; i < sizeof(cancelled) / sizeof(*cancelled); i++) {
+		pthread_t thread;
+		void *result;
+		pthread_create(&thread, NULL, call_with_one_pending, &cancelled[i]);
+		pthread_join(thread, &result);
+		CHECK(result == PTHREAD_CANCELED && cancelled[i].are_done);
+		OK(cuCtxSynchronize());
+	}
+	CHECK(physical_bytes(0) == before);
+}
+
 int main(void)
 {
-	return RUN(all_at_once, NULL) != 0;
+	int failed = RUN(all_at_once, NULL) != 0;
+	return RUN(cancelled_in_calls, NULL) != 0 || failed;
 }
