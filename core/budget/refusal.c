@@ -2,88 +2,24 @@
 #include "core/budget/refusal.h"
 
 #include <inttypes.h>
-#include <link.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "core/base/clock.h"
-#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/units.h"
+#include "core/cuda/capture.h"
 #include "core/rings/event.h"
 
 /*
- * spill_after = auto. A caching allocator gives its cache back when it is refused, and asks again:
- * with what it keeps spilled instead, live memory would lie on the host beside garbage on the
- * device. PyTorch asks three times (c10's CUDACachingAllocator), CuPy likewise. So a thread of such
- * a program is refused twice in a second, and no other program is, which would end: RMM's pools
- * have nothing to give back.
+ * By default no program is refused while there is room on the host. A caching allocator could give
+ * its cache back first, but whether it asks again cannot be seen from here, and a refusal that is
+ * its last is the user's out of memory. PyTorch 2.15 asks no second time in a capture, nor where
+ * its own bound (set_per_process_memory_fraction) was met first. NCCL and cuBLAS in the same
+ * process never do. A capture makes a count wait, too: nothing can be given back in it.
  */
-#define REFUSED_WITHIN_NS 1000000000ull
-
-enum { REFUSED_MOST = 2 };
-
-/* A look at the libraries that are loaded. */
-struct look {
-	unsigned long long before,
-	    now; /* how many were ever loaded, at the last look and at this */
-	bool found;
-};
-
-static int look_at(struct dl_phdr_info *library, size_t size, void *cookie)
-{
-	struct look *look = cookie;
-	const char *name = library->dlpi_name ? library->dlpi_name : "";
-
-	(void)size;
-	look->now = library->dlpi_adds;
-	look->found = strstr(name, "/libc10_cuda.so") || strstr(name, "/cupy/");
-	return look->found || look->now == look->before;
-}
-
-static bool gives_back_its_cache(void)
-{
-	static _Atomic unsigned long long looked_at;
-	static _Atomic bool is_known;
-	struct look look = {.before = atomic_load_explicit(&looked_at, memory_order_relaxed)};
-
-	if (atomic_load_explicit(&is_known, memory_order_relaxed))
-		return true;
-	dl_iterate_phdr(look_at, &look);
-	if (look.found)
-		atomic_store_explicit(&is_known, true, memory_order_relaxed);
-	else
-		atomic_store_explicit(&looked_at, look.now, memory_order_relaxed);
-	return look.found;
-}
-
-static bool is_refused_first(void)
-{
-	/* By thread, as far as there are places: two that meet in one share its refusals. */
-	static struct {
-		_Atomic uint64_t since_ns;
-		_Atomic unsigned int count;
-	} places[64], *place;
-	uint64_t now = clock_now();
-	pthread_t self = pthread_self();
-
-	if (!gives_back_its_cache())
-		return false;
-	place = &places[hash_bytes(HASH_NOTHING, &self, sizeof(self)) % 64];
-	if (now - atomic_load(&place->since_ns) > REFUSED_WITHIN_NS) {
-		atomic_store(&place->since_ns, now);
-		atomic_store(&place->count, 0);
-	}
-	return atomic_fetch_add(&place->count, 1) < REFUSED_MOST;
-}
-
 bool refusal_is_wanted(const struct device *device, const struct terms *terms)
 {
-	if (terms->settings.spill_after == CONFIG_AUTO)
-		return is_refused_first();
-	return device_refusals(device) < terms->settings.spill_after;
+	return terms->settings.spill_after != CONFIG_AUTO && !capture_is_active() &&
+	       device_refusals(device) < terms->settings.spill_after;
 }
 
 void refusal_note(struct device *device, uint64_t bytes)

@@ -9,8 +9,8 @@
 #include "core/budget/terms.h"
 
 /*
- * Returns whether the program is to be told instead of memory being spilled (spill_after), so that
- * it gives back what it caches; counts that the calling thread was.
+ * Returns whether the program is to be told instead of memory being spilled, so that it gives back
+ * what it caches: where spill_after is a count that is not reached yet, and no capture is active.
  */
 bool refusal_is_wanted(const struct device *device, const struct terms *terms);
 /* Counts what the program is told in the end. */

@@ -40,3 +40,4 @@ ptx:
 	done
 
 include tests/clients/python/rules.mk
+include tests/clients/frameworks/rules.mk

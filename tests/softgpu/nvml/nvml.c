@@ -446,3 +446,25 @@ CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t handle, nvmlProcessUtilizati
 		                                              .memUtil = truth[i].recent_percent};
 	return result;
 }
+
+/*
+ * NVLink, fabrics and the links between devices, of which this machine has none. PyTorch refuses
+ * to start where a name of these is missing.
+ */
+#define NOT_SUPPORTED(name)                                                        \
+	EXPORT nvmlReturn_t name(nvmlDevice_t handle);                             \
+	EXPORT nvmlReturn_t name(nvmlDevice_t handle)                              \
+	{                                                                          \
+		nvmlReturn_t result = enter_device(handle, handle, &(int){0});     \
+		return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result; \
+	}
+NOT_SUPPORTED(nvmlDeviceGetGpuFabricInfo)
+NOT_SUPPORTED(nvmlDeviceGetGpuFabricInfoV)
+NOT_SUPPORTED(nvmlDeviceGetNvLinkCapability)
+NOT_SUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType)
+NOT_SUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
+NOT_SUPPORTED(nvmlDeviceGetNvLinkState)
+NOT_SUPPORTED(nvmlDeviceGetNvLinkVersion)
+NOT_SUPPORTED(nvmlDeviceGetP2PStatus)
+NOT_SUPPORTED(nvmlDeviceGetTopologyCommonAncestor)
+NOT_SUPPORTED(nvmlDeviceGetTopologyNearestGpus)

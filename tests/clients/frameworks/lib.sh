@@ -1,0 +1,25 @@
+# Sourced by the tests here, after tests/e2e/lib.sh: where the frameworks are and how one is run.
+# shellcheck shell=sh disable=SC2034,SC2154
+here=tests/clients/frameworks
+frameworks=$(cd build/frameworks 2>/dev/null && pwd) || frameworks=
+
+skip() { # skip REASON: ends the test as skipped
+	echo "$1"
+	exit 77
+}
+
+case ${SANITIZER:-} in
+address | thread) skip "this sanitizer has to be in the program: Python is built without it" ;;
+esac
+[ -n "$frameworks" ] && [ -e "$frameworks/made" ] ||
+	skip "$(cat build/frameworks.why 2>/dev/null || echo 'no frameworks: make frameworks')"
+
+export PYTHONPATH="$frameworks/packages" PYTHONDONTWRITEBYTECODE=1
+export LD_LIBRARY_PATH="$softgpu:$frameworks/stand_ins"
+
+# limited NAME MEMORY COMMAND...: as a job with a limit; its summary line too
+limited() {
+	name=$1 memory=$2
+	shift 2
+	"$spillway" run --name "$name" --memory "$memory" "$@" 2>&1
+}

@@ -1,0 +1,37 @@
+#!/bin/sh
+# PyTorch from PyPI, unmodified, takes more memory than its limit, with its allocator's settings: it
+# is refused nothing, and what it wrote is there. A count in spill_after refuses, and then its cache
+# is given back; what a refusal costs where PyTorch does not ask again is shown, too.
+set -eu
+. tests/e2e/lib.sh
+. tests/clients/frameworks/lib.sh
+
+# spills NAME SETTINGS WHAT...: nothing is refused, and something has spilled.
+spills() {
+	job=$1 settings=$2
+	shift 2
+	said=$(PYTORCH_ALLOC_CONF=$settings limited "$job" 24MiB --reported limit+host \
+		python3 $here/torch_spills.py 24 "$@") || fail "$job ($settings): $said"
+	same "$job: failures of the allocator" 0 "$(field ooms "$said")"
+	same "$job: refusals" 0 "$(counter "$job" refusals)"
+	[ "$(counter "$job" spills)" -gt 0 ] || fail "$job has not spilled: $said"
+}
+spills plain "" six reuse threads pool fraction graph
+spills split max_split_size_mb:20,garbage_collection_threshold:0.6 six reuse threads fraction graph
+spills async backend:cudaMallocAsync six reuse threads graph
+
+# One refusal, by a count: the cache is given back, so that nothing lies on the host.
+said=$(SPILLWAY_SPILL_AFTER=1 limited once 24MiB python3 $here/torch_spills.py 24 reuse) || fail "once: $said"
+same "once: the allocator's retries and failures" "1 0" "$(field retries "$said") $(field ooms "$said")"
+same "once: refused, bytes on the host" "1 0" "$(counter once refusals) $(counter once host_peak)"
+
+# Why `auto` refuses nothing: PyTorch's bound on itself makes the driver's first refusal its last.
+if said=$(SPILLWAY_SPILL_AFTER=1 limited last 52MiB --reported limit+host \
+	python3 $here/torch_spills.py 24 fraction); then
+	fail "PyTorch gets over a refusal behind its own bound: $said"
+fi
+has "one refusal behind PyTorch's own bound" "$said" "torch.OutOfMemoryError"
+# In a capture it does not ask again, so a count does not count there.
+said=$(SPILLWAY_SPILL_AFTER=1 limited captured 32MiB python3 $here/torch_spills.py 32 graph) ||
+	fail "captured: $said"
+same "captured: refused" 0 "$(counter captured refusals)"
