@@ -234,6 +234,16 @@ uint64_t card_token(struct card_own *own)
 	return token;
 }
 
+_Atomic uint32_t *card_bell(struct card_own *own)
+{
+	_Atomic uint32_t *bell;
+
+	lock_acquire(&own->lock);
+	bell = own->place.mapped ? &own->place.mapped->bell : NULL;
+	lock_release(&own->lock);
+	return bell;
+}
+
 /* Returns whether the card's file is where it was made, or that cannot be seen. */
 static bool is_there(const struct card_own *own)
 {

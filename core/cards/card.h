@@ -15,6 +15,7 @@
 #ifndef SPILLWAY_CARD_H
 #define SPILLWAY_CARD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -89,7 +90,8 @@ struct card {
 	uint16_t turn_why, turn_wants;
 
 	uint32_t waits; /* enum claim_wait: why what is on the host stays there */
-	uint32_t reserved;
+	_Atomic uint32_t
+	    bell; /* 0 always: other processes ring it (cards_ring()), and read alone */
 	uint64_t gap_since_ns; /* the gap that gap_ns is about; 0: it is in none */
 	uint64_t context; /* bytes that the driver takes for the process, as far as it is known */
 	uint64_t burst_ends_ns; /* when its work should end; 0: nobody knows */
@@ -127,6 +129,8 @@ int card_make(struct card_own *own, const char *node, const char *uuid, char *me
  */
 struct card *card_edit(struct card_own *own);
 void card_publish(struct card_own *own, uint64_t now_ns);
+/* Returns the word by which others ring; NULL: there is no card. */
+_Atomic uint32_t *card_bell(struct card_own *own);
 /* Returns the number in the card's name, which is another once it was made anew. Any thread. */
 uint64_t card_token(struct card_own *own);
 /*

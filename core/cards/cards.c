@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/bells.h"
 #include "core/base/clock.h"
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
@@ -210,6 +212,22 @@ static bool is_met(struct cards_other *other, int directory, const char *name, u
 	return false;
 }
 
+/*
+ * Wakes the owner of a card. The card is mapped and never read, because its owner may cut it short.
+ * Returns whether the owner heard it.
+ */
+static bool ring(const struct cards_other *other)
+{
+	struct card *card = mmap(NULL, CARD_SIZE, PROT_READ, MAP_SHARED, other->fd, 0);
+	bool is_heard;
+
+	if (card == MAP_FAILED)
+		return false;
+	is_heard = bells_ring(&card->bell) != 0;
+	munmap(card, CARD_SIZE);
+	return is_heard;
+}
+
 static void meet(struct cards *cards, int directory, const char *name, uint64_t now)
 {
 	struct cards_other met = {.is_there = true};
@@ -220,8 +238,10 @@ static void meet(struct cards *cards, int directory, const char *name, uint64_t 
 	at = known(cards, met.token, met.owner);
 	if (at >= 0)
 		cards->other[at].is_there = true;
-	else if (has_room_for(cards, met.owner) && is_met(&met, directory, name, now))
+	else if (has_room_for(cards, met.owner) && is_met(&met, directory, name, now)) {
 		cards->other[cards->count++] = met;
+		(void)ring(&met); /* so that it looks for ours */
+	}
 }
 
 static DIR *open_listing(const char *path)
@@ -317,28 +337,15 @@ int cards_copy(struct cards *cards, uint64_t now_ns)
 	return cards->count;
 }
 
-/* Opens a card by its name, which wakes its owner, and nothing else. */
-static void ring(const char *directory, const char *uuid, const struct cards_other *other)
+bool cards_ring(const struct cards *cards)
 {
-	char path[DIRECTORY_MAX + 128];
-	int length = snprintf(path, sizeof path, "%s/card-%s-%u-%016llx", directory, uuid,
-	                      (unsigned)other->owner, (unsigned long long)other->token);
-	int fd;
+	bool are_all_awake = true;
+	struct stat found;
 
-	if (directory[0] != '/' || length >= (int)sizeof path)
-		return;
-	fd = descriptor_above_stdio(
-	    open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-	if (fd >= 0)
-		close(fd);
-}
-
-void cards_ring(const struct cards *cards)
-{
-	for (int i = 0; i < cards->count; i++) {
-		ring(cards->node, cards->uuid, &cards->other[i]);
-		ring(cards->state, cards->uuid, &cards->other[i]);
-	}
+	for (int i = 0; i < cards->count; i++)
+		if (is_ours(&cards->other[i], &found))
+			are_all_awake &= ring(&cards->other[i]);
+	return are_all_awake;
 }
 
 int cards_look(struct cards *cards, uint64_t now_ns)

@@ -64,9 +64,10 @@ void cards_end(struct cards *cards);
 /* Removes the cards of our user in a directory, of whatever device, whose owners are dead. */
 void cards_sweep(const char *directory, uint64_t now_ns);
 /*
- * Has the owners of those that are known look at once: each watches its card for being opened
- * (listener_watch()).
+ * Wakes the owners of those that are known, so that they look at once: three system calls each.
+ * Returns whether all heard it. An owner that is just looking does not hear it, and the caller may
+ * ring again. An owner is also rung when its card is met.
  */
-void cards_ring(const struct cards *cards);
+bool cards_ring(const struct cards *cards);
 
 #endif

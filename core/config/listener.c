@@ -1,29 +1,28 @@
 /*
- * The file listener: inotify on folders says when to look, a hash of each file whether it changed.
- *
- * A file that is being written may be empty, or end in the middle of a number. So a change is told
- * when an event says that it is complete, or else when two looks in a row find the same.
+ * The file listener: times and sizes say when to look, a hash of each file whether it changed.
  *
  * It runs inside the user's process, on the owner's thread: no thread, no signal, nothing global,
- * and no descriptor is trusted to be still ours: it bears a mark that only we can have given it.
- * Without inotify (its instances are few per user) it works by being called every LISTENER_POLL_MS.
+ * and no descriptor that stays open.
  */
 #include "core/config/listener.h"
 
-#include "core/base/descriptor.h"
+#include "core/base/file_status.h"
 #include "core/base/hash.h"
 #include "core/config/snapshot.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-static struct listener_content look(const char *path)
+static bool listener_text_is_whole(const char *text, size_t length)
+{
+	const size_t tail = sizeof LISTENER_WHOLE - 1;
+
+	return length >= tail && memcmp(text + length - tail, LISTENER_WHOLE, tail) == 0;
+}
+
+static struct listener_content listener_look(const char *path)
 {
 	struct listener_content content = {0};
 	char *text;
@@ -32,106 +31,32 @@ static struct listener_content look(const char *path)
 	content.status = config_file_load(path, true, &text, &length);
 	if (content.status == 0) {
 		content.hash = hash_bytes(HASH_NOTHING, text, length);
+		content.is_whole = listener_text_is_whole(text, length);
 		free(text);
 	}
 	return content;
 }
 
-static bool same(const struct listener_content *a, const struct listener_content *b)
+static bool listener_same(const struct listener_content *a, const struct listener_content *b)
 {
 	return a->status == b->status && a->hash == b->hash;
 }
 
-/* Cuts the last component off; false at the top. */
-static bool go_up(char *path)
+/* Follows links: Kubernetes swaps a link above the file. */
+static uint64_t listener_stamp(const char *path)
 {
-	char *slash = strrchr(path, '/');
+	struct stat found;
+	uint64_t stamp = HASH_NOTHING;
 
-	if (!slash) {
-		if (strcmp(path, ".") == 0)
-			return false;
-		strcpy(path, ".");
-	} else if (slash == path) {
-		if (path[1] == '\0')
-			return false;
-		path[1] = '\0';
-	} else {
-		*slash = '\0';
-	}
-	return true;
-}
-
-static bool is_watched(const struct listener *listener, int watch)
-{
-	for (int i = 0; i < listener->count; i++)
-		if (listener->files[i].watch == watch)
-			return true;
-	return false;
-}
-
-/* Folders come, go and are replaced, so this is repeated; the kernel knows the ones it has. */
-static void watch_folder(struct listener *listener, struct listener_file *file)
-{
-	const uint32_t events = IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVE | IN_DELETE_SELF |
-	                        IN_MOVE_SELF | IN_ONLYDIR;
-	int before = file->watch;
-	char folder[PATH_MAX];
-
-	if (listener->fd < 0)
-		return;
-	strcpy(folder, file->path);
-	file->watch = -1;
-	while (file->watch < 0 && go_up(folder))
-		file->watch = inotify_add_watch(listener->fd, folder, events);
-	if (before >= 0 && !is_watched(listener, before))
-		inotify_rm_watch(listener->fd, before);
-}
-
-/*
- * Marks the descriptor by its owner. An open file has one, who would get its signals had they been
- * asked for. A program may have an inotify descriptor of its own, and even make itself, a process,
- * its owner, but never a thread of ours.
- */
-static bool give_mark(struct listener *listener)
-{
-	struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = (pid_t)syscall(SYS_gettid)};
-
-	listener->mark = owner.pid;
-	return fcntl(listener->fd, F_SETOWN_EX, &owner) == 0;
-}
-
-static bool bears_mark(const struct listener *listener)
-{
-	struct f_owner_ex owner = {0};
-
-	return listener->fd >= 0 && fcntl(listener->fd, F_GETOWN_EX, &owner) == 0 &&
-	       owner.type == F_OWNER_TID && owner.pid == listener->mark;
-}
-
-void listener_start(struct listener *listener)
-{
-	listener->count = 0;
-	listener->fd = descriptor_above_stdio(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-	if (listener->fd >= 0 && !give_mark(listener)) {
-		close(listener->fd);
-		listener->fd = -1;
-	}
-}
-
-/* Programs close descriptors they do not know, and the number may be theirs by now. */
-static void check_descriptor(struct listener *listener)
-{
-	if (bears_mark(listener))
-		return;
-	listener->fd = -1;
-	for (int i = 0; i < listener->count; i++)
-		listener->files[i].watch = -1;
-}
-
-void listener_abandon(const struct listener *listener)
-{
-	if (bears_mark(listener))
-		close(listener->fd);
+	if (file_status(path, &found) != 0)
+		return hash_word(stamp, (uint64_t)errno);
+	stamp = hash_word(stamp, found.st_ino);
+	stamp = hash_word(stamp, (uint64_t)found.st_dev);
+	stamp = hash_word(stamp, (uint64_t)found.st_size);
+	stamp = hash_word(stamp, (uint64_t)found.st_mtim.tv_sec);
+	stamp = hash_word(stamp, (uint64_t)found.st_mtim.tv_nsec);
+	stamp = hash_word(stamp, (uint64_t)found.st_ctim.tv_sec);
+	return hash_word(stamp, (uint64_t)found.st_ctim.tv_nsec);
 }
 
 int listener_add(struct listener *listener, const char *path,
@@ -143,92 +68,65 @@ int listener_add(struct listener *listener, const char *path,
 		return -ENAMETOOLONG;
 	if (listener->count == LISTENER_FILES)
 		return -ENOSPC;
-	*file = (struct listener_file){.changed = changed, .cookie = cookie, .watch = -1};
+	*file = (struct listener_file){.changed = changed, .cookie = cookie};
 	strcpy(file->path, path);
-	check_descriptor(listener);
 	listener->count++;
 	/* In this order a change in between is seen twice rather than never. */
-	watch_folder(listener, file);
-	file->told = file->looked = look(path);
+	file->glanced = listener_stamp(path);
+	file->told = file->looked = listener_look(path);
 	return 0;
 }
 
-void listener_watch(const struct listener *listener, const char *path)
+bool listener_glance(const struct listener *listener)
 {
-	if (bears_mark(listener))
-		inotify_add_watch(listener->fd, path, IN_OPEN);
-}
-
-/* Takes one event. A rename counts under any name: it may be a symlink on the way to the file. */
-static void take_event(struct listener *listener, const struct inotify_event *event)
-{
-	for (int i = 0; i < listener->count; i++) {
-		struct listener_file *file = &listener->files[i];
-		const char *slash = strrchr(file->path, '/');
-		const char *name = slash ? slash + 1 : file->path;
-
-		if (file->watch == event->wd &&
-		    (event->mask & IN_MOVED_TO ||
-		     (event->mask & IN_CLOSE_WRITE && strcmp(event->name, name) == 0)))
-			file->complete = true;
-	}
-}
-
-static void take_events(struct listener *listener)
-{
-	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-	ssize_t length;
-
-	if (listener->fd < 0)
-		return;
-	while ((length = read(listener->fd, events, sizeof(events))) > 0) {
-		const char *next = events;
-
-		while (next < events + length) {
-			const struct inotify_event *event = (const void *)next;
-
-			take_event(listener, event);
-			next += sizeof(*event) + event->len;
-		}
-	}
+	for (int i = 0; i < listener->count; i++)
+		if (listener_stamp(listener->files[i].path) != listener->files[i].glanced)
+			return true;
+	return false;
 }
 
 /*
  * Returns whether nothing about the file is known, because the process is out of descriptors or
  * memory.
  */
-static bool is_unknown(const struct listener_content *content)
+static bool listener_is_unknown(const struct listener_content *content)
 {
 	return content->status == -EMFILE || content->status == -ENFILE ||
 	       content->status == -ENOMEM;
 }
 
-static bool has_changed(struct listener_file *file)
+static bool listener_has_changed(struct listener_file *file)
 {
-	struct listener_content now = look(file->path);
-	bool settled = file->complete || same(&now, &file->looked);
+	uint64_t stamp = listener_stamp(file->path);
+	struct listener_content now = listener_look(file->path);
+	bool settled = now.is_whole || listener_same(&now, &file->looked);
 
-	if (is_unknown(&now))
+	file->glanced = stamp;
+	if (listener_is_unknown(&now))
 		return false;
-	file->complete = false;
 	file->looked = now;
-	if (!settled || same(&now, &file->told))
+	if (!settled || listener_same(&now, &file->told))
 		return false;
 	file->told = now;
 	return true;
+}
+
+bool listener_is_unsettled(const struct listener *listener)
+{
+	for (int i = 0; i < listener->count; i++)
+		if (!listener_same(&listener->files[i].looked, &listener->files[i].told))
+			return true;
+	return false;
 }
 
 int listener_check(struct listener *listener)
 {
 	int called = 0;
 
-	check_descriptor(listener);
-	take_events(listener);
 	for (int i = 0; i < listener->count; i++) {
 		struct listener_file *file = &listener->files[i];
 
-		watch_folder(listener, file);
-		if (!has_changed(file))
+		if (!listener_has_changed(file))
 			continue;
 		file->changed(file->cookie, file->path);
 		called++;

@@ -1,10 +1,14 @@
 /*
- * Tells when configuration files change, without a thread of its own.
+ * Tells when configuration files change, without a thread or a descriptor of its own.
  *
- * It watches the *folders* of the named files by inotify (editors rename, Kubernetes swaps a
- * symlink), and looks at the files themselves every LISTENER_POLL_MS as fallback. The owner's
- * helper thread polls `fd` and calls listener_check() when it is readable or the time is
- * up. A file or folder that does not exist yet is watched for.
+ * The owner's helper thread asks listener_glance() a few times a second, which looks at times,
+ * sizes and inodes alone. listener_check() reads the files, after such a change and every
+ * LISTENER_POLL_MS, because a network file system may show an old time. A file that is being
+ * written may be empty or end in the middle of a number. So a change is told when two looks in a
+ * row find the same, or at once where the text says that it is whole (LISTENER_WHOLE).
+ *
+ * There is no inotify here: a killed process waits for the kernel to let go of its instance, for
+ * seconds on a busy machine, and its GPU memory stays held meanwhile.
  */
 #ifndef SPILLWAY_LISTENER_H
 #define SPILLWAY_LISTENER_H
@@ -14,11 +18,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { LISTENER_POLL_MS = 1000, LISTENER_FILES = 4 };
+enum {
+	LISTENER_POLL_MS = 1000,  /* between two looks at the text */
+	LISTENER_GLANCE_MS = 200, /* between two glances */
+	LISTENER_SETTLE_MS = 40,  /* until the second look at a text that has changed */
+	LISTENER_FILES = 4
+};
+
+/* The last line of a file that is always replaced as a whole, which `spillway set` writes. */
+#define LISTENER_WHOLE "# Whole.\n"
 
 /* The state of a file as a reader would find it. */
 struct listener_content {
 	int status; /* 0, or the negative errno: missing counts too */
+	bool is_whole;
 	uint64_t hash;
 };
 
@@ -27,31 +40,24 @@ struct listener_file {
 	void (*changed)(void *cookie, const char *path);
 	void *cookie;
 	struct listener_content told, looked;
-	bool complete; /* an event said so */
-	int watch;     /* of the folder, or of the nearest one that exists; -1: none */
+	uint64_t glanced; /* a hash of inode, times and size */
 };
 
 struct listener {
 	struct listener_file files[LISTENER_FILES];
-	int count, fd; /* fd: -1: polling only */
-	pid_t mark;    /* thread id of the creator, which fd bears as its owner */
+	int count;
 };
 
-/* Begins with no file. Where no inotify is left it works by polling. */
-void listener_start(struct listener *listener);
-/* Lets go of the descriptor, if it is still ours, and of nothing else: in a forked child, too. */
-void listener_abandon(const struct listener *listener);
 /*
  * Watches a file from now on. Returns 0, -ENAMETOOLONG or -ENOSPC. changed() runs on the thread
  * that calls listener_check(), once per change and check.
  */
 int listener_add(struct listener *listener, const char *path,
                  void (*changed)(void *cookie, const char *path), void *cookie);
-/*
- * Makes fd readable when somebody opens this file; to be repeated, because others may remove it. No
- * file of listener_add().
- */
-void listener_watch(const struct listener *listener, const char *path);
+/* Returns whether a file may have changed since it was read: one system call for each. */
+bool listener_glance(const struct listener *listener);
+/* Returns whether a change waits for a second look that finds the same. */
+bool listener_is_unsettled(const struct listener *listener);
 /* Calls for files that came, went or say something else. Returns how many. */
 int listener_check(struct listener *listener);
 

@@ -4,6 +4,7 @@
  * Writers take turns by a lock file; readers see the old file or the new one. Symlinks are refused.
  */
 #include "core/base/clock.h"
+#include "core/config/listener.h"
 #include "core/config/snapshot.h"
 
 #include "core/base/deadline.h"
@@ -129,7 +130,7 @@ static void remark_on(char *remark, size_t size)
 static char *render(const struct table *table)
 {
 	char remark[128];
-	size_t size = sizeof(remark);
+	size_t size = sizeof(remark) + sizeof(LISTENER_WHOLE);
 	const char *section = NULL;
 	char *text, *end;
 
@@ -156,6 +157,7 @@ static char *render(const struct table *table)
 		}
 		end += sprintf(end, "%s = %s\n", entry->key, entry->value);
 	}
+	strcpy(end, LISTENER_WHOLE);
 	return text;
 }
 

@@ -5,13 +5,13 @@
 #include "core/job/helper.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 
+#include "core/base/bells.h"
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/log.h"
@@ -33,16 +33,13 @@
 
 #define COUNT_NS 1000000000ull
 #define LEAST_NS 5000000ull
-/*
- * A process that ends sooner does not pay for our watching its files: the kernel takes up to 20 ms
- * to let go of an inotify descriptor, and the process's end waits for it.
- */
+/* A process that ends sooner does not pay for our looking at files. */
 #define UNWATCHED_NS 200000000ull
 /* By then cuInit is over, mostly. */
 #define JOINING_NS 2000000ull
 #define SOON_NS    300000ull
 
-static struct listener *listener; /* NULL: nobody listens */
+static struct listener listener; /* the helper's */
 static bool files_changed;
 static struct status status; /* what is known to stand in the status file */
 static bool is_started;
@@ -67,29 +64,30 @@ static void note_change(void *cookie, const char *path)
 
 static void watch_files(void)
 {
-	static struct listener files = {.fd = -1};
-
-	listener = &files; /* first: a child forked from now on lets go of what bears the mark */
-	listener_start(&files);
-	listener_add(listener, CONFIG_SYSTEM_FILE, note_change, NULL);
+	listener.count = 0; /* a forked child may begin anew */
+	listener_add(&listener, CONFIG_SYSTEM_FILE, note_change, NULL);
 	if (this_job.config.file)
-		listener_add(listener, this_job.config.file, note_change, NULL);
+		listener_add(&listener, this_job.config.file, note_change, NULL);
 	if (this_job.config.override_path[0])
-		listener_add(listener, this_job.config.override_path, note_change, NULL);
+		listener_add(&listener, this_job.config.override_path, note_change, NULL);
 	if (this_job.config.pause_path[0])
-		listener_add(listener, this_job.config.pause_path, note_change, NULL);
+		listener_add(&listener, this_job.config.pause_path, note_change, NULL);
 }
 
-/* Has others wake us by our cards. Returns whether they can. */
-static bool watch_cards(void)
+/* Collects the words by which the tool and other processes wake us: the job's, and our cards'. */
+static void gather_bells(struct bells *bells)
 {
+	_Atomic uint32_t *bell = this_job.segment ? segment_bell(this_job.segment) : NULL;
+
+	bells->count = 0;
+	if (bell)
+		bells_add(bells, bell, atomic_load(bell));
 	for (int i = 0; i < this_job.devices.count; i++) {
-		const struct sharing *s = sharing_of(i);
+		struct sharing *s = sharing_of(i);
 
 		if (s)
-			listener_watch(listener, s->own.place.path);
+			bells_add(bells, card_bell(&s->own), 0);
 	}
-	return listener->fd >= 0;
 }
 
 /* Writes the status file, for a scheduler that reads it. */
@@ -114,21 +112,25 @@ static void count(void)
 	segment_count(this_job.segment, thread_count(), contexts_known());
 }
 
-static void wait_for_news(struct pollfd *fd, int ms)
+/*
+ * Waits until a bell rings or a file changes, or for so long. A caller that rings all the time, as
+ * another user's process may, wakes us no more often than every LEAST_NS.
+ */
+static void wait_for_news(const struct bells *bells, int ms)
 {
 	static uint64_t last_ns;
-	uint64_t now = clock_now();
+	uint64_t now = clock_now(), until = now + (uint64_t)ms * 1000000u;
+	bool is_rung = false;
 
-	/* Whoever wakes us all the time, as strangers may, costs no more than this. */
-	if (now - last_ns < LEAST_NS)
-		deadline_sleep(LEAST_NS - (now - last_ns));
+	if (now < last_ns + LEAST_NS && (is_rung = bells_wait(bells, last_ns + LEAST_NS)) &&
+	    (now = clock_now()) < last_ns + LEAST_NS)
+		deadline_sleep(last_ns + LEAST_NS - now);
+	while (!is_rung && !listener_glance(&listener) && (now = clock_now()) < until) {
+		uint64_t next = now + LISTENER_GLANCE_MS * 1000000ull;
+
+		is_rung = bells_wait(bells, next < until ? next : until);
+	}
 	last_ns = clock_now();
-	/*
-	 * A container's profile may refuse it: files are looked at when the time is over then, as
-	 * where nothing tells of them.
-	 */
-	if (poll(fd, 1, ms) < 0 && errno != EINTR)
-		deadline_sleep((uint64_t)ms * 1000000u);
 }
 
 static void say_not_joined(const char *why)
@@ -206,6 +208,7 @@ static bool wait_for_the_rest(void)
 static void *help(void *cookie)
 {
 	int look_ms = LISTENER_POLL_MS;
+	struct bells bells = {0};
 
 	(void)cookie;
 	join_in();
@@ -220,11 +223,11 @@ static void *help(void *cookie)
 	watch_files();
 	job_settings_reload(false);
 	look_ms = sharing_tend(look_ms);
-	look_ms = lending_tend(watch_cards(), look_ms);
+	gather_bells(&bells);
+	look_ms = lending_tend(bells_are_all_heard(&bells), look_ms);
 	for (;;) {
-		struct pollfd fd = {.fd = listener->fd, .events = POLLIN};
-
-		wait_for_news(&fd, look_ms);
+		wait_for_news(&bells, look_ms);
+		gather_bells(&bells); /* before we look: a ring from now on is not lost */
 		look_ms = LISTENER_POLL_MS;
 		if (this_job.segment) {
 			segment_tend(this_job.segment);
@@ -248,8 +251,10 @@ static void *help(void *cookie)
 		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
 			look_ms = JOB_PACE_LOOK_MS;
 		look_ms = sharing_tend(look_ms);
-		look_ms = lending_tend(watch_cards(), look_ms);
-		listener_check(listener);
+		look_ms = lending_tend(bells_are_all_heard(&bells), look_ms);
+		listener_check(&listener);
+		if (listener_is_unsettled(&listener) && look_ms > LISTENER_SETTLE_MS)
+			look_ms = LISTENER_SETTLE_MS;
 		files_changed |= orders_tend(&this_job.devices, this_job.config.now);
 		if (files_changed) {
 			files_changed = false;
@@ -335,11 +340,4 @@ void helper_go(bool has_started)
 		atomic_store(&goes_on, true);
 	else
 		clock_in_use->wake(&is_given_up);
-}
-
-void helper_forked(void)
-{
-	if (listener)
-		listener_abandon(listener);
-	listener = NULL;
 }

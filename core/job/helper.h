@@ -28,7 +28,5 @@ void helper_join(void);
  * helper ends.
  */
 void helper_go(bool has_started);
-/* Forgets the helper, in a forked child. */
-void helper_forked(void);
 
 #endif

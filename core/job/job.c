@@ -62,7 +62,6 @@ static void forked(void)
 	gate_forked();
 	ipc_forked();
 	lock_init(&starting);
-	helper_forked();
 	sharing_forked();
 	if (this_job.segment)
 		segment_abandon(this_job.segment);

@@ -42,6 +42,8 @@
 #define SUM_NS (50 * MS)
 /* Who cannot be woken by others looks so often: they expect an answer within GRANT_SILENCE_NS. */
 enum { UNTOLD_MS = 20 };
+/* A helper that is awake hears no ring. It is called again so often, by turns of GRANT_TICK_NS. */
+enum { RING_AGAIN = 3 };
 
 /* One device on which we have a card. */
 struct lent {
@@ -55,6 +57,7 @@ struct lent {
 	uint64_t again_ns;            /* the next look is due after so long */
 	uint64_t met_ns;              /* since when others have told nothing; 0: all have */
 	uint64_t rung_ns;             /* when they were called last for that */
+	int unheard;                  /* how often they are to be called again */
 	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
 	_Atomic uint64_t told[LEDGER_SIDES];
 };
@@ -197,6 +200,16 @@ static void note(enum event_kind kind, const struct lent *l, const struct card *
 		           .b = card->held, .c = card->on_host);
 }
 
+/* Rings where there is news, and again where that was not heard. */
+static void tell(struct lent *l, bool is_news)
+{
+	if (!is_news && !l->unheard)
+		return;
+	l->unheard = is_news ? RING_AGAIN : l->unheard - 1;
+	if (cards_ring(&l->others))
+		l->unheard = 0;
+}
+
 static void tend(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
@@ -233,8 +246,7 @@ static void tend(struct lent *l, uint64_t now)
 	note(EVENT_yield, l, card, answer.gave);
 	note(EVENT_grant, l, card, answer.took);
 	card_publish(&l->shared->own, now);
-	if (answer.tells)
-		cards_ring(&l->others);
+	tell(l, answer.tells);
 	yield_set(device, YIELD_FOR_CLAIM, answer.bound);
 	yield_on_call(device, all_tell(l), answer.margin);
 	if (needs.must && answer.must_is_decided &&
@@ -242,10 +254,10 @@ static void tend(struct lent *l, uint64_t now)
 		shortage_decide(device);
 	else if (answer.has_room)
 		wanted_fill(device);
-	l->again_ns = meets                                            ? MEET_TICK_NS
-	              : answer.is_busy || l->must_since_ns             ? GRANT_TICK_NS
-	              : answer.bound != UINT64_MAX || needs.is_blocked ? WAITS_NS
-	                                                               : RESTS_NS;
+	l->again_ns = meets                                              ? MEET_TICK_NS
+	              : answer.is_busy || l->must_since_ns || l->unheard ? GRANT_TICK_NS
+	              : answer.bound != UINT64_MAX || needs.is_blocked   ? WAITS_NS
+	                                                                 : RESTS_NS;
 }
 
 /* Looks at all devices once. Returns after how long the next look is due. */

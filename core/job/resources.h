@@ -1,8 +1,8 @@
 /*
  * The resources of this process, listed for whoever of its user asks (core/wire/resources_wire.h).
  *
- * The helper thread looks for who asks when it is awake, as inotify wakes it. So a process has no
- * socket, thread or descriptor for this, a program that closes what it does not know closes
+ * The helper thread looks for who asks when it is awake; segment_ring() wakes it. So a process has
+ * no socket, thread or descriptor for this, a program that closes what it does not know closes
  * nothing, and nobody waits for who reads slowly or asks in vain.
  *
  * The list is made under the registry's lock without taking references, so the helper destroys

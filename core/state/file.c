@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/base/bells.h"
 #include "core/base/clock.h"
 #include "core/base/file_status.h"
 #include "core/state/before.h"
@@ -330,6 +331,29 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, struct 
 		                    segment_path(job, path, sizeof path), strerror(-error));
 	}
 	return fd;
+}
+
+void segment_ring(const char *job)
+{
+	struct segment_header header = {0}, *mapped;
+	uint64_t file_size = 0;
+	int directory = directory_open(0, NULL, 0), fd;
+
+	if (directory < 0)
+		return;
+	fd = segment_open(directory, job, O_RDWR, &header, &file_size, NULL, 0);
+	close(directory);
+	if (fd < 0)
+		return;
+	if (segment_check(&header, file_size, job, NULL, 0) == 0) {
+		mapped = mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (mapped != MAP_FAILED) {
+			atomic_fetch_add(&mapped->bell, 1);
+			bells_ring(&mapped->bell);
+			munmap(mapped, sizeof *mapped);
+		}
+	}
+	close(fd);
 }
 
 int segment_list_in(int fd, int (*found)(void *cookie, const char *job), void *cookie)

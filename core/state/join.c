@@ -378,6 +378,11 @@ void segment_tend(struct segment *segment)
 	segment_judge_exports(segment);
 }
 
+_Atomic uint32_t *segment_bell(struct segment *segment)
+{
+	return &segment->file->header.bell;
+}
+
 void segment_exiting(struct segment *segment)
 {
 	atomic_store(&segment->seat->exiting_ns, clock_of_day());

@@ -102,6 +102,7 @@ struct segment_header {
 	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
 	_Atomic uint64_t tended_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
 	_Atomic uint32_t is_removed; /* 1: the file goes or has gone; there are no more seats */
+	_Atomic uint32_t bell;       /* counts segment_ring(), which wakes the job's helpers */
 	_Alignas(64) union segment_mutex lock;
 	/* the sum over seats in use, and what is orphaned; or LEDGER_OPEN and whose seat says it */
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];

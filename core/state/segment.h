@@ -213,6 +213,8 @@ struct segment_tag segment_read_tag(int descriptor);
 
 /* Tells set, pause and resume which override this process follows (config_override_hash). */
 void segment_follow(struct segment *segment, uint64_t override_hash);
+/* Returns the word that segment_ring() rings. */
+_Atomic uint32_t *segment_bell(struct segment *segment);
 /* Notes how many threads and CUDA contexts this process has, for stat; negative: not known. */
 void segment_count(struct segment *segment, int threads, int contexts);
 /* Notes the last configuration error or warning of this process, for stat; "" clears. */
@@ -260,6 +262,9 @@ struct segment_view {
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size);
 /* Frees a view that was allocated; NULL: none. */
 void segment_view_free(struct segment_view *view);
+/* Wakes the helpers of the job's processes, so that they look at files at once. Where that cannot
+ * be done they look by themselves within LISTENER_GLANCE_MS. */
+void segment_ring(const char *job);
 /* Calls found() with each job name in the state directory that has a segment, until it returns
  * non-zero. Returns the number of calls or -errno. */
 int segment_list(int (*found)(void *cookie, const char *job), void *cookie);

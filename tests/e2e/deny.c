@@ -38,12 +38,13 @@ static const struct number syscalls[] = {
     SYSCALL(flock),
     SYSCALL(fstat),
     SYSCALL(futex),
+#ifdef SYS_futex_waitv
+    SYSCALL(futex_waitv),
+#endif
     SYSCALL(get_mempolicy),
     SYSCALL(getcwd),
     SYSCALL(getdents64),
     SYSCALL(getrandom),
-    SYSCALL(inotify_init1),
-    SYSCALL(inotify_add_watch),
     SYSCALL(kcmp),
     SYSCALL(madvise),
     SYSCALL(mbind),

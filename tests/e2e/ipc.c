@@ -180,33 +180,12 @@ static unsigned int descriptors(void)
 }
 
 /*
- * Returns whether the shim's helper thread has begun to watch files, which may be after cuInit()
- * has returned.
- */
-static bool watches_files(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	bool found = false;
-
-	for (struct dirent *entry; (entry = readdir(directory));) {
-		char target[64] = "";
-
-		if (readlinkat(dirfd(directory), entry->d_name, target, sizeof(target) - 1) > 0)
-			found |= strstr(target, "inotify") != NULL;
-	}
-	closedir(directory);
-	return found;
-}
-
-/*
  * Counts the descriptors that stay: other threads of the process may have a file open for a moment.
  */
 static unsigned int lasting_descriptors(void)
 {
 	unsigned int least;
 
-	for (int looks = 0; getenv("LD_PRELOAD") && !watches_files() && looks < 6000; looks++)
-		usleep(10000);
 	least = descriptors();
 
 	for (int looks = 0; looks < 20; looks++) {

@@ -217,30 +217,6 @@ static bool maps_name(const char *part)
 	return found;
 }
 
-/* Returns whether a thread's mark is on it: from then on it is known as Spillway's. */
-static bool is_marked(int fd)
-{
-	struct f_owner_ex owner = {0};
-
-	return fcntl(fd, F_GETOWN_EX, &owner) == 0 && owner.type == F_OWNER_TID && owner.pid;
-}
-
-static bool has_inotify(bool marked)
-{
-	char path[64], target[256];
-
-	for (int fd = 0; fd < 256; fd++) {
-		ssize_t length;
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		length = readlink(path, target, sizeof(target) - 1);
-		if (length > 0 && memmem(target, (size_t)length, "inotify", 7) &&
-		    (!marked || is_marked(fd)))
-			return true;
-	}
-	return false;
-}
-
 static void outlived(const char *how)
 {
 	pid_t parent, child = 0;
@@ -252,12 +228,10 @@ static void outlived(const char *how)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		begin_cuda();
 		take_mib(8);
-		EVENTUALLY(has_inotify(true));
 		child = fork_by(how);
 		if (child == 0) {
 			/* Forked by the book, nothing of ours is left in it. */
 			EXPECT(strcmp(how, "fork") != 0 || !maps_name(".segment"));
-			EXPECT(strcmp(how, "fork") != 0 || !has_inotify(false));
 			child = getpid();
 			EXPECT(write(ready[1], &child, sizeof(child)) == sizeof(child));
 		}

@@ -33,7 +33,7 @@ expected=$got
 has "outside" "$expected" "total=16777216"
 
 # What Docker's default profile has refused at one time or another, and what a stricter one may.
-container='inotify_init1 statx mbind set_mempolicy get_mempolicy pidfd_open pidfd_getfd kcmp move_pages
+container='futex_waitv statx mbind set_mempolicy get_mempolicy pidfd_open pidfd_getfd kcmp move_pages
 	userfaultfd process_vm_readv membarrier getrandom clone3=ENOSYS'
 [ "${SANITIZER:-}" = thread ] || container="$container madvise" # which that sanitizer cannot do without
 for error in EPERM ENOSYS; do
@@ -79,7 +79,7 @@ each() {
 	done
 }
 if [ -z "${SANITIZER:-}" ]; then # which needs some of them itself
-	each joins flock fstat getcwd getdents64 inotify_add_watch inotify_init1 membarrier mkdirat ppoll prctl readlinkat renameat2 rseq \
+	each joins flock fstat getcwd futex_waitv getdents64 membarrier mkdirat ppoll prctl readlinkat renameat2 rseq \
 		sysinfo unlinkat
 	if [ "$(uname -m)" = x86_64 ]; then each joins access mkdir poll readlink rename unlink; fi
 	each alone fallocate fchmod fcntl set_robust_list

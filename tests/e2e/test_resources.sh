@@ -31,8 +31,9 @@ nothing_left() {
 }
 
 SPILLWAY_STATUS_FILE=$scratch/status SPILLWAY_JOB=bert hold "$allocate" --count 3 --mib 8
-watches_files() { find "/proc/$pid/fd" -lname '*inotify*' | grep -q .; }
-until_true $patience watches_files || fail "the helper does not watch the files"
+"$spillway" set bert --share 90 >"$scratch/set" || fail "set: status $?" # the helper looks at its files from now on
+# A killed process would wait for the kernel to let go of it, with its GPU memory held.
+same "descriptors of inotify" 0 "$(find "/proc/$pid/fd" -lname '*inotify*' | wc -l)"
 descriptors=$(find "/proc/$pid/fd" -type l | wc -l)
 out=$(resources bert)
 has "the process" "$out" "process $pid: "

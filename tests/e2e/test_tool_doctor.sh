@@ -117,10 +117,10 @@ says "$out" "^no  node directory: $TMPDIR/absent: No such file or directory: job
 mkdir "$TMPDIR/there"
 SPILLWAY_NODE_DIR=$TMPDIR/there "$spillway" doctor >"$out"
 says "$out" "^ok  node directory: $TMPDIR/there$"
-says_not "$out" '^no  container: (inotify|memfd|membarrier)'
-if "$deny" inotify_init1 -- true 2>/dev/null; then
-	"$deny" inotify_init1 memfd_create membarrier=ENOSYS -- "$spillway" doctor >"$out"
-	says "$out" '^no  container: inotify_init1: Operation not permitted: '
+says_not "$out" '^no  container: (futex_waitv|memfd|membarrier)'
+if "$deny" futex_waitv -- true 2>/dev/null; then
+	"$deny" futex_waitv memfd_create membarrier=ENOSYS -- "$spillway" doctor >"$out"
+	says "$out" '^no  container: futex_waitv: Operation not permitted: '
 	says "$out" '^no  container: memfd_create: Operation not permitted: '
 	says "$out" '^no  container: membarrier: Function not implemented: '
 fi

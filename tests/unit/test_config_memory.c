@@ -130,10 +130,9 @@ static void count(void *cookie, const char *path)
 /* A file that cannot be looked at for want of memory has neither changed nor gone. */
 START_TEST(listening)
 {
-	struct listener listener;
+	struct listener listener = {.count = 0};
 	int calls = 0;
 
-	listener_start(&listener);
 	ck_assert_int_eq(listener_add(&listener, scratch_path("a.ini"), count, &calls), 0);
 	for (long n = 1; n < 8; n++) {
 		int called;
@@ -144,7 +143,6 @@ START_TEST(listening)
 		ck_assert_int_eq(called, 0);
 	}
 	ck_assert_int_eq(calls, 0);
-	listener_abandon(&listener);
 }
 END_TEST
 

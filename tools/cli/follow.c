@@ -221,6 +221,7 @@ static int follow_until(struct wait *wait)
 	int status;
 
 	wait->deadline = clock_now() + wait->timeout_ns;
+	segment_ring(wait->job);
 	while (!look(wait, &status))
 		deadline_sleep(LOOK_NS);
 	return status;
@@ -251,6 +252,7 @@ void follow_return(const char *job, uint64_t timeout_ns)
 	uint64_t patience_ns = timeout_ns < STANDSTILL_NS ? timeout_ns : STANDSTILL_NS;
 	bool goes_on = true;
 
+	segment_ring(job);
 	for (; goes_on && now - last < timeout_ns; now = clock_now()) {
 		struct segment_view *view = jobs_read(job);
 

@@ -19,7 +19,7 @@
 
 enum { LOOK_NS = 20000000, AT_ONCE = 256 /* each takes a descriptor */ };
 #define PATIENCE_NS \
-	3000000000ull /* a process looks once a second even where inotify wakes nobody */
+	3000000000ull /* a process looks once a second even where no bell wakes it */
 
 static void ask(struct asked *asked, const struct segment_view *view, uint64_t deadline)
 {
@@ -35,6 +35,8 @@ static void ask(struct asked *asked, const struct segment_view *view, uint64_t d
 	}
 	if (asked->listener < 0)
 		asked->why = text("%s", message);
+	else
+		segment_ring(view->job);
 }
 
 static void stop_asking(struct asked *asked)

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/bells.h"
 #include "core/base/cgroup.h"
 #include "core/base/units.h"
 #include "core/state/directory.h"
@@ -23,14 +23,11 @@
 /* Tries system calls that a container's seccomp filter may refuse, and says what is lost then. */
 static void check_calls(void)
 {
-	int descriptor = inotify_init1(IN_CLOEXEC);
+	int descriptor;
 
-	if (descriptor < 0)
-		finding(false,
-		        "container: inotify_init1: %s: changes of limits are seen seconds later",
+	if (!bells_can_be_several())
+		finding(false, "container: futex_waitv: %s: a job beside others looks every 20 ms",
 		        strerror(errno));
-	else
-		close(descriptor);
 	descriptor = memfd_create("spillway", MFD_CLOEXEC);
 	if (descriptor < 0)
 		finding(false, "container: memfd_create: %s: no 'spillway stat --resources'",
