@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/job/job.h"
+#include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/budget/exported.h"
 #include "core/memory/uses/pool.h"
@@ -13,6 +14,23 @@
 #include "core/memory/alloc/ipc_memory.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/uses/side.h"
+
+/*
+ * The driver's handle would be of the whole slab, and open at its first block. What the process
+ * allocates from now on has the driver's own handles.
+ */
+static CUresult refuse_small(struct allocation *a)
+{
+	vmem_share_small();
+	log_once(
+	    LOG_WARNING,
+	    "%zu bytes cannot be shared with another process (cuIpcGetMemHandle): they share a "
+	    "block of 2 MiB with other allocations. What this process allocates from now on can "
+	    "be shared; `spill = auto` lets all be shared where memory can move",
+	    a->size);
+	resource_release(&a->resource);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
 
 /*
  * Memory of an arena has handles of ours, any other on the host none. The program is told what is
@@ -30,6 +48,9 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
 	if (ipc_memory_give(dptr, pHandle, &result))
 		return result;
+	a = allocation_in_slab(dptr);
+	if (a)
+		return refuse_small(a);
 	a = allocation_spilled_at(dptr);
 	if (a) {
 		log_once(LOG_WARNING,

@@ -16,6 +16,7 @@ enum address_kind {
 	ADDRESS_OF_ALLOCATION,
 	ADDRESS_OF_OWN,    /* a mapping that the program made */
 	ADDRESS_OF_IMPORT, /* memory of another process */
+	ADDRESS_OF_SLAB,   /* an allocation of the driver's that is cut into blocks */
 };
 
 /* A copy of what was found: the owner may be gone by now, unless its kind never goes (arenas). */

@@ -50,7 +50,7 @@ enum {
 	X(LULL,         NOTHING, "that a moment for moving has come") \
 	X(GATE,         BOTH,    "who closes the gate, as long as it is closed") \
 	X(ARENAS,       DRIVER,  "the making of arenas") \
-	X(ARENA,        BOTH,    "the units, runs and slabs of an arena") \
+	X(ARENA,        BOTH,    "the units, runs and slabs of an arena; slabs of the driver's memory") \
 	X(OWN,          BOTH,    "physical memory that the program made, and where it is mapped") \
 	X(HOST_PROBE,   BOTH,    "what is known of memory on the host, while it is found out") \
 	X(EXPORTED_AS,  NOTHING, "by which name an allocation is known to other processes") \

@@ -13,6 +13,7 @@
 #include "core/steps/step_record.h"
 #include "core/job/steps.h"
 #include "core/job/whole.h"
+#include "core/memory/alloc/allocate.h"
 #include "core/memory/heat/survey.h"
 #include "core/memory/move/lull.h"
 #include "core/registry/actions.h"
@@ -129,6 +130,8 @@ static void apply(void)
 
 	atomic_store(&this_job.tells_nvml, config_nvml(this_job.config.now));
 	actions_run(ACTION_CONFIG_CHANGED, &change);
+	if (job_settings_are_any())
+		vmem_count_exactly();
 	if ((change.is_paced || job_settings_are_any()) && this_job.segment)
 		ring_prepare(record);
 	if (!job_launches_act(change.is_paced, change.has_steps))

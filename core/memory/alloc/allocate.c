@@ -22,9 +22,10 @@
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/host_probe.h"
+#include "core/memory/arena/small.h"
 #include "core/memory/uses/measured.h"
 
-static _Atomic bool is_elastic;
+static _Atomic bool is_elastic, is_exact, is_small_shared;
 
 void vmem_start(struct device_set *devices, bool elastic)
 {
@@ -33,6 +34,23 @@ void vmem_start(struct device_set *devices, bool elastic)
 		                      &devices->device[i].statistics->allocations) != 0)
 			log_once(LOG_WARNING, "out of host memory: allocations are not counted");
 	atomic_store(&is_elastic, elastic);
+	if (elastic)
+		vmem_count_exactly();
+}
+
+void vmem_count_exactly(void)
+{
+	atomic_store(&is_exact, true);
+}
+
+static bool counts_exactly(void)
+{
+	return atomic_load_explicit(&is_exact, memory_order_relaxed);
+}
+
+void vmem_share_small(void)
+{
+	atomic_store(&is_small_shared, true);
 }
 
 bool vmem_is_elastic(void)
@@ -61,7 +79,10 @@ struct serving {
 	struct making making;
 	struct arena *arena; /* the device's; NULL: it has none, or was not asked for it */
 	bool in_arena;       /* on the device, too; else the driver serves it there */
+	bool in_slab;        /* of the driver's memory, on the device, where it has no arena */
 	bool is_begun;       /* the making */
+	bool is_small_begun; /* of a block of such a slab */
+	struct small_making small;
 	enum place place;
 	unsigned int tried; /* places: a bit each */
 	bool is_last;       /* all that was freed has been waited for */
@@ -174,13 +195,49 @@ static CUresult make_elastic(struct serving *s, CUdeviceptr *address)
 	return result;
 }
 
+/* --- in a slab of the driver's memory --- */
+
+static CUresult make_small(struct serving *s, CUdeviceptr *address)
+{
+	struct small_making *m = &s->small;
+	struct allocation *a;
+	CUdeviceptr made;
+	CUresult result;
+
+	if (!s->is_small_begun) {
+		*m = (struct small_making){.size = s->asked->size, .until = &s->until};
+		m->owner = allocation_create_small(s->context, m->size, s->now_ns);
+		if (!m->owner)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		s->is_small_begun = true;
+	}
+	m->context = s->context; /* a copy may have been made */
+	result = small_take(m, &made);
+	s->lack = m->lack;
+	if (result != CUDA_SUCCESS)
+		return result;
+	s->is_small_begun = false;
+	a = m->owner;
+	a->address = a->backing.address = made;
+	*address = made;
+	if (allocation_enter(a) == 0)
+		return CUDA_SUCCESS;
+	allocation_give_back(a);
+	resource_release(&a->resource);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static void drop(struct serving *s)
 {
-	if (!s->is_begun)
-		return;
-	elastic_drop(&s->making);
-	resource_release(&s->making.owner->resource);
-	s->is_begun = false;
+	if (s->is_begun) {
+		elastic_drop(&s->making);
+		resource_release(&s->making.owner->resource);
+	}
+	if (s->is_small_begun) {
+		small_drop(&s->small);
+		resource_release(&s->small.owner->resource);
+	}
+	s->is_begun = s->is_small_begun = false;
 }
 
 /* --- by the driver --- */
@@ -230,8 +287,9 @@ static CUresult ask_pool(struct serving *s, struct native *made)
 
 	made->charged = 0;
 	result = pool_allocate(asked->pool, &from_pool, &made->address, &made->pool_live);
-	s->lack.why =
-	    is_beyond_limit(s, allocation_rounded(asked->size)) ? SPILL_LIMIT : SPILL_DEVICE_FULL;
+	s->lack.why = is_beyond_limit(s, allocation_rounded(asked->size, false))
+	                  ? SPILL_LIMIT
+	                  : SPILL_DEVICE_FULL;
 	return result;
 }
 
@@ -241,7 +299,7 @@ static CUresult ask_driver(struct serving *s, struct native *made)
 	bool can_hold = device_can_hold(s->device, asked->size);
 	CUresult result;
 
-	made->charged = allocation_rounded(asked->size);
+	made->charged = allocation_rounded(asked->size, counts_exactly());
 	/* More than the whole device is for the driver to judge; it is no peak of the job's. */
 	if (can_hold && device_charge(s->device, made->charged) != 0) {
 		s->lack.why = SPILL_LIMIT;
@@ -376,7 +434,7 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 	if (s->in_arena)
 		return make_elastic(s, address);
 	if (s->place == ON_DEVICE)
-		return make_native(s, address);
+		return s->in_slab ? make_small(s, address) : make_native(s, address);
 	/* Where it can come back from, if there is such a place. */
 	return has_arena(s) && host_probe_allows(s->device) ? make_elastic(s, address)
 	                                                    : spill_for_good(s, address);
@@ -454,16 +512,34 @@ static struct allocation *take_freed(const struct serving *s)
 	return a;
 }
 
+/*
+ * Returns whether a block of a slab may serve it. A job without a name and a limit keeps the
+ * driver's own: nothing depends on the few bytes it counts too few, and its allocations stay as
+ * fast as they are. So do those that others are likely to open.
+ */
+static bool lives_in_slab(struct serving *s)
+{
+	const struct vmem_request *asked = s->asked;
+
+	if (asked->size > SLAB_BLOCK_MAX || asked->pool || asked->stays || !counts_exactly() ||
+	    atomic_load_explicit(&is_small_shared, memory_order_relaxed))
+		return false;
+	settings_of(s);
+	return true;
+}
+
 static CUresult allocate(struct serving *s, CUdeviceptr *address)
 {
 	struct allocation *a;
 	CUresult result;
 
 	s->in_arena = lives_in_arena(s);
-	if (s->in_arena) {
+	s->in_slab = !s->in_arena && lives_in_slab(s);
+	if (s->in_arena || s->in_slab) {
 		result = judge(s->context, s->asked->pool != NULL, s->now_ns);
-		s->in_arena = result == CUDA_SUCCESS;
-		if (!s->in_arena && result != CUDA_ERROR_NOT_SUPPORTED)
+		if (result != CUDA_SUCCESS)
+			s->in_arena = s->in_slab = false;
+		if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED)
 			return result;
 	}
 	a = s->in_arena && s->asked->pool ? take_freed(s) : NULL;
@@ -488,7 +564,7 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 	s.device = s.context->device;
 	measured_catch_up(s.device);
 	s.lack.bytes = 0;
-	s.has_terms = s.is_begun = s.is_last = false;
+	s.has_terms = s.is_begun = s.is_small_begun = s.is_last = false;
 	s.arena = NULL;
 	result = allocate(&s, address);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)

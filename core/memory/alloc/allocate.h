@@ -49,5 +49,15 @@ struct vmem_act {
  */
 void vmem_start(struct device_set *devices, bool is_elastic);
 bool vmem_is_elastic(void);
+/*
+ * Charges small allocations exactly from here on, because somebody named or limited the job, now or
+ * earlier: without an arena they come from slabs of ours (small.h).
+ */
+void vmem_count_exactly(void);
+/*
+ * Has the driver serve small allocations from here on, each charged a whole block of 2 MiB: the
+ * program gives them to other processes, which can open an allocation of the driver's alone.
+ */
+void vmem_share_small(void);
 
 #endif

@@ -11,14 +11,15 @@
 #include "core/base/lock.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/elastic.h"
+#include "core/memory/arena/small.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/budget/exported.h"
 #include "core/rings/event.h"
 
 /* Rounds as the driver does: to its pages of 2 MiB, small requests to 512 bytes of a shared one. */
-uint64_t allocation_rounded(size_t size)
+uint64_t allocation_rounded(size_t size, bool is_exact)
 {
-	uint64_t unit = size >= ((size_t)1 << 20) ? (uint64_t)2 << 20 : 512;
+	uint64_t unit = is_exact || size >= ((size_t)1 << 20) ? (uint64_t)2 << 20 : 512;
 
 	return size > UINT64_MAX - unit ? size : (size + unit - 1) / unit * unit;
 }
@@ -96,6 +97,8 @@ static void allocation_destroy(struct resource *resource)
 		/* The registry let go of what was not freed: it is the book. */
 		if (elastic_is(a))
 			elastic_disown(a->address, &nobody);
+		else if (small_is(a))
+			small_disown(a->address, &nobody);
 		else if (is_mapped(a))
 			map_leave(a);
 	}
@@ -200,7 +203,47 @@ bool elastic_is(const struct allocation *allocation)
 	return allocation->backing.provider == &provider_elastic;
 }
 
-/* Takes a reference if the address is in the allocation. The arena's lock is held. */
+/* --- a block of a slab of the driver's --- */
+
+/*
+ * An empty slab is kept for the next request, unless it is of the last quarter of the limit:
+ * other processes of the job may want that, and cannot have memory of ours move.
+ */
+static CUresult small_release(const struct allocation *a)
+{
+	struct device *device = a->context.device;
+	const struct terms terms = terms_of(device);
+	uint64_t most = terms.limit - terms.limit / 4;
+
+	small_give(a->address, a, device_charged(device, SEGMENT_ON_DEVICE) <= most);
+	return CUDA_SUCCESS;
+}
+
+static const struct provider provider_small = {
+    .factory = {"small", 0},
+    .kind = SPILL_AUTO,
+    .release = small_release,
+};
+
+struct allocation *allocation_create_small(const struct context *context, size_t size,
+                                           uint64_t now_ns)
+{
+	struct allocation *a = create(context, size, SEGMENT_ON_DEVICE, now_ns);
+
+	if (a)
+		a->backing = (struct backing){.provider = &provider_small, .size = size};
+	return a;
+}
+
+bool small_is(const struct allocation *allocation)
+{
+	return allocation->backing.provider == &provider_small;
+}
+
+/*
+ * Takes a reference if the address is in the allocation. The lock of the arena or of the slabs is
+ * held.
+ */
 static bool hold_around(struct allocation *a, CUdeviceptr address)
 {
 	return address - a->address < a->size && atomic_load(&a->is_in_books) &&
@@ -210,6 +253,11 @@ static bool hold_around(struct allocation *a, CUdeviceptr address)
 struct allocation *allocation_in_arena(CUdeviceptr address)
 {
 	return elastic_owner(address, hold_around);
+}
+
+struct allocation *allocation_in_slab(CUdeviceptr address)
+{
+	return small_owner(address, hold_around);
 }
 
 /* --- in the books --- */
@@ -376,6 +424,8 @@ struct allocation *vmem_at(CUdeviceptr address)
 {
 	struct allocation *found = allocation_in_arena(address);
 
+	if (!found)
+		found = allocation_in_slab(address);
 	return found ? found : allocation_spilled_at(address);
 }
 

@@ -5,8 +5,9 @@
  * free.c. Spilled and managed allocations are also in the address map, so that a pointer into the
  * middle of one is recognised.
  *
- * The driver's own plain memory (no arena) is charged what the driver rounds to: pages of 2 MiB
- * for large requests, 512 bytes for small ones.
+ * The driver's own plain memory (no arena) is charged what the driver takes for it at most: whole
+ * pages of 2 MiB. In a job without a name and a limit small requests count 512 bytes, because the
+ * driver has them share a page and no limit depends on it.
  */
 #ifndef SPILLWAY_ALLOCATION_H
 #define SPILLWAY_ALLOCATION_H
@@ -60,12 +61,20 @@ struct allocation *allocation_create(const struct context *context, CUdeviceptr 
 /* Does the same in an arena, at this time (clock_coarse()); the caller sets both addresses. */
 struct allocation *allocation_create_elastic(const struct context *context, size_t size,
                                              uint64_t now_ns);
+/* Does the same for a block of a slab of the driver's (small.h). */
+struct allocation *allocation_create_small(const struct context *context, size_t size,
+                                           uint64_t now_ns);
 /* Returns whether the allocation lives in an arena. */
 bool elastic_is(const struct allocation *allocation);
+/* Returns whether it is a block of a slab of the driver's. */
+bool small_is(const struct allocation *allocation);
 /* Gives back memory that was made by us, which nobody uses any more. */
 CUresult allocation_give_back(const struct allocation *allocation);
-/* Returns how many bytes the driver takes for an allocation of its own. */
-uint64_t allocation_rounded(size_t size);
+/*
+ * Returns how many bytes the driver takes for an allocation of its own. is_exact: at most;
+ * otherwise small ones are taken to share a page.
+ */
+uint64_t allocation_rounded(size_t size, bool is_exact);
 /*
  * Enters it in the registry (and the address map), in the place of what is leaving or gone; takes
  * over the reference.
@@ -97,10 +106,13 @@ bool allocation_left(const struct leaving *leaving, bool gone);
  * reference, or NULL.
  */
 struct allocation *allocation_find(CUdeviceptr address);
+/* Finds the allocation around an address of a slab of the driver's; likewise. */
+struct allocation *allocation_in_slab(CUdeviceptr address);
 /* Finds the allocation around an address of an arena. Returns it with a reference, or NULL. */
 struct allocation *allocation_in_arena(CUdeviceptr address);
 /*
- * Finds the elastic or spilled allocation around an address. Returns it with a reference, or NULL.
+ * Finds the elastic, small or spilled allocation around an address. Returns it with a reference, or
+ * NULL.
  */
 struct allocation *vmem_at(CUdeviceptr address);
 /* Finds the spilled allocation that holds this address. Returns it with a reference, or NULL. */

@@ -8,6 +8,7 @@
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/elastic.h"
+#include "core/memory/arena/small.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/uses/side.h"
@@ -58,6 +59,15 @@ static CUresult may_free(const struct vmem_free *how)
 }
 
 /*
+ * Lets the driver judge an address that is no allocation's. To it, the first address of a slab is
+ * an allocation of its own, which would go with all its blocks.
+ */
+static CUresult let_driver_judge(CUdeviceptr address, const struct vmem_free *how)
+{
+	return small_holds(address) ? CUDA_ERROR_INVALID_VALUE : how->native(how->cookie, address);
+}
+
+/*
  * Frees memory of ours, and takes over the reference. Of two threads that free the same the driver
  * judges the second.
  */
@@ -69,7 +79,7 @@ static CUresult free_ours(const struct leaving *leaving, const struct vmem_free 
 	if (result == CUDA_SUCCESS && allocation_left(leaving, true))
 		return let_go(a, how);
 	if (result == CUDA_SUCCESS)
-		result = how->native(how->cookie, a->address);
+		result = let_driver_judge(a->address, how);
 	else
 		allocation_left(leaving, false);
 	resource_release(&a->resource);
@@ -88,7 +98,7 @@ static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 
 	if (!a)
 		return freed_has(address) ? CUDA_ERROR_INVALID_VALUE
-		                          : how->native(how->cookie, address);
+		                          : let_driver_judge(address, how);
 	if (a->backing.provider)
 		return free_ours(&leaving, how);
 	result = how->native(how->cookie, address);
@@ -159,6 +169,7 @@ static void leave_with_context(void *cookie, struct allocation *a)
 
 void vmem_forget_context(const struct context *context)
 {
+	small_forget_context(context);
 	allocation_each_of_ours(context, leave_with_context, NULL);
 	freed_forget_context(context->handle);
 }

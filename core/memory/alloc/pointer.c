@@ -9,6 +9,7 @@
 #include "core/budget/wanted.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
+#include "core/memory/arena/small.h"
 #include "core/memory/own/own.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/alloc/freed.h"
@@ -36,16 +37,17 @@ static uint64_t id_of(struct allocation *a)
 	return atomic_compare_exchange_strong(&a->buffer_id, &found, fresh) ? fresh : found;
 }
 
-/* Returns whether an attribute tells of chunks, so that it is the driver's where there are none. */
-static bool is_of_chunks(CUpointer_attribute attribute)
+/* Returns whether the driver's answer is right: it made the memory, perhaps of several blocks. */
+static bool is_the_drivers(const struct allocation *a, CUpointer_attribute attribute)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		return !elastic_is(a) && !small_is(a);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		return true;
+		return !elastic_is(a);
 	default:
 		return false;
 	}
@@ -58,7 +60,7 @@ static bool answer(struct allocation *a, CUpointer_attribute attribute, CUdevice
 	CUresult answered = CUDA_SUCCESS;
 	CUdeviceptr base;
 
-	if (is_of_chunks(attribute) && !elastic_is(a))
+	if (is_the_drivers(a, attribute))
 		return false;
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a pool belongs to its device */
@@ -178,9 +180,9 @@ bool vmem_is_gone(CUdeviceptr address)
 
 	if (freed_has(address))
 		return true;
-	if (!arena_at(address))
+	if (!arena_at(address) && !small_holds(address))
 		return false;
-	a = allocation_in_arena(address);
+	a = vmem_at(address);
 	if (a)
 		resource_release(&a->resource);
 	return !a;
@@ -238,7 +240,7 @@ static _Atomic bool any_in_order;
 bool pointer_keep_order(CUdeviceptr address, bool on)
 {
 	struct allocation *a = vmem_at(address);
-	bool is_ours = a && elastic_is(a);
+	bool is_ours = a && (elastic_is(a) || small_is(a));
 
 	if (is_ours) {
 		atomic_store(&a->is_in_order, on);

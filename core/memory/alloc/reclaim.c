@@ -14,6 +14,7 @@
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/elastic.h"
+#include "core/memory/arena/small.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/pool.h"
@@ -37,6 +38,7 @@ static bool give_spares(struct reclaim *r, const struct lack *lack)
 {
 	bool came = lack->side == SEGMENT_ON_DEVICE && elastic_trim(r->device);
 
+	came |= lack->side == SEGMENT_ON_DEVICE && small_trim(r->device);
 	return spare_trim(r->device, lack->side, true) || came;
 }
 

@@ -55,9 +55,6 @@ struct arena {
 	struct slabs slabs;
 	_Atomic uint64_t on_host; /* bytes on the host that could come back to the device */
 	QUICK_LOCK_OF(ARENA) lock;
-	bool is_slab_made[SLAB_CLASSES]; /* of this class a thread makes one; under the lock */
-	_Atomic uint32_t
-	    slabs_made; /* changes when one is, or cannot be: for those who wait for it */
 };
 
 /* The addresses of each device's arena by ordinal, for look-ups without a lock; base 0: none. */

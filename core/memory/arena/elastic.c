@@ -11,7 +11,7 @@ void elastic_begin(struct making *m, struct arena *arena, const struct terms *te
 {
 	m->run = (struct run){.arena = arena, .terms = terms, .first = ADDRESS_NONE};
 	m->on_host = 0;
-	m->makes_slab = m->has_turn = false;
+	m->turn = (struct slab_turn){false, false};
 	m->run.units =
 	    m->size <= SLAB_BLOCK_MAX ? 1 : (uint32_t)((m->size + ARENA_UNIT - 1) / ARENA_UNIT);
 }
@@ -97,7 +97,7 @@ static bool take_of_slab(const struct making *m, unsigned int class, CUdeviceptr
 
 /*
  * Returns whether a block was taken, or it is this request's turn to make a slab: one thread at a
- * time does, so that not each makes one. seen: what arena->slabs_made is until whoever makes one
+ * time does, so that not each makes one. seen: what arena->slabs.made is until whoever makes one
  * has ended.
  */
 static bool take_or_turn(struct making *m, unsigned int class, CUdeviceptr *address, uint32_t *seen)
@@ -105,25 +105,24 @@ static bool take_or_turn(struct making *m, unsigned int class, CUdeviceptr *addr
 	struct arena *arena = m->run.arena;
 
 	lock_acquire(&arena->lock);
-	if (!take_of_slab(m, class, address) && !m->makes_slab && !arena->is_slab_made[class])
-		arena->is_slab_made[class] = m->makes_slab = m->has_turn = true;
-	*seen = atomic_load(&arena->slabs_made);
+	if (!take_of_slab(m, class, address))
+		slab_turn_begin(&arena->slabs, class, &m->turn);
+	*seen = atomic_load(&arena->slabs.made);
 	lock_release(&arena->lock);
-	return *address || m->makes_slab;
+	return *address || m->turn.makes;
 }
 
 static void end_turn(struct making *m)
 {
 	struct arena *arena = m->run.arena;
 
-	m->makes_slab = false;
-	if (!m->has_turn)
+	m->turn.makes = false;
+	if (!m->turn.is_held)
 		return;
-	m->has_turn = false;
 	lock_acquire(&arena->lock);
-	arena->is_slab_made[slab_class(m->size)] = false;
+	slab_turn_end(&arena->slabs, slab_class(m->size), &m->turn);
 	lock_release(&arena->lock);
-	clock_in_use->wake(&arena->slabs_made);
+	slab_turn_wake(&arena->slabs);
 }
 
 /*
@@ -140,8 +139,8 @@ static CUresult take_block(struct making *m, CUdeviceptr *address)
 	*address = 0;
 	for (;;) {
 		if (!take_or_turn(m, class, address, &seen)) {
-			if (!deadline_wait(m->until, &m->run.arena->slabs_made, seen))
-				m->makes_slab = true;
+			if (!deadline_wait(m->until, &m->run.arena->slabs.made, seen))
+				m->turn.makes = true;
 			continue;
 		}
 		if (*address)
@@ -151,7 +150,7 @@ static CUresult take_block(struct making *m, CUdeviceptr *address)
 			return result;
 		end_turn(m);
 	}
-	if (m->makes_slab) /* somebody has given one back meanwhile */
+	if (m->turn.makes) /* somebody has given one back meanwhile */
 		elastic_drop(m);
 	return CUDA_SUCCESS;
 }

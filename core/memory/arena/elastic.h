@@ -20,8 +20,7 @@ struct making {
 	struct run
 	    run; /* place is the caller's to change between two calls; lack says what was wanting */
 	uint64_t on_host; /* bytes that were placed there for it */
-	bool makes_slab;  /* no slab has a block for it */
-	bool has_turn;    /* and nobody else makes one meanwhile */
+	struct slab_turn turn;
 };
 
 void elastic_begin(struct making *making, struct arena *arena, const struct terms *terms);

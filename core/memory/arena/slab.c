@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "core/base/clock.h"
+
 enum { STEP = 512, WORD_BITS = 64 };
 
 /*
@@ -102,6 +104,28 @@ void slab_destroy(struct slabs *slabs, struct slab *slab)
 struct slab *slab_with_room(const struct slabs *slabs, unsigned int class)
 {
 	return slabs->with_room[class];
+}
+
+bool slab_turn_begin(struct slabs *slabs, unsigned int class, struct slab_turn *turn)
+{
+	if (!turn->makes && !slabs->is_made[class])
+		slabs->is_made[class] = turn->makes = turn->is_held = true;
+	return turn->makes;
+}
+
+bool slab_turn_end(struct slabs *slabs, unsigned int class, struct slab_turn *turn)
+{
+	bool was_held = turn->is_held;
+
+	if (was_held)
+		slabs->is_made[class] = false;
+	turn->makes = turn->is_held = false;
+	return was_held;
+}
+
+void slab_turn_wake(struct slabs *slabs)
+{
+	clock_in_use->wake(&slabs->made);
 }
 
 uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner)

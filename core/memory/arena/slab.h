@@ -1,11 +1,11 @@
 /*
- * Slabs: chunks of 2 MiB cut into small blocks of one size class. Pure bookkeeping: who asks has
- * the memory.
+ * Slabs: pieces of 2 MiB cut into small blocks of one size class. Pure bookkeeping: the caller has
+ * the memory. A slab is a chunk of an arena (elastic.h) or an allocation of the driver's (small.h).
  *
  * A block is aligned to 512 bytes, as the driver's are; of a block at most a fifth is wasted, above
  * 512 KiB, where a slab holds but two or three, a third. A slab's free blocks are a bitmap; slabs
  * of a class that have free blocks are a list, so that taking and giving cost the same however many
- * there are. Not thread-safe: the arena's lock guards it.
+ * there are. Not thread-safe: a lock of the caller's guards it.
  */
 #ifndef SPILLWAY_SLAB_H
 #define SPILLWAY_SLAB_H
@@ -18,7 +18,10 @@ enum { SLAB_BYTES = 2 << 20, SLAB_BLOCK_MAX = 1 << 20, SLAB_CLASSES = 38 };
 
 struct slab {
 	struct slab *next, *prev; /* in its class's list while it has room, or else of the full */
-	uint32_t unit;            /* of the arena, where it lies; the caller's to fill */
+	union {                   /* where it lies; the caller's to fill */
+		uint32_t unit;    /* of the arena */
+		void *place;      /* elsewhere */
+	};
 	uint32_t block_size;
 	uint16_t class, blocks, used;
 	uint16_t spent; /* blocks that nobody has and nobody gets */
@@ -30,8 +33,26 @@ struct slab {
 
 struct slabs {
 	struct slab *with_room[SLAB_CLASSES];
-	struct slab *full; /* a search for leaks does not look at the arena's tables */
+	struct slab *full;          /* a search for leaks does not look at the arena's tables */
+	bool is_made[SLAB_CLASSES]; /* of this class a thread makes one */
+	_Atomic uint32_t made; /* changes when one is, or cannot be: for those who wait for it */
 };
+
+/*
+ * A request's turn to make a slab. One thread at a time makes one of a class, so that not each
+ * does. The turn stays while room is made for the slab. A thread that has waited too long for
+ * another's sets `makes` itself and has no turn.
+ */
+struct slab_turn {
+	bool makes; /* no slab has a block for it */
+	bool is_held;
+};
+/* Returns whether the request is to make a slab of this class. The caller's lock is held. */
+bool slab_turn_begin(struct slabs *slabs, unsigned int class, struct slab_turn *turn);
+/* Ends a turn, if the request has one. The caller's lock is held. Returns whether to wake. */
+bool slab_turn_end(struct slabs *slabs, unsigned int class, struct slab_turn *turn);
+/* Wakes the requests that wait for a slab. No lock is held. */
+void slab_turn_wake(struct slabs *slabs);
 
 /* Returns the class of blocks for this many bytes (1 to SLAB_BLOCK_MAX). */
 unsigned int slab_class(size_t size);

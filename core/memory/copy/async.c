@@ -28,8 +28,8 @@ static enum found found_at(CUdeviceptr address)
 	const struct arena *arena;
 	const struct unit *unit;
 
-	if (!address_map_find(address, &range))
-		return NOTHING;
+	if (!address_map_find(address, &range) || range.kind == ADDRESS_OF_SLAB)
+		return NOTHING; /* the driver knows what it made */
 	if (range.kind != ADDRESS_OF_ARENA)
 		return range.kind == ADDRESS_OF_ALLOCATION ? MEMORY : SPILLED;
 	/*

@@ -1,0 +1,58 @@
+/*
+ * Small requests without an arena: blocks of slabs, where a slab is one allocation of the driver's.
+ *
+ * The driver takes 2 MiB for the first small allocation of a context and does not say when it takes
+ * the next 2 MiB. A limit that is charged what was asked would be exceeded by up to 2 MiB for each
+ * process. So a slab is charged whole, before the driver is asked, and its blocks cost nothing
+ * more. For example, eight processes with 4 KiB each are charged 16 MiB, and the driver takes 16
+ * MiB.
+ *
+ * A slab belongs to a context and goes with it. It knows its owners by their pointers alone, and
+ * makes no room: the caller does. Thread-safe.
+ */
+#ifndef SPILLWAY_SMALL_H
+#define SPILLWAY_SMALL_H
+
+#include "core/base/deadline.h"
+#include "core/budget/lack.h"
+#include "core/cuda/context.h"
+#include "core/memory/arena/slab.h"
+
+struct allocation;
+struct device;
+
+/* A request for up to SLAB_BLOCK_MAX bytes: the caller fills in all but the last two. */
+struct small_making {
+	size_t size;
+	const struct context *context; /* the current one */
+	struct allocation *owner;
+	struct deadline *until; /* for a slab that another thread makes */
+	struct lack lack;
+	struct slab_turn turn;
+};
+
+/*
+ * Takes a block and sets *address on success. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no
+ * room; lack says for what. Another call goes on. It ends with success, or with small_drop().
+ */
+CUresult small_take(struct small_making *making, CUdeviceptr *address);
+void small_drop(struct small_making *making);
+/*
+ * Gives the block at this address back, if it is this owner's. An empty slab goes back to the
+ * driver, or is kept (`keeps`) where it is the last of its class.
+ */
+void small_give(CUdeviceptr address, const struct allocation *owner, bool keeps);
+/* Returns whether the address lies in a slab. Takes no lock. */
+bool small_holds(CUdeviceptr address);
+/* Returns the owner of the block around an address if hold() agrees, which is called with a lock
+ * held; or NULL. */
+struct allocation *small_owner(CUdeviceptr address,
+                               bool (*hold)(struct allocation *owner, CUdeviceptr address));
+/* Makes `nobody` the owner of the block at this address, because its owner is gone. */
+void small_disown(CUdeviceptr address, struct allocation *nobody);
+/* Gives a device's empty slabs back to the driver. Returns their bytes. */
+uint64_t small_trim(struct device *device);
+/* Forgets the slabs of a context that the driver has destroyed. */
+void small_forget_context(const struct context *context);
+
+#endif

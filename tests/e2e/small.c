@@ -1,0 +1,140 @@
+/*
+ * small hold KIB COUNT READY END: takes so many allocations of so many KiB in turn, writes how many
+ * it got to the file READY, and keeps them until there is a file END.
+ *
+ * small check: small allocations look like the driver's own. Ends with 1 where one does not.
+ */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KIB ((size_t)1 << 10)
+
+static int failed;
+
+#define EXPECT(condition)                                                       \
+	do {                                                                    \
+		if (!(condition)) {                                             \
+			fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+			failed = 1;                                             \
+		}                                                               \
+	} while (0)
+#define CHECK(call) EXPECT((call) == CUDA_SUCCESS)
+
+static void hold(size_t size, int count, const char *ready, const char *end)
+{
+	CUdeviceptr address;
+	FILE *file;
+	int got = 0;
+
+	while (got < count && cuMemAlloc_v2(&address, size) == CUDA_SUCCESS)
+		got++;
+	file = fopen(ready, "w");
+	fprintf(file, "%d\n", got);
+	fclose(file);
+	while (access(end, F_OK) != 0)
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+/* Each has bytes, a range and a number of its own. */
+static void check_queries(void)
+{
+	enum { COUNT = 64 };
+	CUdeviceptr address[COUNT], base;
+	unsigned long long id[COUNT];
+	unsigned int word;
+	size_t size;
+
+	for (unsigned int i = 0; i < COUNT; i++) {
+		CHECK(cuMemAlloc_v2(&address[i], 1000));
+		EXPECT(address[i] % 256 == 0);
+		CHECK(cuMemsetD32_v2(address[i], i, 250));
+	}
+	for (unsigned int i = 0; i < COUNT; i++) {
+		CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+		                               CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+		                               CU_POINTER_ATTRIBUTE_BUFFER_ID};
+		void *data[] = {&base, &size, &id[i]};
+
+		CHECK(cuPointerGetAttributes(3, names, data, address[i] + 999));
+		EXPECT(base == address[i] && size == 1000);
+		EXPECT(i == 0 || id[i] != id[i - 1]);
+		base = size = 0;
+		CHECK(cuMemGetAddressRange_v2(&base, &size, address[i] + 999));
+		EXPECT(base == address[i] && size == 1000);
+		CHECK(cuMemcpyDtoH_v2(&word, address[i] + 996, 4));
+		EXPECT(word == i);
+	}
+	/* The first block's address is that of the driver's allocation, which holds all of them. */
+	CHECK(cuMemFree_v2(address[0]));
+	EXPECT(cuMemFree_v2(address[0]) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemGetAddressRange_v2(&base, &size, address[0]) == CUDA_ERROR_NOT_FOUND);
+	EXPECT(cuMemFree_v2(address[1] + 512) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemFreeAsync(address[1], NULL) == CUDA_ERROR_INVALID_VALUE);
+	for (unsigned int i = 1; i < COUNT; i++) {
+		CHECK(cuMemcpyDtoH_v2(&word, address[i], 4));
+		EXPECT(word == i);
+		CHECK(cuMemFree_v2(address[i]));
+	}
+	CHECK(cuMemAllocPitch_v2(&address[0], &size, 100, 7, 4));
+	EXPECT(size >= 100 && size % 32 == 0);
+	CHECK(cuMemsetD32_v2(address[0] + 6 * size, 1, 25));
+	CHECK(cuMemFree_v2(address[0]));
+}
+
+/* Memory goes with its context, is freed under another one, and two contexts share none. */
+static void check_contexts(CUcontext first)
+{
+	CUcontext second, current;
+	CUdeviceptr one, two, owned;
+
+	CHECK(cuMemAlloc_v2(&one, 4 * KIB));
+	CHECK(cuCtxCreate_v2(&second, 0, 0));
+	CHECK(cuMemAlloc_v2(&two, 4 * KIB));
+	EXPECT(one >> 21 != two >> 21);
+	CHECK(cuPointerGetAttribute(&current, CU_POINTER_ATTRIBUTE_CONTEXT, two));
+	EXPECT(current == second);
+	CHECK(cuMemFree_v2(one));
+	CHECK(cuMemAlloc_v2(&owned, 4 * KIB));
+	CHECK(cuCtxDestroy_v2(second));
+	CHECK(cuCtxSetCurrent(first));
+	EXPECT(cuMemFree_v2(two) != CUDA_SUCCESS);
+	CHECK(cuMemAlloc_v2(&one, 4 * KIB));
+	CHECK(cuMemsetD8_v2(one, 1, 4 * KIB));
+	CHECK(cuMemFree_v2(one));
+}
+
+/* What a process gives to others: refused once and said, then the driver's own. */
+static void check_shared(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr first, second;
+
+	CHECK(cuMemAlloc_v2(&first, 4 * KIB));
+	EXPECT(cuIpcGetMemHandle(&handle, first) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(cuMemAlloc_v2(&second, 4 * KIB));
+	CHECK(cuIpcGetMemHandle(&handle, second));
+	CHECK(cuMemFree_v2(first));
+	CHECK(cuMemFree_v2(second));
+}
+
+int main(int argc, char **argv)
+{
+	CUcontext context;
+
+	if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&context, 0, 0) != CUDA_SUCCESS)
+		return 2;
+	if (argc == 6 && strcmp(argv[1], "hold") == 0) {
+		hold(strtoul(argv[2], NULL, 10) * KIB, atoi(argv[3]), argv[4], argv[5]);
+		return 0;
+	}
+	check_queries();
+	check_contexts(context);
+	check_shared();
+	CHECK(cuCtxDestroy_v2(context));
+	return failed;
+}
