@@ -1,8 +1,8 @@
 /*
  * dlopen and dlmopen: a program that opens the driver's file itself gets the shim.
  *
- * By SONAME glibc already answers "libcuda.so.1" with the shim; this is for those who scan folders
- * and open what they find, and for the driver's other names. Every other name goes through
+ * By SONAME glibc already answers "libcuda.so.1" with the shim; this is for programs that scan
+ * folders and open each driver they find, by any name or descriptor. Every other file goes through
  * untouched, by a jump in trampolines.S that keeps the caller's return address, by which glibc
  * finds the caller's RUNPATH.
  *
@@ -14,7 +14,6 @@
 
 #include "core/base/driver_library.h"
 #include "core/base/log.h"
-#include "core/config/config.h"
 #include "shim/attach.h"
 #include "shim/disabled.h"
 #include "shim/nvml.h"
@@ -50,11 +49,13 @@ static const char *exchange(const char *file, const struct trampolines *trampoli
 	return file;
 }
 
-/* Returns whether it is a driver; where the machine's file is enforced one of another name is. */
+/*
+ * Returns whether it is a driver, by its name or by what it says it is. A copy of another name that
+ * was passed on would be a driver of its own, some of whose calls of itself reach the shim.
+ */
 static bool is_driver(const char *file)
 {
-	return driver_library_is_named(file) ||
-	       (strchr(file, '/') && config_machine()->enforces && driver_library_is_copy(file));
+	return driver_library_is_named(file) || (strchr(file, '/') && driver_library_is_copy(file));
 }
 
 static const char *file_in(Lmid_t namespace, const char *file, int mode,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/file_status.h"
@@ -23,6 +24,11 @@
 #define MULTIARCH "aarch64-linux-gnu"
 #define MACHINE   EM_AARCH64
 #endif
+
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+enum { NO_MAGIC_LINKS = 2 }; /* RESOLVE_NO_MAGICLINKS of <linux/openat2.h>, which may be missing */
 
 static const char shim_names[][sizeof(SHIM_OF_2_34)] = {SHIM_LIBRARY, SHIM_OF_2_34};
 
@@ -92,7 +98,27 @@ static bool is_library(const char *path)
 	       header.e_machine == MACHINE;
 }
 
-/* Takes the file when it can be the driver; as an absolute path if one can be had. */
+/*
+ * Returns whether a path is the file's in other processes, too, and later: not one through a
+ * descriptor, as /proc/self/fd/3 and /dev/fd/3 are. The kernel knows (since Linux 5.6).
+ */
+static bool is_lasting(const char *path)
+{
+	const struct {
+		uint64_t flags, mode, resolve;
+	} how = {.flags = O_PATH | O_CLOEXEC, .resolve = NO_MAGIC_LINKS};
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 && path[0] == '/';
+}
+
+/*
+ * Takes the file when it can be the driver, by a path that lasts. A file without one (of memory, or
+ * deleted) is taken as it was found, and so is each where links may not be read (a container's
+ * profile).
+ */
 static bool accept(void *cookie, const char *path)
 {
 	struct search *s = cookie;
@@ -103,8 +129,7 @@ static bool accept(void *cookie, const char *path)
 	if (file_status(path, &status) != 0 || !S_ISREG(status.st_mode) ||
 	    is_ours(&status, s->shim) || !is_library(path))
 		return false;
-	/* Where links may not be read (a container's profile) it is taken as it was found. */
-	if (path[0] != '/' && realpath(path, absolute))
+	if (!is_lasting(path) && realpath(path, absolute) && is_same_file(&status, absolute))
 		path = absolute;
 	n = snprintf(s->path, s->size, "%s", path);
 	return n > 0 && (size_t)n < s->size;
@@ -224,10 +249,14 @@ static bool elf_has_text(const struct elf *elf, uint64_t address, const char *te
 	return false;
 }
 
-/* Returns whether it is a library for this machine that is known by this name. */
+/*
+ * Returns whether it is a library for this machine that is known by this name. Every file that the
+ * program opens by its path is asked, so it takes four reads.
+ */
 static bool elf_is_known_as(struct elf *elf, const char *name)
 {
-	enum { MOST = 1024 };
+	enum { MOST = 128 };
+	ElfW(Dyn) entries[MOST];
 	const ElfW(Ehdr) *header = &elf->header;
 	uint64_t texts = 0, known_as = 0, offset = 0, count = 0;
 
@@ -241,16 +270,15 @@ static bool elf_is_known_as(struct elf *elf, const char *name)
 			offset = elf->part[i].p_offset;
 			count = elf->part[i].p_filesz / sizeof(ElfW(Dyn));
 		}
-	for (uint64_t n = 0; n < count && n < MOST; n++) {
-		ElfW(Dyn) entry;
-
-		if (!elf_read(elf, &entry, sizeof entry, offset + n * sizeof entry) ||
-		    entry.d_tag == DT_NULL)
-			break;
-		if (entry.d_tag == DT_STRTAB)
-			texts = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_SONAME)
-			known_as = entry.d_un.d_val;
+	if (count > MOST)
+		count = MOST;
+	if (!elf_read(elf, entries, count * sizeof(*entries), offset))
+		return false;
+	for (uint64_t n = 0; n < count && entries[n].d_tag != DT_NULL; n++) {
+		if (entries[n].d_tag == DT_STRTAB)
+			texts = entries[n].d_un.d_ptr;
+		else if (entries[n].d_tag == DT_SONAME)
+			known_as = entries[n].d_un.d_val;
 	}
 	return texts && known_as && elf_has_text(elf, texts + known_as, name);
 }

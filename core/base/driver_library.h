@@ -38,8 +38,8 @@ bool driver_library_find(const char *shim, const char *asked, char *path, size_t
 bool driver_library_is_named(const char *file);
 
 /*
- * Returns whether a file, given by its path, is a driver under whatever name: says that it is known
- * as DRIVER_LIBRARY. errno is not preserved.
+ * Returns whether a file, given by its path, is a driver under any name: says that it is known as
+ * DRIVER_LIBRARY. errno is not preserved.
  */
 bool driver_library_is_copy(const char *path);
 

@@ -4,17 +4,25 @@
  * NAMEs are opened one after the other, and stay open. A NAME may be prefixed by how it is opened:
  * noload:, deepbind:, global:, nomode: (an invalid mode), base: and new: (dlmopen into the first or
  * into a new namespace); or be "self" for dlopen(NULL), "default" for RTLD_DEFAULT, "next" for
- * RTLD_NEXT. --symbol NAME..., --symbol-in FILE NAME...: the same for the symbols of one library;
- * NAME@VERSION is looked up by dlvsym. --gpa NAME@VERSION...: what cuGetProcAddress hands out.
+ * RTLD_NEXT; or prefixed by fd: or memory:, for the descriptor of the file or of a copy of it in
+ * memory, which is another file's afterwards. --symbol NAME..., --symbol-in FILE NAME...: the same
+ * for the symbols of one library; NAME@VERSION is looked up by dlvsym. --gpa NAME@VERSION...: what
+ * cuGetProcAddress hands out.
+ * --spill NAME: allocates 16 MiB through that driver.
  * --init: the answer of cuInit, cuDriverGetVersion and cuDeviceGetCount.
  */
 #include <cuda.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char *owner_of(void *address)
 {
@@ -26,6 +34,37 @@ static const char *owner_of(void *address)
 	if (!dladdr(address, &info) || !realpath(info.dli_fname, file))
 		return "unknown";
 	return strstr(file, "libspillway") ? "shim" : "driver";
+}
+
+/* Returns a descriptor of a copy of the file, which has no name. */
+static int copy_in_memory(int file)
+{
+	int copy = memfd_create("driver", 0);
+	struct stat status;
+	off_t from = 0;
+
+	if (fstat(file, &status) != 0)
+		return -1;
+	while (from < status.st_size &&
+	       sendfile(copy, file, &from, (size_t)(status.st_size - from)) > 0)
+		;
+	return copy;
+}
+
+/* Opens the file, or its copy, by a descriptor, whose number is a pipe's afterwards. */
+static void *open_by_descriptor(const char *file, bool copied)
+{
+	int fd = open(file, O_RDONLY), ends[2];
+	char path[64];
+	void *library;
+
+	if (copied)
+		fd = copy_in_memory(fd);
+	snprintf(path, sizeof(path), copied ? "/proc/self/fd/%d" : "/dev/fd/%d", fd);
+	library = dlopen(path, RTLD_NOW);
+	if (pipe(ends) == 0)
+		dup2(ends[0], fd);
+	return library;
 }
 
 static void *open_driver(const char *name)
@@ -43,6 +82,10 @@ static void *open_driver(const char *name)
 	    {"new:", RTLD_NOW, LM_ID_NEWLM},
 	};
 
+	if (strncmp(name, "fd:", 3) == 0)
+		return open_by_descriptor(name + 3, false);
+	if (strncmp(name, "memory:", 7) == 0)
+		return open_by_descriptor(name + 7, true);
 	if (strcmp(name, "self") == 0)
 		return dlopen(NULL, RTLD_NOW);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
@@ -122,8 +165,35 @@ static void print_init(void *library)
 	       version, results[2]);
 }
 
+#define CALL(library, symbol, ...)                                  \
+	do {                                                        \
+		__typeof__(&(symbol)) call_;                        \
+		*(void **)&call_ = dlsym(library, #symbol);         \
+		if (!call_ || call_(__VA_ARGS__) != CUDA_SUCCESS) { \
+			fprintf(stderr, "%s fails\n", #symbol);     \
+			exit(1);                                    \
+		}                                                   \
+	} while (0)
+
+static void spill(const char *name)
+{
+	void *library = open_driver(name);
+	CUcontext context;
+	CUdeviceptr at;
+
+	CALL(library, cuInit, 0);
+	CALL(library, cuDevicePrimaryCtxRetain, &context, 0);
+	CALL(library, cuCtxSetCurrent, context);
+	for (int i = 0; i < 4; i++)
+		CALL(library, cuMemAlloc_v2, &at, 4 << 20);
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 3 && strcmp(argv[1], "--spill") == 0) {
+		spill(argv[2]);
+		return 0;
+	}
 	if (argc > 1 && strcmp(argv[1], "--init") == 0) {
 		print_init(dlopen("libcuda.so.1", RTLD_NOW));
 		return 0;

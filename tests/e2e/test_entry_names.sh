@@ -31,6 +31,19 @@ for name in libcuda.so.1 libcuda.so libcuda.so.1.1 libcuda.so.580.65.06 ./libcud
 	done
 	same "an invalid mode" "nomode:$name: none" "$(asked "nomode:$name")"
 done
+# By any other name it is known by what it says it is.
+ln "$scratch/driver/libcuda.so.580.65.06" "$scratch/driver/card.bin"
+cp "$scratch/driver/card.bin" "$scratch/driver/copied.so"
+for name in ./card.bin ./copied.so fd:libcuda.so.1 fd:card.bin memory:card.bin; do
+	same "$name" "$name: shim" "$(asked "$name")"
+done
+# What is spilled can move, whichever way the driver was opened: what asks it finds the same file.
+for name in "$softgpu/libcuda.so.1" "fd:$softgpu/libcuda.so.1"; do
+	out=$(SPILLWAY_LOG=info SPILLWAY_JOB=opened SPILLWAY_MEMORY_LIMIT=8MiB under_shim "$entry" --spill "$name" 2>&1) || fail "$name: $out"
+	has "$name" "$out" "first spill"
+	case $out in *"does not move"* | *"more than 10 s"*) fail "$name: $out" ;; esac
+	rm -f "$SPILLWAY_STATE_DIR/driver-probe"
+done
 for name in self default next; do
 	same "$name" "$name: shim" "$(asked "$name")"
 done
