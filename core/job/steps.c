@@ -47,6 +47,10 @@ static void add_end(struct step_ends *ends, const struct step *step)
 {
 	ends->are_mixed |= !step->is_whole;
 	ends->are_first |= step->is_first;
+	if (step->is_first) {
+		ends->first = step->first;
+		ends->first_ns = step->first_ns;
+	}
 	ends->number = step->number;
 	ends->count++;
 }
@@ -79,6 +83,7 @@ void job_steps_launched(struct device *device, const struct steps_launch *launch
 		return;
 	now = launch->now_ns ? launch->now_ns : clock_now();
 	lock_acquire(&steps[ordinal].lock);
+	statistics_count(&device->statistics->watched_launches); /* under the lock: no other adds */
 	ended = step_launch(steps[ordinal].detector, launch->function, launch->threads, now, &step);
 	if (ended) {
 		counted = steps[ordinal].counted;

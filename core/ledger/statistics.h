@@ -58,8 +58,9 @@
 	C(share_held, NOW, millipercent, "share held over the last 5 s, while paced")      \
 	C(share_estimated, MOST, count, "1 while share_held is an estimate")               \
 	C(paused, NOW, count, "1 while a launch waits because the share is 0")             \
-	C(steps, SUM, count, "steps of the program, as its launches tell")                 \
-	C(step_ns, SAME, ns, "time of a step lately, by the GPU's clock; 0: not known")    \
+	C(steps, SUM, count, "steps of the program that were seen in its launches")        \
+	C(step_ns, SAME, ns, "time from step to step lately; 0: not known")                \
+	C(watched_launches, SUM, count, "launches in which steps were looked for")         \
 	L(device_pool, NOW, bytes, "device memory held ready for new chunks")              \
 	L(host_pool, NOW, bytes, "host memory held ready for new chunks")                  \
 	L(pinned_chunks, NOW, bytes, "device memory that must stay on the device")         \

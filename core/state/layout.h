@@ -152,7 +152,7 @@ static_assert((int)LANES_MAX == (int)SEGMENT_SEATS, "a lane per seat");
 static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
 static_assert((int)SEGMENT_ROW == 64, "a word of bits per row");
 
-static_assert(sizeof(struct counters) == (34 + 2 + 8) * 8,
+static_assert(sizeof(struct counters) == (35 + 2 + 8) * 8,
               "a counter more or less: raise SEGMENT_VERSION");
 static_assert(sizeof(struct ledger) == 256, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
@@ -160,7 +160,7 @@ static_assert(offsetof(struct segment_header, version) == 8, "same in every vers
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 640,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 18816, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 19072, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_seat) == 768, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_books) == 640, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_export) == 32, "layout changed: raise SEGMENT_VERSION");

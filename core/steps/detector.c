@@ -60,6 +60,7 @@ static void give_up(struct step_detector *d)
 	d->before = d->newest.number;
 	/* If there will be another pattern, it has probably begun then. */
 	d->regular = d->true_position;
+	d->regular_ns = d->true_ns;
 	d->by_shape = false;
 	d->next_rest = FIRST_REST;
 }
@@ -69,8 +70,10 @@ static void mute_unit(struct step_detector *d)
 {
 	struct step_history *history = &d->history;
 
-	if (!d->regular)
+	if (!d->regular) {
 		d->regular = d->tried_position;
+		d->regular_ns = d->since_ns;
+	}
 	for (uint32_t f = 0; f < history->function_count; f++) {
 		struct step_function *function = &history->functions[f];
 
@@ -90,9 +93,11 @@ static void count_back(struct step_detector *d)
 {
 	uint32_t missed = d->tried_position - d->regular;
 
-	if (d->regular && missed <= INT32_MAX)
+	if (d->regular && missed <= INT32_MAX) {
 		d->newest.number += (d->newest.number - d->before) * (uint64_t)missed /
 		                    (d->position - d->tried_position);
+		d->since_ns = d->regular_ns;
+	}
 	d->regular = 0;
 }
 
@@ -140,16 +145,19 @@ static void look_again(struct step_detector *d)
 static void believe(struct step_detector *d)
 {
 	struct step_history *history = &d->history;
-	uint64_t written = 0;
+	uint64_t written = 0, steps;
 
 	step_follow_start(d);
 	/* What is no longer in the history had as many steps in proportion. */
 	for (uint32_t i = 0; i < history->event_count; i++)
 		written += history->events[i].function == d->pattern.anchor;
-	if (!d->regular && written)
-		d->newest.number += (d->newest.number - d->before) *
-		                    (history->functions[d->pattern.anchor].launches - written) /
-		                    written;
+	steps = d->newest.number - d->before;
+	d->since_ns = d->newest_ns - d->pattern.ns;
+	if (!d->regular && written && steps) {
+		d->newest.number +=
+		    steps * (history->functions[d->pattern.anchor].launches - written) / written;
+		d->since_ns = d->newest_ns - d->pattern.ns * (d->newest.number - d->before) / steps;
+	}
 	d->phase = STEP_TRYING;
 	d->tried_since_ns = d->newest_ns - d->pattern.ns;
 	d->tried_position = d->position - d->pattern.launches;
@@ -200,6 +208,8 @@ static bool tell(struct step_detector *d, struct step *ended)
 	ended->number = d->newest.number - --d->owed;
 	ended->is_whole = d->newest.is_whole;
 	ended->is_first = d->newest.is_first;
+	ended->first = d->before;
+	ended->first_ns = d->since_ns;
 	d->newest.is_first = false;
 	return true;
 }

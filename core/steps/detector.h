@@ -106,6 +106,7 @@ struct step_detector {
 	uint32_t failed;          /* times that the history was full in vain */
 	uint32_t rest, next_rest; /* launches that are not looked at */
 	uint32_t regular;         /* position since which a pattern was seen; 0: it was not */
+	uint64_t regular_ns;      /* when that was */
 	uint64_t newest_ns;
 	uint16_t newest_function;
 
@@ -120,6 +121,7 @@ struct step_detector {
 	uint32_t true_unit; /* likewise, of those that are units */
 	uint32_t late_position;
 	uint32_t true_position;           /* where the newest that is a unit ended */
+	uint64_t true_ns;                 /* when it did */
 	uint32_t covered;                 /* of the functions that most units have */
 	uint32_t odd;                     /* launches that do not belong to it */
 	uint32_t excess;                  /* steady functions that came too often */
@@ -139,8 +141,9 @@ struct step_detector {
 	uint32_t units;   /* so far */
 	bool is_mixed;    /* other work came in it */
 	bool closed;
-	uint64_t before; /* steps of patterns that came to their end */
-	uint32_t owed;   /* steps that ended and are to be told */
+	uint64_t before;   /* steps of patterns that came to their end */
+	uint64_t since_ns; /* when the first of these, or what was counted back to, was launched */
+	uint32_t owed;     /* steps that ended and are to be told */
 	struct step newest;
 };
 _Static_assert(sizeof(struct step_detector) <= 98304, "the public header promises this");

@@ -223,6 +223,7 @@ static void count_units(struct step_detector *d, uint32_t units, uint32_t closer
 {
 	d->true_unit += units;
 	d->true_position = d->position;
+	d->true_ns = d->newest_ns;
 	d->units += units;
 	if (d->closed && d->units == 1 && d->closing > 1 && closers < d->closers) {
 		/* What closes came late, or it lies on both sides of the anchor. */
@@ -323,5 +324,6 @@ void step_follow_start(struct step_detector *d)
 	for (uint32_t i = 0; i < d->history.event_count; i++)
 		step_follow(d, d->history.events[i].function);
 	d->true_position = d->position;
+	d->true_ns = d->newest_ns;
 	d->owed = d->odd_units = d->stray = 0;
 }

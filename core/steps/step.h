@@ -48,6 +48,9 @@ struct step {
 	uint64_t number; /* steps so far; fewer once they turn out to be parts of one */
 	bool is_whole;   /* nothing else was launched since the end of the step before */
 	bool is_first;   /* of these: what was known of how long steps take is of others */
+	uint64_t first;  /* where is_first: so many had ended when these began */
+	uint64_t
+	    first_ns; /* likewise: when that was, by the clock of step_launch(); 0: not known */
 };
 
 /* Makes a detector of at most 96 KiB, for free(). NULL: no memory. */

@@ -11,8 +11,18 @@
  * two steps behind a wait; by three times as many each time, so that few events are recorded and
  * other work that comes costs little of it.
  *
- * What is not measured is not told: where other work comes with every step, where the program ends
- * before the device was there, where the driver keeps no time.
+ * The mean is the program's: the time from step to step, with the validation, the data and the
+ * waits between them. For example, 45 steps of 2 ms and a validation of 45 ms make a mean of 3 ms.
+ * A break is left out: more than a second, and than 16 steps take, in which no step ended. So a
+ * notebook that rests for an hour keeps the time of its steps. The mean covers the newest 1024 to
+ * 2048 steps; before that it begins where the detector says that steps began.
+ *
+ * A stretch between two events is the device's time of steps alone. Stretches are told one by one,
+ * for a trace. Other work ends a stretch; the next one is tied to the one before by an event that
+ * stays behind its end.
+ *
+ * A step that is not measured is not told: where other work comes with every step, where the
+ * program ends before the device was there, where the driver keeps no time.
  */
 #ifndef SPILLWAY_STEPS_STEP_TIME_H
 #define SPILLWAY_STEPS_STEP_TIME_H
@@ -29,14 +39,15 @@ struct step_ends {
 	uint64_t now_ns;
 	uint64_t number; /* of the newest */
 	uint64_t count;
-	bool are_mixed; /* something else was launched among them */
-	bool are_first; /* steps from here on are others than before */
-	bool are_told;  /* a millisecond has passed since others were */
+	bool are_mixed;           /* something else was launched among them */
+	bool are_first;           /* steps from here on are others than before */
+	uint64_t first, first_ns; /* where are_first: as in struct step (step.h) */
+	bool are_told;            /* a millisecond has passed since others were */
 };
 
 /* What has been measured. */
 struct step_timed {
-	uint64_t mean_ns; /* of the newest steps, several hundred; 0: not known yet */
+	uint64_t mean_ns; /* from step to step, of the newest 1024 to 2048; 0: not known yet */
 	uint64_t ns; /* of one step of the stretch whose end the device has passed; 0: of none */
 	uint64_t end_ns; /* when that was, by the host's clock */
 	uint64_t number; /* of the step that ended then */

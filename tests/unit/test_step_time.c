@@ -261,7 +261,8 @@ START_TEST(steps_that_are_short_cost_few_calls)
 }
 END_TEST
 
-START_TEST(other_work_is_no_step_s_time)
+/* The program says: 80 validations of 50 ms, 400 steps of 2.1 ms. */
+START_TEST(other_work_counts_from_step_to_step_and_in_no_stretch)
 {
 	for (int i = 0; i < 400; i++) {
 		bool validates = i % 5 == 0;
@@ -269,10 +270,62 @@ START_TEST(other_work_is_no_step_s_time)
 		step(validates ? 50 * MILLISECOND : 100000, 2 * MILLISECOND,
 		     validates ? MIXED : WHOLE);
 		wait();
+		ck_assert_uint_le(world.timed.ns, 2 * MILLISECOND + 101000);
 	}
-	takes(2 * MILLISECOND + 100000);
+	takes(12 * MILLISECOND + 80000);
 	ck_assert_uint_ge(world.stretches, 200);
 	ck_assert_uint_le(world.stretches, 320);
+}
+END_TEST
+
+/* A notebook rests for an hour; a validation takes as long as 15 steps. */
+START_TEST(a_break_is_left_out)
+{
+	for (int i = 0; i < 300; i++) {
+		step(i == 100 ? 3600 * 1000 * MILLISECOND : 100000, 100 * MILLISECOND,
+		     i % 50 == 49 ? MIXED : WHOLE);
+		wait();
+	}
+	takes(100 * MILLISECOND + 100000);
+	for (int i = 0; i < 2000; i++) {
+		step(i % 100 == 99 ? 1500 * MILLISECOND : 0, 100 * MILLISECOND,
+		     i % 100 == 99 ? MIXED : WHOLE);
+		wait();
+	}
+	takes(115 * MILLISECOND);
+}
+END_TEST
+
+/* 1000 steps took 9 ms each before they were trusted, 500 take 3 ms. */
+START_TEST(steps_before_they_were_found_count)
+{
+	world.steps = 1000;
+	world.ends.first = 0;
+	world.ends.first_ns = world.now;
+	world.now += 9000 * MILLISECOND;
+	step(0, 0, FIRST);
+	for (int i = 0; i < 500; i++) {
+		step(0, 3 * MILLISECOND, WHOLE);
+		wait();
+	}
+	takes(7 * MILLISECOND);
+}
+END_TEST
+
+/* 1000 steps were launched in 1 ms each before they were trusted, and the device takes 3 ms. */
+START_TEST(steps_that_the_device_has_not_done_do_not_count)
+{
+	world.steps = 1000;
+	world.ends.first = 0;
+	world.ends.first_ns = world.now;
+	world.now += 1000 * MILLISECOND;
+	world.work_ends = world.now + 2000 * MILLISECOND;
+	step(0, 0, FIRST);
+	for (int i = 0; i < 100; i++) {
+		step(0, 3 * MILLISECOND, WHOLE);
+		wait();
+	}
+	takes(3 * MILLISECOND);
 }
 END_TEST
 
@@ -368,7 +421,10 @@ int main(void)
 	tcase_add_test(tests, what_the_device_has_not_done_is_not_told);
 	tcase_add_test(tests, a_program_that_waits_has_each_step_timed);
 	tcase_add_test(tests, steps_that_are_short_cost_few_calls);
-	tcase_add_test(tests, other_work_is_no_step_s_time);
+	tcase_add_test(tests, other_work_counts_from_step_to_step_and_in_no_stretch);
+	tcase_add_test(tests, a_break_is_left_out);
+	tcase_add_test(tests, steps_before_they_were_found_count);
+	tcase_add_test(tests, steps_that_the_device_has_not_done_do_not_count);
 	tcase_add_test(tests, other_steps_have_a_time_of_their_own);
 	tcase_add_test(tests, steps_that_become_longer_are_followed);
 	tcase_add_loop_test(tests, steps_in_several_contexts_are_timed_in_each, 0, 2);

@@ -113,6 +113,7 @@ struct trace_found trace_detect(const struct trace *trace)
 		uint64_t ns, steps;
 	} own = {0},
 	  own_whole = {0}; /* of the program's steps: since the last told; in whole ones */
+	uint64_t own_steps = 0;
 
 	if (!detector)
 		exit(99);
@@ -125,11 +126,17 @@ struct trace_found trace_detect(const struct trace *trace)
 			found.true_told += found.told || is_told;
 			own.ns += launch->step_ns;
 			own.steps++;
+			own_steps++;
 		}
 		if (!is_told)
 			continue;
 		found.told++;
 		found.at_their_end += launch->step_ns > 0;
+		if (ended.is_first && ended.number > ended.first && own_steps) {
+			found.since_ns =
+			    (launch->ns - ended.first_ns) / (ended.number - ended.first);
+			found.true_since_ns = (launch->ns - trace->launches[0].ns) / own_steps;
+		}
 		if (ended.is_first) {
 			own_whole.ns = own_whole.steps = whole_ns = whole = 0;
 		} else if (ended.is_whole) {
@@ -156,6 +163,11 @@ static uint64_t difference(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
+static double least(uint64_t a, uint64_t b)
+{
+	return (double)(a < b ? a : b);
+}
+
 const char *trace_judge(const char *name, const struct trace *trace, unsigned missed)
 {
 	static char wrong[256];
@@ -163,14 +175,18 @@ const char *trace_judge(const char *name, const struct trace *trace, unsigned mi
 
 	if (found.told && difference(found.steps, trace->steps) <= missed + trace->steps / 100 &&
 	    difference(found.told, found.true_told) <= 3 + found.true_told / 100 && found.mean_ns &&
-	    difference(found.mean_ns, found.true_mean_ns) * 50 <= found.true_mean_ns)
+	    difference(found.mean_ns, found.true_mean_ns) * 50 <= found.true_mean_ns &&
+	    (double)found.since_ns <= (double)found.true_since_ns * 1.05 &&
+	    (double)found.since_ns >= least(found.mean_ns, found.true_since_ns) * 0.85)
 		return NULL;
 	snprintf(
 	    wrong, sizeof(wrong),
-	    "%s: %llu steps found of %llu, %llu told of %llu, mean %llu ns, of the program %llu",
+	    "%s: %llu steps found of %llu, %llu told of %llu, mean %llu ns, of the program %llu; "
+	    "from the begin %llu ns, of the program %llu",
 	    name, (unsigned long long)found.steps, (unsigned long long)trace->steps,
 	    (unsigned long long)found.told, (unsigned long long)found.true_told,
-	    (unsigned long long)found.mean_ns, (unsigned long long)found.true_mean_ns);
+	    (unsigned long long)found.mean_ns, (unsigned long long)found.true_mean_ns,
+	    (unsigned long long)found.since_ns, (unsigned long long)found.true_since_ns);
 	return wrong;
 }
 

@@ -62,11 +62,15 @@ struct trace_found {
 	uint64_t true_told;    /* steps of the program since the first of them */
 	uint64_t at_their_end; /* of those told, with the launch that ended a step of the program */
 	uint64_t true_mean_ns; /* of the program's steps that ended in those */
+	uint64_t since_ns; /* from where it says that steps began to the first it told, a step */
+	uint64_t true_since_ns; /* from the first launch to there, a step of the program */
 };
 struct trace_found trace_detect(const struct trace *trace);
 /*
  * NULL, or in what way it is wrong: steps are counted but for so many, and 1 %; of those since the
- * first that was told each was told, but for as many; and their mean time is right within 2 %.
+ * first that was told each was told, but for as many; their mean time is right within 2 %; and the
+ * time from where steps are said to begin is no longer than that from the first launch. It is
+ * shorter where the first steps were compiled.
  */
 const char *trace_judge(const char *name, const struct trace *trace, unsigned missed);
 

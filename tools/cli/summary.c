@@ -74,7 +74,8 @@ static void say_time(FILE *out, const struct segment_view *view, const struct st
 		fprintf(out, " held the share of %s",
 		        value_share(total->share_set, share, sizeof share));
 	if (total->steps)
-		fprintf(out, "; %" PRIu64 " step%s", total->steps, total->steps == 1 ? "" : "s");
+		fprintf(out, "; %" PRIu64 " step%s%s", total->steps, total->steps == 1 ? "" : "s",
+		        counter_steps_are_all(total) ? "" : " seen,");
 	if (total->steps && total->step_ns)
 		fprintf(out, " of %s", units_format_duration(total->step_ns, time, sizeof time));
 }

@@ -95,6 +95,11 @@ static const char *step(const struct segment_view *view, int device, char *buf, 
 	return ns ? units_format_duration(ns, buf, size) : "-";
 }
 
+static const char *steps(const struct segment_view *view, int device, char *buf, size_t size)
+{
+	return value_steps(&view->job_total[device], buf, size);
+}
+
 static const struct device_column pace[] = {
     DEVICE_COUNTER("LAUNCHES", launches),
     DEVICE_COUNTER("GRAPHS", graph_launches),
@@ -104,7 +109,7 @@ static const struct device_column pace[] = {
     DEVICE_COUNTER("SHARE", share_set),
     {"HELD", 0, share_held},
     {"PAUSED", 0, paused},
-    DEVICE_COUNTER("STEPS", steps),
+    {"STEPS", 0, steps},
     {"STEP", 0, step},
     DEVICE_COUNTER("REFUSED", refusals),
     {0},

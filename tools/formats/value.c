@@ -28,6 +28,13 @@ const char *value_busy(const struct statistics *total, char *buf, size_t size)
 	return units_format_duration(total->busy_ns, buf, size);
 }
 
+const char *value_steps(const struct statistics *of, char *buf, size_t size)
+{
+	snprintf(buf, size, "%" PRIu64 "%s", of->steps,
+	         of->steps && !counter_steps_are_all(of) ? "+" : "");
+	return buf;
+}
+
 const char *value_share_held(const struct statistics *of, char *buf, size_t size)
 {
 	double percent = (double)of->share_held / 1000;

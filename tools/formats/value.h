@@ -17,6 +17,11 @@ const char *value_share(uint64_t millipercent, char *buf, size_t size);
 const char *value_share_held(const struct statistics *of, char *buf, size_t size);
 /* Returns measured GPU time; "-" where launches were not paced, so that nobody measured. */
 const char *value_busy(const struct statistics *total, char *buf, size_t size);
+/*
+ * Returns the number of steps: "1080", or "854+" where they were looked for in a part of the
+ * launches.
+ */
+const char *value_steps(const struct statistics *of, char *buf, size_t size);
 /* Returns a number in its unit's form. */
 const char *value_in_unit(enum counter_unit unit, uint64_t number, char *buf, size_t size);
 

@@ -308,18 +308,17 @@ static void draw_row(int y, const struct top_row *row, const int width[TOP_COLUM
 static void draw_work(const struct top_row *row)
 {
 	const struct statistics *statistics = &row->statistics;
-	char out[32], in[32], spilled[32], step[32], past[4 * TOP_PAST + 1], *line;
+	char out[32], in[32], spilled[32], steps[32], step[32], past[4 * TOP_PAST + 1], *line;
 
-	line =
-	    text("%smoved %s out, %s in; spilled %s; steps %" PRIu64 "%s%s %s",
-	         row->moves_now ? "moving: " : "",
-	         units_format_size(statistics->demoted_bytes, out, sizeof out),
-	         units_format_size(statistics->promoted_bytes, in, sizeof in),
-	         units_format_size(statistics->spilled_bytes, spilled, sizeof spilled),
-	         statistics->steps, statistics->step_ns ? " of " : "",
-	         statistics->step_ns ? units_format_duration(statistics->step_ns, step, sizeof step)
-	                             : "",
-	         top_sparkline(row, past, sizeof past));
+	line = text(
+	    "%smoved %s out, %s in; spilled %s; steps %s%s%s %s", row->moves_now ? "moving: " : "",
+	    units_format_size(statistics->demoted_bytes, out, sizeof out),
+	    units_format_size(statistics->promoted_bytes, in, sizeof in),
+	    units_format_size(statistics->spilled_bytes, spilled, sizeof spilled),
+	    value_steps(statistics, steps, sizeof steps), statistics->step_ns ? " of " : "",
+	    statistics->step_ns ? units_format_duration(statistics->step_ns, step, sizeof step)
+	                        : "",
+	    top_sparkline(row, past, sizeof past));
 	move(LINES - 3, 0);
 	put_field(COLS, true, line);
 	free(line);

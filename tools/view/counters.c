@@ -28,6 +28,13 @@ bool counter_held_is_known(const struct statistics *statistics)
 	       (statistics->share_set < 100000 && statistics->busy_ns >= 500000000);
 }
 
+bool counter_steps_are_all(const struct statistics *statistics)
+{
+	uint64_t launches = statistics->launches + statistics->graph_launches;
+
+	return statistics->watched_launches >= launches - launches / 100;
+}
+
 /*
  * Returns whether the error is known: 0 is the answer of the provider that serves; those after it
  * were not tried.

@@ -51,6 +51,11 @@ bool counter_any(const struct statistics *statistics);
 bool counter_busy_is_known(const struct statistics *statistics);
 /* Returns whether the share held is known, which it is soon after the job has begun to be paced. */
 bool counter_held_is_known(const struct statistics *statistics);
+/*
+ * Returns whether steps were looked for in all launches, but for a hundredth: those that were made
+ * before the job's settings were read.
+ */
+bool counter_steps_are_all(const struct statistics *statistics);
 /* Returns whether its values are codes of core/ledger/codes.h. */
 bool counter_is_code(const struct counter *counter);
 bool counter_unit_is_code(enum counter_unit unit);
