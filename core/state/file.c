@@ -72,8 +72,8 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 	if (header->version != SEGMENT_VERSION)
 		return state_refuse(
 		    -EPROTO, message, size,
-		    "%s: segment of version %u, expected version %d; let the job end, then "
-		    "remove the file",
+		    "%s: segment of version %u, expected version %d; once the job has ended "
+		    "'spillway doctor --clean' removes it",
 		    path, header->version, SEGMENT_VERSION);
 	if (file_size < end_of(header))
 		return state_refuse(
@@ -82,8 +82,8 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 	if (header->size != sizeof(struct segment_file))
 		return state_refuse(
 		    -EPROTO, message, size,
-		    "%s: segment of %llu bytes, expected %zu: of another build; let the job end, "
-		    "then remove the file",
+		    "%s: segment of %llu bytes, expected %zu: of another build; once the job has "
+		    "ended 'spillway doctor --clean' removes it",
 		    path, (unsigned long long)header->size, sizeof(struct segment_file));
 
 	bool valid = is_terminated(header->boot_id, sizeof header->boot_id) &&
@@ -279,6 +279,35 @@ int segment_reopen(const struct segment *segment)
 	return fd;
 }
 
+/* Puts a new segment in place of one of a version that cannot be read, if no process has it. */
+static int replace_other(int directory, const char *job, bool unnamed, int error,
+                         struct segment_file **file, char *message, size_t size)
+{
+	char path[512];
+	uint32_t version;
+
+	segment_path(job, path, sizeof path);
+	switch (segment_other_version(directory, job, &version)) {
+	case OTHER_OVER:
+		return create(directory, job, unnamed, file, message, size);
+	case OTHER_LIVES:
+		return state_refuse(error, message, size,
+		                    "%s: job %s runs with another Spillway (segment of "
+		                    "version %u, expected version %d): start this program again "
+		                    "once the job has ended, or under another job name",
+		                    path, job, version, SEGMENT_VERSION);
+	case OTHER_UNKNOWN:
+		return state_refuse(error, message, size,
+		                    "%s: segment of version %u, expected version %d, and whether "
+		                    "a process uses it is not known here: let job %s end, then "
+		                    "remove the file",
+		                    path, version, SEGMENT_VERSION, job);
+	case OTHER_NONE:
+		break;
+	}
+	return error;
+}
+
 /* Puts a new segment in place of one of the version before whose processes have all ended. Who
  * comes while some live is told what to do: a second set of books would be a second quota. */
 static int replace_before(int directory, const char *job, bool unnamed, int error,
@@ -288,7 +317,7 @@ static int replace_before(int directory, const char *job, bool unnamed, int erro
 	bool is_over;
 
 	if (!segment_is_of_before(directory, job, &is_over))
-		return error;
+		return replace_other(directory, job, unnamed, error, file, message, size);
 	if (is_over)
 		return create(directory, job, unnamed, file, message, size);
 	return state_refuse(error, message, size,

@@ -2,7 +2,8 @@
  * The segment file as it lies in shared memory, and what the files of this room share. Private.
  *
  * Whoever changes a struct here, struct counters or struct ledger raises SEGMENT_VERSION and the
- * sizes asserted below. magic, version and size keep their places in every version.
+ * sizes asserted below. magic, version, size and boot_id keep their places in every
+ * version.
  *
  * lock     guards all but the counters, which their owner writes alone. Taken by trylock only, so
  *          that nobody waits in the kernel and every wait has an end; whoever finds its holder dead
@@ -284,6 +285,18 @@ int segment_reserve_file(int fd, size_t size);
 int segment_fill_holes(int fd, size_t at, size_t size);
 /* Maps the segment. Returns NULL and sets errno when it cannot be. */
 struct segment_file *segment_map(int fd);
+/* other_version.c */
+enum other_life {
+	OTHER_NONE, /* it is no segment of another version */
+	OTHER_OVER, /* it is of another boot, or no process has it */
+	OTHER_LIVES,
+	OTHER_UNKNOWN /* the kernel does not say */
+};
+/*
+ * Returns whether the job's segment is one of a version that cannot be read, and still in use; with
+ * the job lock, and no descriptor of the file that could write. *version: of the file.
+ */
+enum other_life segment_other_version(int directory, const char *job, uint32_t *version);
 /* boot.c */
 /* Returns whether the segment was written since the machine was started. */
 bool segment_is_of_this_boot(const struct segment_header *header);

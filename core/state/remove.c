@@ -32,6 +32,18 @@ static int close_if_over(struct segment_file *file)
 	return error;
 }
 
+/* Returns 0 when no process has the segment of a version that cannot be read; else -EBUSY, or error
+ * where it is none, or that is not known. unnamed: it may be a job that somebody named. */
+static int judge_other(int directory, const char *job, bool unnamed, int error)
+{
+	uint32_t version;
+	enum other_life life = segment_other_version(directory, job, &version);
+
+	if (life == OTHER_LIVES || (life == OTHER_OVER && unnamed))
+		return -EBUSY;
+	return life == OTHER_OVER ? 0 : error;
+}
+
 /* Returns 0 when the job of the file is over, and ends its segment; else -EBUSY or another negative
  * errno. unnamed: -EBUSY also for a job that somebody named. */
 static int end_if_over(int directory, const char *job, bool unnamed)
@@ -48,7 +60,11 @@ static int end_if_over(int directory, const char *job, bool unnamed)
 		close(fd);
 		return is_over && (!unnamed || header.is_unnamed) ? 0 : -EBUSY;
 	}
-	if (!error && unnamed && !atomic_load(&header.is_unnamed))
+	if (error) {
+		close(fd);
+		return judge_other(directory, job, unnamed, error);
+	}
+	if (unnamed && !atomic_load(&header.is_unnamed))
 		error = -EBUSY;
 	if (!error && segment_is_of_this_boot(&header)) {
 		struct segment_file *file = segment_map(fd);

@@ -67,16 +67,21 @@ unset SPILLWAY_CONFIG
 SPILLWAY_MEMORY_LIMIT=010 goes_on "environment" "SPILLWAY_MEMORY_LIMIT" "010" "expected a size"
 SPILLWAY_SHARE=1e2 goes_on "environment" "SPILLWAY_SHARE" "1e2" "expected a percentage"
 
-# A segment of another version is left alone; the limit holds for the process by itself.
+# A segment of another version is left alone while a process has it; the limit holds for the process
+# by itself.
 version() { od -An -tu4 -j8 -N4 "$SPILLWAY_STATE_DIR/bad.segment" | tr -d ' '; }
 same "version" "$(sed -n 's/.*SEGMENT_VERSION = \([0-9]*\),.*/\1/p' core/state/segment.h)" "$(version)"
 printf '\143' | dd of="$SPILLWAY_STATE_DIR/bad.segment" bs=1 seek=8 conv=notrunc 2>/dev/null
 export SPILLWAY_MEMORY_LIMIT=8MiB
+exec 9<>"$SPILLWAY_STATE_DIR/bad.segment" # as a mapping would
 goes_on "other version" "bad.segment" "99" "expected"
 has "other version: still limited" "$(cat "$scratch/out")" "total=8388608"
 same "version after" 99 "$(version)"
 "$spillway" stat bad >"$scratch/out" 2>&1 && fail "stat took a segment of version 99"
 has "stat of another version" "$(cat "$scratch/out")" "99"
+SPILLWAY_JOB=bad "$spillway" doctor --clean >"$scratch/out" 2>&1 || true
+same "after doctor --clean" 99 "$(version)"
+exec 9>&-
 
 # A file that is no segment at all, and a state directory that cannot be used.
 head -c 4096 /dev/urandom >"$SPILLWAY_STATE_DIR/bad.segment"

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "core/base/clock.h"
@@ -211,6 +212,121 @@ START_TEST(what_does_not_fit_is_none)
 }
 END_TEST
 
+/* --- versions that cannot be read: 5 and 6 are too old, 99 is of a later Spillway --- */
+
+static const uint32_t others[] = {5, 6, 99};
+static const char another_boot[] = "00000000-1111-2222-3333-444444444444";
+
+/* In memory, as the state directory is where the machine has it: there the kernel knows writers. */
+static void setup_other(void)
+{
+	setenv("TMPDIR", "/dev/shm", 1);
+	state_directory_make();
+	snprintf(path, sizeof path, "%s/old.segment", state_directory);
+}
+
+/* A file of which only what every version has is known; the rest is noise. */
+static void write_other(uint32_t version, const char *boot_id)
+{
+	char bytes[8192];
+	uint64_t size = sizeof bytes;
+	int fd;
+
+	memset(bytes, 0xa5, sizeof bytes);
+	memcpy(bytes, SEGMENT_MAGIC, 8);
+	memcpy(bytes + 8, &version, sizeof version);
+	memcpy(bytes + 16, &size, sizeof size);
+	memset(bytes + 24, 0, SEGMENT_BOOT_ID_MAX);
+	if (boot_id)
+		strcpy(bytes + 24, boot_id);
+	else
+		segment_read_boot_id(bytes + 24);
+	unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	ck_assert_int_eq(write(fd, bytes, sizeof bytes), sizeof bytes);
+	close(fd);
+}
+
+/* Maps the file as every version does, and keeps no descriptor. */
+static void live_in(void *where)
+{
+	int fd = open(where, O_RDWR);
+	char *map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED)
+		_exit(1);
+	close(fd);
+}
+
+static void expect_blocked(uint32_t version)
+{
+	struct segment *segment = NULL;
+	char message[512] = "", number[32];
+	struct stat before, after;
+
+	snprintf(number, sizeof number, "version %u,", version);
+	ck_assert_int_eq(stat(path, &before), 0);
+	ck_assert_int_eq(segment_join("old", NULL, NULL, &segment, message, sizeof message),
+	                 -EPROTO);
+	ck_assert_ptr_nonnull(strstr(message, path));
+	ck_assert_ptr_nonnull(strstr(message, number));
+	ck_assert_ptr_nonnull(strstr(message, "once the job has ended, or under another job name"));
+	ck_assert_int_eq(segment_remove("old"), -EBUSY);
+	ck_assert_int_eq(stat(path, &after), 0);
+	ck_assert_uint_eq(before.st_ino, after.st_ino);
+}
+
+static void expect_free(void)
+{
+	struct segment *segment = NULL;
+	char message[512] = "";
+
+	ck_assert_msg(segment_join("old", NULL, NULL, &segment, message, sizeof message) == 0, "%s",
+	              message);
+	segment_leave(segment);
+}
+
+START_TEST(another_version_is_left_alone_while_a_process_has_it)
+{
+	pid_t process;
+
+	write_other(others[_i], NULL);
+	process = child_start(live_in, path);
+	expect_blocked(others[_i]);
+	child_kill(process);
+	expect_free();
+	ck_assert_int_eq(segment_read("old", &view, NULL, 0), 0);
+}
+END_TEST
+
+START_TEST(another_version_is_removed_when_no_process_has_it)
+{
+	write_other(others[_i], NULL);
+	ck_assert_int_eq(segment_read("old", &view, NULL, 0), -EPROTO);
+	ck_assert_int_eq(segment_remove("old"), 0);
+	ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
+START_TEST(another_version_of_another_boot_is_over)
+{
+	write_other(others[_i], another_boot);
+	expect_free();
+}
+END_TEST
+
+/* Which file it is decides, not its name: a file that is no segment is nobody's to remove. */
+START_TEST(what_is_no_segment_is_left_alone)
+{
+	int fd = open(path, O_WRONLY | O_CREAT, 0600);
+
+	ck_assert_int_eq(write(fd, "important", 9), 9);
+	close(fd);
+	ck_assert_int_eq(segment_remove("old"), -EPROTO);
+	ck_assert_int_eq(access(path, F_OK), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("before");
@@ -223,6 +339,13 @@ int main(void)
 	tcase_add_test(tests, is_removed_once_it_is_over);
 	tcase_add_test(tests, is_replaced_once_it_is_over);
 	tcase_add_test(tests, what_does_not_fit_is_none);
+	suite_add_tcase(suite, tests);
+	tests = tcase_create("other versions");
+	tcase_add_checked_fixture(tests, setup_other, state_directory_remove);
+	tcase_add_loop_test(tests, another_version_is_left_alone_while_a_process_has_it, 0, 3);
+	tcase_add_loop_test(tests, another_version_is_removed_when_no_process_has_it, 0, 3);
+	tcase_add_loop_test(tests, another_version_of_another_boot_is_over, 0, 3);
+	tcase_add_test(tests, what_is_no_segment_is_left_alone);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -268,7 +268,9 @@ static void remove_ended(const char *job)
 {
 	int rc = cleanup_job(job);
 
-	if (rc == -EPROTO) { /* of another version, and perhaps in use, or damaged */
+	if (rc == -EBUSY) {
+		finding(false, "job %s: is in use, or ended just now, so it is left alone", job);
+	} else if (rc == -EPROTO) { /* of another version, and perhaps in use, or damaged */
 		char *file = jobs_file(job, "segment");
 
 		finding(false,

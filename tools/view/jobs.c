@@ -173,6 +173,9 @@ struct segment_view *jobs_read_if_any(const char *job)
 	int rc;
 	struct segment_view *view = read_view(job, &rc, message, sizeof message);
 
+	/* One of another version, of which no process is left, is in nobody's way. */
+	if (!view && rc == -EPROTO && segment_remove(job) == 0)
+		return NULL;
 	if (!view && rc != -ENOENT)
 		fail("%s; remove %s if no process uses it", message, jobs_file(job, "segment"));
 	return view;
