@@ -90,6 +90,14 @@ static int parse_scaled(const char *text, const struct unit *units, size_t count
 	return 0;
 }
 
+bool units_is_bare(const char *text)
+{
+	struct decimal number;
+	const char *end = scan_decimal(text, &number);
+
+	return end && *end == '\0' && (number.whole || number.fraction || number.too_big);
+}
+
 int units_parse_size(const char *text, uint64_t *bytes)
 {
 #define SCALE(letter, shift)                                                    \

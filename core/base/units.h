@@ -2,8 +2,8 @@
  * Sizes, percents and durations as people write them, read strictly.
  *
  * A suffix is a power of 1024: K M G T, Ki Mi Gi Ti, KB MB.., KiB MiB.. in any case, with or
- * without a space before it; no suffix (or B) means bytes. A decimal fraction of a suffix is
- * allowed ("1.5G"). Refused: a sign, an empty string, hexadecimal, a leading zero before another
+ * without a space before it; B means bytes, and so does no suffix. A decimal fraction of a suffix
+ * is allowed ("1.5G"). Refused: a sign, an empty string, hexadecimal, a leading zero before another
  * digit, anything after the suffix, a fraction of a byte without suffix, a value that does not fit.
  *
  * All functions are thread-safe, allocate nothing, follow no locale, and set outputs only on
@@ -15,6 +15,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ * Returns whether the text is a number other than 0 with nothing behind it. Settings that people
+ * write refuse it, because "20" may mean 20 bytes or 20 GiB. Numbers that programs write (HAMi's
+ * variables) have a unit that both sides know.
+ */
+bool units_is_bare(const char *text);
 
 /* Reads a size. Returns 0, -EINVAL (not a size) or -ERANGE (does not fit in 64 bits). */
 int units_parse_size(const char *text, uint64_t *bytes);

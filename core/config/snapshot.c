@@ -74,6 +74,15 @@ static int out_of_memory(struct config_error *error, struct config_place place)
 	return config_fail(error, -ENOMEM, place, "out of memory");
 }
 
+/*
+ * Returns whether programs write the layer. An override file counts: an earlier version of
+ * `spillway set` took bytes without a unit, and a job that is alive reads what that has written.
+ */
+static bool is_by_program(enum config_layer layer)
+{
+	return layer == LAYER_HAMI || layer == LAYER_ORDERS || layer == LAYER_OVERRIDE;
+}
+
 int config_add(struct config *config, enum config_layer layer, enum config_key key,
                const struct config_selector *selector, struct config_place place, const char *name,
                const char *text, struct config_error *error)
@@ -81,7 +90,8 @@ int config_add(struct config *config, enum config_layer layer, enum config_key k
 	struct config_setting setting = {.layer = layer, .key = key, .selector = *selector};
 	char message[CONFIG_MESSAGE_MAX];
 
-	if (config_value_parse(key, text, &setting.value, message, sizeof(message)) != 0)
+	if (config_value_parse(key, text, is_by_program(layer), &setting.value, message,
+	                       sizeof(message)) != 0)
 		return config_fail_value(error, place, name, text, message);
 	if (config->count == config->capacity) {
 		size_t capacity = config->capacity ? config->capacity * 2 : 16;

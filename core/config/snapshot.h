@@ -89,9 +89,12 @@ struct config_value {
 	bool of_memory; /* number is thousandths of a percent of the device's memory */
 };
 
-/* Parses a value. Returns 0, or -EINVAL with "expected ..." in message (may be NULL). */
-int config_value_parse(enum config_key key, const char *text, struct config_value *value,
-                       char *message, size_t size);
+/*
+ * Parses a value. Returns 0, or -EINVAL with "expected ..." in message (may be NULL). A number that
+ * a program wrote needs no unit; of a person's the message asks which was meant.
+ */
+int config_value_parse(enum config_key key, const char *text, bool is_by_program,
+                       struct config_value *value, char *message, size_t size);
 struct config_value config_value_builtin(enum config_key key);
 /* Parses the value of a key of [ceiling] alone, likewise; *is_other: it is not the default. */
 int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is_other,

@@ -190,6 +190,20 @@ static void explain(const struct key *key, char *message, size_t size)
 	}
 }
 
+/* Writes a percentage with as many digits as it needs: 70, 0.25. */
+static void format_percent(uint64_t thousandths, char *buf, size_t size)
+{
+	int length = snprintf(buf, size, "%" PRIu64 ".%03u", thousandths / 1000,
+	                      (unsigned)(thousandths % 1000));
+
+	if (length < 0 || (size_t)length >= size)
+		return;
+	while (buf[length - 1] == '0')
+		buf[--length] = '\0';
+	if (buf[length - 1] == '.')
+		buf[length - 1] = '\0';
+}
+
 static int parse_percent(const char *text, uint64_t *thousandths)
 {
 	double percent;
@@ -219,13 +233,67 @@ static int parse_size(const struct key *key, const char *text, uint64_t *bytes)
 	return 0;
 }
 
-int config_value_parse(enum config_key index, const char *text, struct config_value *value,
-                       char *message, size_t size)
+/* Returns the unit that a person means by a bare size: 20 is GiB, 8192 is MiB. */
+static const char *likely_size_unit(const char *text)
+{
+	uint64_t number;
+
+	if (units_parse_count(text, &number) != 0 || number < 1024)
+		return "GiB";
+	return number < 1024 * 1024 ? "MiB" : "B";
+}
+
+/*
+ * Returns whether a person has left out the unit: `--memory 20` is 20 bytes, and `--share 0.7` is
+ * 0.7 %. Asks in message for the value that was probably meant.
+ */
+static bool lacks_unit(const struct key *key, const char *text, char *message, size_t size)
+{
+	char percent[32] = "";
+	uint64_t thousandths;
+	bool is_fraction = parse_percent(text, &thousandths) == 0 && thousandths < 1000;
+
+	if (!units_is_bare(text))
+		return false;
+	if (is_fraction)
+		format_percent(thousandths * 100, percent, sizeof(percent));
+	switch (key->kind) {
+	case CONFIG_SIZE_OR_PERCENT:
+	case CONFIG_SIZE:
+		if (is_fraction && key->kind == CONFIG_SIZE_OR_PERCENT)
+			snprintf(message, size, "no unit; did you mean %s%% or %sGiB?", percent,
+			         text);
+		else
+			snprintf(message, size, "no unit; did you mean %s%s?", text,
+			         likely_size_unit(text));
+		return true;
+	case CONFIG_PERCENT:
+		if (is_fraction)
+			snprintf(message, size,
+			         "less than 1 %%; did you mean %s%%? If not, write %s%%", percent,
+			         text);
+		return is_fraction;
+	case CONFIG_DURATION:
+		snprintf(message, size, "no unit; did you mean %s%s?", text,
+		         key->builtin + strspn(key->builtin, "0123456789"));
+		return true;
+	default:
+		return false;
+	}
+}
+
+int config_value_parse(enum config_key index, const char *text, bool is_by_program,
+                       struct config_value *value, char *message, size_t size)
 {
 	const struct key *key = &keys[index];
 	struct config_value result = {0};
+	char none[1];
 	int status = -EINVAL;
 	bool truth;
+
+	if (!is_by_program &&
+	    lacks_unit(key, text, message ? message : none, message ? size : sizeof(none)))
+		return -EINVAL;
 
 	switch (key->kind) {
 	case CONFIG_SIZE_OR_PERCENT:
@@ -280,7 +348,7 @@ int config_check_value(enum config_key key, const char *text, char *message, siz
 {
 	struct config_value value;
 
-	return config_value_parse(key, text, &value, message, size);
+	return config_value_parse(key, text, false, &value, message, size);
 }
 
 int config_check_selector(const char *text, const struct config_device *device)
@@ -296,7 +364,7 @@ struct config_value config_value_builtin(enum config_key key)
 {
 	struct config_value value = {0};
 
-	config_value_parse(key, keys[key].builtin, &value, NULL, 0);
+	config_value_parse(key, keys[key].builtin, true, &value, NULL, 0);
 	return value;
 }
 
@@ -311,24 +379,11 @@ static void format_exact(uint64_t value, const uint64_t *factors, const char *co
 	snprintf(buf, size, "%" PRIu64 "%s", value / *factors, *units);
 }
 
-static void format_percent(uint64_t thousandths, char *buf, size_t size)
-{
-	int length = snprintf(buf, size, "%" PRIu64 ".%03u", thousandths / 1000,
-	                      (unsigned)(thousandths % 1000));
-
-	if (length < 0 || (size_t)length >= size)
-		return;
-	while (buf[length - 1] == '0')
-		buf[--length] = '\0';
-	if (buf[length - 1] == '.')
-		buf[length - 1] = '\0';
-}
-
 const char *config_format(enum config_key index, uint64_t value, char *buf, size_t size)
 {
 	static const uint64_t size_factors[] = {UINT64_C(1) << 40, UINT64_C(1) << 30,
 	                                        UINT64_C(1) << 20, UINT64_C(1) << 10, 1};
-	static const char *const size_units[] = {"TiB", "GiB", "MiB", "KiB", ""};
+	static const char *const size_units[] = {"TiB", "GiB", "MiB", "KiB", "B"};
 	static const uint64_t time_factors[] = {1000000000, 1000000, 1000, 1};
 	static const char *const time_units[] = {"s", "ms", "us", "ns"};
 	const struct key *key = &keys[index];
@@ -345,6 +400,8 @@ const char *config_format(enum config_key index, uint64_t value, char *buf, size
 		break;
 	case CONFIG_PERCENT:
 		format_percent(value, buf, size);
+		if (value > 0 && value < 1000) /* a reader would ask about 0.7 */
+			strncat(buf, "%", size - strlen(buf) - 1);
 		break;
 	case CONFIG_CHOICE:
 		format_choice(key->choices, value, buf, size);

@@ -58,7 +58,7 @@ static void write_orders(const struct region_orders *found, char text[TEXT_MAX])
 		                         found->device[i].uuid);
 		if (limit && used < TEXT_MAX)
 			used += (size_t)snprintf(text + used, TEXT_MAX - used,
-			                         "memory_limit = %" PRIu64 "\n", limit);
+			                         "memory_limit = %" PRIu64 "B\n", limit);
 		if (found->device[i].percent && orders.is_shared_out && !found->is_blocked &&
 		    used < TEXT_MAX)
 			used += (size_t)snprintf(text + used, TEXT_MAX - used,

@@ -51,8 +51,8 @@ static void set_memory(struct dice *dice)
 	char text[2][WORD];
 	const char *words[] = {"--memory", text[0], "--memory-max", text[1], NULL};
 
-	snprintf(text[0], WORD, "%llu", (unsigned long long)limit);
-	snprintf(text[1], WORD, "%llu", (unsigned long long)most);
+	snprintf(text[0], WORD, "%lluB", (unsigned long long)limit);
+	snprintf(text[1], WORD, "%lluB", (unsigned long long)most);
 	if (board->bound[JOB_MOVING] < bound)
 		board->bound[JOB_MOVING] = bound;
 	start(JOB_MOVING, "set", words);

@@ -73,7 +73,7 @@ static void write_limit(const char *path, uint64_t limit)
 	struct deadline until = DEADLINE_IN(GIVE_UP_S * 1000000000ull);
 	struct config_error error;
 
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)limit);
+	snprintf(text, sizeof(text), "%lluB", (unsigned long long)limit);
 	if (config_override_write(path, "", keys, values, &until, &error) != 0)
 		fail(error.message);
 }

@@ -65,6 +65,11 @@ goes_on "a folder" "$ini"
 rmdir "$ini"
 unset SPILLWAY_CONFIG
 SPILLWAY_MEMORY_LIMIT=010 goes_on "environment" "SPILLWAY_MEMORY_LIMIT" "010" "expected a size"
+SPILLWAY_MEMORY_LIMIT=20 goes_on "environment" "SPILLWAY_MEMORY_LIMIT = 20: no unit; did you mean 20GiB?"
+SPILLWAY_SHARE=0.7 goes_on "environment" "SPILLWAY_SHARE = 0.7: less than 1 %; did you mean 70%?"
+# HAMi's variables have a unit of their own: bytes.
+CUDA_DEVICE_MEMORY_LIMIT=16777216 under_shim "$allocate" --count 1 >"$scratch/out" 2>"$scratch/err"
+has "HAMi's bytes" "$(cat "$scratch/out" "$scratch/err")" "total=16777216"
 SPILLWAY_SHARE=1e2 goes_on "environment" "SPILLWAY_SHARE" "1e2" "expected a percentage"
 
 # A segment of another version is left alone while a process has it; the limit holds for the process

@@ -96,7 +96,7 @@ until_true $patience removed noted || fail "the job is not removed"
 same "rings of a job that is removed" 0 "$(rings)"
 
 # Time: bursts are the busy time, slots lie between them, and the trace of a real run is one.
-"$spillway" run --softgpu --quiet --name timed --memory 17065502 --share 60 "$build/clients/train_mlp" --epochs 3 >/dev/null
+"$spillway" run --softgpu --quiet --name timed --memory 17065502B --share 60 "$build/clients/train_mlp" --epochs 3 >/dev/null
 python timed '
 assert total("burst", "duration_ns") == find("busy_ns") > 0
 assert len(of("slot")) > 0 and {e["why"] for e in of("slot")} <= {"share"}

@@ -118,7 +118,7 @@ case $truth in *" used=0 "*) fail "the job's memory is not on the device: $truth
 same "another job" "$truth" "$(numbers "$(in_job other "$nvml")")"
 same "another job with a limit" "$limited" "$(numbers "$(SPILLWAY_MEMORY_LIMIT=64MiB in_job other "$nvml")")"
 same "what others hold, without spilling" "$(told 0 $whole 0 "$(field free "$truth")")" \
-	"$(numbers "$(SPILLWAY_MEMORY_LIMIT=$whole SPILLWAY_SPILL=off in_job other "$nvml")")"
+	"$(numbers "$(SPILLWAY_MEMORY_LIMIT=${whole}B SPILLWAY_SPILL=off in_job other "$nvml")")"
 in_job big "$nvml" --watch 60 >"$scratch/watch" &
 holders="$holders $!"
 until_true $patience grep -qF "total=$((64 * mib)) used=$((32 * mib))" "$scratch/watch" || fail "the watcher sees: $(cat "$scratch/watch")"

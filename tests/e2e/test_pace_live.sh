@@ -61,7 +61,7 @@ same "the share after resume" 95000 "$(counter live share_set)"
 
 # A launch that sleeps for a long time under one share goes on under another: nobody waits out what
 # is not owed any more.
-"$spillway" set live --share 0.01 >/dev/null
+"$spillway" set live --share 0.01% >/dev/null
 sleep 1
 before=$(counter live launches)
 "$spillway" set live --share 100 >/dev/null

@@ -18,11 +18,11 @@ run_case() {
 }
 
 for how in return exit quick_exit pthread_exit fork; do
-	run_case 7 $how 0.1 200000 &
+	run_case 7 $how 0.1% 200000 &
 	waited="${waited:-} $!"
 done
 for how in synchronise destroy; do
-	run_case 0 $how 0.1 200000 &
+	run_case 0 $how 0.1% 200000 &
 	waited="$waited $!"
 done
 for pid in $waited; do wait "$pid" || exit 1; done

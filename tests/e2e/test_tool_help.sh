@@ -79,6 +79,17 @@ says "$err" "^spillway: --share '101': expected"
 expect 2 "$spillway" set job --share 0.0001
 says "$err" "^spillway: --share '0.0001': expected 0 or at least 0.001$"
 expect 2 "$spillway" set job --memory ''
+# 20 bytes would put the whole job on the host, and a share of 0.7 % looks like a hang.
+expect 2 "$spillway" set job --memory 20
+says "$err" "^spillway: --memory '20': no unit; did you mean 20GiB\?$"
+expect 125 "$spillway" run --host-memory 512 true
+says "$err" "^spillway: --host-memory '512': no unit; did you mean 512GiB\?$"
+expect 125 "$spillway" run --share 0.7 true
+says "$err" "^spillway: --share '0.7': less than 1 %; did you mean 70%\? If not, write 0.7%$"
+expect 125 "$spillway" run --turn-length 30 true
+says "$err" "^spillway: --turn-length '30': no unit; did you mean 30s\?$"
+expect 2 "$spillway" cdi --device half=12
+says "$err" "^spillway: --device half=12: no unit; did you mean 12GiB\?$"
 expect 2 "$spillway" set job --share 5 --limit-gpu 'x]'
 says "$err" "^spillway: --limit-gpu 'x\]': expected"
 expect 2 "$spillway" set job --share 5 --limit-gpu zzz

@@ -106,6 +106,8 @@ keys 2 5 x BSpace % Enter
 sees '^gpu 0: limit_set 256 MiB, limit_held 256 MiB, share 60 %$'
 sees ' 256M +60% '
 says "$SPILLWAY_STATE_DIR/alpha.override.ini" '^memory_limit = 25%$'
+keys m 2 0 Enter
+sees "^--memory '20': no unit; did you mean 20GiB\?$"
 keys p 1 0 1 Enter
 sees "^--share '101': expected"
 keys P

@@ -22,7 +22,7 @@ for runtime in static shared; do
 	alone=$("$program" "$blocks")
 	echo "$runtime alone:   $alone"
 	with_all "cudart-$runtime-all" "$(echo "$alone" | field checksum)" "$program" "$blocks"
-	limited=$("$BUILD/spillway" run --name "cudart-$runtime" --memory $limit "$program" "$blocks")
+	limited=$("$BUILD/spillway" run --name "cudart-$runtime" --memory ${limit}B "$program" "$blocks")
 	echo "$runtime limited: $limited"
 	same_within_limit "cudart-$runtime" $limit "$(echo "$alone" | field checksum)" \
 		"$(echo "$limited" | field checksum)" "$for_good"

@@ -17,7 +17,7 @@ one() {
 	echo "$alone"
 	with_all "$name-all" "$(echo "$alone" | field checksum)" timeout 60 "$@"
 	limit=$((for_good + $(echo "$alone" | field working_set) / 2))
-	limited=$(timeout 90 "$BUILD/spillway" run --name "$name" --memory $limit "$@" 2>"$TMPDIR/said") || return 1
+	limited=$(timeout 90 "$BUILD/spillway" run --name "$name" --memory ${limit}B "$@" 2>"$TMPDIR/said") || return 1
 	echo "$limited"
 	same_within_limit "$name" $limit "$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)" "$for_good"
 }

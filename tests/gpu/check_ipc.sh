@@ -8,7 +8,7 @@ contexts=$((2 * $(context_bytes)))
 
 # a_case NAME MIB
 a_case() {
-	"$BUILD/spillway" run --quiet --name "ipc-$1" --memory $((contexts + ($2 << 20))) "$BUILD/tests/e2e/ipc" "$1" \
+	"$BUILD/spillway" run --quiet --name "ipc-$1" --memory $((contexts + ($2 << 20)))B "$BUILD/tests/e2e/ipc" "$1" \
 		>"$TMPDIR/out" 2>&1 || fail "$1: $(cat "$TMPDIR/out")"
 	echo "$1"
 }

@@ -19,7 +19,7 @@ for way in default expandable_segments:True backend:cudaMallocAsync graphs; do
 	echo "$way: $alone"
 	with_all "$job-all" "$(echo "$alone" | field checksum)" "$PYTHON" $program
 	limit=$(($(echo "$alone" | field working_set) / 2))
-	limited=$("$BUILD/spillway" run --name "$job" --memory $limit "$PYTHON" $program | tail -n 1)
+	limited=$("$BUILD/spillway" run --name "$job" --memory ${limit}B "$PYTHON" $program | tail -n 1)
 	echo "$way, limited: $limited"
 	same_within_limit "$job" $limit \
 		"$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)" "$for_good"

@@ -7,7 +7,7 @@ command -v compute-sanitizer >/dev/null || skip "compute-sanitizer is not on PAT
 [ "$GPU" = real ] || skip "compute-sanitizer needs a real GPU"
 set -- "$BUILD/clients/train_mlp" --quiet --epochs 2
 limit=$(($("$@" | field working_set) / 2 + $(context_bytes)))
-"$BUILD/spillway" run --quiet --name sanitized --memory $limit compute-sanitizer --error-exitcode 9 "$@" >"$TMPDIR/out" 2>&1 || {
+"$BUILD/spillway" run --quiet --name sanitized --memory ${limit}B compute-sanitizer --error-exitcode 9 "$@" >"$TMPDIR/out" 2>&1 || {
 	cat "$TMPDIR/out"
 	fail "exit status $?"
 }

@@ -11,7 +11,7 @@ alone=$("$@")
 echo "$alone"
 with_all gpu-train-all "$(echo "$alone" | field checksum)" "$@"
 limit=$(($(echo "$alone" | field working_set) / 2))
-limited=$("$BUILD/spillway" run --name gpu-train --memory $limit --share 60 "$@")
+limited=$("$BUILD/spillway" run --name gpu-train --memory ${limit}B --share 60 "$@")
 echo "$limited"
 same_within_limit gpu-train $limit \
 	"$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)" "$for_good"

@@ -46,10 +46,11 @@ context_bytes() {
 	counter gpu-context device_peak
 }
 
-# limit_file FILE BYTES [LINE...]: a configuration, written as a whole
+# limit_file FILE BYTES|SIZE [LINE...]: a configuration, written as a whole
 limit_file() {
 	file=$1
-	printf '[gpu]\nmemory_limit = %s\n' "$2" >"$file.next"
+	case $2 in *[!0-9]*) unit='' ;; *) unit=B ;; esac
+	printf '[gpu]\nmemory_limit = %s%s\n' "$2" "$unit" >"$file.next"
 	shift 2
 	for line in "$@"; do printf '%s\n' "$line" >>"$file.next"; done
 	mv "$file.next" "$file"

@@ -137,7 +137,7 @@ START_TEST(every_key)
 	                                  "share_policy = weight\n"
 	                                  "share_window = 250ms\n"
 	                                  "priority = opportunistic\n"
-	                                  "slowdown = 0.5\n"
+	                                  "slowdown = 0.5%\n"
 	                                  "turn = whole\n"
 	                                  "turn_length = 2s\n"
 	                                  "idle_yield = never\n"
@@ -721,7 +721,27 @@ START_TEST(bad_text)
 	    {"[gpu]\nhost_limit = 50%\n",
 	     "job.ini:2: host_limit = 50%: expected a size such as 8GiB or 512M, auto or "
 	     "unlimited"},
-	    {"[gpu]\nhost_limit = 18446744073709551614\n", "job.ini:2: host_limit = 184"},
+	    {"[gpu]\nhost_limit = 18446744073709551614B\n",
+	     "job.ini:2: host_limit = 18446744073709551614B: expected a size"},
+	    {"[gpu]\nmemory_limit = 20\n",
+	     "job.ini:2: memory_limit = 20: no unit; did you mean 20GiB?"},
+	    {"[gpu]\nmemory_limit = 1.5\n",
+	     "job.ini:2: memory_limit = 1.5: no unit; did you mean 1.5GiB?"},
+	    {"[gpu]\nmemory_limit = 0.7\n",
+	     "job.ini:2: memory_limit = 0.7: no unit; did you mean 70% or 0.7GiB?"},
+	    {"[gpu 1]\nmemory_limit_max = 24564\n",
+	     "job.ini:2: memory_limit_max = 24564: no unit; did you mean 24564MiB?"},
+	    {"[gpu]\nhost_limit = 8589934592\n",
+	     "job.ini:2: host_limit = 8589934592: no unit; did you mean 8589934592B?"},
+	    {"[gpu]\nhost_limit = 0.5\n",
+	     "job.ini:2: host_limit = 0.5: no unit; did you mean 0.5GiB?"},
+	    {"[gpu]\nshare = 0.7\n",
+	     "job.ini:2: share = 0.7: less than 1 %; did you mean 70%? If not, write 0.7%"},
+	    {"[gpu]\nslowdown = 0.025\n",
+	     "job.ini:2: slowdown = 0.025: less than 1 %; did you mean 2.5%? If not, write 0.025%"},
+	    {"[gpu]\nshare_window = 100\n",
+	     "job.ini:2: share_window = 100: no unit; did you mean 100ms?"},
+	    {"[gpu]\nidle_yield = 30\n", "job.ini:2: idle_yield = 30: no unit; did you mean 30s?"},
 	    {"[gpu]\nshare = 101\n",
 	     "job.ini:2: share = 101: expected a percentage from 0 to 100 such as 70"},
 	    {"[gpu]\nshare_policy = hard\n",
@@ -959,8 +979,9 @@ START_TEST(values_round_trip)
 		else if (key == CONFIG_KEY_host_limit && number % 8 == 0)
 			number = number % 16 == 0 ? CONFIG_AUTO : CONFIG_UNLIMITED;
 		config_format(key, number, text, sizeof(text));
-		ck_assert_msg(config_value_parse(key, text, &value, message, sizeof(message)) == 0,
-		              "%s = %s: %s", config_key_name(key), text, message);
+		ck_assert_msg(
+		    config_value_parse(key, text, false, &value, message, sizeof(message)) == 0,
+		    "%s = %s: %s", config_key_name(key), text, message);
 		ck_assert_msg(value.number == number && !value.of_memory, "%s = %s",
 		              config_key_name(key), text);
 	}
@@ -987,6 +1008,14 @@ START_TEST(check_value)
 	ck_assert_str_eq(message, "expected a percentage from 0 to 100 such as 70");
 	ck_assert_int_eq(config_check_value(CONFIG_KEY_spill, "x", message, 12), -EINVAL);
 	ck_assert_str_eq(message, "expected au");
+	/* 0 needs no unit, and the units that the questions name are the way to say it. */
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory_limit, "0", NULL, 0), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_host_limit, "20B", NULL, 0), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_idle_yield, "0", NULL, 0), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_share, "0", NULL, 0), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_share, "0.7%", NULL, 0), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_share, "1", NULL, 0), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory_limit, "20", NULL, 0), -EINVAL);
 }
 END_TEST
 

@@ -208,7 +208,7 @@ END_TEST
 START_TEST(nobody_ranks_higher)
 {
 	char *const *greedy = ENVIRON("SPILLWAY_PRIORITY=guaranteed", "SPILLWAY_TURN=whole",
-	                              "SPILLWAY_IDLE_YIELD=never", "SPILLWAY_SLOWDOWN=0.1");
+	                              "SPILLWAY_IDLE_YIELD=never", "SPILLWAY_SLOWDOWN=0.1%");
 	struct config *config = load("", greedy, NULL);
 	struct config_gpu settings;
 

@@ -214,7 +214,7 @@ START_TEST(orders_stand_above_the_environment_and_below_set)
 	const char *set = scratch_write("override.ini", "[gpu]\nmemory_limit = 3000\n");
 
 	ck_assert_uint_eq(
-	    RESOLVED(ENVIRON("CUDA_DEVICE_MEMORY_LIMIT=2000", "SPILLWAY_MEMORY_LIMIT=4000"),
+	    RESOLVED(ENVIRON("CUDA_DEVICE_MEMORY_LIMIT=2000", "SPILLWAY_MEMORY_LIMIT=4000B"),
 	             .orders = orders, .orders_from = "5f.cache")
 	        .memory_limit,
 	    1000);
