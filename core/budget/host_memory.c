@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/cgroup.h"
-#include "core/budget/numa.h"
+#include "core/base/numa.h"
 
 /* So much of a machine's memory is left to it: a 20th of all. */
 enum { FLOOR_PART = 20 };

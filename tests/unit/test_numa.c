@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/budget/numa.h"
+#include "core/base/numa.h"
 #include "tests/unit/scratch.h"
 
 /* A machine: which nodes there are, have memory, have processors, and are the process's. */

@@ -11,7 +11,7 @@
 #ifndef SPILLWAY_HOST_PROBE_H
 #define SPILLWAY_HOST_PROBE_H
 
-#include "core/budget/numa.h"
+#include "core/base/numa.h"
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
 

@@ -1,7 +1,7 @@
 /*
  * NUMA nodes. Rules: runs inside the user's process; no cancellation point but open() and read().
  */
-#include "core/budget/numa.h"
+#include "core/base/numa.h"
 
 #include <ctype.h>
 #include <errno.h>
