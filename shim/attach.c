@@ -207,7 +207,7 @@ struct found {
 	void *handle;
 	void *real[ENTRY_COUNT];
 	struct code inside[2];
-	char path[PATH_MAX], probe[PATH_MAX]; /* of the driver, and of the program that probes it */
+	char path[PATH_MAX]; /* of the driver */
 };
 static __thread struct found *found __attribute__((tls_model("initial-exec")));
 
@@ -229,7 +229,6 @@ static void find_driver(const char *asked)
 	}
 	if (found->handle) {
 		log_debug("driver library: %s", found->path);
-		driver_probe_path(found->probe, sizeof(found->probe));
 		found->inside[0] = driver_code(found->real[ENTRY_cuInit]);
 		found->inside[1] = driver_code(GUARDS);
 	} else {
@@ -246,7 +245,7 @@ static void attach(void)
 	memcpy(shim_real, found->real, sizeof(shim_real));
 	if (has_driver) {
 		memcpy(shim_inside, found->inside, sizeof(shim_inside));
-		host_probe_by(found->probe, found->path);
+		host_probe_by(found->path);
 	}
 	found->handle = NULL; /* it stays open */
 	shim_hide(is_missing);

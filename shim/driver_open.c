@@ -91,16 +91,6 @@ static bool find(const char *asked, char *path, size_t size)
 	return found;
 }
 
-void driver_probe_path(char *program, size_t size)
-{
-	const char *self = find_code((void *)driver_probe_path).file;
-	const char *slash = self ? strrchr(self, '/') : NULL;
-
-	*program = '\0';
-	if (slash)
-		snprintf(program, size, "%.*s/driver-probe", (int)(slash - self), self);
-}
-
 void *driver_open(const char *asked, char *found, size_t size)
 {
 	void *handle;

@@ -17,8 +17,6 @@ struct code {
  * its path.
  */
 void *driver_open(const char *asked, char *found, size_t size);
-/* Fills in where the program is that tries what a driver may not survive: beside this library. */
-void driver_probe_path(char *program, size_t size);
 /* Returns the code of the library that holds the address. */
 struct code driver_code(const void *address);
 

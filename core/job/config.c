@@ -164,6 +164,7 @@ bool job_config_start(struct job_config *c)
 		return false;
 	if (!getauxval(AT_SECURE))
 		stand_in(c);
+	c->is_run = run && *run;
 	/* What the machine gives a place of its own is one run, whatever programs it is. */
 	if (machine->state_dir[0])
 		run = "machine";

@@ -25,6 +25,7 @@
 #include "core/job/sharing.h"
 #include "core/job/whole.h"
 #include "core/steps/step_time.h"
+#include "core/memory/arena/host_probe.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/alloc/freed.h"
@@ -257,6 +258,8 @@ static bool start(void)
 		job_settings_reload(false);
 	atomic_store(&wiped.statistics,
 	             this_job.devices.count == 1 ? this_job.devices.device[0].statistics : NULL);
+	if (this_job.config.is_run)
+		host_probe_look(&this_job.devices, this_job.config.name);
 	device_set_start_contexts(&this_job.devices);
 	graph_memory_start(&this_job.devices);
 	vmem_start(&this_job.devices, job_settings_are_any());

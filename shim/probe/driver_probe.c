@@ -1,25 +1,33 @@
 /*
- * driver-probe DRIVER NODES: tries, each in a process of its own, what some drivers do not survive
- * or refuse, and prints what came of it, a line each:
+ * driver-probe DRIVER: prints CUDA's version of a driver library, and the first device of each kind
+ * with the NUMA node of the host beside it:
  *
- *   numa ERROR    physical memory on the first of these NUMA nodes of the host ("1,0"); "crash":
- *                 on any of them
- *   host ERROR    the same without a node
- *   copy ERROR    copies between such memory and the program's own
- *   node ERROR    a copy between both that was captured, when its memory has come to the device
- *   mixed ERROR   copies and fills over a border between it and memory of the device
- *   unmap ERROR   unmapping and releasing beside work that runs; 600: they wait for it
+ *   version 13000
+ *   device 0 node 0 NVIDIA L40S
  *
- * ERROR is the driver's, 0 for none, or "crash". The shim runs it before it needs the first of
- * these in a user's process (core/memory/arena/host_probe.h). The device is the first that is
- * visible.
+ * driver-probe DRIVER DEVICE NODES: tries, each in a process of its own, what some drivers do not
+ * survive or refuse, and prints the answers, a line each:
+ *
+ *   numa NODE ERROR   physical memory on each of these NUMA nodes of the host ("1,0")
+ *   host ERROR        the same without a node
+ *   copy ERROR        copies between such memory and the program's own
+ *   node ERROR        a copy between both that was captured, when its memory has come to the device
+ *   mixed ERROR       copies and fills over a border between it and memory of the device
+ *   unmap ERROR       unmapping and releasing beside work that runs; 600: they wait for it
+ *
+ * ERROR is the driver's, 0 for none, or "crash". Where the driver does not answer the program ends
+ * with 3, because a busy machine may be the reason. `spillway` runs it, outside of every job
+ * (tools/doctor/probe.h). One process at a time has the driver open, with one context and at most
+ * 8 MiB of the device.
  */
 #include <cuda.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,12 +38,11 @@ __asm__(".symver dlopen,dlopen@GLIBC_2.2.5"); /* as core/base/glibc.h has others
 __asm__(".symver dlopen,dlopen@GLIBC_2.17");
 #endif
 
-enum { UNIT = 2 << 20, SECONDS = 20, CRASHED = -1 };
+enum { UNIT = 2 << 20, SECONDS = 20, CRASHED = -1, LATE = 3 };
 
 static void *library;
-static const char *nodes;
-static int node; /* the first */
-static bool numa_works;
+static int device;
+static int node = -1; /* the first that works */
 
 /* Calls a function of the driver; one that an old driver lacks is one that it does not support. */
 #define CALL(function, ...)                                                \
@@ -64,24 +71,13 @@ static CUresult make_at(CUmemLocationType where, int id, CUmemGenericAllocationH
 
 static CUresult make(CUmemLocationType where, CUmemGenericAllocationHandle *handle)
 {
-	return make_at(where, where == CU_MEM_LOCATION_TYPE_HOST_NUMA ? node : 0, handle);
+	return make_at(where, where == CU_MEM_LOCATION_TYPE_DEVICE ? device : 0, handle);
 }
 
 static CUresult make_on_host(CUmemGenericAllocationHandle *handle)
 {
-	return make(numa_works ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_HOST,
-	            handle);
-}
-
-static CUresult numa(void)
-{
-	CUmemGenericAllocationHandle handle;
-	CUresult first = make(CU_MEM_LOCATION_TYPE_HOST_NUMA, &handle);
-	const char *next = nodes;
-
-	while ((next = strchr(next, ',')))
-		make_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, atoi(++next), &handle);
-	return first;
+	return node >= 0 ? make_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, node, handle)
+	                 : make(CU_MEM_LOCATION_TYPE_HOST, handle);
 }
 
 static CUresult host(void)
@@ -94,7 +90,7 @@ static CUresult host(void)
 /* Maps memory one behind the other, as the letters say: h the host's, d the device's. */
 static CUresult map(const char *places, CUdeviceptr *base)
 {
-	CUmemAccessDesc access = {.location.type = CU_MEM_LOCATION_TYPE_DEVICE,
+	CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
 	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	size_t count = 0;
 
@@ -115,7 +111,7 @@ static CUresult begin(void)
 {
 	CUcontext context;
 
-	TRY(CALL(cuDevicePrimaryCtxRetain, &context, 0));
+	TRY(CALL(cuDevicePrimaryCtxRetain, &context, device));
 	return CALL(cuCtxSetCurrent, context);
 }
 
@@ -153,7 +149,7 @@ static CUresult copy(void)
 /* Puts memory of the device in the place of what is mapped there. */
 static CUresult replace(CUdeviceptr address)
 {
-	CUmemAccessDesc access = {.location.type = CU_MEM_LOCATION_TYPE_DEVICE,
+	CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
 	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemGenericAllocationHandle handle;
 
@@ -271,60 +267,225 @@ static void *open_driver(const char *driver)
 	return dlopen(driver, mode);
 }
 
-/* Asks in a process of its own, in which the driver is opened. Returns the error, or CRASHED. */
-static int ask(const char *driver, CUresult (*question)(void))
-{
-	int answers[2], answer = CRASHED;
-	pid_t child;
+/* Answers go to the parent as they come: those that precede a crash count. */
+static int answers;
 
-	if (pipe(answers) != 0)
-		return CRASHED;
-	child = fork();
-	if (child == 0) {
-		alarm(SECONDS);
-		library = open_driver(driver);
-		answer = library ? (int)CALL(cuInit, 0) : CUDA_ERROR_NOT_INITIALIZED;
-		if (answer == CUDA_SUCCESS)
-			answer = (int)question();
-		_exit(write(answers[1], &answer, sizeof(answer)) != (ssize_t)sizeof(answer));
-	}
-	close(answers[1]);
-	if (child < 0 || read(answers[0], &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
-		answer = CRASHED;
-	close(answers[0]);
-	if (child > 0)
-		waitpid(child, NULL, 0);
-	return answer;
+static void tell_parent(int answer)
+{
+	if (write(answers, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
+		_exit(1);
 }
 
-static int tell(const char *driver, const char *name, CUresult (*question)(void))
+/* Runs in the child. */
+static _Noreturn void answer(const char *driver, void (*question)(const void *), const void *of)
 {
-	int answer = ask(driver, question);
+	CUresult error;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_DUMPABLE, 0);
+	alarm(SECONDS);
+	library = open_driver(driver);
+	error = library ? CALL(cuInit, 0) : CUDA_ERROR_NOT_INITIALIZED;
+	if (error == CUDA_SUCCESS)
+		question(of);
+	else
+		tell_parent((int)error);
+	_exit(0);
+}
+
+/*
+ * Asks in a process of its own, in which the driver is opened. Returns how many answers came, at
+ * most `count`.
+ */
+static int ask(const char *driver, void (*question)(const void *), const void *of, int *answer_to,
+               int count)
+{
+	int ends[2], got = 0, status = 0;
+	pid_t child;
+
+	fflush(stdout);
+	if (pipe(ends) != 0)
+		return 0;
+	child = fork();
+	if (child == 0) {
+		answers = ends[1];
+		close(ends[0]);
+		answer(driver, question, of);
+	}
+	close(ends[1]);
+	while (child > 0 && got < count &&
+	       read(ends[0], &answer_to[got], sizeof(*answer_to)) == (ssize_t)sizeof(*answer_to))
+		got++;
+	close(ends[0]);
+	if (child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+	    WTERMSIG(status) == SIGALRM) {
+		fprintf(stderr, "the driver does not answer within %d s\n", SECONDS);
+		exit(LATE);
+	}
+	return got;
+}
+
+static void print(const char *name, int answer)
+{
 	if (answer == CRASHED)
 		printf("%s crash\n", name);
 	else
 		printf("%s %d\n", name, answer);
+}
+
+typedef CUresult one_question(void);
+
+static void ask_one(const void *of)
+{
+	one_question *const *question = of;
+
+	tell_parent((int)(*question)());
+}
+
+static int tell(const char *driver, const char *name, one_question *question)
+{
+	int answer = CRASHED;
+
+	(void)ask(driver, ask_one, &question, &answer, 1);
+	print(name, answer);
 	return answer;
+}
+
+/* --- NUMA nodes --- */
+
+enum { NODES_MAX = 64 };
+struct nodes {
+	int count, number[NODES_MAX];
+};
+
+static struct nodes read_nodes(const char *text)
+{
+	struct nodes nodes = {0};
+
+	for (char *end; nodes.count < NODES_MAX; text = end + 1) {
+		nodes.number[nodes.count++] = (int)strtol(text, &end, 10);
+		if (*end != ',')
+			break;
+	}
+	return nodes;
+}
+
+static void ask_nodes(const void *of)
+{
+	const struct nodes *nodes = of;
+
+	for (int i = 0; i < nodes->count; i++) {
+		CUmemGenericAllocationHandle handle;
+		CUresult error = make_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, nodes->number[i], &handle);
+
+		if (error == CUDA_SUCCESS)
+			(void)CALL(cuMemRelease, handle);
+		tell_parent((int)error);
+	}
+}
+
+/* Asks for all nodes in one process, and for those behind one that crashes in a further one. */
+static void tell_nodes(const char *driver, struct nodes nodes)
+{
+	while (nodes.count > 0) {
+		int answer[NODES_MAX], got = ask(driver, ask_nodes, &nodes, answer, nodes.count);
+
+		if (got < nodes.count)
+			answer[got++] = CRASHED;
+		for (int i = 0; i < got; i++) {
+			char name[32];
+
+			snprintf(name, sizeof(name), "numa %d", nodes.number[i]);
+			print(name, answer[i]);
+			if (answer[i] == CUDA_SUCCESS && node < 0)
+				node = nodes.number[i];
+		}
+		nodes.count -= got;
+		memmove(nodes.number, nodes.number + got,
+		        (size_t)nodes.count * sizeof(*nodes.number));
+	}
+}
+
+static void probe(const char *driver, const struct nodes *nodes)
+{
+	int host_answer;
+
+	tell_nodes(driver, *nodes);
+	host_answer = tell(driver, "host", host);
+	if (node < 0 && host_answer != CUDA_SUCCESS) {
+		static const char *const rest[] = {"copy", "node", "mixed", "unmap"};
+
+		for (size_t i = 0; i < sizeof(rest) / sizeof(*rest); i++)
+			print(rest[i], CUDA_ERROR_NOT_SUPPORTED);
+		return;
+	}
+	tell(driver, "copy", copy);
+	tell(driver, "node", captured);
+	tell(driver, "mixed", mixed);
+	tell(driver, "unmap", unmap);
+}
+
+/* --- which devices there are --- */
+
+enum { DEVICES_MAX = 64, NAME_MAX_SIZE = 64 };
+
+/* Prints a device unless one of its name was printed. */
+static void list_device(int i, char (*seen)[NAME_MAX_SIZE])
+{
+	int beside = 0;
+
+	if (CALL(cuDeviceGetName, seen[i], NAME_MAX_SIZE, i) != CUDA_SUCCESS)
+		return;
+	for (int j = 0; j < i; j++)
+		if (strcmp(seen[i], seen[j]) == 0)
+			return;
+	if (CALL(cuDeviceGetAttribute, &beside, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, i) !=
+	        CUDA_SUCCESS ||
+	    beside < 0)
+		beside = 0;
+	printf("device %d node %d %s\n", i, beside, seen[i]);
+}
+
+static void ask_list(const void *unused)
+{
+	char seen[DEVICES_MAX][NAME_MAX_SIZE] = {{0}};
+	int version = 0, count = 0;
+	CUresult error = CALL(cuDriverGetVersion, &version);
+
+	(void)unused;
+	if (error == CUDA_SUCCESS)
+		error = CALL(cuDeviceGetCount, &count);
+	if (error == CUDA_SUCCESS) {
+		printf("version %d\n", version);
+		for (int i = 0; i < count && i < DEVICES_MAX; i++)
+			list_device(i, seen);
+		fflush(stdout);
+	}
+	tell_parent((int)error);
+}
+
+static int list(const char *driver)
+{
+	int answer = CRASHED;
+
+	(void)ask(driver, ask_list, NULL, &answer, 1);
+	if (answer != CUDA_SUCCESS)
+		print("error", answer);
+	return answer != CUDA_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
-	bool has_memory;
+	struct nodes nodes;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: driver-probe DRIVER NODES\n");
+	if (argc == 2)
+		return list(argv[1]);
+	if (argc != 4) {
+		fprintf(stderr, "usage: driver-probe DRIVER [DEVICE NODES]\n");
 		return 2;
 	}
-	nodes = argv[2];
-	node = atoi(nodes);
-	numa_works = tell(argv[1], "numa", numa) == CUDA_SUCCESS;
-	has_memory = tell(argv[1], "host", host) == CUDA_SUCCESS || numa_works;
-	if (has_memory) {
-		tell(argv[1], "copy", copy);
-		tell(argv[1], "node", captured);
-		tell(argv[1], "mixed", mixed);
-		tell(argv[1], "unmap", unmap);
-	}
+	device = atoi(argv[2]);
+	nodes = read_nodes(argv[3]);
+	probe(argv[1], &nodes);
 	return fflush(stdout) != 0;
 }

@@ -120,7 +120,7 @@ static int count_strangers(char *first, size_t size)
 		if (entry->d_name[0] == '.' || is_of_named(entry->d_name) ||
 		    strncmp(entry->d_name, "share-", 6) == 0 ||
 		    strncmp(entry->d_name, "alone-", 6) == 0 ||
-		    strcmp(entry->d_name, "driver-probe") == 0)
+		    strncmp(entry->d_name, "driver-probe", 12) == 0)
 			continue;
 		if (count++ == 0)
 			snprintf(first, size, "%s", entry->d_name);

@@ -50,6 +50,14 @@ on_softgpu() {
 	LD_LIBRARY_PATH=$softgpu "$@"
 }
 
+# probe_driver: the cache of the probe is of the software GPU as SOFTGPU_* makes it now
+probe_driver() {
+	[ ! -e "$SPILLWAY_STATE_DIR/driver-probe" ] ||
+		sed -i "/ driver ${SOFTGPU_DRIVER_VERSION:-13000} /d" "$SPILLWAY_STATE_DIR/driver-probe"
+	SPILLWAY_NODE_DIR=/dev/null/none SPILLWAY_DRIVER=$softgpu/libcuda.so.1 "$spillway" doctor --probe >"$scratch/probed" 2>&1 ||
+		fail "the driver cannot be probed: $(cat "$scratch/probed")"
+}
+
 # same WHAT EXPECTED GOT
 same() {
 	[ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"

@@ -37,11 +37,11 @@ done
 
 # Copies by the CPU need memory that the CPU can reach, which spilled memory is not: so no
 # asynchronous one may be.
-rm "$SPILLWAY_STATE_DIR/driver-probe" # another driver
 export SOFTGPU_TRAITS=cpu-copies
+probe_driver
 limited cpu --memory 1MiB "$asynchronous"
-rm "$SPILLWAY_STATE_DIR/driver-probe"
 export SOFTGPU_TRAITS=host-nodes
+probe_driver
 
 ini=$scratch/graph.ini
 printf '[gpu]\nmemory_limit = 1MiB\n' >"$ini"

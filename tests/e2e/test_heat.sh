@@ -139,6 +139,10 @@ end_driven
 
 # A driver before 12.4, which does not tell how a kernel's parameters lie: the cubin in its fat
 # binary does.
+SOFTGPU_DRIVER_VERSION=12020
+export SOFTGPU_DRIVER_VERSION
+probe_driver
+unset SOFTGPU_DRIVER_VERSION
 begin old SOFTGPU_DRIVER_VERSION=12020 ELASTIC_FAT=1
 used_by_kernels $buffers
 for_a_while mix a a 1 8

@@ -37,10 +37,11 @@ $2" &
 }
 
 export SOFTGPU_NO_MIXED=1
+probe_driver
 run refused "mixed = auto"
 run whole "mixed = whole"
 unset SOFTGPU_NO_MIXED
-rm "$SPILLWAY_STATE_DIR/driver-probe" # this is another driver
+probe_driver
 
 # 10 MiB below a limit of 6: part of it is where the program wants it, at once.
 parts() {

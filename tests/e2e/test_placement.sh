@@ -29,6 +29,7 @@ says_not() { ! grep -q "$1" "$scratch/log" || fail "$case: $(grep "$1" "$scratch
 # Nothing moves once it has settled.
 is_left_alone() { same "$case: of a million closed" 0 "$(sed -n 's/^closed_[0-9]*% //p' "$scratch/out")"; }
 mkdir -m 700 "$scratch/state"
+cp "$SPILLWAY_STATE_DIR/driver-probe" "$scratch/state/"
 
 # It falls later, with all of it on the device.
 training later seen 75 later

@@ -41,14 +41,34 @@ says "$out" '^no  TF_FORCE_GPU_ALLOW_GROWTH = FALSE: TensorFlow takes its part'
 env XLA_PYTHON_CLIENT_PREALLOCATE=false TF_FORCE_GPU_ALLOW_GROWTH=True "$spillway" doctor >"$out"
 says_not "$out" '^no  .*takes its part of the limit at once'
 
-# So is what tries drivers, where it did not come along with what is preloaded; a job runs all the
-# same.
-says_not "$out" 'driver-probe'
+# So is the program that probes drivers, where it did not come along with what is preloaded; a job
+# runs all the same.
+says_not "$out" '^no  driver probe'
 mv "$tree/lib/driver-probe" "$TMPDIR/"
 SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" expect 0 "$spillway" doctor
-says "$out" "^no  driver-probe: $tree/lib/driver-probe: No such file or directory: with drivers before R595 "
+says "$out" "^no  driver probe: $tree/lib/driver-probe: No such file or directory: without a probe, drivers before R595 "
 says "$out" '^      try: copy driver-probe to where libspillway.so lies$'
+SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" SOFTGPU_DRIVER_VERSION=12080 expect 1 "$spillway" doctor --probe
+says "$out" "^no  driver probe: $tree/lib/driver-probe cannot be run: No such file or directory$"
 mv "$TMPDIR/driver-probe" "$tree/lib/"
+
+# What the probe of a driver found, and the command that makes one. A driver that cannot be probed
+# is named.
+probed() { env SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" SPILLWAY_NODE_DIR=/dev/null/none SOFTGPU_STATE_DIR="$TMPDIR" "$@"; }
+probed SOFTGPU_DRIVER_VERSION=12080 "$spillway" doctor >"$out"
+says "$out" "^ok  gpu 0: driver probe: none yet of this driver since this boot.*'spillway doctor --probe' makes it"
+expect 0 probed SOFTGPU_DRIVER_VERSION=12080 SOFTGPU_TRAITS=unmap-waits "$spillway" doctor --probe
+says "$out" "^ok  driver probe: $SPILLWAY_STATE_DIR/driver-probe: made$"
+expect 0 probed SOFTGPU_DRIVER_VERSION=12080 "$spillway" doctor --probe
+says "$out" "^ok  driver probe: $SPILLWAY_STATE_DIR/driver-probe: has this driver since this boot$"
+probed SOFTGPU_DRIVER_VERSION=12080 "$spillway" doctor >"$out"
+says "$out" "^ok  gpu 0: driver probe: $SPILLWAY_STATE_DIR/driver-probe \(this user's\): CUDA 12\.8, this boot: memory of NUMA node 0 works, "
+says "$out" ', copies over both sides: works, unmapping beside work: waits for it$'
+expect 1 probed SPILLWAY_DRIVER="$build/tests/e2e/crashing_driver.so" "$spillway" doctor --probe
+says "$out" '^no  driver probe: .*crashing_driver.so: it cannot be initialised$'
+expect 1 probed SOFTGPU_DRIVER_VERSION=12060 SOFTGPU_FAIL=cuDevicePrimaryCtxRetain:1=2 "$spillway" doctor --probe
+says "$out" '^no  driver probe: .*: the GPU has no room for the probe now$'
+[ "$(grep -c ' driver 12060 ' "$SPILLWAY_STATE_DIR/driver-probe")" = 0 ] || fail 'an answer without memory was kept'
 
 # No driver at all is a sentence, and what to try is the software GPU, where it is installed.
 mkdir -p "$tree/softgpu"

@@ -38,19 +38,22 @@ works() {
 }
 works without
 for trait in kernel-crashes slow-memory-info unmap-holds unmap-waits; do
-	rm -f "$SPILLWAY_STATE_DIR/driver-probe" # this is another driver
+	SOFTGPU_TRAITS=$trait
+	export SOFTGPU_TRAITS
+	probe_driver
+	unset SOFTGPU_TRAITS
 	works "with-$trait" SOFTGPU_TRAITS=$trait
 	same "$trait" "$(cat "$scratch/without.saw")" "$(cat "$scratch/with-$trait.saw")"
 done
 
 # Memory that moves while work is queued, where unmapping waits for that work.
 export SOFTGPU_TRAITS=unmap-waits
+probe_driver
 of_mode threads 40
 unset SOFTGPU_TRAITS
 
 # There whoever gives memory back asks first whether anything runs: never a stream that another
 # thread destroys meanwhile, whose handle is the driver's to reuse.
-rm -f "$SPILLWAY_STATE_DIR/driver-probe"
 SOFTGPU_TRAITS=unmap-waits "$spillway" run --softgpu --name churn --memory 288MiB "$build/tests/e2e/stream_churn" 60000 \
 	>"$scratch/churn" 2>"$scratch/churn.errors" || fail "churn: $(cat "$scratch/churn" "$scratch/churn.errors")"
 has "what was known" "$(cat "$SPILLWAY_STATE_DIR/driver-probe")" "unmap 600"
@@ -59,14 +62,15 @@ has "what was known" "$(cat "$SPILLWAY_STATE_DIR/driver-probe")" "unmap 600"
 # A driver that waits for what runs before memory goes, and has all calls wait meanwhile, is not
 # asked to let memory go while a stream waits for what the program does next: spares stay, and what
 # is to leave is prepared for nothing. Then all of it goes.
+export SOFTGPU_TRAITS=unmap-holds
+probe_driver
+unset SOFTGPU_TRAITS
 limit_file "$ini" $((64 * mib)) "demote_deadline = 1ms"
 start_driven held "$ini" SOFTGPU_TRAITS=unmap-holds
 for name in a b c; do
 	wants 0 alloc $name 8192
 	wants 0 fill $name 3
 done
-known_of() { [ -e "$SPILLWAY_STATE_DIR/driver-probe" ] && grep -q "unmap $1" "$SPILLWAY_STATE_DIR/driver-probe"; }
-rm -f "$SPILLWAY_STATE_DIR/driver-probe"
 wants 0 free a
 wants 0 block
 wants 0 mix_blocked b b 1
@@ -75,7 +79,6 @@ tell info
 counter_at_least held device_pool $((8 * mib)) || fail "spares went beside work: $(counter held device_pool)"
 limit_file "$ini" $((4 * mib)) "demote_deadline = 1ms"
 until_true $patience counter_is held move_pending work || fail "it is not tried: $(counter held move_pending)"
-known_of 600 || fail "the driver was not asked, or not understood: $(cat "$SPILLWAY_STATE_DIR/driver-probe")"
 sleep 1
 tell info
 device_at_least $((16 * mib)) || fail "it has moved beside work"

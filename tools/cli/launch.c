@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "tools/view/tool.h"
 
 static const int forwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -30,18 +31,29 @@ static _Noreturn void become(char **program)
 	_exit(reason == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);
 }
 
-static int wait_for(pid_t child, const sigset_t *signals, bool (*look)(void *cookie), void *cookie)
+/* Waits for a signal of ours until that time. Returns it, or -1 with EAGAIN. */
+static int next_signal(const sigset_t *signals, siginfo_t *info, uint64_t until_ns)
 {
-	const struct timespec interval = {.tv_sec = 1};
+	uint64_t now = clock_now(), left = until_ns > now ? until_ns - now : 0;
+	const struct timespec interval = {.tv_sec = (time_t)(left / 1000000000),
+	                                  .tv_nsec = (long)(left % 1000000000)};
+
+	return sigtimedwait(signals, info, until_ns == UINT64_MAX ? NULL : &interval);
+}
+
+static int wait_for(pid_t child, const sigset_t *signals, uint64_t (*look)(void *cookie),
+                    void *cookie)
+{
+	uint64_t next_ns = 0, interval;
 	int status;
 
 	for (;;) {
 		siginfo_t info;
-		int signal = sigtimedwait(signals, &info, look ? &interval : NULL);
+		int signal = next_signal(signals, &info, next_ns);
 
-		if (signal < 0 && look && errno == EAGAIN) {
-			if (look(cookie))
-				look = NULL;
+		if (signal < 0 && errno == EAGAIN) {
+			interval = look(cookie);
+			next_ns = interval ? clock_now() + interval : UINT64_MAX;
 		} else if (signal == SIGCHLD) {
 			if (waitpid(child, &status, WNOHANG) == child)
 				return status;
@@ -53,7 +65,7 @@ static int wait_for(pid_t child, const sigset_t *signals, bool (*look)(void *coo
 	}
 }
 
-int launch(char **program, bool (*look)(void *cookie), void *cookie)
+int launch(char **program, uint64_t (*look)(void *cookie), void *cookie)
 {
 	struct sigaction on_child, standard = {.sa_handler = SIG_DFL};
 	sigset_t ours, before;

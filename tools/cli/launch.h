@@ -5,14 +5,13 @@
 #ifndef SPILLWAY_LAUNCH_H
 #define SPILLWAY_LAUNCH_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
 /*
- * Runs PROGRAM ARGS... with our environment. Meanwhile calls look() once a second until it says
- * that it has seen enough; NULL: there is nothing to look at. Returns the wait status as waitpid()
- * gives it.
+ * Runs PROGRAM ARGS... with our environment. Meanwhile calls look(), which returns after how many
+ * ns it wants to look again; 0: it has seen enough. Returns the wait status as waitpid() gives it.
  */
-int launch(char **program, bool (*look)(void *cookie), void *cookie);
+int launch(char **program, uint64_t (*look)(void *cookie), void *cookie);
 /* Ends us as the wait status says: with the exit code, or of the same signal. */
 _Noreturn void launch_exit(int status);
 

@@ -26,6 +26,7 @@
 #include "tools/doctor/cleanup.h"
 #include "tools/doctor/hint.h"
 #include "tools/doctor/paths.h"
+#include "tools/doctor/probe.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
 #include "tools/view/arguments.h"
@@ -267,15 +268,14 @@ static void allow_sanitizer(void)
 	free(list);
 }
 
-static void use_shim(void)
+static void use_shim(struct paths *paths)
 {
-	struct paths paths;
 	char message[3 * PATH_MAX];
 
-	if (!paths_shim(&paths, message, sizeof message))
+	if (!paths_shim(paths, message, sizeof message))
 		fail("%s", message);
-	preload(paths.shim);
-	preload(paths.alias);
+	preload(paths->shim);
+	preload(paths->alias);
 	allow_sanitizer();
 }
 
@@ -329,6 +329,7 @@ static uint64_t take_name(const struct run *run, const char *job)
 	remove_if_there(jobs_file(job, "override.ini"));
 	remove_if_there(jobs_file(job, "paused"));
 	remove_if_there(jobs_file(job, "pause.ini"));
+	probe_forget(job);
 	return clock_of_day();
 }
 
@@ -447,11 +448,43 @@ static void say(const char *line)
 	free(whole);
 }
 
+/* What is looked at while the program runs. */
+struct watch {
+	const char *job, *shim;
+	uint64_t interval_ns;
+	bool is_probed;
+	struct absent_gpu absent; /* selector "": nothing more is to be found out */
+};
+
+/*
+ * Makes the probe of the driver beside the program, once a process of the job asks for it. The
+ * program does not wait: most programs take longer to start than the probe takes, and one that
+ * spills before that only moves each allocation as a whole meanwhile. Looks less and less often,
+ * because a program may begin late with CUDA, or never.
+ */
+static uint64_t watch_look(void *cookie)
+{
+	const uint64_t first_ns = 100000000, last_ns = 10000000000, absent_ns = 1000000000;
+	struct watch *watch = cookie;
+
+	if (*watch->absent.selector && absent_gpu_look(&watch->absent))
+		watch->absent.selector = "";
+	if (!watch->is_probed)
+		watch->is_probed = probe_serve(watch->shim, watch->job);
+	watch->interval_ns = watch->interval_ns ? 2 * watch->interval_ns : first_ns;
+	if (watch->interval_ns > last_ns)
+		watch->interval_ns = last_ns;
+	if (*watch->absent.selector && watch->interval_ns > absent_ns)
+		return absent_ns;
+	return watch->is_probed && !*watch->absent.selector ? 0 : watch->interval_ns;
+}
+
 int command_run(int argc, char **argv)
 {
 	struct run run = {0};
 	const char *job;
-	struct absent_gpu absent;
+	struct watch watch;
+	struct paths paths;
 	uint64_t began_ns;
 	int status;
 
@@ -462,7 +495,7 @@ int command_run(int argc, char **argv)
 	if (run.softgpu)
 		use_softgpu();
 	job = choose_name(&run);
-	use_shim();
+	use_shim(&paths);
 	cleanup_old_jobs();
 	make_state_directory();
 	began_ns = take_name(&run, job);
@@ -470,11 +503,14 @@ int command_run(int argc, char **argv)
 	claim_share();
 	warn_without_driver();
 	warn_if_out_of_reach(run.program[0]);
-	absent = (struct absent_gpu){
-	    .selector = run.settings.selector, .job = job, .since_ns = began_ns};
-	status = launch(run.program, *absent.selector ? absent_gpu_look : NULL, &absent);
-	if (*absent.selector)
-		absent_gpu_say(&absent);
+	watch = (struct watch){
+	    .job = job,
+	    .shim = paths.shim,
+	    .absent = {.selector = run.settings.selector, .job = job, .since_ns = began_ns}};
+	status = launch(run.program, watch_look, &watch);
+	if (*watch.absent.selector)
+		absent_gpu_say(&watch.absent);
+	probe_forget(job);
 	if (!run.quiet)
 		sum_up(&run, job, began_ns, status);
 	claim_release();

@@ -10,6 +10,7 @@
 #include "core/cards/cards.h"
 #include "core/pages/page.h"
 #include "core/state/directory.h"
+#include "tools/doctor/probe.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
 
@@ -22,6 +23,7 @@ int cleanup_job(const char *job)
 	if (rc == 0) {
 		unlink(paused);
 		unlink(lock);
+		probe_forget(job);
 	}
 	free(paused);
 	free(lock);

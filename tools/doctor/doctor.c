@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/driver_library.h"
+#include "core/base/own_file.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
@@ -20,6 +21,7 @@
 #include "tools/doctor/hint.h"
 #include "tools/doctor/paths.h"
 #include "tools/doctor/pod.h"
+#include "tools/doctor/probe.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
 #include "tools/doctor/values.h"
@@ -31,9 +33,12 @@
 #include "tools/view/selectors.h"
 #include "tools/view/tool.h"
 
+enum { WAITS_FOR_WORK = 600 }; /* CUDA_ERROR_NOT_READY */
+
 struct doctor {
 	const char *program;
 	bool clean;
+	bool probe;
 	bool all; /* settings that are built in, too */
 };
 
@@ -42,6 +47,10 @@ static void read_command_line(struct doctor *doctor, int argc, char **argv)
 	const struct argument options[] = {
 	    {"clean", 0, NULL, "Remove what ended jobs left in the state directory", argument_flag,
 	     &doctor->clean},
+	    {"probe", 0, NULL,
+	     "Probe the driver for memory on the host, once per driver and boot; root's serves all "
+	     "users",
+	     argument_flag, &doctor->probe},
 	    {"all", 0, NULL, "Show built-in settings, too", argument_flag, &doctor->all},
 	    {0},
 	};
@@ -70,18 +79,18 @@ static bool check_shim(struct paths *paths)
 	return finding(true, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
 }
 
-/* Says so where what tries drivers is not beside the shim; a job runs without it. */
-static void check_probe(const char *shim)
+/* Says so where the program that probes drivers is not beside the shim; a job runs without it. */
+static void check_probe_program(const char *shim)
 {
 	char program[PATH_MAX];
 
-	snprintf(program, sizeof program, "%.*s/driver-probe", (int)(strrchr(shim, '/') - shim),
-	         shim);
+	probe_program(shim, program, sizeof program);
 	if (access(program, X_OK) == 0)
 		return;
 	finding(false,
-	        "driver-probe: %s: %s: with drivers before R595 memory on the host is not by "
-	        "vmm_numa, and no allocation is partly on the GPU and partly on the host",
+	        "driver probe: %s: %s: without a probe, drivers before R595 do not give memory on "
+	        "the host by vmm_numa, and no allocation is partly on the GPU and partly on the "
+	        "host",
 	        program, strerror(errno));
 	finding_try("copy driver-probe to where libspillway.so lies");
 }
@@ -140,6 +149,74 @@ static void print_providers(int gpu, const struct driver_features *features)
 	finding(features->ipc_error == 0, "gpu %d: IPC%s%s", gpu, features->ipc_error ? ": " : "",
 	        features->ipc_error ? counter_error(features->ipc_error, meaning, sizeof meaning)
 	                            : "");
+}
+
+static const char *probe_word(int answer, char *buf, size_t size)
+{
+	if (answer == 0)
+		return "works";
+	if (answer == PROBE_CRASHED)
+		return "crashes";
+	return counter_error((unsigned int)answer, buf, size);
+}
+
+/* Prints what the probe of the driver found for a kind of device, or that there is none. */
+static void print_probe(const struct driver_report *report, int index)
+{
+	const char *name = report->features[index].name;
+	int ordinal = report->device[index].ordinal, unmap;
+	char key[PROBE_LINE_MAX], path[PATH_MAX], word[5][32], nodes[512] = "";
+	struct probe_answers answers;
+	enum probe_place place;
+	size_t length = 0;
+
+	probe_cache_key(report->version, name, key, sizeof key);
+	if (!probe_cache_look_up(key, &answers, &place)) {
+		finding(true,
+		        "gpu %d: driver probe: none yet of this driver since this boot, so that "
+		        "each allocation moves as a whole; 'spillway doctor --probe' makes it, and "
+		        "'spillway run' beside a CUDA program",
+		        ordinal);
+		return;
+	}
+	for (int i = 0; i < PROBE_NODES && length < sizeof nodes - 64; i++)
+		if (answers.numa[i] != PROBE_UNKNOWN)
+			length += (size_t)snprintf(
+			    nodes + length, sizeof nodes - length, "memory of NUMA node %d %s, ", i,
+			    probe_word(answers.numa[i], word[0], sizeof word[0]));
+	unmap = answers.of[PROBE_UNMAP];
+	finding(true,
+	        "gpu %d: driver probe: %s (%s): CUDA %d.%d, this boot: %smemory of the host %s, "
+	        "copies: %s, copies in graphs: %s, copies over both sides: %s, unmapping beside "
+	        "work: %s",
+	        ordinal, probe_cache_path(place, path, sizeof path),
+	        place == PROBE_OF_ROOT ? "root's, for all users" : "this user's",
+	        report->version / 1000, report->version % 1000 / 10, nodes,
+	        probe_word(answers.of[PROBE_HOST], word[0], sizeof word[0]),
+	        probe_word(answers.of[PROBE_COPY], word[1], sizeof word[1]),
+	        probe_word(answers.of[PROBE_NODE], word[2], sizeof word[2]),
+	        probe_word(answers.of[PROBE_MIXED], word[3], sizeof word[3]),
+	        unmap == WAITS_FOR_WORK ? "waits for it"
+	                                : probe_word(unmap, word[4], sizeof word[4]));
+}
+
+/* Complains of caches that no process reads. */
+static void check_probe_caches(void)
+{
+	char path[PATH_MAX], text[PROBE_CACHE_MAX];
+
+	for (int i = 0; i < PROBE_PLACES; i++) {
+		int error = probe_cache_read((enum probe_place)i, text);
+
+		if (error == 0 || error == -ENOENT || error == -ENOTDIR)
+			continue;
+		probe_cache_path((enum probe_place)i, path, sizeof path);
+		finding(false, "driver probe: %s is not read: %s", path,
+		        error == -EPERM ? "another user owns it or may write to it"
+		                        : own_file_error(error));
+		finding_try("rm '%s' and spillway doctor --probe%s", path,
+		            i == PROBE_OF_ROOT ? ", as root" : "");
+	}
 }
 
 /* Prints who takes turns on a GPU. */
@@ -225,8 +302,10 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	}
 	finding(true, "driver: %s (%s), CUDA %d.%d, found by %s", path, strrchr(file, '/') + 1,
 	        report->version / 1000, report->version % 1000 / 10, from);
-	for (int i = 0; i < report->device_count; i++)
+	for (int i = 0; i < report->device_count; i++) {
 		print_device(&report->device[i], &report->features[i]);
+		print_probe(report, i);
+	}
 	if (*report->said)
 		return bad_driver(report->said);
 	if (report->device_count == 0) {
@@ -370,6 +449,29 @@ static void say_next(bool good, bool needs_driver, const char *program)
 		finding_next("mend what says \"no\", from the top, then 'spillway doctor' again");
 }
 
+/* Makes the probe of the driver, and says where it is. */
+static int make_probe(void)
+{
+	char path[PATH_MAX], message[3 * PATH_MAX];
+	enum probe_outcome outcome = PROBE_FAILED;
+	struct paths paths;
+	bool named_is_bad;
+	const char *from;
+
+	if (!check_shim(&paths))
+		return TOOL_FAILED;
+	if (!driver_library_find(paths.shim, NULL, path, sizeof path, &from, &named_is_bad))
+		snprintf(message, sizeof message, "there is no CUDA driver in %s", from);
+	else
+		outcome = probe_make(paths.shim, path, true, message, sizeof message);
+	if (outcome == PROBE_FAILED)
+		finding(false, "driver probe: %s", message);
+	else
+		finding(true, "driver probe: %s: %s", message,
+		        outcome == PROBE_MADE ? "made" : "has this driver since this boot");
+	return outcome == PROBE_FAILED ? TOOL_FAILED : TOOL_OK;
+}
+
 int command_doctor(int argc, char **argv)
 {
 	struct doctor doctor = {0};
@@ -379,13 +481,16 @@ int command_doctor(int argc, char **argv)
 	struct pod pod;
 
 	read_command_line(&doctor, argc, argv);
+	if (doctor.probe)
+		return make_probe();
 	pod = pod_find();
 	good = pod.is_ours || check_shim(&paths);
 	if (*pod.library)
 		good = (pod_explain(&pod) || !pod.is_ours) && good;
 	has_driver = check_driver(paths.shim, &report);
 	if (good && !pod.is_ours)
-		check_probe(paths.shim);
+		check_probe_program(paths.shim);
+	check_probe_caches();
 	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
 	frameworks_report();

@@ -39,9 +39,9 @@ static bool look(struct absent_gpu *absent, uint64_t patience_ns)
 	return true;
 }
 
-bool absent_gpu_look(void *cookie)
+bool absent_gpu_look(struct absent_gpu *absent)
 {
-	return look(cookie, SETTLED_NS);
+	return look(absent, SETTLED_NS);
 }
 
 void absent_gpu_say(struct absent_gpu *absent)

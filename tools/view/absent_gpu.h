@@ -18,9 +18,9 @@ struct absent_gpu {
 
 /*
  * Says that the job has no such GPU, once it has had the same GPUs for some seconds. Returns
- * whether nothing more is to be found out. For launch(); the cookie is a struct absent_gpu.
+ * whether nothing more is to be found out.
  */
-bool absent_gpu_look(void *cookie);
+bool absent_gpu_look(struct absent_gpu *absent);
 /* Says so now, if it is not said yet, of the GPUs that the job has had. */
 void absent_gpu_say(struct absent_gpu *absent);
 
