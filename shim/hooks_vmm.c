@@ -98,7 +98,7 @@ HOOK(cuMemExportToShareableHandle, void *shareableHandle, CUmemGenericAllocation
 	CUresult result = CUDA_SUCCESS;
 
 	if (job_is_active())
-		result = own_pin(handle, handleType);
+		result = own_memory_may_export(handle, handleType);
 	if (result != CUDA_SUCCESS)
 		return result;
 	real = handle;

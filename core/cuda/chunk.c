@@ -63,8 +63,6 @@ static CUresult make_on_host(const struct chunk_source *source, struct chunk *ch
 	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST, 0);
 	CUresult result;
 
-	if (chunk->like)
-		prop.requestedHandleTypes = chunk->like->requestedHandleTypes;
 	if (!source->avoids_numa &&
 	    !never_works(atomic_load_explicit(source->numa_error, memory_order_relaxed))) {
 		result = make_on_nodes(source, chunk, &prop);

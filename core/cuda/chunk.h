@@ -15,8 +15,8 @@ struct chunk {
 	uint64_t size;
 	enum segment_side side;
 	bool is_exportable;
-	const CUmemAllocationProp *like; /* on the device made with these, on the host with their
-	                                    handle types; NULL: plain */
+	const CUmemAllocationProp *like; /* on the device made with these; NULL: plain. On the host
+	                                    always plain: from there nothing is exported */
 };
 
 /* Where a device's chunks come from: itself, or the host beside it. */

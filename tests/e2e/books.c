@@ -309,6 +309,7 @@ static void refused(void)
 	CUmemoryPool pool;
 	CUmodule loaded;
 	CUdeviceptr spilled, fits;
+	int file;
 
 	props.location.type = prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	props.location.id = prop.location.id = device;
@@ -319,8 +320,12 @@ static void refused(void)
 	expect("physical memory", CUDA_SUCCESS, cuMemCreate(&handle, 8 * MIB, &prop, 0));
 	CHECK(cuMemRelease(handle));
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	expect("physical memory to be exported", CUDA_ERROR_OUT_OF_MEMORY,
+	expect("physical memory that may be exported", CUDA_SUCCESS,
 	       cuMemCreate(&handle, 8 * MIB, &prop, 0));
+	expect("its export", CUDA_ERROR_OUT_OF_MEMORY,
+	       cuMemExportToShareableHandle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	                                    0));
+	CHECK(cuMemRelease(handle));
 	CHECK(cuMemPoolCreate(&pool, &props));
 	expect("a pool to be exported", CUDA_ERROR_OUT_OF_MEMORY,
 	       cuMemAllocFromPoolAsync(&fits, 8 * MIB, pool, NULL));

@@ -160,9 +160,24 @@ struct piece {
 	CUdeviceptr address;
 };
 
+/*
+ * Makes a piece that is exported, and so on the device: where that has no room, it is made all the
+ * same, and its export is out of memory.
+ */
 static CUresult create(struct piece *piece, size_t size)
 {
-	return cuMemCreate(&piece->handle, size, &exportable, 0);
+	CUresult result = cuMemCreate(&piece->handle, size, &exportable, 0);
+	int fd;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuMemExportToShareableHandle(&fd, piece->handle,
+	                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	if (result == CUDA_SUCCESS)
+		close(fd);
+	else
+		OK(cuMemRelease(piece->handle));
+	return result;
 }
 
 static int export_of(const struct piece *piece)
@@ -518,6 +533,27 @@ static void rounds_of_two(void)
 
 /* --- as much as there may be of what cannot leave the device --- */
 
+/* Made beyond the limit, exported when there is room. */
+static void late(void)
+{
+	struct piece piece[6];
+
+	start_cuda();
+	for (int i = 0; i < 5; i++)
+		OK(create(&piece[i], PIECE));
+	OK(cuMemCreate(&piece[5].handle, PIECE, &exportable, 0));
+	OK(cuMemRelease(piece[0].handle));
+	close(export_of(&piece[5]));
+	OK(map(&piece[5], PIECE));
+	OK(cuMemsetD8_v2(piece[5].address, 7, PIECE));
+	OK(cuCtxSynchronize());
+	printf("late\n");
+	look("full");
+	drop(&piece[5], PIECE);
+	for (int i = 1; i < 5; i++)
+		OK(cuMemRelease(piece[i].handle));
+}
+
 enum { SIX = 6 };
 
 static void fill_create(void)
@@ -647,6 +683,7 @@ int main(int argc, char **argv)
 	    {"killed_ipc", killed_ipc},
 	    {"rounds", rounds},
 	    {"rounds_of_two", rounds_of_two},
+	    {"late", late},
 	    {"fill_create", fill_create},
 	    {"fill_ipc", fill_ipc},
 	    {"fill_pool", fill_pool},

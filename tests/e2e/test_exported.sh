@@ -53,6 +53,10 @@ same "a descriptor kept" "kept 5" "$said"
 at full 100 100 100
 at none 0 0 0
 
+a_case late
+same "exported when there is room" "late 0" "$said $(counter late refusals)"
+at full 100 100 0
+
 a_case ipc
 # Of the fifth the plain memory and that which can be exported would have to be there at a time.
 same "by a handle" "opened 4" "$said"

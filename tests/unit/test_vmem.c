@@ -394,6 +394,7 @@ START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
 	CUmemGenericAllocationHandle a, b, c;
 
 	start();
+	set_limits(64 * MIB, 128 * MIB);
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	ck_assert_int_eq(
 	    own_memory_create(&devices, &a, 40 * MIB, &prop, 0, false, driver.cuMemCreate),
@@ -404,8 +405,18 @@ START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
 	    own_memory_create(&devices, &b, 40 * MIB, &prop, 0, false, driver.cuMemCreate),
 	    CUDA_SUCCESS);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
-	/* ... unless it is to be exported. */
+	/* ... and so does what may be exported, for which there is no room on the device then. */
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	ck_assert_int_eq(
+	    own_memory_create(&devices, &c, 40 * MIB, &prop, 0, false, driver.cuMemCreate),
+	    CUDA_SUCCESS);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 80 * MIB);
+	ck_assert_int_eq(own_memory_may_export(c, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	                 CUDA_ERROR_OUT_OF_MEMORY);
+	own_left(own_leave(c), true);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
+	/* Another node may reach this without a call that could be seen. */
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
 	ck_assert_int_eq(
 	    own_memory_create(&devices, &c, 40 * MIB, &prop, 0, false, driver.cuMemCreate),
 	    CUDA_ERROR_OUT_OF_MEMORY);

@@ -38,8 +38,21 @@ static bool is_for_export(const CUmemAllocationProp *prop)
 	return prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
 }
 
-/* Returns whether it can be nowhere but on the device. */
+/*
+ * Returns whether it can be nowhere but on the device. A descriptor is only had by a call, before
+ * which the memory comes. PyTorch asks for GPUDirect for each chunk, so that alone says nothing;
+ * pin_new is for what the network reaches.
+ */
 static bool must_be_there(const struct own_making *m)
+{
+	const unsigned int types = m->prop->requestedHandleTypes;
+
+	return m->terms->settings.pin_new ||
+	       (types & ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
+}
+
+/* Returns whether others leave the device for it: so that it is there when it is exported. */
+static bool is_preferred_there(const struct own_making *m)
 {
 	return is_for_export(m->prop) || m->terms->settings.pin_new;
 }
@@ -157,7 +170,7 @@ static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHan
 	}
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		return result;
-	if (m->lack.why == SPILL_LIMIT && is_for_export(m->prop) &&
+	if (m->lack.why == SPILL_LIMIT && is_for_export(m->prop) && must_be_there(m) &&
 	    !refusal_is_wanted(device, m->terms))
 		say_refused(device, m->size);
 	if (create_on_host(m, handle, m->lack.why))
@@ -185,18 +198,49 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 	if (terms.settings.pin_new == CONFIG_AUTO)
 		terms.settings.pin_new = stays;
 	making.terms = &terms;
-	until = reclaim_deadline(&terms, must_be_there(&making));
+	until = reclaim_deadline(&terms, is_preferred_there(&making));
 	/*
-	 * What cannot be made on the host has others leave the device; what can goes there and
-	 * comes back when it is needed.
+	 * What may be exported has others leave the device; what cannot goes to the host and comes
+	 * back when it is needed.
 	 */
 	reclaim = (struct reclaim){.device = making.device,
 	                           .terms = &terms,
 	                           .until = &until,
-	                           .may_demote = must_be_there(&making) &&
+	                           .may_demote = is_preferred_there(&making) &&
 	                                         !refusal_is_wanted(making.device, &terms)};
 	making.reclaim = &reclaim;
 	return create_somewhere(&making, handle, create);
+}
+
+/* --- exporting --- */
+
+/* Makes memory without contents on the device. */
+static CUresult remake(CUmemGenericAllocationHandle handle, const struct own_fresh *fresh)
+{
+	CUmemGenericAllocationHandle made;
+	CUresult result;
+
+	if (reclaim_for_good(fresh->device, fresh->bytes) != 0) {
+		say_refused(fresh->device, fresh->bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = driver.cuMemCreate(&made, fresh->bytes, &fresh->asked, 0);
+	if (result == CUDA_SUCCESS && !own_remake(handle, made)) {
+		driver.cuMemRelease(made); /* another thread uses it by now */
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (result != CUDA_SUCCESS)
+		device_uncharge(fresh->device, SEGMENT_ON_DEVICE, fresh->bytes);
+	return result;
+}
+
+CUresult own_memory_may_export(CUmemGenericAllocationHandle handle, unsigned int types)
+{
+	struct own_fresh fresh;
+
+	if (own_is_fresh(handle, types, &fresh) && remake(handle, &fresh) == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	return own_pin(handle, types);
 }
 
 /* --- importing --- */

@@ -1,6 +1,7 @@
 /*
  * Room for the program's own memory (own/own.h): made, or imported, it is charged, and what is in
- * the way goes first. Beyond the limit it is made on the host instead, unless it is to be exported.
+ * the way goes first. Beyond the limit it is made on the host instead, unless another node may
+ * reach it. Memory for a descriptor has others leave the device first.
  * Thread-safe; may wait for the mover, so none is to be called inside the gate.
  */
 #ifndef SPILLWAY_OWN_MEMORY_H
@@ -19,6 +20,12 @@ struct device_set;
 CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                            size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
                            bool stays, __typeof__(&cuMemCreate) create);
+/*
+ * Has memory on the device, to stay there, before it is exported as one of these types: memory
+ * without contents is made there, other memory moves. CUDA_ERROR_OUT_OF_MEMORY where it cannot
+ * come.
+ */
+CUresult own_memory_may_export(CUmemGenericAllocationHandle handle, unsigned int types);
 /*
  * Charges another's memory. Where it is known to be the job's own, its owner is charged; else this
  * process is, and gets out of memory where the limit has no room: at once where its size is known,

@@ -2,10 +2,10 @@
  * Own memory: physical memory that the program makes itself with cuMemCreate.
  *
  * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead,
- * unless it is to be exported. Where there is an arena, the program gets a handle of ours for it,
- * which stays the same while the mover exchanges the memory behind the program's mapping. It does
- * that with what is mapped once and has been given rights to; what has left the program's hands
- * (exported, bound, registered) stays where it is.
+ * unless another node may reach it. Where there is an arena, the program gets a handle of ours for
+ * it, which stays the same while the mover exchanges the memory behind the program's mapping. It
+ * does that with what is mapped once and has been given rights to; what has left the program's
+ * hands (exported, bound, registered) stays where it is.
  *
  * Handles of ours are known by their value; all functions leave others as they are. What takes a
  * handle to the driver, and what follows, is done inside the gate. Thread-safe.
@@ -31,6 +31,23 @@ static inline bool own_is_ours(CUmemGenericAllocationHandle handle)
 {
 	return (handle & OWN_NAMES_MASK) == OWN_NAMES;
 }
+
+/*
+ * Memory on the host that no call has told the driver of since it was made, so that it has no
+ * contents: it can be made anew on the device.
+ */
+struct own_fresh {
+	struct device *device;
+	uint64_t bytes;
+	CUmemAllocationProp asked;
+};
+/* Finds such memory that may be exported as one of these types. */
+bool own_is_fresh(CUmemGenericAllocationHandle handle, unsigned int types, struct own_fresh *fresh);
+/*
+ * Puts memory of the device, made and charged, in its place, and pins it. Returns false where it is
+ * fresh no longer; then the caller keeps what it made.
+ */
+bool own_remake(CUmemGenericAllocationHandle handle, CUmemGenericAllocationHandle made);
 
 struct own_made {
 	struct device *device;

@@ -19,6 +19,7 @@ spills() {
 spills plain "" six reuse threads pool fraction graph
 spills split max_split_size_mb:20,garbage_collection_threshold:0.6 six reuse threads fraction graph
 spills async backend:cudaMallocAsync six reuse threads graph
+spills expandable expandable_segments:True six reuse threads pool graph
 
 # One refusal, by a count: the cache is given back, so that nothing lies on the host.
 said=$(SPILLWAY_SPILL_AFTER=1 limited once 24MiB python3 $here/torch_spills.py 24 reuse) || fail "once: $said"
