@@ -70,9 +70,11 @@ for unit in conf/systemd/*.service; do
 	command=$(sed -n 's,^ExecStart=/usr/local/bin/spillway ,,p' "$unit")
 	[ -n "$command" ] || fail "$unit does not start the tool"
 	command=$(echo "$command" | sed "s,/var/lib/prometheus/node-exporter,$TMPDIR,; s/\${LISTEN}/127.0.0.1:0/")
+	lasts=124 # it goes on until it is stopped
+	! grep -q '^Type=oneshot$' "$unit" || lasts=0
 	# shellcheck disable=SC2086 # options
-	timeout 5 "$spillway" $command >"$out" 2>"$err"
-	[ $? -eq 124 ] || fail "$unit: not so: spillway $command"
+	SPILLWAY_DRIVER=$build/softgpu/libcuda.so.1 SOFTGPU_STATE_DIR=$TMPDIR timeout 5 "$spillway" $command >"$out" 2>"$err"
+	[ $? -eq $lasts ] || fail "$unit: not so: spillway $command"
 	if command -v systemd-analyze >/dev/null; then
 		name=$(basename "$unit" .service)
 		sed "s,/usr/local/bin/spillway,$spillway," "$unit" >"$TMPDIR/$name.service"
@@ -87,6 +89,19 @@ done
 says "$TMPDIR/spillway.prom" '^spillway_unreadable_jobs 0$'
 says conf/systemd/spillway-metrics.service '^Environment=LISTEN=127\.0\.0\.1:9435$'
 says conf/systemd/logind-spillway.conf '^\[Login\]$'
+
+# Slurm: the node's driver is probed, once, and only for a job with a GPU; it never fails.
+sed "s,/usr/local/bin/spillway,$spillway," conf/slurm/prolog >"$TMPDIR/node-prolog"
+node_prolog() {
+	expect 0 env SPILLWAY_DRIVER="$1" SPILLWAY_STATE_DIR="$TMPDIR/probing" SPILLWAY_NODE_DIR=/dev/null/none SOFTGPU_STATE_DIR="$TMPDIR" \
+		SLURM_JOB_GPUS="$2" sh "$TMPDIR/node-prolog"
+	says_not "$out" .
+}
+node_prolog "$build/softgpu/libcuda.so.1" ''
+[ ! -e "$TMPDIR/probing" ] || fail 'a job without a GPU probes the driver'
+node_prolog "$build/tests/e2e/crashing_driver.so" 0
+node_prolog "$build/softgpu/libcuda.so.1" 0
+says "$TMPDIR/probing/driver-probe" ' mixed 0 unmap 0$'
 
 # Slurm: what the task gets, and what it does not.
 sed "s,^shim=.*,shim=$tree/lib," conf/slurm/task-prolog >"$TMPDIR/prolog"
