@@ -46,7 +46,7 @@ enum {
  * How the machine's file may bind a key. A ceiling: [ceiling] may give the most of it; where the
  * file is enforced, what the file sets is the most, too, or else what is built in. The machine's:
  * where the file is enforced nobody else sets it, because by it a job could take more than its
- * part.
+ * part, or keep it when its limit is lowered.
  */
 enum config_bound { CONFIG_FREE, CONFIG_CEILING, CONFIG_MACHINES };
 
@@ -104,7 +104,7 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	  "How long the job is idle before others may have its memory's place; or never")         \
 	X(steps, CONFIG_CHOICE, "auto", "auto|on|off", CONFIG_FREE, "",                           \
 	  "Look for steps in the launches; auto: where they are paced or the limit can rise")     \
-	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", CONFIG_FREE, "",           \
+	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", CONFIG_MACHINES, "",       \
 	  "How memory is held on the host")                                                       \
 	X(spill_after, CONFIG_COUNT, "auto", "auto", CONFIG_FREE, "",                             \
 	  "Out-of-memory answers before spilling; auto: two a time to who gives back its cache")  \
@@ -120,7 +120,7 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	  "How live memory moves; gentle: the program works most of the time meanwhile")          \
 	X(deferred_free, CONFIG_BOOL, "no", "", CONFIG_FREE, "",                                  \
 	  "yes: freeing returns at once, and the memory is used again when earlier work is done") \
-	X(pin_new, CONFIG_BOOL, "auto", "auto", CONFIG_FREE, "",                                  \
+	X(pin_new, CONFIG_BOOL, "auto", "auto", CONFIG_MACHINES, "",                              \
 	  "yes: what is allocated from now on never moves; auto: what a network may reach")       \
 	X(evict, CONFIG_BOOL, "no", "", CONFIG_FREE, "",                                          \
 	  "yes: all that can move is on the host; what pause --evict writes")

@@ -160,11 +160,23 @@ static uint64_t resolve_kept(const struct config *config, const struct config_de
 	return most ? most->value.number : CONFIG_NEVER;
 }
 
+/* Returns whether the machine's file is enforced and evicts the job. */
+static bool enforced_evict(const struct config *config, const struct config_device *device)
+{
+	const struct config_setting *setting =
+	    effective_up_to(LAYER_SYSTEM, config, device, CONFIG_KEY_evict);
+
+	return config_enforces(config) && setting && setting->value.number;
+}
+
 void config_for_device(const struct config *config, const struct config_device *device,
                        struct config_gpu *settings)
 {
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		settings->of[key] = resolve(config, device, (enum config_key)key, NULL);
+	/* What the machine's file evicts stays so: a job may ask to hold less, not more. */
+	if (enforced_evict(config, device))
+		settings->evict = true;
 	settings->host_at_most_auto = is_bound_by_auto(config, device, settings->host_limit);
 	if (settings->priority == PRIORITY_GUARANTEED &&
 	    !config_lists_user(config->guaranteed, geteuid()))

@@ -24,7 +24,7 @@ lib=$node/bin/lib
 mkdir "$node/etc" "$node/bin" "$node/bin/lib" "$node/driver" "$node/softgpu" "$node/etc/spillway"
 chmod 1777 "$node/softgpu"
 cp "$build"/lib/*.so "$build/lib/driver-probe" "$lib"
-cp "$build/spillway" "$build/tests/e2e/allocate" "$build/tests/e2e/guest" "$node/bin"
+cp "$build/spillway" "$build/tests/e2e/allocate" "$build/tests/e2e/small" "$build/tests/e2e/guest" "$node/bin"
 cp "$softgpu"/libcuda.so.1 "$softgpu"/libnvidia-ml.so.1 "$node/driver"
 cp /etc/passwd /etc/group /etc/nsswitch.conf "$node/etc" 2>/dev/null || true
 cp -a /etc/alternatives "$node/etc" # of the shell's own tools

@@ -131,6 +131,36 @@ same "libvgpu.so, CUDA_DISABLE_CONTROL: on the device" $((24 * mib)) "$(device_b
 ends first
 preloaded yes
 
+# No key that a user may set lets the job hold more: two processes take what they get.
+crowd() { # crowd VARIABLE=VALUE
+	rm -f "$scratch/end.crowd" "$scratch"/crowd.*
+	for kib in 8192 4; do
+		env "$1" "$node/bin/small" hold $kib 4 "$scratch/crowd.$kib" "$scratch/end.crowd" 2>/dev/null &
+		until_true $patience test -s "$scratch/crowd.$kib" || fail "$1: not ready"
+	done
+	held=$(device_bytes)
+	[ "$held" -le $((24 * mib)) ] || fail "$1: $held bytes on the device"
+	[ "$held" -ge $((16 * mib)) ] || [ "$1" = SPILLWAY_EVICT=yes ] || fail "$1: $held bytes on the device: too few to tell"
+	ends crowd
+}
+for pair in STEPS=on STEPS=off SPILL=vmm SPILL=managed SPILL=pinned SPILL=off SPILL_AFTER=0 SPILL_AFTER=9 REPORTED_MEMORY=limit+host \
+	MIXED=whole PLACEMENT=balanced PLACEMENT=heat SHRINK=gentle DEFERRED_FREE=yes PIN_NEW=yes EVICT=yes; do
+	crowd "SPILLWAY_$pair"
+done
+
+# By the machine's own choice, too: the slabs of small allocations are charged before they are had.
+configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'memory_limit = 24MiB' '[gpu]' 'spill = off'
+crowd SPILLWAY_STEPS=auto
+configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
+
+# A limit that is lowered is kept, although the job asked that its memory stay.
+takes 3 first env SPILLWAY_PIN_NEW=yes SPILLWAY_SPILL=off
+same "pinned by the user: held before" $((24 * mib)) "$(device_bytes)"
+configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 8MiB'
+until_true $patience holds_less || fail "pinned by the user: $(device_bytes) bytes on the device"
+ends first
+configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
+
 # What is not followed is told.
 takes 2 first env SPILLWAY_JOB=other SPILLWAY_SHARE_POLICY=weight
 has "stat" "$("$spillway" stat slurm-7)" "SPILLWAY_JOB = other: not followed: $ini is enforced"

@@ -3,9 +3,11 @@
 
 #include "tests/unit/scratch.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define ENVIRON(...) ((char *const *)(const char *const[]){__VA_ARGS__, NULL})
@@ -261,6 +263,108 @@ START_TEST(without_enforcing_all_is_as_it_was)
 }
 END_TEST
 
+/*
+ * Every key of [gpu]: no value that a user may choose, in whatever place, lets the job hold more
+ * than the machine's file says, or keep it for longer when that says less. A key without a row
+ * fails the test. `machines`: what the file says; `values`: what a user tries.
+ */
+static const struct weakening {
+	enum config_key key;
+	const char *machines, *values;
+	enum { CAPPED, FIXED, HARMLESS } how;
+	const char *why; /* it is harmless */
+} weakenings[] = {
+    {CONFIG_KEY_memory_limit, "8GiB", "12GiB 100% unlimited", CAPPED, NULL},
+    {CONFIG_KEY_memory_limit_max, "8GiB", "12GiB 100% unlimited", CAPPED, NULL},
+    {CONFIG_KEY_host_limit, "4GiB", "900GiB auto unlimited", CAPPED, NULL},
+    {CONFIG_KEY_share, "30", "31 100", CAPPED, NULL},
+    {CONFIG_KEY_share_policy, "cap", "weight", FIXED, NULL},
+    {CONFIG_KEY_share_window, "100ms", "1h", FIXED, NULL},
+    {CONFIG_KEY_priority, "opportunistic", "normal guaranteed", CAPPED, NULL},
+    {CONFIG_KEY_slowdown, "2", "0.1 100", FIXED, NULL},
+    {CONFIG_KEY_turn, "fine", "whole", CAPPED, NULL},
+    {CONFIG_KEY_turn_length, "30s", "1h", CAPPED, NULL},
+    {CONFIG_KEY_idle_yield, "30s", "1h never", CAPPED, NULL},
+    {CONFIG_KEY_steps, "auto", "on off", HARMLESS, "a limit rises only to memory_limit_max"},
+    {CONFIG_KEY_spill, "auto", "vmm managed pinned off", FIXED, NULL},
+    {CONFIG_KEY_spill_after, "auto", "0 9", HARMLESS, "it refuses, or spills within host_limit"},
+    {CONFIG_KEY_reported_memory, "limit", "limit+host", HARMLESS, "it is only told"},
+    {CONFIG_KEY_mixed, "auto", "whole", HARMLESS, "both sides are charged"},
+    {CONFIG_KEY_placement, "auto", "balanced heat", HARMLESS, "which, not how much"},
+    {CONFIG_KEY_demote_deadline, "100ms", "1h", FIXED, NULL},
+    {CONFIG_KEY_shrink, "fast", "gentle", HARMLESS, "it ends, in twice the time"},
+    {CONFIG_KEY_deferred_free, "no", "yes", HARMLESS, "it is charged until it is given back"},
+    {CONFIG_KEY_pin_new, "auto", "yes no", FIXED, NULL},
+    {CONFIG_KEY_evict, "yes", "no", FIXED, NULL},
+};
+enum { WEAKENINGS = sizeof(weakenings) / sizeof(*weakenings) };
+
+/* Loads the machine's value, with the user's in the environment or the job's override. */
+static struct config *load_weakened(const struct weakening *row, const char *value,
+                                    bool by_override)
+{
+	const char *name = config_key_name(row->key);
+	char machine[128], variable[128] = "SPILLWAY_", override[128];
+	char *environment[] = {variable, NULL};
+	size_t length = strlen(variable);
+
+	snprintf(machine, sizeof(machine), "[gpu]\n%s%s = %s\n",
+	         row->key == CONFIG_KEY_memory_limit_max ? "memory_limit = 4GiB\n" : "", name,
+	         row->machines);
+	for (const char *c = name; *c; c++)
+		variable[length++] = (char)toupper((unsigned char)*c);
+	snprintf(variable + length, sizeof(variable) - length, "=%s", value);
+	snprintf(override, sizeof(override), "[gpu]\n%s = %s\n", name, value);
+	if (by_override)
+		*variable = '_';
+	return load(machine, environment, by_override ? override : NULL);
+}
+
+static void try_weakening(const struct weakening *row, const char *value, bool by_override)
+{
+	struct config *config = load_weakened(row, value, by_override);
+	bool is_told = strstr(config_warnings(config), config_key_name(row->key)) != NULL;
+	struct config_gpu settings;
+	char got[64];
+
+	config_for_device(config, &gpu, &settings);
+	config_format(row->key, settings.of[row->key], got, sizeof(got));
+	if (row->how == HARMLESS)
+		ck_assert_msg(strcasecmp(got, value) == 0 || settings.of[row->key] == 0,
+		              "%s = %s: it is %s", config_key_name(row->key), value, got);
+	else
+		ck_assert_msg(strcmp(got, row->machines) == 0 ||
+		                  (row->how == CAPPED && strstr(got, row->machines) == got),
+		              "%s = %s: it is %s", config_key_name(row->key), value, got);
+	/* `evict = no` is what is built in; nothing is refused by not following it. */
+	ck_assert_msg(is_told == (row->how != HARMLESS && row->key != CONFIG_KEY_evict),
+	              "%s = %s: told: %s", config_key_name(row->key), value,
+	              config_warnings(config));
+	config_release(config);
+}
+
+START_TEST(no_key_weakens_a_limit)
+{
+	bool has_row[CONFIG_KEY_COUNT] = {false};
+
+	for (int i = 0; i < WEAKENINGS; i++) {
+		char values[64], *value, *rest;
+
+		has_row[weakenings[i].key] = true;
+		ck_assert((weakenings[i].how == HARMLESS) == (weakenings[i].why != NULL));
+		snprintf(values, sizeof(values), "%s", weakenings[i].values);
+		for (value = strtok_r(values, " ", &rest); value;
+		     value = strtok_r(NULL, " ", &rest)) {
+			try_weakening(&weakenings[i], value, false);
+			try_weakening(&weakenings[i], value, true);
+		}
+	}
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		ck_assert_msg(has_row[key], "%s has no row: may a user weaken a limit by it?",
+		              config_key_name((enum config_key)key));
+}
+END_TEST
+
 START_TEST(bad_values)
 {
 	ck_assert_str_eq(refused("[ceiling]\nenforce = maybe\n"),
@@ -303,6 +407,7 @@ int main(void)
 	tcase_add_test(tests, less_may_be_asked_for);
 	tcase_add_test(tests, each_gpu_has_its_own_most);
 	tcase_add_test(tests, without_enforcing_all_is_as_it_was);
+	tcase_add_test(tests, no_key_weakens_a_limit);
 	tcase_add_test(tests, bad_values);
 	suite_add_tcase(suite, tests);
 	return scratch_run(suite);
