@@ -6,6 +6,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/units.h"
+#include "core/config/listener.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,11 +57,12 @@ void config_pause_read(const char *path, const char *boot_id, struct config_paus
 int config_pause_write(const char *path, const struct config_pause *pause)
 {
 	char text[512];
-	int length = snprintf(
-	    text, sizeof(text),
-	    "# Written by spillway pause; spillway resume removes it.\n"
-	    "[pause]\nevict = %s\nby = %s\nsince = %" PRIu64 "\nat = %" PRIu64 "\nboot = %s\n",
-	    pause->evict ? "yes" : "no", pause->by, pause->since_ns, pause->at_ns, pause->boot_id);
+	int length = snprintf(text, sizeof(text),
+	                      "# Written by spillway pause; spillway resume removes it.\n"
+	                      "[pause]\nevict = %s\nby = %s\nsince = %" PRIu64 "\nat = %" PRIu64
+	                      "\nboot = %s\n" LISTENER_WHOLE,
+	                      pause->evict ? "yes" : "no", pause->by, pause->since_ns, pause->at_ns,
+	                      pause->boot_id);
 
 	return config_file_replace(path, text, (size_t)length);
 }

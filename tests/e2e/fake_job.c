@@ -1,12 +1,13 @@
 /*
- * fake_job [-d] [-1] [-m BYTES] [-s BYTES] [-i NS] [-b NS] [-u UUID] [-c COUNTER=VALUE]...: a job's
+ * fake_job [-d] [-r] [-1] [-m BYTES] [-s BYTES] [-i NS] [-b NS] [-u UUID] [-c COUNTER=VALUE]...: a job's
  * process without CUDA, for tests of the tool.
  *
  * Joins the job in SPILLWAY_JOB, claims to hold BYTES on the device (-m), to have spilled BYTES
  * (-s), to have been idle (-i) and busy (-b) for NS and to have a GPU of this UUID, with any
  * counter as it is told (-c), and follows the override file until SIGTERM. SIGUSR1: it has taken
  * one more step, 10 ms longer than the last, and moved 1 MiB to the host. -d: deaf, follows
- * nothing; -1: leaves at once. Prints "ready" when it is seen by others.
+ * nothing; -r: refuses
+ * every override; -1: leaves at once. Prints "ready" when it is seen by others.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -32,6 +33,7 @@ static struct segment_device gpu = {
 };
 
 static struct device device = {.lock = LOCK_FREE};
+static bool refuses;
 
 static volatile sig_atomic_t asked_to_end;
 static volatile sig_atomic_t steps_asked_for;
@@ -86,8 +88,9 @@ static void apply(const struct config *config, const char *complaint)
 	config_for_device(config, &device.id, &settings);
 	device_apply(&device, &settings);
 	statistics_set(&device.statistics->paused, settings.share == 0);
-	snprintf(text, sizeof text, "%s%s", config_override_is_refused(config) ? "refused: " : "",
-	         complaint);
+	snprintf(text, sizeof text, "%s%s",
+	         refuses || config_override_is_refused(config) ? "refused: " : "",
+	         refuses ? "as it likes" : complaint);
 	segment_complain(device.segment, text);
 	segment_follow(device.segment, config_override_hash(config));
 }
@@ -145,10 +148,13 @@ static void read_options(int argc, char **argv, struct claims *claims)
 {
 	int option;
 
-	while ((option = getopt(argc, argv, "d1m:s:i:b:u:c:")) != -1) {
+	while ((option = getopt(argc, argv, "d1rm:s:i:b:u:c:")) != -1) {
 		switch (option) {
 		case 'd':
 			claims->deaf = true;
+			break;
+		case 'r':
+			refuses = true;
 			break;
 		case '1':
 			claims->once = true;

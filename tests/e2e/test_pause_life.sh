@@ -16,7 +16,7 @@ begin() {
 	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$launches" "$1" >"$scratch/out" 2>"$scratch/err" &
 	running=$!
 }
-is_there() { "$spillway" stat life >"$scratch/stat" 2>&1 && grep -q "launch_often" "$scratch/stat"; }
+is_there() { "$spillway" stat life --json 2>/dev/null | grep -q '"state":"running"'; }
 waits() { "$spillway" stat life --json | grep -q '"paused":1'; }
 end() {
 	kill -KILL $running
@@ -71,6 +71,28 @@ has "doctor of a pause left over" "$(cat "$scratch/doctor")" "job life: ended wh
 finishes "paused and killed"
 has "paused and killed" "$(cat "$scratch/err")" "job life: it was paused by $(id -un) when its last process ended: that is over"
 [ ! -e "$paused" ] || fail "the pause of a job that has ended is there"
+
+# What was set contradicts the job's file: the stronger one wins, and the job obeys every command.
+printf '[gpu]\nmemory_limit_max = 50MiB\n' >"$scratch/job.ini"
+export SPILLWAY_CONFIG="$scratch/job.ini"
+begin 100000000
+until_true $patience is_there || fail "not started: $(cat "$scratch/err")"
+"$spillway" set life --memory 60MiB >"$scratch/out3" || fail "set --memory 60MiB"
+"$spillway" set life --share 50 >"$scratch/out3" || fail "set --share 50"
+has "beyond memory_limit_max" "$(cat "$scratch/out3")" "limit_set 60.0 MiB, limit_held 60.0 MiB, share 50 %"
+"$spillway" pause life >"$scratch/out3" || fail "pause after set"
+has "paused" "$(cat "$scratch/out3")" "share 0 %"
+"$spillway" resume life >"$scratch/out3" || fail "resume after set"
+has "resumed" "$(cat "$scratch/out3")" "share 50 %"
+# The file turns into nonsense: its last good text stays, and what is set is in force.
+printf 'nonsense\n' >"$scratch/job.ini"
+"$spillway" pause life >"$scratch/out3" || fail "pause beside a bad file"
+"$spillway" resume life >"$scratch/out3" || fail "resume beside a bad file"
+"$spillway" set life --share 40 >"$scratch/out3" || fail "set beside a bad file"
+has "set beside a bad file" "$(cat "$scratch/out3")" "limit_set 60.0 MiB, limit_held 60.0 MiB, share 40 %"
+end
+unset SPILLWAY_CONFIG
+rm "$override"
 
 # Likewise where the last process ends by itself; a pause of another boot pauses nobody.
 begin 100000000

@@ -169,6 +169,20 @@ says "$err" "^spillway: gpu 0: 4\.00 MiB of job 'away' stay on the GPU: not move
 kill "$pid"
 wait "$pid"
 
+# A process refuses a change, as one of another build may: it is taken back, byte for byte, and
+# pause and resume work.
+start_job stubborn
+expect 0 "$spillway" set stubborn --share 7
+cp "$SPILLWAY_STATE_DIR/stubborn.override.ini" "$TMPDIR/kept"
+start_job stubborn -r
+expect 1 "$spillway" set stubborn --memory 1GiB
+says "$err" "^spillway: process $pid \(.*fake_job -r\) of job 'stubborn' refuses the change, so it is taken back: as it likes$"
+cmp "$TMPDIR/kept" "$SPILLWAY_STATE_DIR/stubborn.override.ini" || fail 'what was refused stands in the file'
+expect 0 "$spillway" pause stubborn
+expect 0 "$spillway" resume stubborn
+kill "$pid"
+wait "$pid"
+
 # One process of two does not follow: it is named.
 start_job deaf
 start_job deaf -d
