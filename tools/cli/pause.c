@@ -88,7 +88,7 @@ static bool resume_shares(struct request *request, const char *path, const struc
 
 /* --- jobs of an earlier version: pause is a share of 0 in the override file --- */
 
-/* Leaves of the override file what processes of that version take; the rest becomes comments. */
+/* Leaves of the override file what processes of that version take. */
 static bool mend_for_before(struct request *request, const char *path, uint32_t version)
 {
 	struct config_error error;
@@ -97,8 +97,8 @@ static bool mend_for_before(struct request *request, const char *path, uint32_t 
 	if (lines < 0)
 		complain("%s", error.message);
 	else if (lines > 0)
-		complain("%s; such lines, %d, are comments now: processes of job '%s' refuse them, "
-		         "and could not be paused or resumed",
+		complain("%s; such lines, %d, are left out: processes of job '%s' refuse the file "
+		         "with them, and could not be paused or resumed",
 		         error.message, lines, request->job);
 	return lines >= 0;
 }
