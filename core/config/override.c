@@ -369,47 +369,56 @@ static int find_bad_line(const char *path, const char *text, size_t length, uint
 	return 0;
 }
 
-/* Makes a line a comment, of plain text and of a length that every version reads. */
-static void comment_out(char *text, int number)
+/*
+ * Makes a line a comment, of plain text and of a length that every version reads. Returns the new
+ * text, or NULL.
+ */
+static char *comment_out(const char *text, int number)
 {
 	enum { LONGEST = 150 };
-	char *line = text, *end;
+	const char *line = text, *end;
+	int length;
+	char *mended, *c;
 
 	while (--number > 0 && strchr(line, '\n'))
 		line = strchr(line, '\n') + 1;
 	end = line + strcspn(line, "\n");
-	if (end - line > LONGEST) {
-		memmove(line + LONGEST, end, strlen(end) + 1);
-		end = line + LONGEST;
-	}
-	memmove(line + 2, line, strlen(line) + 1);
-	memcpy(line, "# ", 2);
-	for (char *c = line; c < end + 2; c++)
-		if ((unsigned char)*c < ' ')
-			*c = ' ';
+	length = end - line > LONGEST ? LONGEST : (int)(end - line);
+	if (asprintf(&mended, "%.*s# %.*s%s", (int)(line - text), text, length, line, end) < 0)
+		return NULL;
+	c = mended + (line - text);
+	for (int i = 0; i < length + 2; i++)
+		c[i] = (unsigned char)c[i] < ' ' ? ' ' : c[i];
+	return mended;
 }
 
-/* Mends a text that has room for two more bytes a line. Returns how many lines were bad, or -1. */
-static int mend_text(const char *path, char *text, size_t lines, uint32_t version,
+/* Mends a text, and frees it where it becomes another. Returns how many lines were bad, or a
+ * negative errno. */
+static int mend_text(const char *path, char **text, size_t lines, uint32_t version,
                      struct config_error *first)
 {
 	struct config_error error;
 	int count = 0, bad;
 
-	while ((bad = find_bad_line(path, text, strlen(text), version, &error)) > 0 &&
+	while ((bad = find_bad_line(path, *text, strlen(*text), version, &error)) > 0 &&
 	       count <= (int)lines) {
+		char *mended = comment_out(*text, bad);
+
+		if (!mended)
+			return fail(first, path, -ENOMEM, "mend");
+		free(*text);
+		*text = mended;
 		if (count++ == 0)
 			*first = error;
-		comment_out(text, bad);
 	}
 	if (bad != 0 && count == 0)
 		*first = error;
-	return bad == 0 ? count : -1;
+	return bad == 0 ? count : -EINVAL;
 }
 
 static int mend_locked(const char *path, uint32_t version, struct config_error *error)
 {
-	char *text = NULL, *room = NULL;
+	char *text = NULL;
 	size_t length = 0, lines = 1;
 	int status = config_file_load(path, false, &text, &length), count;
 
@@ -421,16 +430,10 @@ static int mend_locked(const char *path, uint32_t version, struct config_error *
 		text[i] = text[i] ? text[i] : '?';
 		lines += text[i] == '\n';
 	}
-	room = malloc(length + 2 * lines + 1);
-	if (room)
-		memcpy(room, text, length + 1);
-	free(text);
-	if (!room)
-		return fail(error, path, -ENOMEM, "mend");
-	count = mend_text(path, room, lines, version, error);
-	if (count > 0 && (status = config_file_replace(path, room, strlen(room))) != 0)
+	count = mend_text(path, &text, lines, version, error);
+	if (count > 0 && (status = config_file_replace(path, text, strlen(text))) != 0)
 		count = fail(error, path, status, "write");
-	free(room);
+	free(text);
 	return count;
 }
 
