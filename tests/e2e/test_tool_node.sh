@@ -156,6 +156,38 @@ if [ "$(id -u)" -eq 0 ]; then
 			sleep 0.05
 		done
 		[ $tries -lt 1200 ] || fail 'top does not count the memory of others'
+
+		# Keys that change another user's job ask before; all but y leave it as it is.
+		sees() { # sees PATTERN: on the screen, in time
+			tries=0
+			until tmux -S "$TMPDIR/tmux" capture-pane -p -t top | tee "$out" | grep -Eq -- "$1"; do
+				tries=$((tries + 1))
+				[ $tries -lt 1200 ] || {
+					fail "the screen does not show /$1/"
+					return
+				}
+				sleep 0.05
+			done
+		}
+		key() { tmux -S "$TMPDIR/tmux" send-keys -t top "$@"; }
+		override=$common/state-65532/theirs.override.ini
+		key e
+		sees '^evict 65532/theirs, a job of user 65532\? y/n: it stops, and its memory goes to$'
+		key n
+		sees '^nothing is changed$'
+		key m 1 G Enter
+		sees '^set 65532/theirs to 1G, a job of user 65532\? y/n: its limits change '
+		key x
+		sees '^nothing is changed$'
+		[ ! -e "$override" ] || fail "top changed the job of another user unasked: $(cat "$override")"
+		key z
+		sees '^pause 65532/theirs, a job of user 65532\? y/n: it stops at its next launch'
+		key y
+		sees ' 65532/th.* paused '
+		key r
+		sees '^resume 65532/theirs, a job of user 65532\? y/n: it goes on'
+		key y
+		sees '^gpu 0: .* share 100 %$'
 		tmux -S "$TMPDIR/tmux" kill-server
 	fi
 

@@ -75,7 +75,7 @@ looks_as_expected() { sed "s/^ *(/(/" "$out" | head -n 6 | cmp -s - "$TMPDIR/exp
 in_time looks_as_expected || fail "expected: $(cat "$TMPDIR/expected")"
 sees '^alpha, process \(small\): fake_job -m 4096 -c share_held=59960$'
 sees '^gpu 0: limit held 512 MiB, peak 4\.00 KiB, refused 0, idle 0 ns; Fake GPU, GPU-'
-sees '^q quit  h help '
+sees '^q quit  h help  sS sort  / find  mM limit  pP share  z pause  e evict  r resume$'
 [ "$(wc -l <"$out")" -eq 24 ] || fail 'the screen has not 24 lines'
 
 # Order, both ways round; the selection stays with its row.

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "tools/top/top.h"
@@ -75,6 +76,8 @@ static void add(struct top_rows *rows, const struct top_rows *before, const stru
 	                        .started_ns = of->started_ns,
 	                        .draining = of->state != SEAT_LIVE,
 	                        .gpu = gpu};
+	if (walk->page && walk->page->owner != geteuid())
+		snprintf(row->other_user, sizeof row->other_user, "%s", walk->user);
 	if (walk->page)
 		snprintf(row->job, sizeof row->job, "%s/%s", walk->user,
 		         node_name(walk->page, name));

@@ -375,8 +375,8 @@ static void draw_bottom(const struct top_view *view)
 {
 	char *line = view->question
 	                 ? text("%s %s_", view->question, view->typed)
-	                 : text("q quit  h help  s sort  / filter  m memory  p share  z pause  r "
-	                        "resume");
+	                 : text("q quit  h help  sS sort  / find  mM limit  pP share  z pause  e "
+	                        "evict  r resume");
 
 	move(LINES - 1, 0);
 	/* the last cell of a screen cannot be written without scrolling it */
@@ -396,6 +396,7 @@ static void draw_help(void)
 	    "  p  P                         share of GPU time; on this GPU alone",
 	    "  z  r                         pause the job, let it go on",
 	    "  e                            pause it and move its memory to the host",
+	    "                               (another user's job is changed after a \"y\")",
 	    "  h ?                          this",
 	    "  q                            quit",
 	    "",

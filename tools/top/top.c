@@ -20,6 +20,12 @@ struct top {
 	/* While something is typed: what it is for. '/', 'm', 'M', 'p', 'P'; of which row. */
 	int purpose;
 	struct top_row subject;
+	/* What waits for a "y", because it is about another user's job. */
+	struct request {
+		const char *command, *option;
+		char value[64]; /* "": none */
+		bool this_gpu;
+	} request;
 	bool quits;
 };
 
@@ -129,23 +135,24 @@ static void ask(struct top *top, int purpose)
 	*top->view.typed = '\0';
 }
 
-/* Begins a change. option and value may be NULL. One change at a time. */
-static void begin_change(struct top *top, const char *command, const char *option,
-                         const char *value, const struct top_row *row, bool this_gpu)
+/* Begins the change that was asked for. One change at a time. */
+static void begin_change(struct top *top)
 {
+	const struct request *request = &top->request;
+	const struct top_row *row = &top->subject;
 	char gpu[64];
-	const char *arguments[8] = {command};
+	const char *arguments[8] = {request->command};
 	int count = 1;
 
 	if (top->change.process) {
 		show_complaint("the change before is still going on");
 		return;
 	}
-	if (option)
-		arguments[count++] = option;
-	if (value)
-		arguments[count++] = value;
-	if (this_gpu) {
+	if (request->option)
+		arguments[count++] = request->option;
+	if (*request->value)
+		arguments[count++] = request->value;
+	if (request->this_gpu) {
 		snprintf(gpu, sizeof gpu, "--limit-gpu=%s", row->device.uuid);
 		arguments[count++] = gpu;
 	}
@@ -153,6 +160,45 @@ static void begin_change(struct top *top, const char *command, const char *optio
 	arguments[count] = row->job;
 	top_change_begin(&top->change, arguments);
 	snprintf(top->view.message, sizeof top->view.message, "%s %s ...", arguments[0], row->job);
+}
+
+/* Says what a change does to its job, for a question. */
+static const char *effect_of(const struct request *request)
+{
+	if (strcmp(request->command, "resume") == 0)
+		return "it goes on, and its memory comes back";
+	if (strcmp(request->command, "set") == 0)
+		return "its limits change while it runs";
+	return request->option ? "it stops, and its memory goes to the host"
+	                       : "it stops at its next launch";
+}
+
+/* Begins a change of the subject; where that is another user's job, it asks before. */
+static void begin_or_confirm(struct top *top)
+{
+	static char question[512];
+	const struct request *request = &top->request;
+
+	if (!*top->subject.other_user) {
+		begin_change(top);
+		return;
+	}
+	snprintf(question, sizeof question, "%s %s%s%s, a job of user %s? y/n: %s",
+	         request->option && !*request->value ? "evict" : request->command, top->subject.job,
+	         *request->value ? " to " : "", request->value, top->subject.other_user,
+	         effect_of(request));
+	top->purpose = 'y';
+	top->view.question = question;
+	*top->view.typed = '\0';
+}
+
+static void confirm(struct top *top, int key)
+{
+	top->view.question = NULL;
+	if (key == 'y' || key == 'Y')
+		begin_change(top);
+	else
+		show_complaint("nothing is changed");
 }
 
 static void answer(struct top *top)
@@ -163,10 +209,14 @@ static void answer(struct top *top)
 	view->question = NULL;
 	if (top->purpose == '/')
 		memcpy(view->filter, view->typed, sizeof view->filter);
-	else if (*view->typed)
-		begin_change(top, "set",
-		             top->purpose == 'm' || top->purpose == 'M' ? "--memory" : "--share",
-		             view->typed, &top->subject, this_gpu);
+	else if (*view->typed) {
+		top->request = (struct request){
+		    .command = "set",
+		    .option = top->purpose == 'm' || top->purpose == 'M' ? "--memory" : "--share",
+		    .this_gpu = this_gpu};
+		memcpy(top->request.value, view->typed, sizeof top->request.value);
+		begin_or_confirm(top);
+	}
 }
 
 static void type(struct top *top, int key)
@@ -213,9 +263,12 @@ static void act(struct top *top, int key)
 	case 'z':
 	case 'e':
 	case 'r':
-		if (row)
-			begin_change(top, key == 'r' ? "resume" : "pause",
-			             key == 'e' ? "--evict" : NULL, NULL, row, false);
+		if (!row)
+			break;
+		top->subject = *row;
+		top->request = (struct request){.command = key == 'r' ? "resume" : "pause",
+		                                .option = key == 'e' ? "--evict" : NULL};
+		begin_or_confirm(top);
 		break;
 	case KEY_UP:
 		view->selected--;
@@ -246,6 +299,8 @@ static void take(struct top *top, int key)
 		return; /* drawn anew anyway */
 	if (top->view.help)
 		top->view.help = false;
+	else if (top->view.question && top->purpose == 'y')
+		confirm(top, key);
 	else if (top->view.question)
 		type(top, key);
 	else

@@ -26,7 +26,8 @@ enum top_order { TOP_BY_JOB, TOP_BY_DEVICE, TOP_BY_HOST, TOP_BY_HELD, TOP_BY_SPI
 enum { TOP_JOB_MAX = NODE_USER_MAX + 1 + NODE_NAME_MAX };
 
 struct top_row {
-	char job[TOP_JOB_MAX]; /* what commands take for it */
+	char job[TOP_JOB_MAX];          /* what commands take for it */
+	char other_user[NODE_USER_MAX]; /* "": the job is of the user who looks */
 	char command[64];
 	pid_t pid;
 	uint64_t started_ns;
