@@ -44,17 +44,30 @@ scdoc := $(shell command -v scdoc 2>/dev/null)
 softgpu_files := $(addprefix $(BUILD)/softgpu/,libcuda.so.1 libnvidia-ml.so.1)
 try_files = $(BUILD)/clients/train_mlp $(clients_beside)
 
+# Replaces a file by a rename: a process that has it mapped keeps the old one, and no moment is
+# without it, because every program of the machine may preload it.
+define replace
+put() { \
+	install -m "$$1" "$$2" "$$3.new" && mv -f "$$3.new" "$$3"; \
+}; put
+endef
+preload_list = $(DESTDIR)/etc/ld.so.preload
+
 install_out = $(tools_out) $(shim_out) $(softgpu_files) $(try_files) $(if $(scdoc),$(man_out))
 .PHONY: run-install install-out uninstall
 install-out: $(install_out)
 run-install: $(install_out)
 	@install -d $(DESTDIR)$(bindir) $(shim_dir)/softgpu $(shim_dir)/try $(doc_dir)
-	@install -m 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/
-	@rm -f $(shim_dir)/libspillway*.so
-	@install -m 755 $(filter %.so,$(shim_out)) $(shim_probe) $(shim_dir)/
-	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
-	@echo '$(libdir)/spillway/libspillway.so $(libdir)/spillway/libspillway-alias.so' >$(shim_dir)/ld.so.preload
-	@install -m 755 $(softgpu_files) $(shim_dir)/softgpu/
+	@$(replace) 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/spillway
+	@for file in $(filter %.so,$(shim_out)) $(shim_probe); do \
+		$(replace) 755 $$file $(shim_dir)/$${file##*/} || exit; done
+	@ln -sfn libspillway.so $(shim_dir)/libcuda.so.1.new && mv -fT $(shim_dir)/libcuda.so.1.new $(shim_dir)/libcuda.so.1
+	@echo '$(libdir)/spillway/libspillway.so $(libdir)/spillway/libspillway-alias.so' >$(shim_dir)/ld.so.preload.new
+	@mv -f $(shim_dir)/ld.so.preload.new $(shim_dir)/ld.so.preload
+	@for file in $(softgpu_files); do \
+		$(replace) 755 $$file $(shim_dir)/softgpu/$${file##*/} || exit; done
+	@for file in $(shim_dir)/libspillway*.so; do \
+		case ' $(notdir $(shim_out)) ' in *" $${file##*/} "*) ;; *) rm -f $$file ;; esac; done
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so
 	@install -m 755 $(BUILD)/clients/train_mlp $(shim_dir)/try/
 	@install -m 644 $(clients_beside) $(shim_dir)/try/
@@ -76,7 +89,13 @@ endif
 	@case ":$$PATH:" in *":$(bindir):"*) ;; *) \
 		echo 'not on PATH: $(bindir); call it by its path, or: export PATH="$(bindir):$$PATH"' ;; esac
 
+# A preload list that names what is gone has every command of the machine print an error, rm
+# included: the list changes first.
 uninstall:
+	@if grep -qs '$(libdir)/spillway/' $(preload_list); then \
+		echo '$(preload_list) names $(libdir)/spillway, and without it every command here would print errors.' >&2; \
+		echo "nothing is removed. Take it out first: sed -i 's|$(libdir)/spillway/[^ :]*||g' $(preload_list)" >&2; \
+		exit 1; fi
 	@rm -f $(DESTDIR)$(bindir)/spillway $(completion_dir)/spillway
 	@for page in $(notdir $(man_src:.scd=)) $(man_links); do \
 		rm -f $(DESTDIR)$(mandir)/man$${page##*.}/$$page; done

@@ -56,6 +56,31 @@ ln -s "$prefix/bin/spillway" "$TMPDIR/link"
 "$TMPDIR/link" doctor >"$out"
 says "$out" '^ok  shim: .*/prefix/lib/spillway/libspillway(-2\.34)?\.so'
 
+# A second install replaces what is mapped by a rename: a process that runs keeps its own.
+library=$prefix/lib/spillway/libspillway.so
+exec 7<"$library"
+sum=$(cksum <"$library")
+before=$(stat -c %i "$library")
+expect 0 install install
+[ "$(stat -c %i "$library")" != "$before" ] || fail 'the library was written over in place'
+[ "$(cksum <&7)" = "$sum" ] || fail 'a process lost what it had mapped'
+exec 7<&-
+make -n --no-print-directory DEPS=never PREFIX="$prefix" run-install >"$out" 2>&1
+says_not "$out" '^rm -f [^;]*libspillway\*'
+
+# Uninstalling what the whole machine preloads would have every command print errors.
+list=$TMPDIR/root/etc/ld.so.preload
+mkdir -p "$TMPDIR/root/etc" "$TMPDIR/root$prefix/lib/spillway"
+echo "/lib/other.so $library $prefix/lib/spillway/libspillway-alias.so" >"$list"
+touch "$TMPDIR/root$library"
+expect 2 install uninstall DESTDIR="$TMPDIR/root"
+says "$err" "^$list names $prefix/lib/spillway, and without it every command here would print errors"
+[ -e "$TMPDIR/root$library" ] || fail 'a refused uninstall has removed the library'
+eval "$(sed -n 's/.*first: //p' "$err")"
+says "$list" '^/lib/other.so *$'
+expect 0 install uninstall DESTDIR="$TMPDIR/root"
+[ ! -e "$TMPDIR/root$library" ] || fail 'the library is left'
+
 expect 0 install uninstall
 left=$(find "$prefix" ! -type d)
 [ -z "$left" ] || fail "left after uninstall: $left"

@@ -17,5 +17,6 @@ $(slurm_out): $(slurm_obj) $(BUILD)/libcore.a tools/slurm/exports.map
 # install-slurm puts it beside the shim; conf/slurm/plugstack.conf names that place.
 .PHONY: install-slurm
 install-slurm: $(slurm_out)
-	@install -D -m 755 -t $(shim_dir)/slurm $(slurm_out)
+	@install -d $(shim_dir)/slurm
+	@$(replace) 755 $(slurm_out) $(shim_dir)/slurm/$(notdir $(slurm_out))
 	@echo 'installed: $(shim_dir)/slurm/spillway-slurm.so; spillway-slurm(7) says what Slurm needs'
