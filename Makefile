@@ -3,6 +3,7 @@
 # SANITIZER=address|undefined|thread   build and test in build-address/ etc.
 # CROSS=aarch64-linux-gnu-             `make shim` for another machine, in build-aarch64-linux-gnu/
 # V=1                                  show the commands
+# WERROR=0                             warnings are no errors, as for `make install`
 # DEPS=never                           only print what is missing, install nothing
 # PREFIX=/usr/local DESTDIR=           where `make install` puts things
 
@@ -18,6 +19,9 @@ SANITIZER ?=
 CROSS    ?=
 DEPS     ?= auto
 V        ?= 0
+# Warnings are errors for developers. A compiler that knows a new warning stops no installation.
+goals := $(or $(MAKECMDGOALS),all)
+WERROR   ?= $(if $(filter all check% run-check% lint run-lint,$(goals)),1)
 
 ifneq ($(filter-out address undefined thread,$(SANITIZER)),)
 $(error SANITIZER=$(SANITIZER): expected address, undefined or thread)
@@ -33,7 +37,7 @@ version := 0.1.0
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$@)')
 
-warnings := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+warnings := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
 	-Wpointer-arith -Wwrite-strings -Wundef
 optimise := -O2 -g
 # gcc says that the thread sanitizer does not know fences; what they stand between is atomic.
@@ -51,7 +55,6 @@ all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
 front := install check check-programs check-cluster check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
-goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
 all:

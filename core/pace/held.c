@@ -38,6 +38,7 @@ uint32_t held_look(struct held *held, const struct config_device *device,
 	struct foreign_look look = {
 	    .time_ns = now_ns,
 	    .counted_ns = statistics_get(&statistics->busy_ns),
+	    .use = {.own = 0},
 	};
 	struct foreign_verdict verdict = held->foreign.verdict;
 

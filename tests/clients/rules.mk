@@ -13,7 +13,7 @@ $(BUILD)/clients/pace_load: $(call client_objects,pace_load pace_lane pace_ranks
 $(clients_out): | $(clients_beside) $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1 -lm
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1 -lm -ldl
 
 $(BUILD)/clients/%.ptx: tests/clients/%.ptx
 	@mkdir -p $(@D)

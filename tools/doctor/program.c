@@ -48,6 +48,10 @@ static bool say(char *reason, const char *format, ...)
 	return false;
 }
 
+#ifndef EM_LOONGARCH
+#define EM_LOONGARCH 258 /* newer than glibc 2.31's elf.h */
+#endif
+
 static const char *machine_name(unsigned int machine)
 {
 	static const struct {
