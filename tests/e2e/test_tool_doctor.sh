@@ -203,20 +203,57 @@ uuid=GPU-7370696c-6c77-6179-2073-6f6674677000
 turns() { providers SPILLWAY_NODE_DIR="$1" SOFTGPU_NO_HOST_VMM=1; }
 mkdir "$TMPDIR/node"
 turns "$TMPDIR/absent"
-says "$out" "^ok  gpu 0: turns: by $SPILLWAY_STATE_DIR/turns-$uuid, among jobs of this user\$"
+says "$out" "^ok  gpu 0: turns: by $SPILLWAY_STATE_DIR/turns-$uuid, among jobs of this user; shares of several users do not hold together until root runs"
 says_not "$out" '^no  gpu 0: turns'
 turns "$TMPDIR/node"
-says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs of this user\$"
+says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs of this user; shares of several users do not hold together until root runs"
 [ -z "$(ls "$TMPDIR/node")" ] || fail 'doctor has made a turn file'
 touch "$TMPDIR/node/turns-$uuid"
 chmod 666 "$TMPDIR/node/turns-$uuid"
 turns "$TMPDIR/node"
 says "$out" "^no  gpu 0: turns: $TMPDIR/node/turns-$uuid: (mode 0666 lets others cut it short|belongs to user)"
-says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs of this user\$"
+says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs of this user; shares of several users do not hold together until root runs"
 if [ "$(id -u)" = 0 ]; then
 	chmod 660 "$TMPDIR/node/turns-$uuid"
 	turns "$TMPDIR/node"
 	says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid, among jobs of all users who may write to it\$"
+fi
+
+# Root makes the place for turns of several users; only so do their shares hold together.
+expect 2 "$spillway" doctor --group root
+says "$err" "^spillway: --group and --dry-run: expected --setup beside them$"
+expect 2 "$spillway" doctor --setup
+says "$err" "^spillway: --setup: which group's users may share the GPUs"
+expect 1 "$spillway" doctor --setup --group nobodys-group
+says "$err" "^spillway: --group 'nobodys-group': there is no such group; make it by 'groupadd nobodys-group'"
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+	cat >"$TMPDIR/setup.sh" <<'END'
+set -eu
+mkdir -p /etc/tmpfiles.d && mount -t tmpfs none /etc/tmpfiles.d
+rm -rf "$2"
+export SPILLWAY_NODE_DIR="$2" SPILLWAY_DRIVER="$3"
+"$1" doctor --setup --group games --dry-run >"$4/dry"
+[ ! -e "$2" ] && [ -z "$(ls /etc/tmpfiles.d)" ] || echo 'the dry run did something'
+"$1" doctor --setup --group games >"$4/first"
+"$1" doctor --setup --group games >"$4/second"
+cp /etc/tmpfiles.d/spillway-turns.conf "$4/conf"
+stat -c '%U %G %a %n' "$2" "$2"/turns-*
+setpriv --reuid 65533 --regid 65533 --clear-groups "$1" doctor --setup --group games 2>&1 || true
+rm "$2"/turns-* && touch "$2/turns-$5" && chown 65533 "$2/turns-$5"
+"$1" doctor --setup --group games 2>&1 && echo 'took the file of a user' || true
+END
+	expect 0 unshare --mount sh "$TMPDIR/setup.sh" "$spillway" "$TMPDIR/node" "$build/softgpu/libcuda.so.1" "$TMPDIR" "$uuid"
+	says "$TMPDIR/dry" "^$TMPDIR/node/turns-$uuid: would be made, for group games, mode 0660\$"
+	says "$TMPDIR/first" "^$TMPDIR/node/turns-$uuid: made, for group games, mode 0660\$"
+	says "$TMPDIR/first" '^/etc/tmpfiles.d/spillway-turns.conf: written'
+	[ "$(grep -c ': stands already$' "$TMPDIR/second")" -eq 3 ] || fail "again: $(cat "$TMPDIR/second")"
+	says "$TMPDIR/conf" "^d $TMPDIR/node 1777 root root -\$"
+	says "$TMPDIR/conf" "^f $TMPDIR/node/turns-$uuid 0660 root games -\$"
+	says "$out" "^root root 1777 $TMPDIR/node\$"
+	says "$out" "^root games 660 $TMPDIR/node/turns-$uuid\$"
+	says "$out" '^spillway: --setup: only root may make turn files'
+	says "$out" "^spillway: $TMPDIR/node/turns-$uuid: belongs to user 65533"
+	says_not "$out" '^(took|the dry run)'
 fi
 
 # Values with their sources; a bad configuration.

@@ -191,6 +191,19 @@ if [ "$(id -u)" -eq 0 ]; then
 		tmux -S "$TMPDIR/tmux" kill-server
 	fi
 
+	# A share beside another user's job holds by a turn file of root's alone; stat says so.
+	SPILLWAY_SHARE=60 start_job mine -c share_held=59960
+	expect 0 "$spillway" stat mine
+	says "$out" ' 60\.0 ?%\* '
+	says "$out" "^\\* by this user's jobs alone: .* As root: spillway doctor --setup --group GROUP\$"
+	uuid=$("$spillway" stat mine --json | grep -o 'GPU-[0-9a-zA-Z-]*' | head -n 1)
+	(umask 007 && : >"$SPILLWAY_NODE_DIR/turns-$uuid")
+	expect 0 "$spillway" stat mine
+	says_not "$out" '\*'
+	rm "$SPILLWAY_NODE_DIR/turns-$uuid"
+	kill "$pid"
+	wait "$pid" 2>/dev/null
+
 	# Whatever another user puts there, everybody's jobs are listed, and go on telling of
 	# themselves.
 	# shellcheck disable=SC2086 # words

@@ -24,6 +24,7 @@
 #include "tools/doctor/probe.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
+#include "tools/doctor/setup.h"
 #include "tools/doctor/values.h"
 #include "tools/doctor/surroundings.h"
 #include "tools/view/arguments.h"
@@ -40,6 +41,7 @@ struct doctor {
 	bool clean;
 	bool probe;
 	bool all; /* settings that are built in, too */
+	struct setup setup;
 };
 
 static void read_command_line(struct doctor *doctor, int argc, char **argv)
@@ -52,6 +54,12 @@ static void read_command_line(struct doctor *doctor, int argc, char **argv)
 	     "users",
 	     argument_flag, &doctor->probe},
 	    {"all", 0, NULL, "Show built-in settings, too", argument_flag, &doctor->all},
+	    {"setup", 0, NULL, "As root: make what jobs of several users take turns by",
+	     argument_flag, &doctor->setup.is_wanted},
+	    {"group", 0, "GROUP", "With --setup: whose users share the GPUs", argument_text,
+	     &doctor->setup.group},
+	    {"dry-run", 0, NULL, "With --setup: say what it would do", argument_flag,
+	     &doctor->setup.is_dry},
 	    {0},
 	};
 	const struct command_line line = {
@@ -65,6 +73,8 @@ static void read_command_line(struct doctor *doctor, int argc, char **argv)
 	};
 
 	doctor->program = *arguments_read(&line, argc, argv);
+	if (!doctor->setup.is_wanted && (doctor->setup.group || doctor->setup.is_dry))
+		usage_error("--group and --dry-run: expected --setup beside them");
 }
 
 static bool check_shim(struct paths *paths)
@@ -230,7 +240,9 @@ static void print_turns(const struct config_device *device)
 		finding(false, "gpu %d: turns: %s", device->ordinal, message);
 	if (found)
 		finding(true, "gpu %d: turns: by %s, among %s", device->ordinal, path,
-		        by_root ? "jobs of all users who may write to it" : "jobs of this user");
+		        by_root ? "jobs of all users who may write to it"
+		                : "jobs of this user; shares of several users do not hold together "
+		                  "until root runs 'spillway doctor --setup --group GROUP'");
 }
 
 static void print_device(const struct config_device *device, const struct driver_features *features)
@@ -472,6 +484,22 @@ static int make_probe(void)
 	return outcome == PROBE_FAILED ? TOOL_FAILED : TOOL_OK;
 }
 
+/* Does what root asks for in place of a report. */
+static int set_up(const struct doctor *doctor)
+{
+	struct driver_report report = {0};
+	struct paths paths = {0};
+	char path[PATH_MAX], message[3 * PATH_MAX];
+	bool named_is_bad;
+	const char *from;
+
+	paths_shim(&paths, message, sizeof message);
+	if (driver_library_find(paths.shim, NULL, path, sizeof path, &from, &named_is_bad))
+		driver_probe(path, &report);
+	setup_make(&doctor->setup, &report);
+	return TOOL_OK;
+}
+
 int command_doctor(int argc, char **argv)
 {
 	struct doctor doctor = {0};
@@ -483,6 +511,8 @@ int command_doctor(int argc, char **argv)
 	read_command_line(&doctor, argc, argv);
 	if (doctor.probe)
 		return make_probe();
+	if (doctor.setup.is_wanted)
+		return set_up(&doctor);
 	pod = pod_find();
 	good = pod.is_ours || check_shim(&paths);
 	if (*pod.library)

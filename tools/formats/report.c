@@ -16,6 +16,7 @@
 #include "tools/view/counters.h"
 #include "tools/view/jobs.h"
 #include "tools/view/node.h"
+#include "tools/view/sharing.h"
 #include "tools/view/tool.h"
 
 static void print_job(const struct segment_view *view)
@@ -77,8 +78,27 @@ static const char *busy(const struct segment_view *view, int device, char *buf, 
 
 static const char *share_held(const struct segment_view *view, int device, char *buf, size_t size)
 {
-	return jobs_live_process(view) ? value_share_held(&view->job_total[device], buf, size)
-	                               : "-";
+	char held[32];
+
+	if (!jobs_live_process(view))
+		return "-";
+	snprintf(buf, size, "%s%s", value_share_held(&view->job_total[device], held, sizeof held),
+	         node_is_apart(view, device) ? "*" : "");
+	return buf;
+}
+
+/* Says what the mark behind HELD means, where there is one. */
+static void explain_held(const struct segment_view *view)
+{
+	bool is_apart = false;
+
+	for (int i = 0; i < view->device_count && jobs_live_process(view); i++)
+		is_apart |= node_is_apart(view, i);
+	if (is_apart)
+		printf(
+		    "* by this user's jobs alone: other users' jobs on this GPU take no turns "
+		    "with them, so shares do not hold together. As root: spillway doctor --setup "
+		    "--group GROUP\n");
 }
 
 static const char *paused(const struct segment_view *view, int device, char *buf, size_t size)
@@ -191,6 +211,7 @@ void report_text(const struct segment_view *view)
 		report_moves(view);
 		printf("\n");
 		device_table(view, pace);
+		explain_held(view);
 		report_sharing(view);
 	}
 	if (view->process_count) {

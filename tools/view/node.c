@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/view/jobs.h"
+#include "core/pages/turns.h"
 #include "tools/view/tool.h"
 
 const char *node_user(uid_t owner, char *buf, size_t size)
@@ -163,4 +164,30 @@ void node_jobs_free(struct node_jobs *jobs)
 {
 	free(jobs->job);
 	free(jobs->own);
+}
+
+static bool node_runs_on(const struct node_job *job, const char *uuid)
+{
+	for (uint32_t i = 0; i < job->page.device_count && i < SEGMENT_DEVICES; i++)
+		if (strcmp(job->page.device[i].device.uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+bool node_is_apart(const struct segment_view *view, int device)
+{
+	const char *uuid = view->device[device].uuid;
+	char path[2 * DIRECTORY_MAX], message[2 * DIRECTORY_MAX];
+	struct node_jobs jobs = {0};
+	bool by_root = false, is_apart = false;
+
+	if (view->job_total[device].share_set >= 100000 ||
+	    (turns_find(uuid, path, sizeof path, &by_root, message, sizeof message) && by_root))
+		return false;
+	node_jobs_read(&jobs);
+	for (int i = 0; i < jobs.count; i++)
+		is_apart |= jobs.job[i].running && jobs.job[i].owner != view->owner &&
+		            node_runs_on(&jobs.job[i], uuid);
+	node_jobs_free(&jobs);
+	return is_apart;
 }

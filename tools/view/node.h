@@ -32,6 +32,12 @@ void node_jobs_read(struct node_jobs *jobs);
 void node_jobs_add(struct node_jobs *jobs, const struct node_job *job);
 void node_jobs_free(struct node_jobs *jobs);
 
+/*
+ * Returns whether the job's share of the GPU may not hold: jobs of other users run there, and no
+ * turn file of root's lets them take turns with it.
+ */
+bool node_is_apart(const struct segment_view *view, int device);
+
 /* Writes a user's name, or the number where there is none. Returns buf. */
 const char *node_user(uid_t owner, char *buf, size_t size);
 

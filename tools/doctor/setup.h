@@ -1,0 +1,23 @@
+/*
+ * Root's place for turns: a file per GPU by which the jobs of several users take turns, so that
+ * their shares hold together (core/pages/turns.h).
+ */
+#ifndef SPILLWAY_SETUP_H
+#define SPILLWAY_SETUP_H
+
+#include <stdbool.h>
+
+#include "tools/doctor/driver_report.h"
+
+struct setup {
+	bool is_wanted, is_dry; /* dry: says what it would do, and does nothing */
+	const char *group;      /* whose users may write the files; NULL: not said */
+};
+
+/*
+ * Makes the node's directory, a turn file for each GPU and the tmpfiles.d file that makes them at
+ * each boot. What stands as it should stays. Ends the tool at the first thing that cannot be done.
+ */
+void setup_make(const struct setup *setup, const struct driver_report *report);
+
+#endif
