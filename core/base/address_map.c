@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "core/base/late.h"
 #include "core/base/lock.h"
 
 enum {
@@ -37,11 +38,18 @@ struct leaf {
 };
 
 /* A leaf; or the one node that all of its pieces would say, with the lowest bit set. */
-static _Atomic uintptr_t top[TOPS];
+typedef _Atomic uintptr_t top_entry;
+static _Atomic(void *) top_memory; /* of TOPS entries, once a range was added */
 static LOCK_OF(ADDRESSES) lock = LOCK_FREE;
 /* Counts what was taken out: a node is used again only after its own leaving was counted. */
 static _Atomic uint32_t removals;
 static struct node *spare, *fresh, *fresh_end; /* taken out; never used */
+
+/* Returns an entry; only where a range was added already. */
+static top_entry *top_at(uint64_t i)
+{
+	return (top_entry *)late_of(&top_memory) + i;
+}
 
 static uint64_t piece_of(uint64_t address)
 {
@@ -50,7 +58,9 @@ static uint64_t piece_of(uint64_t address)
 
 static struct node *lowest_in(uint64_t piece)
 {
-	uintptr_t entry = atomic_load_explicit(&top[piece >> LEAF_BITS], memory_order_acquire);
+	top_entry *top = late_of(&top_memory);
+	uintptr_t entry =
+	    top ? atomic_load_explicit(&top[piece >> LEAF_BITS], memory_order_acquire) : 0;
 	struct leaf *leaf = (struct leaf *)entry;
 
 	if (entry & 1)
@@ -157,7 +167,7 @@ static void give_node(struct node *node)
 static bool is_whole(uint64_t first, uint64_t last, size_t i)
 {
 	return first <= (uint64_t)i << LEAF_BITS && last >= (((uint64_t)i + 1) << LEAF_BITS) - 1 &&
-	       !(atomic_load(&top[i]) & ~(uintptr_t)1);
+	       !(atomic_load(top_at(i)) & ~(uintptr_t)1);
 }
 
 static bool make_leaves(uint64_t first, uint64_t last)
@@ -165,12 +175,12 @@ static bool make_leaves(uint64_t first, uint64_t last)
 	for (size_t i = first >> LEAF_BITS; i <= last >> LEAF_BITS; i++) {
 		void *leaf;
 
-		if (atomic_load(&top[i]) || is_whole(first, last, i))
+		if (atomic_load(top_at(i)) || is_whole(first, last, i))
 			continue;
 		leaf = map_zeroed(sizeof(struct leaf));
 		if (!leaf)
 			return false;
-		atomic_store_explicit(&top[i], (uintptr_t)leaf, memory_order_release);
+		atomic_store_explicit(top_at(i), (uintptr_t)leaf, memory_order_release);
 	}
 	return true;
 }
@@ -180,10 +190,10 @@ static void say(uint64_t first, uint64_t last, struct node *node)
 {
 	for (uint64_t piece = first; piece <= last; piece++) {
 		size_t i = piece >> LEAF_BITS;
-		uintptr_t entry = atomic_load(&top[i]);
+		uintptr_t entry = atomic_load(top_at(i));
 
 		if (entry & 1 || !entry) { /* all of it: see make_leaves() */
-			atomic_store_explicit(&top[i], node ? (uintptr_t)node | 1 : 0,
+			atomic_store_explicit(top_at(i), node ? (uintptr_t)node | 1 : 0,
 			                      memory_order_release);
 			piece |= LEAF_PIECES - 1;
 			continue;
@@ -216,7 +226,7 @@ static bool is_free(uint64_t first, uint64_t size)
 		node = lowest_in(piece);
 		if (node && atomic_load(&node->first) <= last)
 			return false;
-		if (!atomic_load(&top[piece >> LEAF_BITS]))
+		if (!late_of(&top_memory) || !atomic_load(top_at(piece >> LEAF_BITS)))
 			piece |= LEAF_PIECES - 1;
 	}
 	return true;
@@ -230,7 +240,8 @@ static int add(const struct address_range *range)
 
 	if (!is_free(range->first, range->size))
 		return -EEXIST;
-	if (!make_leaves(from, to) || !(node = take_node()))
+	if (!late_make(&top_memory, TOPS * sizeof(top_entry)) || !make_leaves(from, to) ||
+	    !(node = take_node()))
 		return -ENOMEM;
 	before = node_before(range->first);
 	atomic_store_explicit(&node->first, range->first, memory_order_release);

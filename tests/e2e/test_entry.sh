@@ -60,3 +60,14 @@ has "old driver" "$out" "cuMemAlloc_v2: shim"
 has "old driver" "$out" "cuMemcpyBatchAsync_v2: none, said"
 # Bound at once or not, linked directly or not, nothing of it happens before the program starts.
 has "LD_BIND_NOW" "$(LD_BIND_NOW=1 under_shim "$build/tests/e2e/allocate" --count 1)" "ok bad=0"
+
+# The loader passes over a preloaded library that does not fit into RLIMIT_AS, which a program may
+# have raised later: so what is large is mapped when it is needed.
+if [ -z "${SANITIZER:-}" ]; then
+	mapped=$(readelf -lW "$build/lib/libspillway.so" | awk '$1 == "LOAD" { print $3, $6 }' | python3 -c '
+import sys
+spans = [[int(word, 16) for word in line.split()] for line in sys.stdin]
+print((max(at + size for at, size in spans) - min(at for at, size in spans)) // 1024)')
+	echo "the shim maps $mapped KiB"
+	[ "$mapped" -le 1228 ] || fail "the shim maps $mapped KiB when it is loaded, expected at most 1228"
+fi

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/late.h"
 #include "core/base/lock.h"
 #include "core/cuda/idle.h"
 #include "core/memory/arena/host_probe.h"
@@ -31,8 +32,17 @@ struct shelf {
 
 static struct spares {
 	LOCK_OF(SPARES) lock;
-	struct shelf shelf[SIDES][SIZES];
+	_Atomic(void *) shelves; /* SIDES times SIZES; without memory nothing is kept */
 } store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
+
+/* Returns the shelves of a side; NULL: there is no memory for them. */
+static struct shelf *shelves_of(const struct device *device, int side)
+{
+	struct shelf *shelves =
+	    late_make(&store[device->id.ordinal].shelves, SIDES * SIZES * sizeof(*shelves));
+
+	return shelves ? shelves + side * SIZES : NULL;
+}
 
 /*
  * Returns the shelf of chunks of this size (2, 8 and 32 MiB). Returns NULL for those of other
@@ -40,9 +50,9 @@ static struct spares {
  */
 static struct shelf *shelf_of(const struct device *device, const struct chunk *chunk)
 {
-	struct shelf *shelf = store[device->id.ordinal].shelf[chunk->side];
+	struct shelf *shelf = shelves_of(device, chunk->side);
 
-	if (chunk->is_exportable || chunk->like)
+	if (!shelf || chunk->is_exportable || chunk->like)
 		return NULL;
 	switch (chunk->size >> 20) {
 	case 2:
@@ -187,11 +197,12 @@ static bool is_due(const struct shelf *shelf)
 bool spare_is_due(struct device *device)
 {
 	struct spares *spares = &store[device->id.ordinal];
+	const struct shelf *shelf = late_of(&spares->shelves);
 	bool is_any = false;
 
 	lock_acquire(&spares->lock);
-	for (int i = 0; i < SIDES * SIZES; i++)
-		is_any |= is_due(&spares->shelf[i / SIZES][i % SIZES]);
+	for (int i = 0; shelf && i < SIDES * SIZES; i++)
+		is_any |= is_due(&shelf[i]);
 	lock_release(&spares->lock);
 	return is_any;
 }
@@ -217,13 +228,13 @@ static bool take_oldest(struct device *device, struct shelf *shelf, bool all, st
 
 uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
 {
+	struct shelf *shelves = shelves_of(device, (int)side);
 	uint64_t released = 0;
 
-	for (int i = 0; i < SIZES; i++) {
-		struct shelf *shelf = &store[device->id.ordinal].shelf[side][i];
+	for (int i = 0; shelves && i < SIZES; i++) {
 		struct chunk chunk;
 
-		while (take_oldest(device, shelf, all, &chunk)) {
+		while (take_oldest(device, &shelves[i], all, &chunk)) {
 			spare_release(device, &chunk);
 			released += chunk.size;
 		}
@@ -240,6 +251,8 @@ unsigned int spare_missing(struct device *device, enum segment_side side)
 	struct shelf *shelf = shelf_of(device, &(struct chunk){.size = PREFILLED, .side = side});
 	unsigned int missing;
 
+	if (!shelf)
+		return 0;
 	lock_acquire(&spares->lock);
 	missing = shelf->missed && shelf->count < PREFILL ? PREFILL - shelf->count : 0;
 	shelf->missed = 0;

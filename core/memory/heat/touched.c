@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/base/late.h"
+
 /* Addresses have 48 bits: so many blocks of 16 GiB. */
 enum { BLOCKS = 1 << 14, BLOCK_UNITS = 1 << 13 };
 
@@ -10,25 +12,30 @@ struct block {
 	_Atomic uint32_t touched[BLOCK_UNITS];
 };
 
-static _Atomic(struct block *) blocks[BLOCKS];
+static _Atomic(void *) blocks; /* BLOCKS of them */
+
+typedef _Atomic(struct block *) block_place;
 
 struct touched_span touched_span = {.low = UINT64_MAX};
 
 static struct block *block_of(uint64_t unit)
 {
-	return unit / BLOCK_UNITS < BLOCKS
-	           ? atomic_load_explicit(&blocks[unit / BLOCK_UNITS], memory_order_acquire)
+	block_place *place = late_of(&blocks);
+
+	return place && unit / BLOCK_UNITS < BLOCKS
+	           ? atomic_load_explicit(&place[unit / BLOCK_UNITS], memory_order_acquire)
 	           : NULL;
 }
 
 static struct block *make_block(uint64_t unit)
 {
+	block_place *place = late_make(&blocks, BLOCKS * sizeof(*place));
 	struct block *made, *there = block_of(unit);
 
-	if (there || unit / BLOCK_UNITS >= BLOCKS)
+	if (there || !place || unit / BLOCK_UNITS >= BLOCKS)
 		return there;
 	made = calloc(1, sizeof(*made));
-	if (made && !atomic_compare_exchange_strong(&blocks[unit / BLOCK_UNITS], &there, made)) {
+	if (made && !atomic_compare_exchange_strong(&place[unit / BLOCK_UNITS], &there, made)) {
 		free(made);
 		made = there;
 	}

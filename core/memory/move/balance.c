@@ -1,4 +1,5 @@
 /* The balance. Rules: by the mover thread alone, inside the user's process. */
+#include "core/base/late.h"
 #include "core/memory/move/balance.h"
 
 #include <string.h>
@@ -79,14 +80,18 @@ static bool demote_decided(struct device *device, const struct terms *terms, uin
 }
 
 /* Chunks that an exchange had leave, by their addresses; one may take another's place. */
-static struct left {
+struct left {
 	CUdeviceptr address;
 	uint32_t at_ms;
-} left[LEFT_MAX];
+};
+static _Atomic(void *) left; /* LEFT_MAX of them; without memory nothing has left */
 
 static struct left *left_at(CUdeviceptr address)
 {
-	return &left[address / ARENA_UNIT % LEFT_MAX];
+	static struct left none;
+	struct left *all = late_make(&left, LEFT_MAX * sizeof(*all));
+
+	return all ? &all[address / ARENA_UNIT % LEFT_MAX] : &none;
 }
 
 static uint32_t now_ms(void)
