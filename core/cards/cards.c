@@ -4,7 +4,6 @@
  */
 #include "core/cards/cards.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -241,44 +240,38 @@ static void meet(struct cards *cards, int directory, const char *name, uint64_t 
 	else if (has_room_for(cards, met.owner) && is_met(&met, directory, name, now)) {
 		cards->other[cards->count++] = met;
 		(void)ring(&met); /* so that it looks for ours */
+	} else {
+		cards->has_unmet = true; /* it may not be whole yet, or room may come */
 	}
 }
 
-static DIR *open_listing(const char *path)
-{
-	int fd = path[0] == '/' ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+struct cards_search {
+	struct cards *cards;
+	uint64_t now_ns;
+};
 
-	if (fd >= 0 && !listing)
-		close(fd);
-	return listing;
+static bool cards_find_one(void *cookie, int directory, const char *name)
+{
+	const struct cards_search *search = cookie;
+
+	meet(search->cards, directory, name, search->now_ns);
+	return true;
 }
 
-static void go_through(struct cards *cards, const char *path, uint64_t now)
+static bool cards_sweep_one(void *cookie, int directory, const char *name)
 {
-	DIR *listing = open_listing(path);
+	const uint64_t *now_ns = cookie;
+	struct cards_other other = {0};
 
-	if (!listing)
-		return;
-	for (const struct dirent *entry; (entry = readdir(listing));)
-		meet(cards, dirfd(listing), entry->d_name, now);
-	closedir(listing);
+	if (parse(name, NULL, &other) && other.owner == geteuid() &&
+	    is_met(&other, directory, name, *now_ns))
+		close(other.fd);
+	return true;
 }
 
 void cards_sweep(const char *directory, uint64_t now_ns)
 {
-	DIR *listing = open_listing(directory);
-
-	if (!listing)
-		return;
-	for (const struct dirent *entry; (entry = readdir(listing));) {
-		struct cards_other other = {0};
-
-		if (parse(entry->d_name, NULL, &other) && other.owner == geteuid() &&
-		    is_met(&other, dirfd(listing), entry->d_name, now_ns))
-			close(other.fd);
-	}
-	closedir(listing);
+	(void)listing_read_path(directory, cards_sweep_one, &now_ns);
 }
 
 static void forget(struct cards *cards, int i)
@@ -326,13 +319,8 @@ static bool has_changed(const char *path, uint64_t *changed_ns)
 
 int cards_copy(struct cards *cards, uint64_t now_ns)
 {
-	if (now_ns >= cards->looked_ns + LOOKS_NS) {
-		bool has_come = has_changed(cards->node, &cards->node_changed_ns);
-
-		has_come |= has_changed(cards->state, &cards->state_changed_ns);
-		if (has_come)
-			return cards_look(cards, now_ns);
-	}
+	if (now_ns >= cards->looked_ns + LOOKS_NS)
+		return cards_look(cards, now_ns);
 	copy_all(cards, now_ns);
 	return cards->count;
 }
@@ -348,14 +336,29 @@ bool cards_ring(const struct cards *cards)
 	return are_all_awake;
 }
 
+/* Returns whether the directories are to be gone through. */
+static bool cards_are_stale(struct cards *cards)
+{
+	bool has_changed_now = has_changed(cards->node, &cards->node_changed_ns);
+
+	has_changed_now |= has_changed(cards->state, &cards->state_changed_ns);
+	return has_changed_now || cards->has_unmet;
+}
+
 int cards_look(struct cards *cards, uint64_t now_ns)
 {
-	cards->looked_ns = now_ns;
+	struct cards_search search = {.cards = cards, .now_ns = now_ns};
+
 	copy_all(cards, now_ns);
+	if (now_ns < cards->listing.next_ns || !cards_are_stale(cards) ||
+	    !listing_is_due(&cards->listing, now_ns))
+		return cards->count;
+	cards->looked_ns = now_ns;
+	cards->has_unmet = false;
 	for (int i = 0; i < cards->count; i++)
 		cards->other[i].is_there = false;
-	go_through(cards, cards->node, now_ns);
-	go_through(cards, cards->state, now_ns);
+	listing_look(&cards->listing, cards->node, cards_find_one, &search);
+	listing_look(&cards->listing, cards->state, cards_find_one, &search);
 	for (int i = cards->count - 1; i >= 0; i--)
 		if (!cards->other[i].is_there)
 			forget(cards, i);

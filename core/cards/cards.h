@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "core/cards/card.h"
+#include "core/state/listing.h"
 
 enum { CARDS_MAX = 64, CARDS_OF_STRANGER = 16, CARDS_OF_STRANGERS = 32 };
 
@@ -35,6 +36,8 @@ struct cards {
 	uint64_t own_token;       /* passed over */
 	/* private */
 	uint64_t looked_ns, node_changed_ns, state_changed_ns;
+	struct listing listing;
+	bool has_unmet; /* a name that the last look found is none of the cards */
 	/* to be read */
 	int count;
 	struct cards_other other[CARDS_MAX];
@@ -50,7 +53,8 @@ void cards_start(struct cards *cards, const char *node, const char *state, const
                  uint64_t own_token);
 /*
  * Finds cards that have come, forgets those that have gone, and copies all. Returns how many there
- * are. Goes through two directories.
+ * are. Goes through the two directories where one has changed, and no more often than listing.h
+ * lets it.
  */
 int cards_look(struct cards *cards, uint64_t now_ns);
 /*

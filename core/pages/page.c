@@ -8,7 +8,6 @@
  */
 #include "core/pages/page.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,6 +23,7 @@
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
 #include "core/state/layout.h"
+#include "core/state/listing.h"
 #include "core/pages/page_owners.h"
 #include "core/state/refuse.h"
 
@@ -188,15 +188,6 @@ static bool page_lives(const struct page *page)
 	return page->written_ns <= now && now - page->written_ns < PAGE_STALE_NS;
 }
 
-static DIR *open_listing(const char *node)
-{
-	int fd = open_directory(node);
-	DIR *listing = fd < 0 ? NULL : fdopendir(fd);
-	if (fd >= 0 && !listing)
-		close(fd);
-	return listing;
-}
-
 /* --- going through them --- */
 
 /*
@@ -226,35 +217,46 @@ static int look(int directory, const char *name, struct page_owners *owners,
 	return error;
 }
 
+struct page_listing {
+	struct page_found found;
+	struct page_owners owners;
+	void (*each)(void *cookie, const struct page_found *found);
+	void *cookie;
+	char *why;
+	size_t size;
+	int refused;
+};
+
+static bool page_list_one(void *cookie, int directory, const char *name)
+{
+	struct page_listing *listing = cookie;
+	char reason[128] = "";
+	int error;
+
+	if (!is_name(name))
+		return true;
+	error = look(directory, name, &listing->owners, &listing->found, reason, sizeof reason);
+	if (error == -ENOENT)
+		return true;
+	if (error && listing->refused++ == 0)
+		state_refuse(error, listing->why, listing->size, "%s: %s", name, reason);
+	if (error)
+		return true;
+	listing->found.lives = page_lives(&listing->found.page);
+	listing->each(listing->cookie, &listing->found);
+	return true;
+}
+
 int page_list(void (*each)(void *cookie, const struct page_found *found), void *cookie, char *why,
               size_t size)
 {
-	struct page_found found = {0};
-	struct page_owners owners = {0};
+	struct page_listing listing = {.each = each, .cookie = cookie, .why = why, .size = size};
 	char node[PATH_MAX];
-	DIR *listing = open_listing(directory_of_node(node, sizeof node));
-	char reason[128] = "";
-	int refused = 0;
+	int count =
+	    listing_read_path(directory_of_node(node, sizeof node), page_list_one, &listing);
 
-	if (!listing)
-		return -1;
-	for (const struct dirent *entry; (entry = readdir(listing));) {
-		if (!is_name(entry->d_name))
-			continue;
-		int error =
-		    look(dirfd(listing), entry->d_name, &owners, &found, reason, sizeof reason);
-		if (error == -ENOENT)
-			continue;
-		if (error && refused++ == 0)
-			state_refuse(error, why, size, "%s: %s", entry->d_name, reason);
-		if (error)
-			continue;
-		found.lives = page_lives(&found.page);
-		each(cookie, &found);
-	}
-	closedir(listing);
-	free(owners.of);
-	return refused;
+	free(listing.owners.of);
+	return count < 0 ? -1 : listing.refused;
 }
 
 /* Returns whether it is what a killed process of this user left unfinished. */
@@ -267,36 +269,44 @@ static bool is_left_unfinished(int directory, const char *name)
 	           (uint64_t)found.st_mtim.tv_sec + PAGE_STALE_NS / 1000000000;
 }
 
+struct page_sweep {
+	char own[32];
+	int removed;
+};
+
 /*
- * Removes pages of the user's own jobs that have ended, and what is unfinished. Opens the user's
- * own alone: a file of others costs a look at its name. Returns how many it removed. node: as it
- * was when the job was joined, as the environment is the program's.
+ * Removes a page of the user's own whose job has ended, or what is unfinished. A file of another
+ * user costs a look at its name.
+ */
+static bool page_sweep_one(void *cookie, int directory, const char *name)
+{
+	struct page_sweep *sweep = cookie;
+	struct page page = {0};
+	struct stat found;
+	uid_t owner = 0;
+
+	if (is_left_unfinished(directory, name))
+		unlinkat(directory, name, 0);
+	if (!is_name(name) || strncmp(name, sweep->own, strlen(sweep->own)) != 0 ||
+	    file_status_at(directory, name, &found) != 0 || found.st_uid != geteuid())
+		return true;
+	if (page_read(directory, name, &page, &owner, NULL, 0) == 0 && owner == geteuid() &&
+	    !page_lives(&page))
+		sweep->removed += unlinkat(directory, name, 0) == 0;
+	return true;
+}
+
+/*
+ * Removes what ended jobs of the user left, and returns how many pages. node: as it was when the
+ * job was joined, as the environment is the program's.
  */
 static int sweep(const char *node)
 {
-	DIR *listing = open_listing(node);
-	struct page page = {0};
-	char own[32];
-	int removed = 0;
-	uid_t owner = 0;
+	struct page_sweep sweeping = {.removed = 0};
 
-	if (!listing)
-		return 0;
-	snprintf(own, sizeof own, "job-%u-", (unsigned)geteuid());
-	for (const struct dirent *entry; (entry = readdir(listing));) {
-		const char *name = entry->d_name;
-		struct stat found;
-		if (is_left_unfinished(dirfd(listing), name))
-			unlinkat(dirfd(listing), name, 0);
-		if (!is_name(name) || strncmp(name, own, strlen(own)) != 0 ||
-		    file_status_at(dirfd(listing), name, &found) != 0 || found.st_uid != geteuid())
-			continue;
-		if (page_read(dirfd(listing), name, &page, &owner, NULL, 0) == 0 &&
-		    owner == geteuid() && !page_lives(&page))
-			removed += unlinkat(dirfd(listing), name, 0) == 0;
-	}
-	closedir(listing);
-	return removed;
+	snprintf(sweeping.own, sizeof sweeping.own, "job-%u-", (unsigned)geteuid());
+	(void)listing_read_path(node, page_sweep_one, &sweeping);
+	return sweeping.removed;
 }
 
 int page_sweep(void)

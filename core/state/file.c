@@ -7,7 +7,6 @@
  * Pages of a file that exists are claimed by fallocate(2), never posix_fallocate, whose substitute
  * writes into live pages.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include "core/state/before.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
+#include "core/state/listing.h"
 #include "core/state/refuse.h"
 
 #define ROOM_OF_DEVICE sizeof(((struct segment_row *)0)->books[0])
@@ -385,31 +385,36 @@ void segment_ring(const char *job)
 	close(fd);
 }
 
-int segment_list_in(int fd, int (*found)(void *cookie, const char *job), void *cookie)
+struct segment_listing {
+	int (*found)(void *cookie, const char *job);
+	void *cookie;
+	int count;
+};
+
+static bool segment_list_one(void *cookie, int directory, const char *name)
 {
 	static const char ending[] = ".segment";
-	int count = 0;
-	DIR *directory = fdopendir(fd);
-	if (!directory) {
-		int error = -errno;
-		close(fd);
-		return error;
-	}
-	for (const struct dirent *entry; (entry = readdir(directory));) {
-		size_t length = strlen(entry->d_name), tail = sizeof ending - 1;
-		char job[SEGMENT_FILE_NAME_MAX];
-		if (length <= tail || length >= sizeof job ||
-		    strcmp(entry->d_name + length - tail, ending) != 0)
-			continue;
-		segment_copy_text(job, length - tail + 1, entry->d_name);
-		if (directory_check_name(job) != 0)
-			continue;
-		count++;
-		if (found(cookie, job) != 0)
-			break;
-	}
-	closedir(directory);
-	return count;
+	struct segment_listing *listing = cookie;
+	size_t length = strlen(name), tail = sizeof ending - 1;
+	char job[SEGMENT_FILE_NAME_MAX];
+
+	(void)directory;
+	if (length <= tail || length >= sizeof job || strcmp(name + length - tail, ending) != 0)
+		return true;
+	segment_copy_text(job, length - tail + 1, name);
+	if (directory_check_name(job) != 0)
+		return true;
+	listing->count++;
+	return listing->found(listing->cookie, job) == 0;
+}
+
+int segment_list_in(int fd, int (*found)(void *cookie, const char *job), void *cookie)
+{
+	struct segment_listing listing = {.found = found, .cookie = cookie};
+	int error = listing_read(fd, segment_list_one, &listing);
+
+	close(fd);
+	return error < 0 ? error : listing.count;
 }
 
 int segment_list(int (*found)(void *cookie, const char *job), void *cookie)

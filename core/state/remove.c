@@ -1,6 +1,5 @@
 /* Removing a job's files, once nobody is in it: under the job lock, so that nobody opens them
  * meanwhile, and with a word in the segment, so that who has opened it takes no seat. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "core/state/before.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
+#include "core/state/listing.h"
 #include "core/state/ring_files.h"
 
 /* The kernel gives the job lock up with any descriptor of its file that the process closes. */
@@ -211,18 +211,21 @@ static void remove_unfinished(int directory, const char *name)
 	lock_release(&removing);
 }
 
+static bool remove_one_unfinished(void *cookie, int directory, const char *name)
+{
+	(void)cookie;
+	remove_unfinished(directory, name);
+	return true;
+}
+
 static void remove_all_unfinished(void)
 {
-	int fd = directory_open(0, NULL, 0);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	int directory = directory_open(0, NULL, 0);
 
-	if (fd >= 0 && !directory)
-		close(fd);
-	if (!directory)
+	if (directory < 0)
 		return;
-	for (const struct dirent *entry; (entry = readdir(directory));)
-		remove_unfinished(dirfd(directory), entry->d_name);
-	closedir(directory);
+	(void)listing_read(directory, remove_one_unfinished, NULL);
+	close(directory);
 }
 
 void segment_remove_left(const struct segment *segment)

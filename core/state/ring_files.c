@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/state/directory.h"
 #include "core/state/layout.h"
+#include "core/state/listing.h"
 
 static const char ending[] = ".events";
 
@@ -49,65 +49,34 @@ bool ring_name_parse(const char *name, struct ring_id *id)
 	return true;
 }
 
-/* As the kernel gives them. */
-struct entry {
-	uint64_t inode;
-	int64_t offset;
-	unsigned short length;
-	unsigned char type;
-	char name[];
-};
-
-/* Calls each() with every file of the directory. Returns 0 or a negative errno. Does without
- * opendir(), which allocates: a process may exit in a signal handler, with malloc's lock held. */
-static int walk(int directory, void (*each)(void *cookie, const char *name), void *cookie)
-{
-	_Alignas(struct entry) char room[4096];
-	/* Not dup(): the offset would be shared. */
-	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	long got = -1;
-
-	if (fd < 0)
-		return -errno;
-	while ((got = syscall(SYS_getdents64, fd, room, sizeof room)) > 0) {
-		for (long at = 0; at < got;) {
-			const struct entry *entry = (const struct entry *)(room + at);
-
-			each(cookie, entry->name);
-			at += entry->length;
-		}
-	}
-	got = got < 0 ? -errno : 0;
-	close(fd);
-	return (int)got;
-}
-
-struct listing {
+struct ring_listing {
 	const char *job;
 	void (*found)(void *cookie, const char *name);
 	void *cookie;
 	int count;
 };
 
-static void list_one(void *cookie, const char *name)
+static bool list_one(void *cookie, int directory, const char *name)
 {
-	struct listing *listing = cookie;
+	struct ring_listing *listing = cookie;
 	struct ring_id id;
 
+	(void)directory;
 	if (!ring_name_parse(name, &id) || (listing->job && strcmp(listing->job, id.job) != 0))
-		return;
+		return true;
 	listing->count++;
 	if (listing->found)
 		listing->found(listing->cookie, name);
+	return true;
 }
 
 int ring_list(int directory, const char *job, void (*found)(void *cookie, const char *name),
               void *cookie)
 {
-	struct listing listing = {.job = job, .found = found, .cookie = cookie};
-	int error = walk(directory, list_one, &listing);
+	struct ring_listing listing = {.job = job, .found = found, .cookie = cookie};
+	int error = listing_read(directory, list_one, &listing);
 
-	return error ? error : listing.count;
+	return error < 0 ? error : listing.count;
 }
 
 /* Rings of one job that may go; where none is kept they go at once, and nothing is allocated. */
@@ -128,9 +97,8 @@ static bool is_in(struct segment_file *file, const struct ring_id *id)
 	return false;
 }
 
-static void consider(void *cookie, const char *name)
+static void consider_ring(struct removal *removal, const char *name)
 {
-	struct removal *removal = cookie;
 	bool is_unfinished = name[0] == '.';
 	struct ring_id id;
 
@@ -153,6 +121,13 @@ static void consider(void *cookie, const char *name)
 	removal->left[removal->count++] = id;
 }
 
+static bool consider(void *cookie, int directory, const char *name)
+{
+	(void)directory;
+	consider_ring(cookie, name);
+	return true;
+}
+
 static int newest_first(const void *a, const void *b)
 {
 	const struct ring_id *x = a, *y = b;
@@ -165,7 +140,7 @@ void rings_remove(int directory, const char *job, struct segment_file *file, int
 	struct removal removal = {.directory = directory, .keep = keep, .job = job, .file = file};
 	char name[RING_NAME_MAX];
 
-	(void)walk(directory, consider, &removal);
+	(void)listing_read(directory, consider, &removal);
 	if (!removal.left)
 		return;
 	if (removal.count > keep)

@@ -4,7 +4,6 @@
  */
 #include "core/wire/wire.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,6 +22,7 @@
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
 #include "core/state/directory.h"
+#include "core/state/listing.h"
 
 enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_NS = 5000000 };
 
@@ -286,20 +286,22 @@ static void remove_if_stale(int directory, const char *name)
 		unlinkat(directory, name, 0);
 }
 
+static bool sweep_one(void *cookie, int directory, const char *name)
+{
+	(void)cookie;
+	if (is_name(name))
+		remove_if_stale(directory, name);
+	return true;
+}
+
 void wire_sweep(void)
 {
 	int directory = directory_open(0, NULL, 0);
-	DIR *listing = directory < 0 ? NULL : fdopendir(directory);
 
-	if (directory >= 0 && !listing)
-		close(directory);
-	if (!listing)
+	if (directory < 0)
 		return;
-	for (const struct dirent *entry; (entry = readdir(listing));) {
-		if (is_name(entry->d_name))
-			remove_if_stale(directory, entry->d_name);
-	}
-	closedir(listing);
+	(void)listing_read(directory, sweep_one, NULL);
+	close(directory);
 }
 
 /* --- messages --- */

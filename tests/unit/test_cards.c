@@ -463,6 +463,48 @@ static void *hold_card(void *step)
 }
 
 /* A signal handler that exits does not wait for the card that its thread was writing. */
+static uint64_t virtual_ns = 1000000000;
+
+/* A clock by which each look at it takes a millisecond, as a listing takes two. */
+static uint64_t ticking_now(void)
+{
+	return virtual_ns += 1000000;
+}
+
+/* A crowd in a directory that changes all the time is read by duty, and hides no card. */
+START_TEST(a_crowd_is_read_by_duty)
+{
+	const struct clock ticking = {ticking_now, clock_of_kernel.wait, clock_of_kernel.wake};
+	uint64_t began, looked = 0;
+	int looks = 0;
+	char path[640];
+
+	for (int i = 0; i < 3 * LISTING_SMALL; i++) {
+		snprintf(path, sizeof path, "%s/card-%s-%u-%016x", node, UUID, OTHER, i + 1);
+		close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	}
+	make(&own, UUID);
+	clock_in_use = &ticking;
+	for (began = virtual_ns; virtual_ns - began < 4000000000u; virtual_ns += 10000000) {
+		snprintf(path, sizeof path, "%s/touch", node);
+		close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+		unlink(path);
+		ck_assert_int_eq(cards_look(&others, virtual_ns), 1);
+		looks += others.listing.next_ns != looked;
+		looked = others.listing.next_ns;
+	}
+	clock_in_use = &clock_of_kernel;
+	/* Two directories take 2 ms, and the next look comes 400 ms later. */
+	printf("%d looks in 4 s\n", looks);
+	ck_assert_int_ge(looks, 8);
+	ck_assert_int_le(looks, 11);
+	for (int i = 0; i < 3 * LISTING_SMALL; i++) {
+		snprintf(path, sizeof path, "%s/card-%s-%u-%016x", node, UUID, OTHER, i + 1);
+		unlink(path);
+	}
+}
+END_TEST
+
 START_TEST(who_exits_waits_no_longer_than_it_may)
 {
 	pthread_t holder;
@@ -523,6 +565,7 @@ int main(void)
 	tcase_add_test(tests, without_locks_the_beat_tells);
 	tcase_add_test(tests, strangers_are_bounded);
 	tcase_add_test(tests, without_the_node_s_directory_one_user_s_jobs_meet);
+	tcase_add_test(tests, a_crowd_is_read_by_duty);
 	tcase_add_test(tests, who_exits_waits_no_longer_than_it_may);
 	tcase_add_test(tests, copies_are_whole);
 	return suite_run("cards", tests);

@@ -1,0 +1,42 @@
+/*
+ * Lists a directory that other users may fill. All of ours that are listed are listed by this.
+ *
+ * A listing costs as much as there are names. So a thread that lists again and again asks
+ * listing_is_due() before: in a directory of more than LISTING_SMALL names the next look comes no
+ * sooner than LISTING_DUTY times as long as the last one took, times the number of readers in this
+ * process. For example, 200,000 names that take 40 ms are read every 8 s by one reader. That is
+ * 0.5 % of a processor, and new jobs meet that much later.
+ */
+#ifndef SPILLWAY_LISTING_H
+#define SPILLWAY_LISTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LISTING_SMALL = 256, LISTING_DUTY = 200, LISTING_CROWD = 4096 };
+
+/* One reader that comes again; zero at first. */
+struct listing {
+	bool is_counted;
+	int entries;      /* seen since it was due */
+	uint64_t took_ns; /* likewise */
+	uint64_t next_ns; /* 0: at once */
+};
+
+/*
+ * Calls each() with every name in a directory, until it returns false. Allocates nothing: a process
+ * may exit in a signal handler, with malloc's lock held. Returns the number of names, or a negative
+ * errno.
+ */
+int listing_read(int directory, bool (*each)(void *cookie, int directory, const char *name),
+                 void *cookie);
+/* Does so for a path. Where the names are a crowd it is logged once: how many, whose, what to do. */
+int listing_read_path(const char *path, bool (*each)(void *cookie, int directory, const char *name),
+                      void *cookie);
+/* Returns whether this reader may list now, and begins a look. */
+bool listing_is_due(struct listing *listing, uint64_t now_ns);
+/* Lists a path as a part of that look. */
+int listing_look(struct listing *listing, const char *path,
+                 bool (*each)(void *cookie, int directory, const char *name), void *cookie);
+
+#endif
