@@ -35,6 +35,12 @@ for limit in 8 0 20; do
 	[ $limit -eq 20 ] || [ "${moved:-0}" -gt 0 ] || fail "limit $limit: nothing was spilled"
 done
 
+# A training on a busy machine: an epoch of 45 steps, whose kernels take 300 us each, is queued
+# before the copies at its end.
+SOFTGPU_KERNEL_TIME_US=300 limited busy --memory 24MiB "$build/clients/train_mlp" --epochs 3 --scale 2 --quiet >/dev/null
+[ "$(counter busy spills)" -gt 0 ] || fail "busy: nothing was spilled"
+[ "$(counter busy device_peak)" -le $((24 << 20)) ] || fail "busy: at most $(counter busy device_peak) bytes on the GPU"
+
 # Copies by the CPU need memory that the CPU can reach, which spilled memory is not: so no
 # asynchronous one may be.
 export SOFTGPU_TRAITS=cpu-copies
