@@ -6,8 +6,6 @@
  */
 #include "shim/track.h"
 
-#include "core/base/log.h"
-#include "core/base/units.h"
 #include "core/budget/refusal.h"
 #include "core/job/job.h"
 #include "core/memory/uses/array.h"
@@ -28,28 +26,25 @@ struct making {
 	struct reclaim reclaim; /* goes on where the driver refuses what was charged */
 };
 
-/* Counts what the program is told in the end, and says why where it is for the limit. */
-static void note_refusal(const struct making *making, bool is_for_limit)
-{
-	struct device *device = making->context.device;
-	char bytes[32], enough[64];
-
-	refusal_note(device, making->bytes);
-	if (is_for_limit && making->bytes <= device->id.memory)
-		log_once(
-		    LOG_WARNING,
-		    "gpu %d: an array of %s cannot be on the host, and the program gets out of "
-		    "memory: what cannot leave the device fills memory_limit; %s",
-		    device->id.ordinal, units_format_size(making->bytes, bytes, sizeof(bytes)),
-		    refusal_enough(device, making->bytes, enough, sizeof(enough)));
-}
-
 static void begin_reclaim(struct making *making)
 {
 	making->reclaim = (struct reclaim){.device = making->context.device,
 	                                   .terms = &making->terms,
 	                                   .until = &making->until,
 	                                   .may_demote = true};
+}
+
+/* Counts what the program is told in the end. */
+static void note_refusal(const struct making *making, enum spill_reason why)
+{
+	struct device *device = making->context.device;
+	const struct lack lack = {SEGMENT_ON_DEVICE, making->bytes ? making->bytes : LACKED_LEAST,
+	                          making->bytes, why};
+	struct refused refused =
+	    why == SPILL_LIMIT ? refusal_of_unmovable(device, making->bytes)
+	                       : refusal_by_lack(device, &making->terms, making->bytes, &lack);
+
+	refusal_note(device, REFUSED_ARRAY, &refused);
 }
 
 static bool begin(struct making *making, const struct array_extent *extent)
@@ -67,7 +62,7 @@ static bool begin(struct making *making, const struct array_extent *extent)
 	    reclaim_and_charge(&making->reclaim, SEGMENT_ON_DEVICE, making->bytes) == 0)
 		return true;
 	measured_end(&making->measuring, NULL, 0);
-	note_refusal(making, true);
+	note_refusal(making, SPILL_LIMIT);
 	return false;
 }
 
@@ -112,7 +107,7 @@ static void end(const struct making *making, CUresult result, const void *array)
 	else if (making->bytes)
 		device_uncharge(making->context.device, SEGMENT_ON_DEVICE, making->bytes);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context)
-		note_refusal(making, false);
+		note_refusal(making, SPILL_DEVICE_FULL);
 }
 
 /* descriptor: NULL is the driver's to judge. */

@@ -40,9 +40,9 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
 	KEEP_ERRNO;
 	struct context context;
+	struct refused refused;
 	struct allocation *a;
 	CUresult result;
-	char enough[64];
 
 	if (!job_is_active() || !context_current(&context))
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
@@ -53,10 +53,8 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		return refuse_small(a);
 	a = allocation_spilled_at(dptr);
 	if (a) {
-		log_once(LOG_WARNING,
-		         "memory that was spilled cannot be shared with another process "
-		         "(cuIpcGetMemHandle): %s",
-		         refusal_enough(a->context.device, a->charged, enough, sizeof(enough)));
+		refused = refusal_of_unmovable(a->context.device, a->size);
+		refusal_note(a->context.device, REFUSED_GIVE, &refused);
 		resource_release(&a->resource);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -78,6 +76,7 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
 	KEEP_ERRNO;
 	struct side_import known = {0};
 	struct context context;
+	struct refused refused;
 	struct import import;
 	CUdeviceptr base;
 	size_t size;
@@ -92,11 +91,8 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
 	if (!import.key && known.bytes) {
 		if (reclaim_for_good(context.device, known.bytes) != 0) {
 			REAL(cuIpcCloseMemHandle)(*dptr);
-			log_once(
-			    LOG_WARNING,
-			    "gpu %d: memory of another job cannot be opened "
-			    "(cuIpcOpenMemHandle): within memory_limit there is no room for it",
-			    context.device->id.ordinal);
+			refused = refusal_of_unmovable(context.device, known.bytes);
+			refusal_note(context.device, REFUSED_IMPORT, &refused);
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
 		known.charged = known.bytes;

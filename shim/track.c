@@ -2,6 +2,7 @@
 #include "shim/track.h"
 
 #include "core/base/lock.h"
+#include "core/budget/refusal.h"
 #include "core/budget/shortage.h"
 #include "core/budget/wanted.h"
 #include "core/job/job.h"
@@ -210,7 +211,7 @@ void untrack_end(struct tracked *going, CUresult result)
 		registry_left(&going->leaving, false);
 }
 
-static bool gave_after(CUresult result, const struct device *device, struct asking *asking)
+static bool gave_after(CUresult result, struct device *device, struct asking *asking)
 {
 	if (asking->device)
 		shortage_tried(asking->device, asking->bytes);
@@ -225,8 +226,12 @@ static bool gave_after(CUresult result, const struct device *device, struct aski
 		asking->bytes *= 2;
 	}
 	if (asking->bytes > device->id.memory ||
-	    !shortage_claim_to_try(device, asking->bytes, &asking->until))
+	    !shortage_claim_to_try(device, asking->bytes, &asking->until)) {
+		const struct refused refused = {REFUSED_BY_DRIVER, 0, 0, REFUSED_NO_LIMIT};
+
+		refusal_note(device, REFUSED_OVERHEAD, &refused);
 		return false;
+	}
 	asking->device = device;
 	return true;
 }

@@ -192,12 +192,6 @@ uint64_t device_spare(const struct device *device, enum segment_side side)
 	return atomic_load_explicit(&device->ledger->spare[side], memory_order_relaxed);
 }
 
-void device_note_refusal(struct device *device)
-{
-	atomic_fetch_add_explicit(&device->refusals, 1, memory_order_relaxed);
-	statistics_add(&device->statistics->refusals, 1);
-}
-
 uint64_t device_refusals(const struct device *device)
 {
 	return atomic_load_explicit(&device->refusals, memory_order_relaxed);

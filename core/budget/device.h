@@ -150,8 +150,7 @@ uint64_t device_spare(const struct device *device, enum segment_side side);
  */
 uint64_t device_job_generation(const struct device *device);
 void device_agree(struct device *device, uint64_t generation);
-/* Counts an out-of-memory answer to the program; how many there were, for spill_after. */
-void device_note_refusal(struct device *device);
+/* Returns how many out-of-memory answers the program had, for spill_after. */
 uint64_t device_refusals(const struct device *device);
 /* Tells whoever reads the ring which limit and share are in force. */
 void device_note_settings(struct device *device);

@@ -22,21 +22,131 @@ bool refusal_is_wanted(const struct device *device, const struct terms *terms)
 	       device_refusals(device) < terms->settings.spill_after;
 }
 
-void refusal_note(struct device *device, uint64_t bytes)
+/* --- why --- */
+
+static uint64_t refusal_beyond(uint64_t held, uint64_t bytes, uint64_t limit)
 {
-	device_note_refusal(device);
-	event_note(.kind = EVENT_refusal, .device = device->id.ordinal, .a = bytes,
-	           .b = terms_of(device).limit, .c = device_used(device, SEGMENT_ON_DEVICE));
+	uint64_t wanted = held > UINT64_MAX - bytes ? UINT64_MAX : held + bytes;
+
+	return wanted > limit ? wanted - limit : 0;
 }
 
-const char *refusal_enough(struct device *device, uint64_t bytes, char *buf, size_t size)
+static struct refused refusal_on_host(struct device *device, const struct terms *terms,
+                                      uint64_t bytes, const struct lack *lack)
 {
-	const uint64_t mib = (uint64_t)1 << 20;
+	const struct config_gpu *settings = &terms->settings;
+	uint64_t limit = terms_host_limit(terms, device);
+	/* An allocation may lie on both sides: the host lacks room for the rest alone. */
+	uint64_t rest = refusal_beyond(device_charged(device, SEGMENT_ON_DEVICE), bytes,
+	                               terms_limit_of_movable(terms));
+	uint64_t beyond = refusal_beyond(device_charged(device, SEGMENT_ON_HOST),
+	                                 rest && rest < bytes ? rest : bytes, limit);
+	bool is_number = settings->host_limit < CONFIG_AUTO;
 
-	/* Whole MiB, never too few. */
-	snprintf(buf, size, "memory_limit = %" PRIu64 "MiB would be enough",
-	         (device_charged(device, SEGMENT_ON_DEVICE) + bytes + mib - 1) / mib);
-	return buf;
+	if (!device->segment && is_number)
+		return (struct refused){REFUSED_NO_BOOKS, bytes, beyond, REFUSED_NO_LIMIT};
+	if (is_number && lack->bytes && beyond && limit == settings->host_limit)
+		return (struct refused){REFUSED_HOST_LIMIT, bytes, beyond, limit};
+	return (struct refused){REFUSED_HOST_FULL, bytes, beyond,
+	                        limit < CONFIG_AUTO ? limit : REFUSED_NO_LIMIT};
+}
+
+struct refused refusal_by_lack(struct device *device, const struct terms *terms, uint64_t bytes,
+                               const struct lack *lack)
+{
+	uint64_t beyond;
+
+	if (lack->side == SEGMENT_ON_HOST)
+		return refusal_on_host(device, terms, bytes, lack);
+	if (!lack->bytes)
+		return (struct refused){REFUSED_PROCESS, bytes, 0, REFUSED_NO_LIMIT};
+	if (lack->why == SPILL_DEVICE_FULL)
+		return (struct refused){REFUSED_DEVICE_FULL, bytes, lack->bytes, REFUSED_NO_LIMIT};
+	beyond =
+	    refusal_beyond(device_charged(device, SEGMENT_ON_DEVICE), lack->bytes, terms->limit);
+	if (!device->segment)
+		return (struct refused){REFUSED_NO_BOOKS, bytes, beyond, REFUSED_NO_LIMIT};
+	return (struct refused){terms->settings.spill == SPILL_OFF ? REFUSED_MEMORY_LIMIT
+	                                                           : REFUSED_UNMOVABLE,
+	                        bytes, beyond, terms->limit};
+}
+
+struct refused refusal_of_unmovable(struct device *device, uint64_t bytes)
+{
+	const struct terms terms = terms_of(device);
+	const struct lack lack = {SEGMENT_ON_DEVICE, bytes, bytes, SPILL_LIMIT};
+	struct refused refused = refusal_by_lack(device, &terms, bytes, &lack);
+
+	if (refused.reason == REFUSED_MEMORY_LIMIT)
+		refused.reason = REFUSED_UNMOVABLE;
+	return refused;
+}
+
+/* --- the log --- */
+
+static enum log_level refusal_level(enum refusal_reason reason)
+{
+	switch (reason) {
+	case REFUSED_FIRST:       /* the program asks again */
+	case REFUSED_POOL_SIZE:   /* its own bound */
+	case REFUSED_DEVICE_FULL: /* as it would have been told without Spillway */
+	case REFUSED_BY_DRIVER:
+		return LOG_INFO;
+	default:
+		return LOG_WARNING;
+	}
+}
+
+/* Returns whether it is the first of its reason and kind of memory in this process. */
+static bool refusal_is_new(enum refused_memory memory, enum refusal_reason reason)
+{
+	static _Atomic uint32_t said[REFUSED_MEMORIES];
+	const uint32_t bit = UINT32_C(1) << reason;
+
+	return !(atomic_fetch_or(&said[memory], bit) & bit);
+}
+
+/* Says, of memory that cannot leave, which limit is enough: in whole MiB, never too few. */
+static void refusal_say(struct device *device, enum refused_memory memory,
+                        const struct refused *refused)
+{
+	static const char *const what[] = {
+#define X(constant, text) [constant] = text,
+	    REFUSED_MEMORY(X)
+#undef X
+	};
+	const uint64_t mib = (uint64_t)1 << 20, unit = 2 * mib;
+	char text[400], enough[96] = "";
+
+	if (!refusal_is_new(memory, refused->reason))
+		return;
+	if (refused->reason == REFUSED_UNMOVABLE && refused->bytes <= device->id.memory)
+		snprintf(enough, sizeof(enough), " memory_limit = %" PRIu64 "MiB would be enough.",
+		         (device_charged(device, SEGMENT_ON_DEVICE) +
+		          (refused->bytes + unit - 1) / unit * unit + mib - 1) /
+		             mib);
+	log_line(refusal_level(refused->reason), "gpu %d: %s%s", device->id.ordinal,
+	         refused_text(refused, what[memory], text, sizeof(text)), enough);
+}
+
+void refusal_note(struct device *device, enum refused_memory memory, const struct refused *refused)
+{
+	struct counters *s = device->statistics;
+
+	atomic_fetch_add_explicit(&device->refusals, 1, memory_order_relaxed);
+	lock_acquire(&device->lock); /* the facts are of one refusal */
+	statistics_begin(s);
+	statistics_add(&s->refusals, 1);
+	statistics_set(&s->refused_reason, refused->reason);
+	statistics_set(&s->refused_bytes, refused->bytes);
+	statistics_set(&s->refused_short, refused->lacking);
+	statistics_set(&s->refused_limit, refused->limit);
+	statistics_set(&s->refused_at, clock_of_day());
+	statistics_end(s);
+	lock_release(&device->lock);
+	event_note(.kind = EVENT_refusal, .device = device->id.ordinal, .a = refused->bytes,
+	           .b = refused->limit, .c = refused->reason);
+	refusal_say(device, memory, refused);
 }
 
 void spill_note(struct device *device, uint64_t bytes, enum spill_reason reason,

@@ -1,25 +1,49 @@
 /*
- * Refusals: where there is no room it is said and counted that memory was spilled, that the
- * program was refused, and which limit would have been enough.
+ * Refusals: where there is no room it is said and counted that memory was spilled, or that
+ * the program was refused, and why.
  */
 #ifndef SPILLWAY_REFUSAL_H
 #define SPILLWAY_REFUSAL_H
 
 #include "core/budget/device.h"
+#include "core/budget/lack.h"
 #include "core/budget/terms.h"
+#include "core/ledger/refused.h"
 
 /*
  * Returns whether the program is to be told instead of memory being spilled, so that it gives back
  * what it caches: where spill_after is a count that is not reached yet, and no capture is active.
  */
 bool refusal_is_wanted(const struct device *device, const struct terms *terms);
-/* Counts what the program is told in the end. */
-void refusal_note(struct device *device, uint64_t bytes);
+
+/* The memory that was refused, as the log names it. */
+#define REFUSED_MEMORY(X)                                                               \
+	X(REFUSED_ALLOCATION, "")                                                       \
+	X(REFUSED_ARRAY, " for an array")                                               \
+	X(REFUSED_SHARED_POOL, " of a pool that can be exported")                       \
+	X(REFUSED_PINNED, " that must stay on the GPU (pin_new)")                       \
+	X(REFUSED_EXPORT, " that are to be exported (cuMemCreate)")                     \
+	X(REFUSED_GIVE, " to be shared with another process")                           \
+	X(REFUSED_IMPORT, " that another job, or a process without Spillway, exported") \
+	X(REFUSED_OVERHEAD, " that the driver takes for itself")
+
+#define X(constant, text) constant,
+enum refused_memory { REFUSED_MEMORY(X) REFUSED_MEMORIES };
+#undef X
+
 /*
- * Formats what limit would be enough for so many bytes more, of memory that cannot leave the
- * device: for who is refused when all else has left. Returns buf.
+ * Judges which limit refused: by what the last try lacked. lack->bytes of 0: it was no room on the
+ * device. A refusal whose reason follows from no lack names it itself.
  */
-const char *refusal_enough(struct device *device, uint64_t bytes, char *buf, size_t size);
+struct refused refusal_by_lack(struct device *device, const struct terms *terms, uint64_t bytes,
+                               const struct lack *lack);
+/* Returns the refusal of memory that can only be on the device, where the limit has no room. */
+struct refused refusal_of_unmovable(struct device *device, uint64_t bytes);
+/*
+ * Notes that the program is told it is out of memory: in the books, in the ring of events, and,
+ * once per reason and kind of memory, in the log. The one way to count a refusal.
+ */
+void refusal_note(struct device *device, enum refused_memory memory, const struct refused *refused);
 
 /* The spilled memory: its address and container; 0 and NULL where it has none. */
 struct spilled {

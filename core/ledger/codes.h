@@ -40,6 +40,7 @@
 	X(REFUSED_NO_BOOKS, "no_books")       /* the process is not in its job's books */      \
 	X(REFUSED_DEVICE_FULL, "device_full") /* the device, whatever the limit */             \
 	X(REFUSED_FIRST, "spill_after")       /* so that the program frees its cache */        \
+	X(REFUSED_PROCESS, "process")         /* the process has no memory for its books */    \
 	X(REFUSED_BY_DRIVER, "driver")        /* the driver, for a reason of its own */
 
 /* Why a wanted move has not happened yet. */

@@ -45,7 +45,7 @@
 	C(refused_reason, LAST, refusal, "why the latest was")                             \
 	C(refused_bytes, LAST, bytes, "bytes that the latest asked for")                   \
 	C(refused_short, LAST, bytes, "of these: those for which there was no room")       \
-	C(refused_limit, LAST, bytes, "the limit that refused it; 0: none is known")       \
+	C(refused_limit, LAST, bytes, "the limit that refused it, if one did")             \
 	C(refused_at, LAST, time, "when the latest was, since 1970; 0: there was none")    \
 	C(told_limit, SUM, count, "questions for the memory's size answered by the limit") \
 	C(spill_reason, PEAK, spill, "gravest reason of a spill")                          \

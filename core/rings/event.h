@@ -27,7 +27,7 @@
 	X(spill, MOMENT, "memory was placed on the host", bytes, bytes, reason, spill, used,       \
 	  bytes)                                                                                   \
 	X(refusal, MOMENT, "an allocation was answered with out of memory", bytes, bytes, limit,   \
-	  bytes, used, bytes)                                                                      \
+	  bytes, reason, refusal)                                                                  \
 	X(limit, MOMENT, "the memory limit in force is another, or is held now", set, bytes, held, \
 	  bytes, used, bytes)                                                                      \
 	X(share, MOMENT, "the share of GPU time is another", set, millipercent, _, none, _, none)  \

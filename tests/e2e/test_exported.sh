@@ -106,7 +106,7 @@ for giver in "$spillway run --softgpu --quiet --name giver --memory 400MiB" "env
 	same "of others" "took 5" "$said"
 	at full 160 100 0
 	at none 160 0 0
-	same "of others, said once" 1 "$(grep -c "cannot be imported" "$scratch/err")"
+	same "of others, said once" 1 "$(grep -c "of another job\|another job, or a process without Spillway, exported" "$scratch/err")"
 done
 
 # Who is refused because what cannot leave the device fills the limit is told so once, and what
@@ -121,7 +121,7 @@ for how in create ipc pool; do
 		[ "$now" -gt "$had" ] || fail "$how: with $limit MiB, which were said to be enough, not more than $had pieces"
 		had=$now
 		[ "$had" -lt 6 ] || break
-		same "$how, lines" 1 "$(grep -c "what cannot leave the device fills memory_limit" "$scratch/err")"
+		same "$how, lines" 1 "$(grep -c "memory that cannot leave the GPU fills the memory limit" "$scratch/err")"
 		next=$(sed -n 's/.*memory_limit = \([0-9]*\)MiB would be enough.*/\1/p' "$scratch/err")
 		[ "$next" -gt "$limit" ] || fail "$how: $next MiB are said to be enough, and are not"
 		limit=$next

@@ -69,7 +69,7 @@ put slot 0 1000000001 1000 1 0 0 0 0
 put turn 0 1000000002 1000 0 0 0 0 0
 put move 0 1000000003 1500000 4194304 1 8388608 0 0
 put spill 0 1000000004 0 2097152 limit 8388608 7f0000200000 3
-put refusal 0 1000000005 0 1048577 18446744073709551615 5 0 0
+put refusal 0 1000000005 0 1048577 18446744073709551615 3 0 0
 put limit 0 1000000006 0 1073741824 18446744073709551615 77 0 0
 put share 0 1000000007 0 62500 0 0 0 0
 put pause 0 1000000008 0 0 0 0 0 0
@@ -97,7 +97,7 @@ assert by["move"]["bytes"] == 4194304 and by["move"]["to"] == "host" and by["mov
 assert by["spill"]["bytes"] == 2097152 and by["spill"]["reason"] == "limit"
 assert by["spill"]["resource"] == "/job:a/process:'"$pid"'/gpu:0/ctx3/allocation/00007f0000200000"
 assert "duration_ns" not in by["spill"] and "a" not in by["spill"] and "_" not in by["spill"]
-assert by["refusal"]["limit"] is None and by["refusal"]["bytes"] == 1048577
+assert by["refusal"]["limit"] is None and by["refusal"]["bytes"] == 1048577 and by["refusal"]["reason"] == "host_limit"
 assert by["limit"]["set"] == 1073741824 and by["limit"]["held"] is None
 assert by["share"]["set"] == 62500
 assert by["step"]["number"] == 17

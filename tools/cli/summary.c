@@ -10,6 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "tools/formats/json.h"
+#include "tools/formats/refused.h"
 #include "tools/formats/value.h"
 #include "tools/view/tool.h"
 
@@ -48,6 +49,7 @@ static void say_memory(FILE *out, const struct statistics *total)
 
 	fprintf(out, "peak %s on the GPU",
 	        units_format_size(total->device_peak, size, sizeof size));
+	refused_driver_s(out, total->driver_peak);
 	if (total->host_peak)
 		fprintf(out, "; %s %slay on the host",
 		        units_format_size(total->host_peak, size, sizeof size),
@@ -80,6 +82,18 @@ static void say_time(FILE *out, const struct segment_view *view, const struct st
 		fprintf(out, " of %s", units_format_duration(total->step_ns, time, sizeof time));
 }
 
+/* Says why the job was refused last, and what helps. */
+static void say_refused(const struct segment_view *view)
+{
+	int device = refused_device(view);
+	char text[400];
+
+	if (device >= 0)
+		complain("%s: gpu %d: %s%s", view->job, device,
+		         view->job_total[device].refusals > 1 ? "the latest: " : "",
+		         refused_latest(&view->job_total[device], text, sizeof text));
+}
+
 static FILE *open_line(char **line, size_t *size)
 {
 	FILE *out = open_memstream(line, size);
@@ -105,6 +119,20 @@ void summary_say(const struct segment_view *view, bool is_named)
 	fclose(out);
 	complain("%s: %s", view->job, line);
 	free(line);
+	say_refused(view);
+}
+
+/* Adds why the job was refused last; null: it never was. */
+static void json_refused(struct json *json, const struct segment_view *view)
+{
+	int device = refused_device(view);
+	char text[400];
+
+	if (device < 0)
+		json_null(json, "refused");
+	else
+		json_text(json, "refused",
+		          refused_latest(&view->job_total[device], text, sizeof text));
 }
 
 void summary_json(const struct segment_view *view)
@@ -129,7 +157,9 @@ void summary_json(const struct segment_view *view)
 	X(demoted_bytes)
 	X(promoted_bytes)
 	X(steps)
+	X(driver_peak)
 #undef X
+	json_refused(&json, view);
 	json_close(&json, '}');
 	fputc('\n', json.out);
 	fclose(json.out);

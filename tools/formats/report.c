@@ -9,6 +9,7 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/formats/device_table.h"
+#include "tools/formats/refused.h"
 #include "tools/formats/report_moves.h"
 #include "tools/formats/report_sharing.h"
 #include "tools/formats/table.h"
@@ -120,6 +121,27 @@ static const char *steps(const struct segment_view *view, int device, char *buf,
 	return value_steps(&view->job_total[device], buf, size);
 }
 
+/* Says of each GPU what the driver has for itself, and why the job was refused last. */
+static void print_notes(const struct segment_view *view)
+{
+	char text[400], size[32];
+
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *of = &view->job_total[i];
+
+		if (of->driver_used) {
+			printf("gpu %d: %s used", i,
+			       units_format_size(of->device_used, size, sizeof size));
+			refused_driver_s(stdout, of->driver_used);
+			printf("\n");
+		}
+		if (of->refused_at)
+			printf("gpu %d: the latest of %" PRIu64 " refusals, at %s: %s\n", i,
+			       of->refusals, time_text(of->refused_at, size, sizeof size),
+			       refused_latest(of, text, sizeof text));
+	}
+}
+
 static const struct device_column pace[] = {
     DEVICE_COUNTER("LAUNCHES", launches),
     DEVICE_COUNTER("GRAPHS", graph_launches),
@@ -212,6 +234,7 @@ void report_text(const struct segment_view *view)
 		printf("\n");
 		device_table(view, pace);
 		explain_held(view);
+		print_notes(view);
 		report_sharing(view);
 	}
 	if (view->process_count) {

@@ -9,7 +9,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/base/units.h"
 #include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
 #include "core/budget/device.h"
@@ -87,6 +86,10 @@ struct serving {
 	unsigned int tried; /* places: a bit each */
 	bool is_last;       /* all that was freed has been waited for */
 	enum spill_reason reason;
+	bool has_tried_host;
+	struct lack on_host;         /* then: the last try's */
+	enum refusal_reason refused; /* the reason, where it follows from no lack */
+	enum refused_memory refused_memory;
 };
 
 static const struct config_gpu *settings_of(struct serving *s)
@@ -120,10 +123,8 @@ static CUresult pin_new(struct serving *s, CUdeviceptr address)
 	if (elastic_pin(s->device, address) ||
 	    wanted_pin(s->device, address, false, &s->until) == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
-	log_once(LOG_WARNING,
-	         "gpu %d: pin_new: there is no room on the device for memory that must stay "
-	         "there: the program gets out of memory",
-	         s->device->id.ordinal);
+	s->refused = REFUSED_UNMOVABLE;
+	s->refused_memory = REFUSED_PINNED;
 	vmem_free(address, &(struct vmem_free){.native = free_nothing});
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -322,8 +323,10 @@ static CUresult make_native(struct serving *s, CUdeviceptr *address)
 	s->lack.side = SEGMENT_ON_DEVICE;
 	s->lack.bytes = s->lack.least = s->asked->size;
 	result = s->asked->pool ? ask_pool(s, &made) : ask_driver(s, &made);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		s->lack.bytes = 0;
 		result = enter_native(s, &made);
+	}
 	if (result == CUDA_SUCCESS)
 		*address = made.address;
 	return result;
@@ -369,20 +372,6 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 
 /* --- where, and in which order --- */
 
-/* Says once that others may open what a pool gives. A pool grows by whole chunks. */
-static void say_shared_pool(struct device *device, size_t size)
-{
-	const uint64_t chunk = (uint64_t)2 << 20;
-	char bytes[32], enough[64];
-
-	log_once(
-	    LOG_WARNING,
-	    "gpu %d: %s of a pool that can be exported cannot be on the host, and the program "
-	    "gets out of memory: what cannot leave the device fills memory_limit; %s",
-	    device->id.ordinal, units_format_size(size, bytes, sizeof(bytes)),
-	    refusal_enough(device, (size + chunk - 1) / chunk * chunk, enough, sizeof(enough)));
-}
-
 /*
  * Returns whether an arena may serve it: not in a capture, which asking for memory may disturb.
  */
@@ -408,19 +397,24 @@ static bool lives_in_arena(struct serving *s)
 }
 
 /* Returns whether what the device has no room for may be on the host. */
-static bool may_spill(const struct serving *s)
+static bool may_spill(struct serving *s)
 {
 	struct pool *pool = s->asked->pool;
 
-	if (s->terms.settings.spill == SPILL_OFF || refusal_is_wanted(s->device, &s->terms))
+	if (s->terms.settings.spill == SPILL_OFF)
 		return false;
+	if (refusal_is_wanted(s->device, &s->terms)) {
+		s->refused = REFUSED_FIRST;
+		return false;
+	}
 	/* A program that bounds its pool wants to be told. */
-	if (pool && !s->in_arena && pool_is_bounded(pool, s->asked->size))
+	if (pool && !s->in_arena && pool_is_bounded(pool, s->asked->size)) {
+		s->refused = REFUSED_POOL_SIZE;
 		return false;
+	}
 	if (!pool || !pool_is_shared(pool))
 		return true;
-	if (s->lack.why == SPILL_LIMIT)
-		say_shared_pool(s->device, s->asked->size);
+	s->refused_memory = REFUSED_SHARED_POOL;
 	return false;
 }
 
@@ -457,6 +451,10 @@ static bool go_elsewhere(struct serving *s)
 {
 	enum place other = s->place == ON_DEVICE ? ON_HOST : ON_DEVICE;
 
+	if (s->place == ON_HOST) {
+		s->has_tried_host = true;
+		s->on_host = s->lack;
+	}
 	if (!(s->tried & 1u << other) && (other == ON_DEVICE || may_spill(s))) {
 		if (other == ON_HOST)
 			s->reason = s->lack.why;
@@ -472,7 +470,11 @@ static bool go_elsewhere(struct serving *s)
 		return false;
 	s->is_last = true;
 	begin_anew(s);
-	return reclaim_all_freed(&s->reclaim, s->asked->size, s->asked->pool != NULL);
+	if (!reclaim_all_freed(&s->reclaim, s->asked->size, s->asked->pool != NULL))
+		return false;
+	s->has_tried_host = false;
+	s->refused = REFUSED_NOTHING;
+	return true;
 }
 
 /* Makes room for what is lacking. Whoever asks for a context may change the thread's own copy. */
@@ -546,6 +548,23 @@ static CUresult allocate(struct serving *s, CUdeviceptr *address)
 	return a ? enter_elastic(s, a, address) : serve(s, address);
 }
 
+/* Tells why the program is out of memory: the host decided where it was asked. */
+static void note_refused(struct serving *s)
+{
+	const struct lack *lack = s->has_tried_host ? &s->on_host : &s->lack;
+	struct refused refused;
+
+	settings_of(s);
+	refused = s->refused == REFUSED_UNMOVABLE
+	              ? refusal_of_unmovable(s->device, s->asked->size)
+	              : refusal_by_lack(s->device, &s->terms, s->asked->size, lack);
+	if (s->refused && s->refused != REFUSED_UNMOVABLE)
+		refused.reason = s->refused;
+	if (s->refused == REFUSED_POOL_SIZE)
+		refused.limit = REFUSED_NO_LIMIT;
+	refusal_note(s->device, s->refused_memory, &refused);
+}
+
 CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 {
 	struct serving s;
@@ -564,10 +583,13 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 	s.device = s.context->device;
 	measured_catch_up(s.device);
 	s.lack.bytes = 0;
-	s.has_terms = s.is_begun = s.is_small_begun = s.is_last = false;
+	s.lack.side = SEGMENT_ON_DEVICE;
+	s.has_terms = s.is_begun = s.is_small_begun = s.is_last = s.has_tried_host = false;
+	s.refused = REFUSED_NOTHING;
+	s.refused_memory = REFUSED_ALLOCATION;
 	s.arena = NULL;
 	result = allocate(&s, address);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		refusal_note(s.device, asked->size);
+		note_refused(&s);
 	return result;
 }

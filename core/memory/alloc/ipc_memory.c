@@ -5,7 +5,6 @@
 
 #include "core/base/deadline.h"
 #include "core/base/log.h"
-#include "core/base/units.h"
 #include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
@@ -53,18 +52,11 @@ static CUresult make_exportable(struct allocation *a)
 	return result;
 }
 
-static void say_refused(const struct allocation *a)
+static void note_refused_gift(const struct allocation *a)
 {
-	const uint64_t unit = ARENA_UNIT;
-	struct device *device = a->context.device;
-	char enough[64];
+	const struct refused refused = refusal_of_unmovable(a->context.device, a->size);
 
-	log_once(
-	    LOG_WARNING,
-	    "gpu %d: memory that has no room on the device cannot be shared with another process "
-	    "(cuIpcGetMemHandle): what cannot leave the device fills memory_limit; %s",
-	    device->id.ordinal,
-	    refusal_enough(device, (a->size + unit - 1) / unit * unit, enough, sizeof(enough)));
+	refusal_note(a->context.device, REFUSED_GIVE, &refused);
 }
 
 /* Gives it away: once it is freed it may still be open elsewhere. */
@@ -90,7 +82,7 @@ bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *resu
 		if (*result == CUDA_SUCCESS)
 			*result = give(a, handle);
 		else if (*result == CUDA_ERROR_OUT_OF_MEMORY)
-			say_refused(a);
+			note_refused_gift(a);
 		else
 			*result = CUDA_ERROR_MAP_FAILED;
 		pthread_setcancelstate(cancel, NULL);
@@ -101,14 +93,14 @@ bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *resu
 
 /* --- opening --- */
 
-static void say_no_room(const struct ipc_lack *lack)
+/* lack->device: NULL where no room was lacking, but memory of the process. */
+static void note_refused_opening(const struct context *context, const struct ipc_lack *lack)
 {
-	char bytes[32];
+	struct refused refused = {REFUSED_PROCESS, lack->bytes, 0, REFUSED_NO_LIMIT};
 
-	log_once(LOG_WARNING,
-	         "gpu %d: %s of another job cannot be opened (cuIpcOpenMemHandle): within "
-	         "memory_limit there is no room for it",
-	         lack->device->id.ordinal, units_format_size(lack->bytes, bytes, sizeof(bytes)));
+	if (lack->device)
+		refused = refusal_of_unmovable(lack->device, lack->bytes);
+	refusal_note(lack->device ? lack->device : context->device, REFUSED_IMPORT, &refused);
 }
 
 /* Makes room for what is opened, on the device that the first answer of its owner names. */
@@ -145,8 +137,8 @@ CUresult ipc_memory_open(const struct context *context, const CUipcMemHandle *ha
 	do
 		result = ipc_open(context, handle, flags, address, &lack);
 	while (result == CUDA_ERROR_OUT_OF_MEMORY && make_room(&request, &terms, &until, &lack));
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && lack.device)
-		say_no_room(&lack);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		note_refused_opening(context, &lack);
 	pthread_setcancelstate(cancel, NULL);
 	return result;
 }

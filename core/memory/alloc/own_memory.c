@@ -2,7 +2,6 @@
 #include "core/memory/alloc/own_memory.h"
 
 #include "core/base/log.h"
-#include "core/base/units.h"
 #include "core/budget/exported.h"
 #include "core/budget/wanted.h"
 #include "core/budget/refusal.h"
@@ -31,6 +30,7 @@ struct own_making {
 	size_t size;
 	const CUmemAllocationProp *prop;
 	struct lack lack;
+	enum refusal_reason refused; /* the reason, where it follows from no lack */
 };
 
 static bool is_for_export(const CUmemAllocationProp *prop)
@@ -97,8 +97,10 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 		return false;
 	/* Told first is who is at its limit, not who is evicted or yields. */
 	if (reason != SPILL_EVICTED && reason != SPILL_YIELDED &&
-	    refusal_is_wanted(device, m->terms))
+	    refusal_is_wanted(device, m->terms)) {
+		m->refused = REFUSED_FIRST;
 		return false;
+	}
 	do
 		result = try_on_host(m, handle);
 	while (result == CUDA_ERROR_OUT_OF_MEMORY && reclaim(m->reclaim, &m->lack));
@@ -108,18 +110,6 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 	spill_note(device, m->size, reason, &(struct spilled){0});
 	wanted_wake(device);
 	return true;
-}
-
-/* Says that memory which is to be exported is refused, because the limit is full of its like. */
-static void say_refused(struct device *device, size_t size)
-{
-	char bytes[32], enough[64];
-
-	log_once(LOG_WARNING,
-	         "gpu %d: %s that are to be exported (cuMemCreate) cannot be on the host, and the "
-	         "program gets out of memory: what cannot leave the device fills memory_limit; %s",
-	         device->id.ordinal, units_format_size(size, bytes, sizeof(bytes)),
-	         refusal_enough(device, size, enough, sizeof(enough)));
 }
 
 static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle *handle,
@@ -152,6 +142,21 @@ static bool create_on_host_first(struct own_making *m, CUmemGenericAllocationHan
 	       create_on_host(m, handle, why);
 }
 
+static void note_refused(const struct own_making *m)
+{
+	struct refused refused = refusal_by_lack(m->device, m->terms, m->size, &m->lack);
+
+	if (m->refused)
+		refused.reason = m->refused;
+	else if (refused.reason == REFUSED_MEMORY_LIMIT && must_be_there(m))
+		refused.reason = REFUSED_UNMOVABLE;
+	refusal_note(m->device,
+	             is_for_export(m->prop)       ? REFUSED_EXPORT
+	             : m->terms->settings.pin_new ? REFUSED_PINNED
+	                                          : REFUSED_ALLOCATION,
+	             &refused);
+}
+
 static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHandle *handle,
                                  __typeof__(&cuMemCreate) create)
 {
@@ -165,17 +170,14 @@ static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHan
 			result = try_on_device(m, handle, create);
 		while (result == CUDA_ERROR_OUT_OF_MEMORY && reclaim(m->reclaim, &m->lack));
 	} else {
-		m->lack.why = SPILL_DEVICE_FULL;
+		m->lack = (struct lack){SEGMENT_ON_DEVICE, m->size, m->size, SPILL_DEVICE_FULL};
 		result = create(handle, m->size, m->prop, 0);
 	}
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		return result;
-	if (m->lack.why == SPILL_LIMIT && is_for_export(m->prop) && must_be_there(m) &&
-	    !refusal_is_wanted(device, m->terms))
-		say_refused(device, m->size);
 	if (create_on_host(m, handle, m->lack.why))
 		return CUDA_SUCCESS;
-	device_note_refusal(device);
+	note_refused(m);
 	return result;
 }
 
@@ -220,10 +222,8 @@ static CUresult remake(CUmemGenericAllocationHandle handle, const struct own_fre
 	CUmemGenericAllocationHandle made;
 	CUresult result;
 
-	if (reclaim_for_good(fresh->device, fresh->bytes) != 0) {
-		say_refused(fresh->device, fresh->bytes);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
+	if (reclaim_for_good(fresh->device, fresh->bytes) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY; /* own_pin() notes it */
 	result = driver.cuMemCreate(&made, fresh->bytes, &fresh->asked, 0);
 	if (result == CUDA_SUCCESS && !own_remake(handle, made)) {
 		driver.cuMemRelease(made); /* another thread uses it by now */
@@ -258,14 +258,12 @@ static struct device *device_of(struct device_set *devices, CUmemGenericAllocati
 
 static bool charge_import(struct device *device, uint64_t bytes)
 {
-	char size[32];
+	struct refused refused;
 
 	if (!bytes || reclaim_for_good(device, bytes) == 0)
 		return true;
-	log_once(LOG_WARNING,
-	         "gpu %d: %s of another job or of a process without Spillway cannot be imported: "
-	         "within memory_limit there is no room for it",
-	         device->id.ordinal, units_format_size(bytes, size, sizeof(size)));
+	refused = refusal_of_unmovable(device, bytes);
+	refusal_note(device, REFUSED_IMPORT, &refused);
 	return false;
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/lock.h"
 #include "core/memory/own/books.h"
 
+#include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
 #include "core/memory/heat/touched.h"
 
@@ -181,15 +182,27 @@ static bool is_to_come(const struct own *p, CUdeviceptr *address)
 	return true;
 }
 
+static void note_refused_pin(struct device *device, uint64_t bytes)
+{
+	const struct refused refused = refusal_of_unmovable(device, bytes);
+
+	refusal_note(device, REFUSED_GIVE, &refused);
+}
+
 CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 {
 	CUresult result = CUDA_SUCCESS;
-	struct device *device = NULL;
+	struct device *device = NULL, *of = NULL;
 	CUdeviceptr address = 0;
+	uint64_t bytes = 0;
 	struct own *p;
 
 	lock_acquire(&own_lock);
 	p = own_find(handle);
+	if (p) {
+		of = p->device;
+		bytes = p->bytes;
+	}
 	if (p && (!types || p->asked.requestedHandleTypes & types)) {
 		if (is_to_come(p, &address)) {
 			device = p->device;
@@ -204,6 +217,8 @@ CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 	if (device &&
 	    wanted_pin(device, address, false, &DEADLINE_IN(WANTED_ANSWER_NS)) != CUDA_SUCCESS)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS)
+		note_refused_pin(of, bytes);
 	return result;
 }
 

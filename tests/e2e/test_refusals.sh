@@ -1,0 +1,49 @@
+#!/bin/sh
+# Why a program is out of memory: the limit that refused, by how much, and the option that raises
+# it; in the summary of `run`, in `stat`, in its JSON and metrics, in the log and in the events.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+allocate=$build/tests/e2e/allocate
+
+# refused NAME REASON OPTION...: a run of blocks of 8 MiB that is refused for the reason.
+refused() {
+	name=$1 reason=$2
+	shift 2
+	"$spillway" run --softgpu --name "$name" "$@" "$allocate" --mib 8 --count 8 \
+		>"$scratch/out" 2>"$scratch/err" || fail "$name: $(cat "$scratch/err")"
+	json=$("$spillway" stat "$name" --json | sed 's/,"processes":.*//')
+	has "$name: stat --json" "$json" "\"refused_reason\":\"$reason\",\"refused_bytes\":$((8 * mib)),"
+	case $json in *'"refused_at":null'*) fail "$name: no time: $json" ;; esac
+}
+# says WHERE TEXT PATTERN
+says() { printf '%s\n' "$2" | grep -qE "$3" || fail "$1: not '$3': $2"; }
+
+refused host host_limit --memory 16MiB --host-memory 10MiB
+sentence='refused 8\.00 MiB: host memory is used up \(limit 10\.0 MiB, 6\.00 MiB too little\)\. Raise it with `--host-memory`\.'
+says summary "$(cat "$scratch/err")" "^spillway: host: gpu 0: $sentence"
+says log "$(cat "$scratch/err")" "^spillway: warning: gpu 0: $sentence"
+says stat "$("$spillway" stat host)" "^gpu 0: the latest of [0-9]+ refusals?, at .*: $sentence"
+says metrics "$("$spillway" stat --format prometheus)" \
+	'^spillway_refused_reason\{spillway_job="host",.*reason="host_limit"\} 1$'
+says metrics "$("$spillway" stat --format prometheus)" '^spillway_refused_short_bytes\{spillway_job="host",.*\} 6291456$'
+
+limit_file "$scratch/off.ini" $((16 * mib)) 'spill = off'
+refused off memory_limit --config "$scratch/off.ini"
+says off "$(cat "$scratch/err")" \
+	'refused 8\.00 MiB: the memory limit is used up, and spill = off \(limit 16\.0 MiB, 8\.00 MiB too little\)\. Raise it with `--memory`'
+
+limit_file "$scratch/pin.ini" $((16 * mib)) 'pin_new = yes'
+refused pinned unmovable --config "$scratch/pin.ini"
+says pinned "$(cat "$scratch/err")" \
+	'refused 8\.00 MiB that must stay on the GPU \(pin_new\): memory that cannot leave the GPU fills the memory limit .*Raise it with `--memory`\. memory_limit = 24MiB would be enough\.'
+
+limit_file "$scratch/first.ini" $((16 * mib)) 'spill_after = 2'
+refused first spill_after --config "$scratch/first.ini"
+says first "$("$spillway" stat first)" 'the program is told first, to free its cache .*Change that with `spill_after`'
+
+limit_file "$scratch/full.ini" $((4096 * mib)) 'spill = off'
+SOFTGPU_MEMORY=32MiB refused full device_full --config "$scratch/full.ini"
+says full "$("$spillway" stat full)" 'the GPU is full, whatever the limit is'
