@@ -217,6 +217,20 @@ static int look(int directory, const char *name, struct page_owners *owners,
 	return error;
 }
 
+/*
+ * Judges whether the page's job lives. A killed job leaves a page that says what it held: nobody
+ * else can rewrite it, and its memory has gone with it.
+ */
+static void page_judge(struct page_found *found)
+{
+	found->lives = page_lives(&found->page);
+	if (found->lives)
+		return;
+	found->page.processes = 0;
+	for (int i = 0; i < SEGMENT_DEVICES; i++)
+		memset(found->page.device[i].charged, 0, sizeof found->page.device[i].charged);
+}
+
 struct page_listing {
 	struct page_found found;
 	struct page_owners owners;
@@ -242,7 +256,7 @@ static bool page_list_one(void *cookie, int directory, const char *name)
 		state_refuse(error, listing->why, listing->size, "%s: %s", name, reason);
 	if (error)
 		return true;
-	listing->found.lives = page_lives(&listing->found.page);
+	page_judge(&listing->found);
 	listing->each(listing->cookie, &listing->found);
 	return true;
 }

@@ -92,7 +92,7 @@ void page_withdraw(struct segment *segment);
 /* --- for those who look --- */
 
 struct page_found {
-	struct page page;
+	struct page page; /* of a job that is dead: without processes, and nothing is charged */
 	uid_t owner;
 	bool lives;
 };

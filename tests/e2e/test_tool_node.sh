@@ -289,8 +289,21 @@ END
 	expect 1 "$spillway" set trap --memory 1MiB
 	says "$err" 'state-65532: (belongs to user 65532, expected a directory of user 65533|Permission denied)'
 	[ ! -e "$common/state-65532/trap.override.ini" ] || fail 'a forged page led root into the directory of another user'
-	kill "$theirs"
+	# A killed job of another user holds nothing, to root as to every observer: its page is what
+	# it said last.
+	rm "$SPILLWAY_NODE_DIR/job-65533-trap-0000000000000007.page"
+	kill -9 "$theirs"
 	wait "$theirs" 2>/dev/null
+	# shellcheck disable=SC2086 # words
+	expect 0 $as_other "$spillway" stat
+	says "$out" '^theirs +65532 +ended +0 +0 +0 B '
+	# shellcheck disable=SC2086 # words
+	expect 0 $as_other "$spillway" stat --format prometheus
+	says "$out" '^spillway_device_charged_bytes\{spillway_job="theirs",user="65532",gpu="0",UUID="[^"]*"\} 0$'
+	grep '^spillway_gpu_jobs_bytes' "$out" | grep -v ' 0$' && fail 'memory of killed jobs is charged to a GPU'
+	# shellcheck disable=SC2086 # words
+	expect 0 $as_other "$spillway" stat --json
+	json '[j["devices"][0]["device_charged"] for j in d["node_jobs"]] == [0]'
 	rm -f "$SPILLWAY_NODE_DIR"/*
 
 	# Of one user and one name, in two containers that call their state directories alike: the
