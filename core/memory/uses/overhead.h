@@ -3,10 +3,10 @@
  * and tells nobody of, as one figure per device: what NVML says the process has less what it is
  * charged for all else.
  *
- * It is charged to the job whatever its limit is, because the driver has it already, and is a
- * resource of the device's registry, "overhead". What may have changed it is noted, which costs one
- * store. NVML is asked when a context was made or has gone, after a load once 50 ms have passed,
- * and by the helper thread each second for the rest.
+ * It is charged to the job whatever its limit is, because the driver has it already, and shown
+ * apart (device_charge_driver()). It is a resource of the device's registry, "overhead". What may
+ * have changed it is noted, which costs one store. NVML is asked when a context was made or has
+ * gone, after a load once 50 ms have passed, and by the helper thread each second for the rest.
  *
  * charged    before the driver takes memory, and until after it gave it back: so a thread that is
  *            about to do either makes the figure too small for one look, and one that is smaller
