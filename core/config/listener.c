@@ -77,14 +77,6 @@ int listener_add(struct listener *listener, const char *path,
 	return 0;
 }
 
-bool listener_glance(const struct listener *listener)
-{
-	for (int i = 0; i < listener->count; i++)
-		if (listener_stamp(listener->files[i].path) != listener->files[i].glanced)
-			return true;
-	return false;
-}
-
 /*
  * Returns whether nothing about the file is known, because the process is out of descriptors or
  * memory.
@@ -98,11 +90,17 @@ static bool listener_is_unknown(const struct listener_content *content)
 static bool listener_has_changed(struct listener_file *file)
 {
 	uint64_t stamp = listener_stamp(file->path);
-	struct listener_content now = listener_look(file->path);
-	bool settled = now.is_whole || listener_same(&now, &file->looked);
+	struct listener_content now;
+	bool settled;
 
+	if (stamp == file->glanced && listener_same(&file->looked, &file->told) &&
+	    ++file->unread < LISTENER_READ)
+		return false;
+	now = listener_look(file->path);
+	settled = now.is_whole || listener_same(&now, &file->looked);
 	file->glanced = stamp;
-	if (listener_is_unknown(&now))
+	file->unread = listener_is_unknown(&now) ? LISTENER_READ : 0;
+	if (file->unread)
 		return false;
 	file->looked = now;
 	if (!settled || listener_same(&now, &file->told))

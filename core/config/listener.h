@@ -1,9 +1,9 @@
 /*
  * Tells when configuration files change, without a thread or a descriptor of its own.
  *
- * The owner's helper thread asks listener_glance() a few times a second, which looks at times,
- * sizes and inodes alone. listener_check() reads the files, after such a change and every
- * LISTENER_POLL_MS, because a network file system may show an old time. A file that is being
+ * The owner's helper thread calls listener_check() once a second, and at once when it is rung
+ * (segment_ring()). It reads a file whose times, size or inode have changed, and each at every
+ * LISTENER_READ-th call, because a network file system may show an old time. A file that is being
  * written may be empty or end in the middle of a number. So a change is told when two looks in a
  * row find the same, or at once where the text says that it is whole (LISTENER_WHOLE).
  *
@@ -19,9 +19,9 @@
 #include <sys/types.h>
 
 enum {
-	LISTENER_POLL_MS = 1000,  /* between two looks at the text */
-	LISTENER_GLANCE_MS = 200, /* between two glances */
-	LISTENER_SETTLE_MS = 40,  /* until the second look at a text that has changed */
+	LISTENER_POLL_MS = 1000, /* between two checks */
+	LISTENER_READ = 5,       /* checks */
+	LISTENER_SETTLE_MS = 40, /* until the second look at a text that has changed */
 	LISTENER_FILES = 4
 };
 
@@ -41,6 +41,7 @@ struct listener_file {
 	void *cookie;
 	struct listener_content told, looked;
 	uint64_t glanced; /* a hash of inode, times and size */
+	int unread;       /* checks since the text was read */
 };
 
 struct listener {
@@ -54,8 +55,6 @@ struct listener {
  */
 int listener_add(struct listener *listener, const char *path,
                  void (*changed)(void *cookie, const char *path), void *cookie);
-/* Returns whether a file may have changed since it was read: one system call for each. */
-bool listener_glance(const struct listener *listener);
 /* Returns whether a change waits for a second look that finds the same. */
 bool listener_is_unsettled(const struct listener *listener);
 /* Calls for files that came, went or say something else. Returns how many. */

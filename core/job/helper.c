@@ -113,7 +113,7 @@ static void count(void)
 }
 
 /*
- * Waits until a bell rings or a file changes, or for so long. A caller that rings all the time, as
+ * Waits until a bell rings, or for so long. A caller that rings all the time, as
  * another user's process may, wakes us no more often than every LEAST_NS.
  */
 static void wait_for_news(const struct bells *bells, int ms)
@@ -125,11 +125,8 @@ static void wait_for_news(const struct bells *bells, int ms)
 	if (now < last_ns + LEAST_NS && (is_rung = bells_wait(bells, last_ns + LEAST_NS)) &&
 	    (now = clock_now()) < last_ns + LEAST_NS)
 		deadline_sleep(last_ns + LEAST_NS - now);
-	while (!is_rung && !listener_glance(&listener) && (now = clock_now()) < until) {
-		uint64_t next = now + LISTENER_GLANCE_MS * 1000000ull;
-
-		is_rung = bells_wait(bells, next < until ? next : until);
-	}
+	if (!is_rung)
+		bells_wait(bells, until);
 	last_ns = clock_now();
 }
 

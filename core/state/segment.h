@@ -263,7 +263,7 @@ int segment_read(const char *job, struct segment_view *view, char *message, size
 /* Frees a view that was allocated; NULL: none. */
 void segment_view_free(struct segment_view *view);
 /* Wakes the helpers of the job's processes, so that they look at files at once. Where that cannot
- * be done they look by themselves within LISTENER_GLANCE_MS. */
+ * be done they look by themselves within LISTENER_POLL_MS. */
 void segment_ring(const char *job);
 /* Calls found() with each job name in the state directory that has a segment, until it returns
  * non-zero. Returns the number of calls or -errno. */

@@ -137,6 +137,7 @@ START_TEST(listening)
 	for (long n = 1; n < 8; n++) {
 		int called;
 
+		listener.files[0].unread = LISTENER_READ;
 		until_failure = n;
 		called = listener_check(&listener);
 		until_failure = 0;
