@@ -22,12 +22,9 @@
 static CUresult refuse_small(struct allocation *a)
 {
 	vmem_share_small();
-	log_once(
-	    LOG_WARNING,
-	    "%zu bytes cannot be shared with another process (cuIpcGetMemHandle): they share a "
-	    "block of 2 MiB with other allocations. What this process allocates from now on can "
-	    "be shared; `spill = auto` lets all be shared where memory can move",
-	    a->size);
+	const struct refused refused = {REFUSED_SHARED_BLOCK, a->size, 0, REFUSED_NO_LIMIT};
+
+	refusal_note(a->context.device, REFUSED_GIVE, &refused);
 	resource_release(&a->resource);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
