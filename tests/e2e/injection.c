@@ -44,7 +44,7 @@ void InsideCall(void)
 	*(void **)&allocate = dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
 	*(void **)&release = dlsym(RTLD_DEFAULT, "cuMemFree_v2");
 	*(void **)&launch = dlsym(RTLD_DEFAULT, "cuLaunchKernel");
-	if (allocate(&p, 4096) || launch(&object, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) ||
+	if (allocate(&p, 2 << 20) || launch(&object, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) ||
 	    release(p))
 		printf("InsideCall: refused\n");
 	depth--;

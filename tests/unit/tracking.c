@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/memory/alloc/allocate.h"
 #include "tests/unit/call.h"
 #include "tests/unit/test_driver.h"
 
@@ -49,9 +50,14 @@ bool open_driver(void)
 	return true;
 }
 
+/*
+ * Small allocations are the driver's own here, one call each: each address that it hands out is
+ * looked for in the books. Blocks of slabs are judged by test_slab and e2e/test_small.sh.
+ */
 void begin_job(void)
 {
 	CHECK(CALL(cuInit, {0, 0}) == CUDA_SUCCESS && job_is_active(), "the job did not begin");
+	vmem_share_small();
 }
 
 CUresult call_row(enum entry entry, const struct argument *arguments, size_t count)
