@@ -281,7 +281,7 @@ static const struct weakening {
     {CONFIG_KEY_share_policy, "cap", "weight", FIXED, NULL},
     {CONFIG_KEY_share_window, "100ms", "1h", FIXED, NULL},
     {CONFIG_KEY_priority, "opportunistic", "normal guaranteed", CAPPED, NULL},
-    {CONFIG_KEY_slowdown, "2", "0.1 100", FIXED, NULL},
+    {CONFIG_KEY_slowdown, "2", "0.1% 100", FIXED, NULL},
     {CONFIG_KEY_turn, "fine", "whole", CAPPED, NULL},
     {CONFIG_KEY_turn_length, "30s", "1h", CAPPED, NULL},
     {CONFIG_KEY_idle_yield, "30s", "1h never", CAPPED, NULL},
