@@ -14,11 +14,11 @@ killed() {
 	return 0
 }
 
-# nothing_left: after another one that ends by itself there is the lock of the directory, and what
-# belongs to the device
+# nothing_left: after another process that ends by itself the directory has its lock, the answers of
+# the driver's probe, and the files that belong to the device
 nothing_left() {
 	under_shim "$build/tests/e2e/allocate" --count 1 --hold-ms 100 >"$scratch/out" 2>&1 || return 1
-	left=$(files | grep -v -e '^\.lock$' -e '^turns-' -e '^tmp$' -e '^softgpu$' -e '^node$' || true)
+	left=$(files | grep -v -e '^\.lock$' -e '^driver-probe$' -e '^turns-' -e '^tmp$' -e '^softgpu$' -e '^node$' || true)
 	[ -z "$left" ]
 }
 
