@@ -113,20 +113,19 @@ static void count(void)
 }
 
 /*
- * Waits until a bell rings, or for so long. A caller that rings all the time, as
- * another user's process may, wakes us no more often than every LEAST_NS.
+ * Waits until a bell rings, or for so long. A caller that rings all the time, as another user's
+ * process may, has us look no more often than every LEAST_NS. The wait for that follows a ring, so
+ * that a wait without one is a single wake-up.
  */
 static void wait_for_news(const struct bells *bells, int ms)
 {
 	static uint64_t last_ns;
-	uint64_t now = clock_now(), until = now + (uint64_t)ms * 1000000u;
-	bool is_rung = false;
+	uint64_t now;
 
-	if (now < last_ns + LEAST_NS && (is_rung = bells_wait(bells, last_ns + LEAST_NS)) &&
-	    (now = clock_now()) < last_ns + LEAST_NS)
+	bells_wait(bells, clock_now() + (uint64_t)ms * 1000000u);
+	now = clock_now();
+	if (now < last_ns + LEAST_NS)
 		deadline_sleep(last_ns + LEAST_NS - now);
-	if (!is_rung)
-		bells_wait(bells, until);
 	last_ns = clock_now();
 }
 
