@@ -119,8 +119,9 @@ struct card_own {
 };
 
 /*
- * Makes this process's card of the device with this UUID. node: the node's directory, kept. Returns
- * 0, or a negative errno and why. Opens files; not for hooks.
+ * Makes this process's card of the device with this UUID. node: the node's directory, kept. The
+ * card has the content of own->now when other processes first see it: the caller fills that in
+ * before. Returns 0, or a negative errno and why. Opens files; not for hooks.
  */
 int card_make(struct card_own *own, const char *node, const char *uuid, char *message, size_t size);
 /*

@@ -52,16 +52,18 @@ void sharing_sweep(void)
 	cards_sweep(sharing.state, now);
 }
 
-static void apply(struct sharing *s, const struct config_gpu *settings)
+static void sharing_fill(struct card *card, const struct config_gpu *settings)
 {
-	struct card *card;
-
-	s->settings = *settings;
-	card = card_edit(&s->own);
 	card->priority = (uint8_t)settings->priority;
 	card->turn = (uint8_t)settings->turn;
 	card->limit = settings->memory_limit;
 	card->slowdown_ppm = (uint32_t)settings->slowdown * 10;
+}
+
+static void apply(struct sharing *s, const struct config_gpu *settings)
+{
+	s->settings = *settings;
+	sharing_fill(card_edit(&s->own), settings);
 	card_publish(&s->own, clock_now());
 }
 
@@ -89,6 +91,12 @@ static void make(int i)
 		return;
 	s->device = device;
 	s->own.now.job = sharing.job;
+	/*
+	 * The card's first writing has the settings: the other jobs act on it at once. By a card
+	 * with turn = fine they would give up whole turns.
+	 */
+	s->settings = sharing.settings[i];
+	sharing_fill(&s->own.now, &s->settings);
 	if (this_job.segment)
 		segment_identity(this_job.segment, &s->own.now.segment, &started_ns);
 	if (card_make(&s->own, sharing.node, device->id.uuid, message, sizeof message) != 0) {
@@ -101,7 +109,6 @@ static void make(int i)
 	}
 	cards_start(&s->others, sharing.node, sharing.state, s->own.uuid, s->own.place.token);
 	s->watched = s->others;
-	apply(s, &sharing.settings[i]);
 	atomic_store(&sharing.of[i], s);
 	job_pace_share(
 	    i, &(struct pacer_cards){

@@ -55,6 +55,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "forge_card UUID PRIORITY | has\n");
 		return 2;
 	}
+	/* The others act on the first writing, too: one with turn = fine is another lie. */
+	own.now.turn = strcmp(argv[2], "has") == 0 ? TURN_WHOLE : TURN_FINE;
+	own.now.priority = (uint8_t)strtoul(argv[2], NULL, 10);
 	directory_of_node(node, sizeof node);
 	directory_path(state, sizeof state);
 	if (card_make(&own, node, argv[1], message, sizeof message) != 0) {

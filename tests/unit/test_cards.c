@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/cards/card.h"
 #include "core/cards/cards.h"
+#include "core/config/config.h"
 #include "tests/unit/suite.h"
 
 #define UUID   "GPU-7370696c-6c77-6179-2073-6f6674677000"
@@ -120,6 +121,20 @@ static bool is_this_user(uid_t owner)
 {
 	return owner == geteuid();
 }
+
+/* Other processes act on a card at once: its first writing has the content of own->now. */
+START_TEST(the_first_writing_has_its_content)
+{
+	own.now.turn = TURN_WHOLE;
+	own.now.limit = 1 << 20;
+	make(&own, UUID);
+	ck_assert_int_eq(look(), 1);
+	ck_assert_uint_eq(others.other[0].card.sequence, 1);
+	ck_assert_uint_eq(others.other[0].card.turn, TURN_WHOLE);
+	ck_assert_uint_eq(others.other[0].card.limit, 1 << 20);
+	remove_card(&own);
+}
+END_TEST
 
 /* Who may not be of the highest priority is taken for one below, whatever the card says. */
 START_TEST(a_priority_is_judged_by_whose_it_is)
@@ -552,6 +567,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, what_is_said_is_read);
+	tcase_add_test(tests, the_first_writing_has_its_content);
 	tcase_add_test(tests, a_priority_is_judged_by_whose_it_is);
 	tcase_add_test(tests, who_is_silent_is_known);
 	tcase_add_test(tests, who_comes_is_seen_by_a_copy);
