@@ -136,7 +136,9 @@ cards() { find "$node/vgpulock" -name "$1" | grep -c .; }
 sees_others() { [ "$(cards "card-$uuid-*")" = 2 ]; }
 until_true $patience sees_others || fail "two pods: cards: $(ls "$node/vgpulock")"
 same "two pods: turn files" 0 "$(cards 'turns-*')"
-same "two pods: names" 2 "$("$spillway" stat | sed -n 's/^\([^ ]*same.cache-[0-9a-f]*@[0-9a-f]*\) .*/\1/p' | sort -u | grep -c .)"
+names() { "$spillway" stat | sed -n 's/^\([^ ]*same.cache-[0-9a-f]*@[0-9a-f]*\) .*/\1/p' | sort -u; }
+have_names() { [ "$(names | grep -c .)" = 2 ]; }
+until_true $patience have_names || fail "two pods: names: $("$spillway" stat)"
 gone
 unset SPILLWAY_NODE_DIR
 

@@ -98,7 +98,9 @@ chmod 777 "$scratch/open"
 refused "a directory of everybody" "$scratch/open: mode 0777 lets others write, expected 0700" \
 	env SPILLWAY_STATE_DIR="$scratch/open"
 printf '\143' | dd of="$own/job.segment" bs=1 seek=8 conv=notrunc 2>/dev/null
-refused "another version" "$own/job.segment: segment of version 99, expected version" env SPILLWAY_JOB=job
+exec 9<>"$own/job.segment" # as a process of that version has it
+refused "another version" "$own/job.segment: job job runs with another Spillway (segment of version 99, expected version" env SPILLWAY_JOB=job
+exec 9>&-
 rm "$own/job.segment"
 refused "no thread" "no helper thread" env LD_LIBRARY_PATH="$build/bench/null" "$build/tests/e2e/deny" clone3=EAGAIN clone=EAGAIN --
 write '[ceiling]\nrequired = yes\n'
