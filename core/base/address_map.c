@@ -17,7 +17,9 @@ enum {
 	PIECE_BITS = 21, /* 2 MiB */
 	LEAF_BITS = 10,  /* 2 GiB: of an arena's range few pages are written, mostly whole leaves */
 	LEAF_PIECES = 1 << LEAF_BITS,
-	TOPS = 1 << (ADDRESS_BITS - PIECE_BITS - LEAF_BITS),
+	PART_BITS = 9, /* 1 TiB: a part of the top is a page */
+	PART_LEAVES = 1 << PART_BITS,
+	PARTS = 1 << (ADDRESS_BITS - PIECE_BITS - LEAF_BITS - PART_BITS),
 	NODES_AT_ONCE = 400, /* of 40 bytes */
 };
 
@@ -39,16 +41,26 @@ struct leaf {
 
 /* A leaf; or the one node that all of its pieces would say, with the lowest bit set. */
 typedef _Atomic uintptr_t top_entry;
-static _Atomic(void *) top_memory; /* of TOPS entries, once a range was added */
+/* Of PART_LEAVES entries each, once a range was added there: a process may have little room. */
+static _Atomic(void *) parts[PARTS];
 static LOCK_OF(ADDRESSES) lock = LOCK_FREE;
 /* Counts what was taken out: a node is used again only after its own leaving was counted. */
 static _Atomic uint32_t removals;
 static struct node *spare, *fresh, *fresh_end; /* taken out; never used */
 
-/* Returns an entry; only where a range was added already. */
+/* Returns where an entry is; NULL: its part was never needed. */
 static top_entry *top_at(uint64_t i)
 {
-	return (top_entry *)late_of(&top_memory) + i;
+	top_entry *part = late_of(&parts[i >> PART_BITS]);
+
+	return part ? part + i % PART_LEAVES : NULL;
+}
+
+static uintptr_t entry_at(uint64_t i)
+{
+	top_entry *at = top_at(i);
+
+	return at ? atomic_load_explicit(at, memory_order_acquire) : 0;
 }
 
 static uint64_t piece_of(uint64_t address)
@@ -58,9 +70,7 @@ static uint64_t piece_of(uint64_t address)
 
 static struct node *lowest_in(uint64_t piece)
 {
-	top_entry *top = late_of(&top_memory);
-	uintptr_t entry =
-	    top ? atomic_load_explicit(&top[piece >> LEAF_BITS], memory_order_acquire) : 0;
+	uintptr_t entry = entry_at(piece >> LEAF_BITS);
 	struct leaf *leaf = (struct leaf *)entry;
 
 	if (entry & 1)
@@ -167,7 +177,7 @@ static void give_node(struct node *node)
 static bool is_whole(uint64_t first, uint64_t last, size_t i)
 {
 	return first <= (uint64_t)i << LEAF_BITS && last >= (((uint64_t)i + 1) << LEAF_BITS) - 1 &&
-	       !(atomic_load(top_at(i)) & ~(uintptr_t)1);
+	       !(entry_at(i) & ~(uintptr_t)1);
 }
 
 static bool make_leaves(uint64_t first, uint64_t last)
@@ -175,7 +185,9 @@ static bool make_leaves(uint64_t first, uint64_t last)
 	for (size_t i = first >> LEAF_BITS; i <= last >> LEAF_BITS; i++) {
 		void *leaf;
 
-		if (atomic_load(top_at(i)) || is_whole(first, last, i))
+		if (!late_make(&parts[i >> PART_BITS], PART_LEAVES * sizeof(top_entry)))
+			return false;
+		if (entry_at(i) || is_whole(first, last, i))
 			continue;
 		leaf = map_zeroed(sizeof(struct leaf));
 		if (!leaf)
@@ -190,7 +202,7 @@ static void say(uint64_t first, uint64_t last, struct node *node)
 {
 	for (uint64_t piece = first; piece <= last; piece++) {
 		size_t i = piece >> LEAF_BITS;
-		uintptr_t entry = atomic_load(top_at(i));
+		uintptr_t entry = entry_at(i);
 
 		if (entry & 1 || !entry) { /* all of it: see make_leaves() */
 			atomic_store_explicit(top_at(i), node ? (uintptr_t)node | 1 : 0,
@@ -226,7 +238,7 @@ static bool is_free(uint64_t first, uint64_t size)
 		node = lowest_in(piece);
 		if (node && atomic_load(&node->first) <= last)
 			return false;
-		if (!late_of(&top_memory) || !atomic_load(top_at(piece >> LEAF_BITS)))
+		if (!entry_at(piece >> LEAF_BITS))
 			piece |= LEAF_PIECES - 1;
 	}
 	return true;
@@ -240,8 +252,7 @@ static int add(const struct address_range *range)
 
 	if (!is_free(range->first, range->size))
 		return -EEXIST;
-	if (!late_make(&top_memory, TOPS * sizeof(top_entry)) || !make_leaves(from, to) ||
-	    !(node = take_node()))
+	if (!make_leaves(from, to) || !(node = take_node()))
 		return -ENOMEM;
 	before = node_before(range->first);
 	atomic_store_explicit(&node->first, range->first, memory_order_release);
