@@ -319,12 +319,27 @@ static void note_charges(struct device *device)
 	atomic_store_explicit(&device->has_new_charges, true, memory_order_relaxed);
 }
 
+/* What the thread's last charge answered. */
+static __thread int charge_answer __attribute__((tls_model("initial-exec")));
+
+static int note_answer(int answer)
+{
+	if (charge_answer != answer)
+		charge_answer = answer;
+	return answer;
+}
+
+bool device_is_held_up(void)
+{
+	return charge_answer == -EBUSY;
+}
+
 static int charge_limited(struct device *device, uint64_t bytes, uint64_t most, bool is_moved)
 {
 	note_charges(device);
-	return device->segment
-	           ? segment_charge(device->segment, device->index, bytes, most, is_moved)
-	           : charge_own(device, SEGMENT_ON_DEVICE, bytes, most, true, is_moved);
+	return note_answer(
+	    device->segment ? segment_charge(device->segment, device->index, bytes, most, is_moved)
+	                    : charge_own(device, SEGMENT_ON_DEVICE, bytes, most, true, is_moved));
 }
 
 int device_charge(struct device *device, uint64_t bytes)
@@ -341,8 +356,9 @@ static int charge_within(struct device *device, enum segment_side side, uint64_t
                          uint64_t limit)
 {
 	note_charges(device);
-	return device->segment ? segment_reserve(device->segment, device->index, side, bytes, limit)
-	                       : charge_own(device, side, bytes, limit, false, false);
+	return note_answer(device->segment
+	                       ? segment_reserve(device->segment, device->index, side, bytes, limit)
+	                       : charge_own(device, side, bytes, limit, false, false));
 }
 
 int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit)

@@ -173,6 +173,11 @@ int device_charge_moved(struct device *device, uint64_t bytes, uint64_t most);
 int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit);
 int device_charge_taken(struct device *device, uint64_t bytes);
 int device_charge_driver(struct device *device, uint64_t bytes);
+/*
+ * Returns whether this thread's last charge failed because another process, which stands still,
+ * holds the job's books.
+ */
+bool device_is_held_up(void);
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
 void device_uncharge_driver(struct device *device, uint64_t bytes);
 /*

@@ -56,6 +56,8 @@ struct refused refusal_by_lack(struct device *device, const struct terms *terms,
 {
 	uint64_t beyond;
 
+	if (lack->bytes && device_is_held_up())
+		return (struct refused){REFUSED_BOOKS_HELD, bytes, 0, REFUSED_NO_LIMIT};
 	if (lack->side == SEGMENT_ON_HOST)
 		return refusal_on_host(device, terms, bytes, lack);
 	if (!lack->bytes)
@@ -91,6 +93,7 @@ static enum log_level refusal_level(enum refusal_reason reason)
 	case REFUSED_POOL_SIZE:   /* its own bound */
 	case REFUSED_DEVICE_FULL: /* as it would have been told without Spillway */
 	case REFUSED_BY_DRIVER:
+	case REFUSED_BOOKS_HELD: /* a line of the books said so */
 		return LOG_INFO;
 	default:
 		return LOG_WARNING;

@@ -42,6 +42,7 @@
 	X(REFUSED_FIRST, "spill_after")         /* so that the program frees its cache */      \
 	X(REFUSED_PROCESS, "process")           /* the process has no memory for its books */  \
 	X(REFUSED_SHARED_BLOCK, "shared_block") /* other allocations lie in its 2 MiB */       \
+	X(REFUSED_BOOKS_HELD, "books_held")     /* another process stands still with them */   \
 	X(REFUSED_BY_DRIVER, "driver")          /* the driver, for a reason of its own */
 
 /* Why a wanted move has not happened yet. */

@@ -51,6 +51,10 @@ static struct refused_words refused_words_of(enum refusal_reason reason)
 		    "it shares a block of 2 MiB with other allocations",
 		    "What this process allocates from now on can be shared; `spill = auto` lets "
 		    "all be shared."};
+	case REFUSED_BOOKS_HELD:
+		return (struct refused_words){
+		    "another process of the job stands still with the job's books",
+		    "Let that process go on (`kill -CONT`), or end it."};
 	case REFUSED_NOTHING:
 	case REFUSED_BY_DRIVER:
 		break;

@@ -24,6 +24,8 @@ passes "$life_signals" sigwait
 passes SPILLWAY_MEMORY_LIMIT=9MiB SPILLWAY_SHARE=5 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
 passes "$life_signals" setxid
 # An unlimited job that is alone on its device charges without the lock.
+passes SPILLWAY_LOG=info SPILLWAY_MEMORY_LIMIT=64MiB "$life_signals" stop
+has "stop: the reason" "$(cat "$scratch/said")" "another process of the job stands still with the job's books. Let"
 passes SPILLWAY_MEMORY_LIMIT=64MiB "$life_signals" stop
 has "stop" "$(cat "$scratch/said")" "another process of the job holds its segment"
 same "stop: lines on stderr" 1 "$(grep -c . "$scratch/said")"
