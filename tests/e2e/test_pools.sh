@@ -66,7 +66,7 @@ job=$!
 limit=64
 while kill -0 $job 2>/dev/null; do
 	limit=$(((limit * 37 + 11) % 90 + 4))
-	limit_file "$scratch/churn.ini" $((limit * mib))
+	"$spillway" set churn --memory ${limit}MiB --timeout 1 >/dev/null 2>&1 || true # it may be over
 	sleep 0.05
 done
 wait $job || fail "churn: exit status $?: $(cat "$scratch/churned")"
