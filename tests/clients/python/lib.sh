@@ -36,7 +36,7 @@ client() {
 limited_client() {
 	name=$1 memory=$2 share=$3
 	shift 3
-	"$spillway" run --name "$name" --memory "${memory}B" --share "$share" \
+	"$spillway" run --name "$name" --memory "$memory" --share "$share" \
 		"$python_env/bin/python" "$@" 2>&1
 }
 

@@ -12,7 +12,7 @@ train() {
 	echo "$train: $alone"
 	at_least "$train: accuracy" 95 "$(field accuracy "$alone")"
 	half=$(($(field memory "$alone") / 2))
-	limited=$(limited_client "$train" $half 80 $here/train_digits.py $digits "$@") ||
+	limited=$(limited_client "$train" ${half}B 80 $here/train_digits.py $digits "$@") ||
 		fail "$train under a limit of $half: $limited"
 	echo "$train under a limit of $half: $limited"
 	[ "$(field checksum "$alone")" = "$(field checksum "$limited")" ] ||
