@@ -19,7 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-enum { QUEUED = 200, THREADS = 2, STATUS = 7 };
+enum { QUEUED = 200, MOST_LAUNCHES = 1 << 20, THREADS = 2, STATUS = 7 };
 
 static char *self;
 static CUcontext context;
@@ -64,10 +64,13 @@ static void in_thread(void *(*run)(void *))
 static void *launch_over_and_over(void *cookie)
 {
 	CHECK(cuCtxSetCurrent(context));
-	/* Until the process, or the driver, is gone. */
-	while (launch(function, NULL) == CUDA_SUCCESS)
-		;
-	return cookie;
+	/* Until the process, or the driver, is gone. The software GPU queues all launches, some 400
+	 * bytes each: a process that waits in vain must not take the memory of the machine. */
+	for (int i = 0; i < MOST_LAUNCHES; i++)
+		if (launch(function, NULL) != CUDA_SUCCESS)
+			return cookie;
+	for (;;)
+		pause();
 }
 
 static void work(void)
