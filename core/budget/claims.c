@@ -3,8 +3,8 @@
  * for other jobs.
  *
  * Runs inside the user's process. How far a limit has risen changes under the segment's lock, under
- * which charges are compared with it; all else takes no lock. Other jobs' files are read by pread,
- * and only their headers.
+ * which charges are compared with it; all else takes no lock. Other jobs' files are read by pread:
+ * their headers, and the words of processes that charge without the lock.
  *
  * A generation of settings is the job's: it is another one whenever a process finds other settings
  * than those that the job was told of last. A process that differs for good, by its environment,
@@ -126,6 +126,7 @@ static uint64_t charged_to(const struct segment_header *header, const char *uuid
 static bool read_header(int directory, const char *job, struct segment_header *header)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
+	bool is_ours;
 	ssize_t length;
 	int fd;
 
@@ -134,11 +135,15 @@ static bool read_header(int directory, const char *job, struct segment_header *h
 	if (fd < 0)
 		return false;
 	length = pread(fd, header, sizeof *header, 0);
+	is_ours = length == sizeof *header &&
+	          memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
+	          header->version == SEGMENT_VERSION &&
+	          header->size == sizeof(struct segment_file) &&
+	          header->device_count <= SEGMENT_DEVICES;
+	if (is_ours)
+		segment_read_open_totals(fd, header);
 	close(fd);
-	return length == sizeof *header &&
-	       memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
-	       header->version == SEGMENT_VERSION && header->size == sizeof(struct segment_file) &&
-	       header->device_count <= SEGMENT_DEVICES;
+	return is_ours;
 }
 
 static bool runs_now(const struct segment_header *header)

@@ -412,5 +412,10 @@ void totals_add_live(struct counters *total, const struct counters *process);
 /* Forgets settings before the first live process is added: what is known of it replaces what ended
  * ones had. */
 void totals_forget_settings(struct counters *total);
+/*
+ * Replaces, in a copy of a segment's header, each total that a process charges without the lock by
+ * that process's own word, which it reads from the file.
+ */
+void segment_read_open_totals(int fd, struct segment_header *header);
 
 #endif

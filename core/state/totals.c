@@ -1,4 +1,6 @@
 /* Makes the counters of a job from those of its processes, by their kind. */
+#include <unistd.h>
+
 #include "core/state/layout.h"
 
 #define HIGHER(a, b) ((a) > (b) ? (a) : (b))
@@ -70,4 +72,21 @@ void totals_forget_settings(struct counters *total)
 		statistics_set(&total->name, 0);
 	COUNTERS(X)
 #undef X
+}
+
+void segment_read_open_totals(int fd, struct segment_header *header)
+{
+	for (int d = 0; d < devices_of(header); d++) {
+		_Atomic uint64_t *total = &header->charged[d][SEGMENT_ON_DEVICE];
+		uint64_t seat = *total & ~LEDGER_OPEN, word = 0, at;
+
+		if (!(*total & LEDGER_OPEN) || seat >= SEGMENT_SEATS)
+			continue;
+		at = offsetof(struct segment_file, row[seat / SEGMENT_ROW].books[d]);
+		at += offsetof(struct segment_books, ledger.charged) +
+		      seat % SEGMENT_ROW * sizeof(struct segment_books);
+		if (pread(fd, &word, sizeof word, (off_t)at) != (ssize_t)sizeof word)
+			word = 0;
+		*total = word & ~LEDGER_OPEN;
+	}
 }

@@ -59,24 +59,6 @@ static bool is_of_this_boot(const struct segment_header *header)
 	return true;
 }
 
-/* Reads the word of who charges in the open: it is the total. */
-static void read_open(int fd, struct segment_header *header)
-{
-	for (int d = 0; d < devices_of(header); d++) {
-		_Atomic uint64_t *total = &header->charged[d][SEGMENT_ON_DEVICE];
-		uint64_t seat = *total & ~LEDGER_OPEN, word = 0, at;
-
-		if (!(*total & LEDGER_OPEN) || seat >= SEGMENT_SEATS)
-			continue;
-		at = offsetof(struct segment_file, row[seat / SEGMENT_ROW].books[d]);
-		at += offsetof(struct segment_books, ledger.charged) +
-		      seat % SEGMENT_ROW * sizeof(struct segment_books);
-		if (pread(fd, &word, sizeof word, (off_t)at) != (ssize_t)sizeof word)
-			word = 0;
-		*total = word & ~LEDGER_OPEN;
-	}
-}
-
 static int read_header(int directory, const char *job, struct segment_header *header)
 {
 	uint64_t file_size = 0, after = 0;
@@ -93,7 +75,7 @@ static int read_header(int directory, const char *job, struct segment_header *he
 	               after != header->sequence))
 		error = -EAGAIN;
 	if (!error)
-		read_open(fd, header);
+		segment_read_open_totals(fd, header);
 	close(fd);
 	return error;
 }

@@ -33,6 +33,21 @@ static void patch(const char *job, off_t at, const void *bytes, size_t size)
 	close(fd);
 }
 
+/* The word of a job without a limit is its process's, which charges without the lock. */
+START_TEST(a_job_without_a_limit_tells_its_charges)
+{
+	struct segment *one = join("job", &gpu), *two = join("other", &gpu);
+
+	segment_set_limit(two, 0, &(struct segment_limit){.bytes = UINT64_MAX});
+	for (uint64_t charged = 100; charged <= 300; charged += 100) {
+		ck_assert_int_eq(segment_charge(two, 0, 100, UINT64_MAX, false), 0);
+		ck_assert_uint_eq(segment_charged_to_others(one, 0), charged);
+	}
+	segment_leave(one);
+	segment_leave(two);
+}
+END_TEST
+
 START_TEST(growth_is_the_whole_job_s)
 {
 	struct segment *one = join("job", &gpu), *two = join("job", &gpu);
@@ -185,6 +200,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, state_directory_make, state_directory_remove);
 	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, a_job_without_a_limit_tells_its_charges);
 	tcase_add_test(tests, growth_is_the_whole_job_s);
 	tcase_add_test(tests, one_process_judges_at_a_time);
 	tcase_add_test(tests, others_are_owed_what_their_limits_leave);
