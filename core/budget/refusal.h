@@ -32,8 +32,8 @@ enum refused_memory { REFUSED_MEMORY(X) REFUSED_MEMORIES };
 #undef X
 
 /*
- * Judges which limit refused: by what the last try lacked. lack->bytes of 0: it was no room on the
- * device. A refusal whose reason follows from no lack names it itself.
+ * Judges which limit refused: by the lack that ended the last try. A lack->bytes of 0 is no lack of
+ * room on the device. Callers that lack nothing, as a pool at its maxSize, name the reason.
  */
 struct refused refusal_by_lack(struct device *device, const struct terms *terms, uint64_t bytes,
                                const struct lack *lack);

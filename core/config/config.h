@@ -188,9 +188,9 @@ struct config_sources {
 	bool is_weighed;
 	const struct config_pause *pause; /* NULL: none */
 	/*
-	 * NULL: a bad layer fails the whole. Else it says what is wrong with a layer, the message
-	 * "" where nothing is. Of a bad layer the text in last_good (NULL: nothing) takes effect;
-	 * all other layers do. The devices are those that selectors may name.
+	 * NULL: a bad layer fails the whole configuration. Otherwise the text of last_good (NULL:
+	 * nothing) replaces the bad layer, and *complaint describes its error; the message is ""
+	 * without one. The devices are those that selectors may name.
 	 */
 	struct config_error *complaint;
 	const struct config *last_good;
@@ -243,8 +243,8 @@ bool config_override_is_refused(const struct config *config);
 bool config_has_override(const struct config *config);
 
 /*
- * Reads a job's pause. A file that is there pauses the job, whatever stands in it: what cannot be
- * read of it is not known. One of another boot than boot_id ("": not known) pauses nothing.
+ * Reads a job's pause. An existing file pauses the job, even with a damaged text: fields that
+ * cannot be read stay empty. A pause of another boot than boot_id ("": not known) has no effect.
  */
 void config_pause_read(const char *path, const char *boot_id, struct config_pause *pause);
 /* Writes a pause; is_on and hash are not read. Returns 0 or a negative errno. */

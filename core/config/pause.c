@@ -1,6 +1,7 @@
 /*
- * A job's pause: a file of its own, so that it holds whatever stands in the override file. That it
- * is there is the pause; what it says beyond is for people, and about which life of the job it is.
+ * A job's pause: a file of its own, so that no error in the override file can undo it. The file's
+ * existence is the pause. Its text names the user, the time and the boot, for people and for the
+ * next life of the job.
  */
 #include "core/config/snapshot.h"
 

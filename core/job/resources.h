@@ -1,9 +1,9 @@
 /*
  * The resources of this process, listed for whoever of its user asks (core/wire/resources_wire.h).
  *
- * The helper thread looks for who asks when it is awake; segment_ring() wakes it. So a process has
- * no socket, thread or descriptor for this, a program that closes what it does not know closes
- * nothing, and nobody waits for who reads slowly or asks in vain.
+ * The helper thread looks for requests when it is awake; segment_ring() wakes it. So a process has
+ * no socket, thread or descriptor for this, and a program that closes all descriptors breaks
+ * nothing. No thread waits for a slow reader.
  *
  * The list is made under the registry's lock without taking references, so the helper destroys
  * nothing.
