@@ -32,11 +32,16 @@ struct ledger_copy ledger_read(const struct ledger *ledger)
 	return copy;
 }
 
-void ledger_clear(struct ledger *ledger)
+void ledger_forget_facts(struct ledger *ledger)
 {
 	const struct facts none = {0};
 
 	publish_value(&ledger->facts, &none);
+}
+
+void ledger_clear(struct ledger *ledger)
+{
+	ledger_forget_facts(ledger);
 	for (int side = 0; side < LEDGER_SIDES; side++) {
 		set(&ledger->charged[side], 0);
 		set(&ledger->peak[side], 0);

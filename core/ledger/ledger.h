@@ -60,6 +60,8 @@ struct ledger_copy {
 struct ledger_copy ledger_read(const struct ledger *ledger);
 /* Makes an empty one of it; who looks meanwhile finds whole facts. */
 void ledger_clear(struct ledger *ledger);
+/* Lets the facts be those of a process that has not met the device. */
+void ledger_forget_facts(struct ledger *ledger);
 /* Lets the peaks begin with what is charged. */
 void ledger_forget_peak(struct ledger *ledger);
 

@@ -100,6 +100,20 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	header->created_ns = clock_of_day();
 }
 
+/* The generations of a job's settings begin anew with its life. Those of an earlier life, which
+ * dead seats and the ended keep, would count as newer. */
+static void forget_settings(struct segment_file *file)
+{
+	struct segment_header *header = &file->header;
+
+	memset(header->claim, 0, sizeof header->claim);
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		header->ended[d].facts.generation = 0;
+	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)
+		for (int d = 0; d < devices_of(header); d++)
+			ledger_forget_facts(&books_of(file, n, d)->ledger);
+}
+
 /* Begins a job's life: nobody of those who were in it lives. */
 static void begin_job(struct segment_file *file, const struct joiner *joiner)
 {
@@ -108,7 +122,7 @@ static void begin_job(struct segment_file *file, const struct joiner *joiner)
 
 	atomic_store(&header->is_unnamed, joiner->is_unnamed);
 	segment_copy_text(header->shared_by, sizeof header->shared_by, joiner->shared_by);
-	memset(header->claim, 0, sizeof header->claim);
+	forget_settings(file);
 	memset(file->lanes.lane, 0, (lanes < LANES_MAX ? lanes : LANES_MAX) * sizeof(struct lane));
 	memset(&file->lanes, 0, offsetof(struct lanes, lane));
 	/* A new segment has none: its pages are left untouched. */

@@ -48,7 +48,7 @@ void totals_add_ended(struct segment_ended *total, const struct segment_books *b
 	}
 	COUNTERS(X)
 #undef X
-	if (ledger.facts.generation >= total->facts.generation)
+	if (ledger.facts.generation && ledger.facts.generation >= total->facts.generation)
 		total->facts = ledger.facts;
 }
 

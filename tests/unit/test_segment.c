@@ -268,6 +268,37 @@ START_TEST(sums_outlive_processes_and_settings_are_the_living_ones)
 }
 END_TEST
 
+static void child_joins_and_is_paused(void *unused)
+{
+	struct segment *segment;
+
+	(void)unused;
+	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0 ||
+	    segment_device(segment, &gpu) != 0)
+		_exit(1);
+	ledger_says(segment, &(const struct facts){.generation = 2, .limit = 500, .share = 0});
+}
+
+/* The generations of settings begin anew with each life of a job, so that the higher one of the
+ * killed process is not the newer one. */
+START_TEST(settings_end_with_the_life_of_the_job)
+{
+	struct segment *segment;
+
+	child_kill(child_start(child_joins_and_is_paused, NULL));
+	segment = join(NULL);
+	segment_device(segment, &gpu);
+	ledger_says(segment, &(const struct facts){.generation = 1, .limit = 300, .share = 7});
+	look();
+	ck_assert_uint_eq(view.job_total[0].share_set, 7);
+	drained();
+	segment_leave(segment);
+	look();
+	ck_assert_uint_eq(view.job_total[0].limit_set, 300);
+	ck_assert_uint_eq(view.job_total[0].share_set, 7);
+}
+END_TEST
+
 START_TEST(the_dead_drain_and_then_go)
 {
 	struct segment *segment = join(NULL);
@@ -1123,6 +1154,7 @@ int main(void)
 	tcase_add_test(tests, a_run_that_is_named_goes_on);
 	tcase_add_test(tests, a_second_process_goes_on_with_the_run);
 	tcase_add_test(tests, sums_outlive_processes_and_settings_are_the_living_ones);
+	tcase_add_test(tests, settings_end_with_the_life_of_the_job);
 	tcase_add_test(tests, the_dead_drain_and_then_go);
 	tcase_add_test(tests, a_lane_begins_at_zero);
 	tcase_add_test(tests, a_killed_job_is_over_for_those_who_look);
