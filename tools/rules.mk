@@ -36,7 +36,10 @@ $(BUILD)/tools/man/spillway-stat.1: tools/man/spillway-stat.1.scd $(BUILD)/spill
 # machine's libcuda.so.1.
 shim_dir = $(DESTDIR)$(libdir)/spillway
 doc_dir = $(DESTDIR)$(prefix)/share/doc/spillway
-completion_dir = $(DESTDIR)$(prefix)/share/bash-completion/completions
+# Where bash, zsh and fish look for completion.
+completion_bash = $(DESTDIR)$(prefix)/share/bash-completion/completions/spillway
+completion_zsh = $(DESTDIR)$(prefix)/share/zsh/site-functions/_spillway
+completion_fish = $(DESTDIR)$(prefix)/share/fish/vendor_completions.d/spillway.fish
 scdoc := $(shell command -v scdoc 2>/dev/null)
 
 # What is tried where there is no GPU: the software GPU with its NVML, and a training in a folder
@@ -71,7 +74,9 @@ run-install: $(install_out)
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so
 	@install -m 755 $(BUILD)/clients/train_mlp $(shim_dir)/try/
 	@install -m 644 $(clients_beside) $(shim_dir)/try/
-	@install -D -m 644 tools/completion/spillway.bash $(completion_dir)/spillway
+	@install -D -m 644 tools/completion/spillway.bash $(completion_bash)
+	@install -D -m 644 tools/completion/spillway.zsh $(completion_zsh)
+	@install -D -m 644 tools/completion/spillway.fish $(completion_fish)
 	@for file in $(wildcard conf/spillway.ini README.md LICENSE); do \
 		install -m 644 $$file $(doc_dir)/ || exit; done
 	@for file in $(wildcard conf/README.md conf/*/*); do \
@@ -96,7 +101,7 @@ uninstall:
 		echo '$(preload_list) names $(libdir)/spillway, and without it every command here would print errors.' >&2; \
 		echo "nothing is removed. Take it out first: sed -i 's|$(libdir)/spillway/[^ :]*||g' $(preload_list)" >&2; \
 		exit 1; fi
-	@rm -f $(DESTDIR)$(bindir)/spillway $(completion_dir)/spillway
+	@rm -f $(DESTDIR)$(bindir)/spillway $(completion_bash) $(completion_zsh) $(completion_fish)
 	@for page in $(notdir $(man_src:.scd=)) $(man_links); do \
 		rm -f $(DESTDIR)$(mandir)/man$${page##*.}/$$page; done
 	@rm -rf $(shim_dir) $(doc_dir)

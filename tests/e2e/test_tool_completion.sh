@@ -1,5 +1,6 @@
 #!/bin/sh
-# Bash completion: every command and option, the jobs there are, the values of options.
+# Completion in bash, zsh and fish: every command and option, the jobs there are, the values of
+# options.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 command -v bash >/dev/null || {
@@ -89,7 +90,7 @@ while read -r told; do
 done <"$out"
 # Words that help names are those that are offered, of every option.
 while read -r command; do
-	"$spillway" help "$command" | sed -n "s/^ *\(--[a-z-]*\)=\([a-z+]*|[a-z+|]*\).*/$command \1 \2/p"
+	"$spillway" help "$command" | sed -n "s/^ *\(--[a-z-]*\)=\([a-z+]*|[a-z+|]*\)\( .*\)*$/$command \1 \2/p"
 done <"$TMPDIR/commands" >"$TMPDIR/words"
 [ "$(wc -l <"$TMPDIR/words")" -ge 3 ] || fail 'help names too few words'
 while read -r command option words; do
@@ -113,12 +114,6 @@ says "$out" '^true$'
 typing run -- tru
 says "$out" '^true$'
 
-# Without the command there is nothing, and no noise.
-spillway=$TMPDIR/nowhere
-typing stat ''
-offers ''
-finish
-
 # A job that has ended can be shown, and neither paused nor set.
 kill -KILL "$pid"
 tries=0
@@ -133,3 +128,55 @@ for command in set pause resume; do
 done
 typing stat ''
 offers 'bert gpt'
+
+# fish and zsh themselves complete.
+for shell in fish zsh; do
+	command -v $shell >/dev/null || {
+		echo "$shell is not installed"
+		exit 77
+	}
+done
+mkdir "$TMPDIR/bin" "$TMPDIR/functions"
+ln -s "$(realpath "$spillway")" "$TMPDIR/bin/spillway"
+cp tools/completion/spillway.zsh "$TMPDIR/functions/_spillway"
+
+# in_fish LINE: what fish offers at its end, in $out
+in_fish() {
+	HOME=$TMPDIR PATH=$TMPDIR/bin:$PATH fish --no-config -c '
+		source tools/completion/spillway.fish
+		complete -C $argv[1]' "$1" >"$out" 2>"$err" || fail "fish: $1"
+	[ ! -s "$err" ] || fail "fish complains: $1"
+}
+in_fish 'spillway stat --te'
+says "$out" '^--textfile	Write Prometheus'
+in_fish 'spillway pause '
+offers bert
+in_fish 'spillway set bert --reported=limit+'
+offers --reported=limit+host
+in_fish "spillway run --config $TMPDIR/a"
+says "$out" 'a file.ini$'
+in_fish 'spillway run --softgpu tru'
+says "$out" '^true'
+
+# in_zsh LINE: the line as zsh, at a terminal, has completed it, in $out
+in_zsh() {
+	HOME=$TMPDIR PATH=$TMPDIR/bin:$PATH timeout 60 zsh -f tests/e2e/types.zsh \
+		"$TMPDIR/functions" "$1" >"$out" 2>"$err" || fail "zsh: $1"
+}
+in_zsh 'spillway stat --te'
+offers 'spillway stat --textfile'
+in_zsh 'spillway pause '
+offers 'spillway pause bert'
+in_zsh 'spillway set bert --reported=limit+'
+offers 'spillway set bert --reported=limit+host'
+in_zsh "spillway run --config $TMPDIR/a"
+offers "spillway run --config $TMPDIR/a\\ file.ini"
+in_zsh 'spillway run --softgpu tru'
+says "$out" 'spillway run --softgpu tru'
+
+# Without the command there is nothing, and no noise.
+spillway=$TMPDIR/nowhere
+typing stat ''
+offers ''
+
+finish

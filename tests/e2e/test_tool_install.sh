@@ -21,7 +21,8 @@ says_not "$out" '^not on PATH'
 for file in bin/spillway lib/spillway/libspillway.so lib/spillway/libspillway-alias.so \
 	lib/spillway/libspillway-nvml.so lib/spillway/libcuda.so.1 lib/spillway/softgpu/libcuda.so.1 \
 	lib/spillway/softgpu/libnvidia-ml.so.1 lib/spillway/driver-probe lib/spillway/try/train_mlp share/doc/spillway/spillway.ini \
-	share/bash-completion/completions/spillway share/doc/spillway/conf/kubernetes/pod.yaml; do
+	share/bash-completion/completions/spillway share/zsh/site-functions/_spillway \
+	share/fish/vendor_completions.d/spillway.fish share/doc/spillway/conf/kubernetes/pod.yaml; do
 	[ -e "$prefix/$file" ] || fail "$file is not installed"
 done
 if command -v scdoc >/dev/null; then

@@ -11,6 +11,7 @@
 #include "tools/events/events.h"
 #include "tools/top/top.h"
 #include "tools/view/arguments.h"
+#include "tools/view/completion.h"
 #include "tools/view/tool.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -82,6 +83,29 @@ static char *about(void)
 	return help;
 }
 
+/* Answers a shell that completes the words, the command's name first. */
+static int complete(const struct command_line *line, int count, char **words)
+{
+	const char *typed = count ? words[0] : "";
+	bool is_help = count == 2 && strcmp(typed, "help") == 0;
+
+	completion_begin();
+	if (count > 1 && !is_help) {
+		for (const struct command *command = commands; command->name; command++)
+			if (strcmp(command->name, typed) == 0)
+				return command->run(count, words);
+		return TOOL_OK;
+	}
+	if (typed[0] == '-')
+		arguments_read(line, count + 1, words - 1);
+	typed = count ? words[count - 1] : "";
+	for (const struct command *command = commands; command->name; command++)
+		completion_offer(typed, command->name, command->summary);
+	if (!is_help)
+		completion_offer(typed, "help", "show the options of a command");
+	return TOOL_OK;
+}
+
 int main(int argc, char **argv)
 {
 	static char name[] = "spillway", help[] = "--help";
@@ -103,6 +127,8 @@ int main(int argc, char **argv)
 	operands = arguments_read(&line, argc, argv);
 	if (!operands[0])
 		usage_error("which command?");
+	if (strcmp(operands[0], "complete") == 0)
+		return complete(&line, argc - (int)(operands + 1 - argv), operands + 1);
 	is_help = strcmp(operands[0], help + 2) == 0;
 	if (is_help && !operands[1]) {
 		arguments_read(&line, 2, help_arguments);

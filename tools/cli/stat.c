@@ -160,8 +160,8 @@ static void read_command_line(struct stat_options *stat, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"json", 0, NULL, "One JSON document per line", take_json, stat},
-	    {"format", 0, "FORMAT", "text, json, csv[,noheader][,nounits], prometheus or antman",
-	     take_format, stat},
+	    {"format", 0, "text|json|csv[,noheader][,nounits]|prometheus|antman",
+	     "As tables, or for programs", take_format, stat},
 	    {"listen", 0, "ADDRESS:PORT", "Serve Prometheus' format over HTTP", take_listen, stat},
 	    {"textfile", 0, "FILE", "Write Prometheus' format to a file", take_textfile, stat},
 	    {"resources", 0, NULL,

@@ -20,7 +20,17 @@
 enum { BEGINS_OTHERWISE = 1000 };
 enum { OPTION_HELP = '?', OPTION_VERSION = 'V', OPTION_USAGE = 0x400, OPTION_FIRST, OPTIONS = 48 };
 
+void (*arguments_answer)(const struct command_line *line, const struct argument *common,
+                         char **words);
 static const char *command_name = "spillway";
+
+/* The options of all commands, which parse() itself carries out. */
+static const struct argument common_options[] = {
+    {.name = "help", .letter = OPTION_HELP, .help = "Show this"},
+    {.name = "usage", .help = "Show the options in short"},
+    {.name = "version", .letter = OPTION_VERSION, .help = "Show the version"},
+    {.name = NULL},
+};
 
 struct reading {
 	const struct command_line *line;
@@ -44,19 +54,16 @@ static void add(struct reading *reading, const struct argument *argument)
 
 static void add_all(struct reading *reading)
 {
-	static const struct argp_option of_all[] = {
-	    {"help", OPTION_HELP, NULL, 0, "Show this", -1},
-	    {"usage", OPTION_USAGE, NULL, 0, "Show the options in short", -1},
-	    {"version", OPTION_VERSION, NULL, 0, "Show the version", -1},
-	};
-
 	add(reading, reading->line->options);
 	if (reading->line->limits)
 		reading->options[reading->count++] =
 		    (struct argp_option){.doc = "Limits:", .group = 1};
 	add(reading, reading->line->limits);
-	for (size_t i = 0; i < sizeof of_all / sizeof *of_all; i++)
-		reading->options[reading->count++] = of_all[i];
+	for (const struct argument *common = common_options; common->name; common++)
+		reading->options[reading->count++] = (struct argp_option){
+		    common->name, common->letter ? common->letter : OPTION_USAGE,
+		    NULL,         0,
+		    common->help, -1};
 }
 
 static void help(struct argp_state *state, unsigned int flags)
@@ -173,6 +180,8 @@ char **arguments_read(const struct command_line *line, int argc, char **argv)
 	};
 	error_t error;
 
+	if (arguments_answer)
+		arguments_answer(line, common_options, argv + 1);
 	command_name = line->command;
 	add_all(&reading);
 	error = argp_parse(&argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &reading);

@@ -35,6 +35,11 @@ struct command_line {
 	bool takes_program;            /* what follows the first operand is the program's */
 };
 
+/* Where it is not NULL, arguments_read() calls it in place of its work: with the line, the options
+ * of all commands and the words, NULL-terminated. It does not return. */
+extern void (*arguments_answer)(const struct command_line *line, const struct argument *common,
+                                char **words);
+
 /*
  * Reads the options and returns the operands, NULL-terminated, in argv. A mistake ends the tool
  * with tool_usage_failure.
