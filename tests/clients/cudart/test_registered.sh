@@ -4,13 +4,16 @@
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
-program=$build/clients/cudart/registered
+programs=$build/clients/cudart
 export SOFTGPU_CONTEXT_MEMORY=1M
 
-on_softgpu "$program" || fail "alone"
-under_shim "$program" || fail "under the shim"
-"$spillway" run --softgpu --quiet --memory 64MiB "$program" || fail "within a limit"
+for program in "$programs/registered" "$programs/registered_12"; do
+	on_softgpu "$program" || fail "$program alone"
+	under_shim "$program" || fail "$program under the shim"
+	"$spillway" run --softgpu --quiet --memory 64MiB "$program" || fail "$program within a limit"
+done
 
+program=$programs/registered
 alone=$(on_softgpu "$program" blocks 24)
 has "alone" "$alone" "blocks=24 checksum="
 one=$("$spillway" run --softgpu --quiet --name cudart-one --memory 8MiB "$program" blocks 24)

@@ -1,6 +1,7 @@
 /*
- * A small libcudart.so.13 over whatever driver answers to libcuda.so.1, so that programs of nvcc
- * -cudart shared run where NVIDIA's own, which needs the driver's private tables, does not.
+ * A small libcudart over whatever driver answers to libcuda.so.1, so that programs of nvcc
+ * -cudart shared run where NVIDIA's own, which needs the driver's private tables, does not. Each
+ * source is compiled twice: for libcudart.so.13, and with CUDART_MAJOR=12 for libcudart.so.12.
  *
  * driver   the driver's functions, each asked for by name and version as libcudart asks
  * binary   one fat binary that the program registered; a CUlibrary once something of it is used
@@ -19,7 +20,17 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #undef __CUDA_API_VERSION_INTERNAL
+#if CUDART_MAJOR == 12
+#include "tests/softgpu/cudart/cuda12.h"
+#endif
 #include <cuda_runtime_api.h>
+
+/* The version that this library says it is. */
+#if CUDART_MAJOR == 12
+#define RUNTIME_VERSION 12090
+#else
+#define RUNTIME_VERSION CUDART_VERSION
+#endif
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -82,6 +93,9 @@ cudaError_t pending_error(void);
 
 /* device.c: the primary context of a device, made when it is not there yet. */
 int primary_context(int device, CUcontext *context);
+
+/* memory.c: a place in the driver's terms. */
+CUmemLocation location_of(struct cudaMemLocation location);
 
 /* copy.c: a copy of boxes in the driver's terms. */
 int describe_3d(CUDA_MEMCPY3D *what, const struct cudaMemcpy3DParms *parms);

@@ -1,6 +1,5 @@
 /* Devices: which one a thread uses, its primary context, and what the driver says of it. */
 #include <pthread.h>
-#include <string.h>
 
 #include "tests/softgpu/cudart/cudart.h"
 
@@ -122,96 +121,6 @@ EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attrib
 	return finish(error != cudaSuccess ? error
 	                                   : (int)driver.cuDeviceGetAttribute(
 	                                         value, (CUdevice_attribute)attribute, device));
-}
-
-/* The fields that are one attribute of the driver's each. */
-#define INT_FIELDS(X)                                                                           \
-	X(regsPerBlock, MAX_REGISTERS_PER_BLOCK)                                                \
-	X(warpSize, WARP_SIZE)                                                                  \
-	X(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK)                                            \
-	X(maxThreadsDim[0], MAX_BLOCK_DIM_X)                                                    \
-	X(maxThreadsDim[1], MAX_BLOCK_DIM_Y)                                                    \
-	X(maxThreadsDim[2], MAX_BLOCK_DIM_Z)                                                    \
-	X(maxGridSize[0], MAX_GRID_DIM_X)                                                       \
-	X(maxGridSize[1], MAX_GRID_DIM_Y)                                                       \
-	X(maxGridSize[2], MAX_GRID_DIM_Z)                                                       \
-	X(major, COMPUTE_CAPABILITY_MAJOR)                                                      \
-	X(minor, COMPUTE_CAPABILITY_MINOR)                                                      \
-	X(multiProcessorCount, MULTIPROCESSOR_COUNT)                                            \
-	X(integrated, INTEGRATED)                                                               \
-	X(canMapHostMemory, CAN_MAP_HOST_MEMORY)                                                \
-	X(concurrentKernels, CONCURRENT_KERNELS)                                                \
-	X(ECCEnabled, ECC_ENABLED)                                                              \
-	X(pciBusID, PCI_BUS_ID)                                                                 \
-	X(pciDeviceID, PCI_DEVICE_ID)                                                           \
-	X(pciDomainID, PCI_DOMAIN_ID)                                                           \
-	X(asyncEngineCount, ASYNC_ENGINE_COUNT)                                                 \
-	X(unifiedAddressing, UNIFIED_ADDRESSING)                                                \
-	X(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH)                                              \
-	X(l2CacheSize, L2_CACHE_SIZE)                                                           \
-	X(persistingL2CacheMaxSize, MAX_PERSISTING_L2_CACHE_SIZE)                               \
-	X(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR)                          \
-	X(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED)                               \
-	X(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED)                                    \
-	X(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED)                                      \
-	X(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR)                              \
-	X(managedMemory, MANAGED_MEMORY)                                                        \
-	X(hostNativeAtomicSupported, HOST_NATIVE_ATOMIC_SUPPORTED)                              \
-	X(pageableMemoryAccess, PAGEABLE_MEMORY_ACCESS)                                         \
-	X(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS)                                   \
-	X(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED)                             \
-	X(canUseHostPointerForRegisteredMem, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)           \
-	X(cooperativeLaunch, COOPERATIVE_LAUNCH)                                                \
-	X(pageableMemoryAccessUsesHostPageTables, PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) \
-	X(directManagedMemAccessFromHost, DIRECT_MANAGED_MEM_ACCESS_FROM_HOST)                  \
-	X(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR)                            \
-	X(hostRegisterSupported, HOST_REGISTER_SUPPORTED)                                       \
-	X(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED)                                         \
-	X(ipcEventSupported, IPC_EVENT_SUPPORTED)                                               \
-	X(clusterLaunch, CLUSTER_LAUNCH)
-
-#define SIZE_FIELDS(X)                                                      \
-	X(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK)                   \
-	X(memPitch, MAX_PITCH)                                              \
-	X(totalConstMem, TOTAL_CONSTANT_MEMORY)                             \
-	X(textureAlignment, TEXTURE_ALIGNMENT)                              \
-	X(texturePitchAlignment, TEXTURE_PITCH_ALIGNMENT)                   \
-	X(surfaceAlignment, SURFACE_ALIGNMENT)                              \
-	X(sharedMemPerMultiprocessor, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) \
-	X(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)        \
-	X(reservedSharedMemPerBlock, RESERVED_SHARED_MEMORY_PER_BLOCK)
-
-/* What the driver does not say stays 0. */
-static int attribute_of(int device, CUdevice_attribute attribute)
-{
-	int value = 0;
-	return driver.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
-}
-
-EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
-{
-	int error = open_driver();
-	if (error == cudaSuccess && !properties)
-		error = cudaErrorInvalidValue;
-	if (error != cudaSuccess)
-		return finish(error);
-	struct cudaDeviceProp p;
-	memset(&p, 0, sizeof(p));
-	error = (int)driver.cuDeviceGetName(p.name, sizeof(p.name), device);
-	if (error == cudaSuccess)
-		error = (int)driver.cuDeviceGetUuid(&p.uuid, device);
-	if (error == cudaSuccess)
-		error = (int)driver.cuDeviceTotalMem(&p.totalGlobalMem, device);
-	if (error != cudaSuccess)
-		return finish(error);
-#define X(field, attribute) p.field = attribute_of(device, CU_DEVICE_ATTRIBUTE_##attribute);
-	INT_FIELDS(X)
-#undef X
-#define X(field, attribute) p.field = (size_t)attribute_of(device, CU_DEVICE_ATTRIBUTE_##attribute);
-	SIZE_FIELDS(X)
-#undef X
-	*properties = p;
-	return cudaSuccess;
 }
 
 EXPORT cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device)

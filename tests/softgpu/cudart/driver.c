@@ -50,7 +50,7 @@ static void open_once(void)
 	int version = 0;
 	state_of_driver = (int)driver.cuInit(0);
 	if (state_of_driver == cudaSuccess && driver.cuDriverGetVersion(&version) == CUDA_SUCCESS &&
-	    version < CUDART_VERSION / 1000 * 1000)
+	    version < RUNTIME_VERSION / 1000 * 1000)
 		state_of_driver = cudaErrorInsufficientDriver;
 }
 
@@ -65,7 +65,7 @@ EXPORT cudaError_t cudaRuntimeGetVersion(int *version)
 {
 	if (!version)
 		return finish(cudaErrorInvalidValue);
-	*version = CUDART_VERSION;
+	*version = RUNTIME_VERSION;
 	return cudaSuccess;
 }
 
@@ -102,7 +102,7 @@ static cudaError_t cudaGetDriverEntryPoint_on(enum twin twin, const char *name, 
                                               unsigned long long flags,
                                               enum cudaDriverEntryPointQueryResult *status)
 {
-	return cudaGetDriverEntryPointByVersion_on(twin, name, function, CUDART_VERSION, flags,
+	return cudaGetDriverEntryPointByVersion_on(twin, name, function, RUNTIME_VERSION, flags,
 	                                           status);
 }
 

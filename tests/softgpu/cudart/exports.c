@@ -1,5 +1,5 @@
 /*
- * All functions of libcudart.so.13: a weak body that refuses for each, in whose place comes a
+ * All functions of libcudart: a weak body that refuses for each, in whose place comes a
  * definition anywhere else.
  */
 #include <stdio.h>
@@ -14,11 +14,18 @@ static int refuse(const char *name)
 	return NOT_SUPPORTED;
 }
 
-#define X(name)                                                      \
+#define BODY(name)                                                   \
 	__attribute__((weak, visibility("default"))) int name(void); \
 	__attribute__((weak, visibility("default"))) int name(void)  \
 	{                                                            \
 		return refuse(#name);                                \
 	}
+#define X BODY
+#if CUDART_MAJOR == 12
+#define X12 BODY
+#define X13(name)
+#else
+#define X12(name)
+#define X13 BODY
+#endif
 #include "tests/softgpu/cudart/exports.def"
-#undef X

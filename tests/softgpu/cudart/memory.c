@@ -1,5 +1,8 @@
 /* Memory: allocated, freed, described. */
+#include <string.h>
+
 #include "tests/softgpu/cudart/cudart.h"
+#include "tests/softgpu/cudart/layouts.h"
 
 /* The driver refuses sizes of 0, the runtime answers NULL. */
 static cudaError_t nothing(void **pointer)
@@ -156,7 +159,7 @@ EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolA
 	RUN(driver.cuMemPoolSetAttribute(pool, (CUmemPool_attribute)attribute, value));
 }
 
-static CUmemLocation location_of(struct cudaMemLocation location)
+CUmemLocation location_of(struct cudaMemLocation location)
 {
 	return (CUmemLocation){(CUmemLocationType)location.type, location.id};
 }
@@ -209,7 +212,7 @@ EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attrib
 		                                           values, (CUdeviceptr)pointer);
 	if (error != cudaSuccess)
 		return finish(error);
-	*attributes = (struct cudaPointerAttributes){
+	struct cudaPointerAttributes a = {
 	    .type = managed                        ? cudaMemoryTypeManaged
 	            : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
 	            : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost
@@ -218,6 +221,7 @@ EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attrib
 	    .devicePointer = on_device,
 	    .hostPointer = on_host,
 	};
+	memcpy(attributes, &a, SIZE_cudaPointerAttributes);
 	return cudaSuccess;
 }
 

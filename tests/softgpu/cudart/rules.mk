@@ -1,27 +1,50 @@
-# tests/softgpu/cudart: a libcudart.so.13 for programs of nvcc -cudart shared, and its clients.
+# tests/softgpu/cudart: libcudart.so.13 and .12, for programs that load the runtime by name, and
+# their clients. One source makes both: CUDART_MAJOR says for which.
 cudart_src := $(wildcard tests/softgpu/cudart/*.c)
-cudart_obj := $(cudart_src:%.c=$(BUILD)/%.o)
-cudart_lib := $(BUILD)/softgpu/libcudart.so.13
-softgpu_out += $(cudart_lib)
+cudart_13_obj := $(cudart_src:%.c=$(BUILD)/%.o)
+cudart_12_obj := $(cudart_src:tests/softgpu/%.c=$(BUILD)/tests/softgpu/12/%.o)
+cudart_libs := $(BUILD)/softgpu/libcudart.so.13 $(BUILD)/softgpu/libcudart.so.12
+softgpu_out += $(cudart_libs)
 
 # Last: what the runtime's headers need, where they come without the folder crt.
-cppflags_tests_softgpu_cudart_ := -idirafter tests/softgpu/cudart/compat
+cppflags_cudart := -idirafter tests/softgpu/cudart/compat
+cppflags_tests_softgpu_cudart_ := $(cppflags_cudart) -DCUDART_MAJOR=13
 
-$(cudart_lib): $(cudart_obj) tests/softgpu/cudart/exports.map
+# compile_12: as any source, for the runtime of CUDA 12.
+compile_12 = $(Q)$(CC) $(all_cppflags) $(cppflags_cudart) -DCUDART_MAJOR=12 \
+	$(all_cflags) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/softgpu/12/%.o: tests/softgpu/%.c | $(BUILD)/cuda.mk
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(compile_12)
+
+$(BUILD)/softgpu/libcudart.so.13: $(cudart_13_obj)
+$(BUILD)/softgpu/libcudart.so.12: $(cudart_12_obj)
+$(cudart_libs): $(BUILD)/softgpu/libcudart.so.%: tests/softgpu/cudart/exports.def
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libcudart.so.13 \
-		-Wl,--version-script=tests/softgpu/cudart/exports.map $(all_ldflags) -o $@ $(cudart_obj) -ldl
+	$(Q){ echo 'libcudart.so.$* { global:'; sed -n 's/^X\($*\)*(\(.*\))$$/\2;/p' $<; \
+		echo 'local: *; };'; } >$@.map
+	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libcudart.so.$* -Wl,--version-script=$@.map \
+		$(all_ldflags) -o $@ $(cudart_$*_obj) -ldl && rm $@.map
 
-# A program without nvcc: it registers checked-in images as nvcc's start-up code does.
-cudart_client := $(BUILD)/clients/cudart/registered
-softgpu_out += $(cudart_client)
+# Programs without nvcc: one registers checked-in images as nvcc's start-up code does, for either
+# library; one compares what either writes with layouts.def.
+cudart_clients := $(addprefix $(BUILD)/clients/cudart/,registered registered_12 layouts)
+softgpu_out += $(cudart_clients)
 cppflags_tests_clients_cudart_ := $(cppflags_tests_softgpu_cudart_)
 
-$(cudart_client): $(BUILD)/tests/clients/cudart/registered.o | $(cudart_lib) $(softgpu_lib)
+$(BUILD)/tests/clients/cudart/registered_12.o: tests/clients/cudart/registered.c | $(BUILD)/cuda.mk
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(compile_12) -include tests/softgpu/cudart/cuda12.h
+
+$(cudart_clients): $(BUILD)/clients/cudart/%: $(BUILD)/tests/clients/cudart/%.o | $(cudart_libs) $(softgpu_lib)
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_ldflags) -o $@ $< -L$(BUILD)/softgpu -l:libcudart.so.13
+	$(Q)$(CC) $(all_ldflags) -o $@ $< \
+		$(if $(filter layouts,$*),,-L$(BUILD)/softgpu -l:libcudart.so.$(if $(filter %_12,$*),12,13)) -ldl
 
 softgpu_tests += $(wildcard tests/clients/cudart/test_*.sh)
 
