@@ -80,8 +80,9 @@ all: $(shim_out) $(tools_out) $(softgpu_out) $(clients_out)
 .PHONY: shim
 shim: $(shim_out)
 
-# What is preloaded must load on an older glibc; sanitizers bring their own versions of its
+# What is installed must load on an older glibc; sanitizers bring their own versions of its
 # functions.
+of_old_glibc := core/% shim/% tools/% tests/softgpu/% tests/clients/%
 old_glibc := $(if $(SANITIZER),,-include core/base/glibc.h)
 
 # Which locks a thread holds at the gate is checked where that may cost something.
@@ -90,7 +91,7 @@ check_locks := -DSPILLWAY_CHECK_LOCKS -include core/base/lock.h
 $(BUILD)/%.o: %.c | $(BUILD)/cuda.mk
 	$(call say,CC)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(if $(filter core/% shim/%,$<),$(old_glibc) $(if $(SANITIZER),$(check_locks))) $(all_cppflags) $(cppflags_$(subst /,_,$(dir $<))) $(all_cflags) \
+	$(Q)$(CC) $(if $(filter $(of_old_glibc),$<),$(old_glibc)) $(if $(filter core/% shim/%,$<),$(if $(SANITIZER),$(check_locks))) $(all_cppflags) $(cppflags_$(subst /,_,$(dir $<))) $(all_cflags) \
 		$(cflags_$(subst /,_,$(dir $<))) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk

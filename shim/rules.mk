@@ -21,6 +21,9 @@ old_glibc_libs = $(if $(SANITIZER),-ldl -lpthread,-Wl,--no-as-needed -l:libdl.so
 no_start = $(if $(SANITIZER),,-nostartfiles -Wl$(comma)-z$(comma)nodelete)
 comma := ,
 
+# A program that starts there, too.
+old_start = $(if $(SANITIZER),,$(BUILD)/shim/probe/start.o)
+
 # inih is linked in, hidden: nothing but glibc is needed at run time. LDFLAGS=-BFOLDER: found there.
 static_inih = $(shell $(CC) $(LDFLAGS) -print-file-name=libinih.a)
 
@@ -64,7 +67,7 @@ $(vgpu_out): $(vgpu_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map shim/rules
 shim_probe := $(BUILD)/lib/driver-probe
 shim_out += $(shim_probe)
 
-$(shim_probe): $(BUILD)/shim/probe/driver_probe.o $(if $(SANITIZER),,$(BUILD)/shim/probe/start.o)
+$(shim_probe): $(BUILD)/shim/probe/driver_probe.o $(old_start)
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(old_glibc_libs)

@@ -1,7 +1,8 @@
 /*
- * Oldest names of glibc's symbols, so that what is preloaded, built here, loads on glibc 2.28 too.
+ * Oldest names of glibc's symbols, so that every installed object loads on glibc 2.28, too.
  *
- * Included before everything in core/ and shim/ (see the Makefile). glibc 2.34 moved libpthread and
+ * Included before everything in core/, shim/, tools/, the software GPU and the training that is
+ * installed with it (see the Makefile). glibc 2.34 moved libpthread and
  * libdl into libc under new versions; the old versions are the same functions. Where a function has
  * no old version (stat), the code makes the system call (file_status.h). tests/e2e/test_exports.sh
  * finds what is missing here.
@@ -26,10 +27,14 @@ OLD(dladdr1, SINCE("GLIBC_2.3.3"));
 OLD(dlclose, BASE);
 OLD(dlerror, BASE);
 OLD(dlinfo, SINCE("GLIBC_2.3.3"));
+OLD(dlmopen, SINCE("GLIBC_2.3.4"));
+OLD(dlopen, BASE);
 OLD(dlsym, BASE);
 OLD(pthread_attr_setstacksize, BASE);
 OLD(pthread_condattr_setclock, SINCE("GLIBC_2.3.3"));
 OLD(pthread_create, BASE);
+OLD(pthread_detach, BASE);
+OLD(pthread_join, BASE);
 OLD(pthread_key_create, BASE);
 OLD(pthread_mutex_consistent, SINCE("GLIBC_2.12"));
 OLD(pthread_mutex_trylock, BASE);
@@ -38,12 +43,14 @@ OLD(pthread_mutexattr_init, BASE);
 OLD(pthread_mutexattr_setpshared, BASE);
 OLD(pthread_mutexattr_setrobust, SINCE("GLIBC_2.12"));
 OLD(pthread_mutexattr_settype, BASE);
+OLD(pthread_once, BASE);
 OLD(pthread_rwlock_rdlock, BASE);
 OLD(pthread_rwlock_unlock, BASE);
 OLD(pthread_rwlock_wrlock, BASE);
 OLD(pthread_setname_np, SINCE("GLIBC_2.12"));
 OLD(pthread_setspecific, BASE);
 OLD(pthread_sigmask, BASE);
+OLD(sem_destroy, BASE);
 OLD(sem_init, BASE);
 OLD(sem_post, BASE);
 OLD(sem_trywait, BASE);

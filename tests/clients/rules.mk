@@ -10,10 +10,10 @@ $(BUILD)/clients/gpu_busy: $(call client_objects,gpu_busy)
 $(BUILD)/clients/pace_load: $(call client_objects,pace_load pace_lane pace_ranks)
 
 # Linked against the software GPU, but by SONAME alone: where there is a real driver, that is used.
-$(clients_out): | $(clients_beside) $(BUILD)/softgpu/libcuda.so.1
+$(clients_out): $(old_start) | $(clients_beside) $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1 -lm -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1 -lm $(old_glibc_libs)
 
 $(BUILD)/clients/%.ptx: tests/clients/%.ptx
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The shim exports exactly the entry points, dlopen, dlmopen and NVML's memory queries, and needs
-# glibc's own libraries alone.
+# glibc's own libraries alone. Each installed object loads on glibc 2.28.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -15,6 +15,13 @@ for object in "$build"/lib/libspillway.so "$build"/lib/libspillway-2.34.so "$bui
 done
 same "entry points" 704 "$(($(wc -l <"$scratch/expected") - 4))"
 
+# loads_on_2_28 OBJECT: none of its imports is newer than glibc 2.28
+loads_on_2_28() {
+	newer=$(nm -D "$1" | sed -n 's/.* \([A-Za-z0-9_]*@GLIBC_[0-9.]*\)$/\1/p' |
+		awk -F'GLIBC_2.' '{ split($2, v, "."); if (v[1] + 0 > 28) print }')
+	[ -z "$newer" ] || fail "$1 imports newer than GLIBC_2.28; see core/base/glibc.h: $newer"
+}
+
 # examine OBJECT LIBRARY...: the libraries it needs, and the loader's; what its loading costs each
 # process that is started
 examine() {
@@ -24,10 +31,7 @@ examine() {
 	has "SONAME of $object" "$dynamic" "soname: [libcuda.so.1]"
 	[ -z "${SANITIZER:-}" ] || return 0
 	same "$object needs" "$*" "$(echo "$dynamic" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-linux' | sort | tr '\n' ' ' | sed 's/ $//')"
-	# Loads on glibc 2.28 and later: no import is newer.
-	newer=$(nm -D "$object" | sed -n 's/.* \([A-Za-z0-9_]*@GLIBC_[0-9.]*\)$/\1/p' |
-		awk -F'GLIBC_2.' '{ split($2, v, "."); if (v[1] + 0 > 28) print }')
-	[ -z "$newer" ] || fail "$object imports newer than GLIBC_2.28; see core/base/glibc.h: $newer"
+	loads_on_2_28 "$object"
 	# What is no distance but an address the loader writes: one for each entry point, and little
 	# else.
 	addresses=$(readelf -rW "$object" | grep -c '_RELATIVE')
@@ -45,6 +49,17 @@ examine() {
 examine "$build/lib/libspillway.so" libc.so.6 libdl.so.2 libpthread.so.0
 examine "$build/lib/libvgpu.so" libc.so.6 libdl.so.2 libpthread.so.0
 [ ! -e "$build/lib/libspillway-2.34.so" ] || examine "$build/lib/libspillway-2.34.so" libc.so.6
+if [ -z "${SANITIZER:-}" ]; then
+	installed=$scratch/installed
+	make --no-print-directory -s run-install BUILD="$build" PREFIX=/usr DESTDIR="$installed" >/dev/null
+	count=0
+	for object in $(find "$installed" -type f | sort); do
+		[ "$(head -c 4 "$object" | od -An -tx1)" = ' 7f 45 4c 46' ] || continue
+		loads_on_2_28 "$object"
+		count=$((count + 1))
+	done
+	[ $count -ge 8 ] || fail "only $count objects are installed"
+fi
 alias=$(readelf -d "$build/lib/libspillway-alias.so")
 has "SONAME of the alias" "$alias" "soname: [libcuda.so]"
 has "NEEDED of the alias" "$alias" "Shared library: [libcuda.so.1]"

@@ -5,6 +5,7 @@
  * Whoever opens it opens that file through /proc and holds the memory by its name in the machine's
  * books, so that the bytes stay when the exporter frees them or dies.
  */
+#include "core/base/file_status.h"
 #include "tests/softgpu/ipc.h"
 #include "tests/softgpu/pool.h"
 
@@ -21,7 +22,7 @@ CUresult ipc_describe(struct physical *physical, uint64_t offset, uint64_t size,
                       struct ipc_memory *memory)
 {
 	struct stat status;
-	if (fstat(physical->file, &status) != 0)
+	if (file_status_of(physical->file, &status) != 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	if (!physical_share(physical))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -48,7 +49,7 @@ static int open_file(const struct ipc_memory *memory)
 	struct stat status;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", memory->pid, memory->file);
 	int file = open(path, O_RDWR | O_CLOEXEC);
-	if (file >= 0 && (fstat(file, &status) != 0 || status.st_ino != memory->inode)) {
+	if (file >= 0 && (file_status_of(file, &status) != 0 || status.st_ino != memory->inode)) {
 		close(file);
 		return -1;
 	}

@@ -1,4 +1,5 @@
 /* The shared file: physical memory and processes of every device. */
+#include "core/base/file_status.h"
 #include "tests/softgpu/machine_books.h"
 
 #include <errno.h>
@@ -115,7 +116,7 @@ static struct machine *map_books(bool create)
 	struct machine *books = NULL;
 	struct stat status;
 	flock(fd, LOCK_EX);
-	if (fstat(fd, &status) != 0)
+	if (file_status_of(fd, &status) != 0)
 		goto out;
 	bool fresh = status.st_size < (off_t)sizeof(*books);
 	if (fresh && (!create || posix_fallocate(fd, 0, sizeof(*books)) != 0))

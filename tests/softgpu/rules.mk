@@ -2,7 +2,7 @@
 include tests/softgpu/ptx/rules.mk
 
 softgpu_src := $(filter-out %/truth_main.c $(wildcard tests/softgpu/test_*.c),$(wildcard tests/softgpu/*.c))
-softgpu_obj := $(softgpu_src:%.c=$(BUILD)/%.o)
+softgpu_obj := $(softgpu_src:%.c=$(BUILD)/%.o) $(BUILD)/core/base/file_status.o
 softgpu_lib := $(BUILD)/softgpu/libcuda.so.1
 softgpu_out := $(softgpu_lib) $(BUILD)/softgpu/libcuda.so $(BUILD)/softgpu/softgpu-truth
 
@@ -11,18 +11,19 @@ softgpu_out := $(softgpu_lib) $(BUILD)/softgpu/libcuda.so $(BUILD)/softgpu/softg
 $(softgpu_lib): $(softgpu_obj) $(ptx_obj)
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-Bsymbolic,-z,nodelete -Wl,-soname,libcuda.so.1 $(all_ldflags) -o $@ $^ -lm
+	$(Q)$(CC) -shared -Wl,-Bsymbolic,-z,nodelete -Wl,-soname,libcuda.so.1 $(all_ldflags) -o $@ $^ -lm $(old_glibc_libs)
 
 $(BUILD)/softgpu/libcuda.so: $(softgpu_lib)
 	$(Q)ln -sf libcuda.so.1 $@
 
 # What reads the books without being a driver.
-machine_obj := $(addprefix $(BUILD)/tests/softgpu/,machine.o machine_share.o slice.o config.o)
+machine_obj := $(addprefix $(BUILD)/tests/softgpu/,machine.o machine_share.o slice.o config.o) \
+	$(BUILD)/core/base/file_status.o
 
 $(BUILD)/softgpu/softgpu-truth: $(BUILD)/tests/softgpu/truth_main.o $(machine_obj)
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_ldflags) -o $@ $^
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(old_glibc_libs)
 
 # Every test_*.c here is a program of its own, linked against the driver by path.
 softgpu_test_src := $(filter-out tests/softgpu/test_ptx%,$(wildcard tests/softgpu/test_*.c))

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file_status.h"
 #include "tests/softgpu/ipc.h"
 
 #define LABEL_MAGIC "softgpu memory 1"
@@ -63,7 +64,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHa
 static bool read_label(int file, struct label *label)
 {
 	struct stat status;
-	if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+	if (file_status_of(file, &status) != 0 || !S_ISREG(status.st_mode))
 		return false;
 	/* It begins the last page of the file. */
 	off_t at = status.st_size - 4096;

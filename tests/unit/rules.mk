@@ -4,7 +4,7 @@ unit_out := $(unit_src:%.c=$(BUILD)/%)
 
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(checked_core)
 	$(call say,LD)
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih $(check_libs) -lm -lrt
+	$(Q)$(CC) $(all_ldflags) -o $@ $(filter %.o,$^) $(filter-out %.o,$^) -linih $(check_libs) -lm -lrt
 check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 
 # A verdict of the tool.

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
+#include "core/base/file_status.h"
 #include "core/base/own_file.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
@@ -38,7 +38,7 @@ static bool was_removed(void)
 {
 	struct stat status;
 
-	return fstat(lock, &status) != 0 || status.st_nlink == 0;
+	return file_status_of(lock, &status) != 0 || status.st_nlink == 0;
 }
 
 static void make_token(char token[CLAIM_TOKEN_MAX])

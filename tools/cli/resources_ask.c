@@ -11,15 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/file_status.h"
 #include "tools/view/tool.h"
 
 enum { LOOK_NS = 20000000, AT_ONCE = 256 /* each takes a descriptor */ };
-#define PATIENCE_NS \
-	3000000000ull /* a process looks once a second even where no bell wakes it */
+#define PATIENCE_NS 3000000000ull /* a process looks once a second even where no bell wakes it */
 
 static void ask(struct asked *asked, const struct segment_view *view, uint64_t deadline)
 {
@@ -123,7 +122,7 @@ static bool is_file(int fd, uint64_t size)
 {
 	struct stat found;
 
-	return fstat(fd, &found) == 0 && S_ISREG(found.st_mode) &&
+	return file_status_of(fd, &found) == 0 && S_ISREG(found.st_mode) &&
 	       (uint64_t)found.st_size == size && (uint64_t)found.st_blocks * 512 >= size;
 }
 

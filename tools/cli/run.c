@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <time.h>
@@ -12,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/driver_library.h"
+#include "core/base/file_status.h"
 #include "core/base/log.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
@@ -144,7 +144,7 @@ static bool can_read(const char *file)
 {
 	struct stat found;
 
-	if (stat(file, &found) != 0 || access(file, R_OK) != 0)
+	if (file_status(file, &found) != 0 || access(file, R_OK) != 0)
 		return false;
 	errno = EISDIR;
 	return !S_ISDIR(found.st_mode);

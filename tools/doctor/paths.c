@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/driver_library.h"
+#include "core/base/file_status.h"
 #include "tools/doctor/paths.h"
 
 #if defined(__x86_64__)
@@ -122,7 +122,7 @@ static bool is_program(const char *path)
 {
 	struct stat status;
 
-	if (stat(path, &status) != 0)
+	if (file_status(path, &status) != 0)
 		return false;
 	if (S_ISREG(status.st_mode) && access(path, X_OK) == 0)
 		return true;

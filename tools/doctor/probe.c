@@ -11,12 +11,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/file_status.h"
 #include "core/base/numa.h"
 #include "core/base/own_file.h"
 #include "core/state/directory.h"
@@ -358,7 +358,7 @@ static bool probe_has_node(bool makes_node)
 	/* Others may read it and write nothing: tmpfiles-spillway.conf may open it for more. */
 	if (makes_node && mkdir(path, 0755) == 0)
 		(void)chmod(path, 0755);
-	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+	return file_status(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
 static enum probe_outcome probe_make_locked(struct probe_task *task)

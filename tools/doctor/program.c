@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "core/base/file_status.h"
 #include "tools/doctor/paths.h"
 
 #if defined(__x86_64__)
@@ -140,7 +140,7 @@ static bool is_unprivileged(const char *path, char *reason)
 	struct stat status;
 	bool other_user, other_group;
 
-	if (stat(path, &status) != 0)
+	if (file_status(path, &status) != 0)
 		return true;
 	if (statvfs(path, &place) == 0 && place.f_flag & ST_NOSUID)
 		return true;
@@ -225,7 +225,7 @@ static bool not_found(const char *program, const char *path, char *message, size
 	int reason = errno;
 	struct stat status;
 
-	if (reason != EACCES || stat(path, &status) != 0)
+	if (reason != EACCES || file_status(path, &status) != 0)
 		snprintf(message, size, "%s: %s", program, strerror(reason));
 	else if (S_ISDIR(status.st_mode))
 		snprintf(message, size, "%s: is a directory, expected a program", program);

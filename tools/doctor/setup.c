@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "tools/view/arguments.h"
 #include "tools/view/tool.h"
@@ -43,7 +43,7 @@ static void setup_directory(const struct setup *setup, const char *path)
 {
 	struct stat found;
 
-	if (lstat(path, &found) == 0) {
+	if (file_status_itself(path, &found) == 0) {
 		if (!S_ISDIR(found.st_mode) || found.st_uid != 0)
 			fail("%s: expected a directory of root; remove it", path);
 		if ((found.st_mode & 07777) == SETUP_DIRECTORY_MODE) {
@@ -66,7 +66,7 @@ static int setup_open(const char *path, struct stat *found)
 
 	if (fd < 0 && errno == ENOENT)
 		fd = open(path, flags | O_CREAT | O_EXCL, 0600);
-	if (fd < 0 || fstat(fd, found) != 0)
+	if (fd < 0 || file_status_of(fd, found) != 0)
 		fail("%s: %s; if it is not root's, remove it", path, strerror(errno));
 	if (!S_ISREG(found->st_mode) || found->st_uid != 0 || found->st_nlink != 1)
 		fail("%s: belongs to user %u, or is no plain file of one name: remove it, then "
@@ -82,7 +82,7 @@ static void setup_turn_file(const struct setup *setup, const char *path, gid_t g
 	int fd;
 
 	if (setup->is_dry) {
-		bool stands = lstat(path, &found) == 0 && found.st_uid == 0 &&
+		bool stands = file_status_itself(path, &found) == 0 && found.st_uid == 0 &&
 		              found.st_gid == gid && found.st_mode == (S_IFREG | SETUP_FILE_MODE);
 
 		if (stands)

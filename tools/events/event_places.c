@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file_status.h"
 #include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
@@ -28,7 +28,7 @@ static void add(struct event_places *places, const char *name, uid_t owner, int 
 	struct known *known = allocate(sizeof *known);
 	struct stat found = {0};
 
-	fstat(directory, &found);
+	file_status_of(directory, &found);
 	known->volume = found.st_dev;
 	known->inode = found.st_ino;
 	known->owner = owner;
@@ -67,7 +67,7 @@ static bool is_known(const struct event_places *places, uid_t owner, int directo
 	struct stat found;
 	int of_user = 0;
 
-	if (fstat(directory, &found) != 0)
+	if (file_status_of(directory, &found) != 0)
 		return true;
 	for (const struct known *known = places->first; known; known = known->next) {
 		if (known->volume == found.st_dev && known->inode == found.st_ino)

@@ -17,10 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "tools/view/tool.h"
 
@@ -212,8 +212,8 @@ static pid_t find_writer(const struct page *page)
 		char *path = text("/proc/%d/ns/pid", (int)process);
 		struct stat found;
 
-		if (process > 0 && stat(path, &found) == 0 && found.st_ino == page->pid_namespace &&
-		    pid_inside(process) == page->pid)
+		if (process > 0 && file_status(path, &found) == 0 &&
+		    found.st_ino == page->pid_namespace && pid_inside(process) == page->pid)
 			writer = process;
 		free(path);
 	}

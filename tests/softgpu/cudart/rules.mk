@@ -11,7 +11,7 @@ cppflags_cudart := -idirafter tests/softgpu/cudart/compat
 cppflags_tests_softgpu_cudart_ := $(cppflags_cudart) -DCUDART_MAJOR=13
 
 # compile_12: as any source, for the runtime of CUDA 12.
-compile_12 = $(Q)$(CC) $(all_cppflags) $(cppflags_cudart) -DCUDART_MAJOR=12 \
+compile_12 = $(Q)$(CC) $(old_glibc) $(all_cppflags) $(cppflags_cudart) -DCUDART_MAJOR=12 \
 	$(all_cflags) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/softgpu/12/%.o: tests/softgpu/%.c | $(BUILD)/cuda.mk
@@ -27,7 +27,7 @@ $(cudart_libs): $(BUILD)/softgpu/libcudart.so.%: tests/softgpu/cudart/exports.de
 	$(Q){ echo 'libcudart.so.$* { global:'; sed -n 's/^X\($*\)*(\(.*\))$$/\2;/p' $<; \
 		echo 'local: *; };'; } >$@.map
 	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libcudart.so.$* -Wl,--version-script=$@.map \
-		$(all_ldflags) -o $@ $(cudart_$*_obj) -ldl && rm $@.map
+		$(all_ldflags) -o $@ $(cudart_$*_obj) $(old_glibc_libs) && rm $@.map
 
 # Programs without nvcc: one registers checked-in images as nvcc's start-up code does, for either
 # library; one compares what either writes with layouts.def.
@@ -44,7 +44,7 @@ $(cudart_clients): $(BUILD)/clients/cudart/%: $(BUILD)/tests/clients/cudart/%.o 
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $< \
-		$(if $(filter layouts,$*),,-L$(BUILD)/softgpu -l:libcudart.so.$(if $(filter %_12,$*),12,13)) -ldl
+		$(if $(filter layouts,$*),,-L$(BUILD)/softgpu -l:libcudart.so.$(if $(filter %_12,$*),12,13)) $(old_glibc_libs)
 
 softgpu_tests += $(wildcard tests/clients/cudart/test_*.sh)
 

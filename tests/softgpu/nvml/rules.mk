@@ -8,7 +8,7 @@ program_tests += tests/softgpu/nvml/test_python.sh
 $(nvml_lib): $(BUILD)/tests/softgpu/nvml/nvml.o $(machine_obj)
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libnvidia-ml.so.1 $(all_ldflags) -o $@ $^
+	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libnvidia-ml.so.1 $(all_ldflags) -o $@ $^ $(old_glibc_libs)
 
 $(nvml_test): $(nvml_test).o $(softgpu_lib)
 	$(call say,LD)
