@@ -51,7 +51,7 @@ if [ -z "${SANITIZER:-}" ]; then
 fi
 # Who has no GPU tries what was installed.
 if [ -z "${SANITIZER:-}" ]; then
-	expect 0 "$prefix/bin/spillway" run --softgpu --memory 16MiB "$prefix/lib/spillway/try/train_mlp" --epochs 2
+	expect 0 "$prefix/bin/spillway" run --softgpu --memory 16MiB train_mlp --epochs 2
 	says "$out" '^epoch 2: '
 fi
 ln -s "$prefix/bin/spillway" "$TMPDIR/link"

@@ -104,6 +104,17 @@ expect 0 env LD_LIBRARY_PATH=/nowhere "$spillway" run --softgpu \
 says "$out" "^$tree/softgpu:/nowhere$"
 says "$out" "^$tree/softgpu/libcuda.so.1$"
 
+# A program that is installed with the software GPU, unless PATH has one of its name.
+mkdir -p "$tree/clients" "$TMPDIR/path"
+printf '#!/bin/sh\necho installed "$@"\n' >"$tree/clients/trains"
+printf '#!/bin/sh\necho on PATH\n' >"$TMPDIR/path/trains"
+chmod 755 "$tree/clients/trains" "$TMPDIR/path/trains"
+expect 0 "$spillway" run --softgpu trains --scale 4
+says "$out" '^installed --scale 4$'
+expect 127 "$spillway" run trains
+expect 0 env PATH="$TMPDIR/path:$PATH" "$spillway" run --softgpu trains
+says "$out" '^on PATH$'
+
 # The job's name.
 # shellcheck disable=SC2016
 expect 0 "$spillway" run sh -c 'echo "$SPILLWAY_JOB"'

@@ -170,6 +170,15 @@ static void use_config_file(const char *given)
 	free(absolute);
 }
 
+/* Names the program by its path if it is one of those that are installed with the software GPU. */
+static void find_beside_softgpu(char **program)
+{
+	char path[PATH_MAX];
+
+	if (!paths_program(*program, path) && paths_try(*program, path))
+		*program = text("%s", path);
+}
+
 static void use_softgpu(void)
 {
 	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
@@ -492,8 +501,10 @@ int command_run(int argc, char **argv)
 	complain_to = say;
 	read_command_line(&run, argc, argv);
 	use_config_file(run.config_file);
-	if (run.softgpu)
+	if (run.softgpu) {
 		use_softgpu();
+		find_beside_softgpu(&run.program[0]);
+	}
 	job = choose_name(&run);
 	use_shim(&paths);
 	cleanup_old_jobs();
