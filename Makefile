@@ -32,7 +32,7 @@ ifneq ($(CROSS),)
 CC := $(CROSS)gcc
 AR := $(CROSS)ar
 endif
-version := 0.1.0
+version := 0.3.0
 
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$@)')
@@ -54,7 +54,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install check check-programs check-cluster check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install wheel check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 
 .PHONY: all
 all:
@@ -100,7 +100,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install check check-programs check-cluster check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install wheel check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -110,6 +110,12 @@ install:
 	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
 	@+$(MAKE) --no-print-directory run-install
 
+wheel:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@DEPS=$(DEPS) tools/dev/deps packages
+	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
+	@+$(MAKE) --no-print-directory run-wheel
+
 # They are built with as many processes as there are processors, unless somebody has said otherwise;
 # one after the other.
 ifneq ($(filter check%,$(goals)),)
@@ -117,11 +123,11 @@ ifneq ($(filter check%,$(goals)),)
 check_jobs := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 endif
 
-check check-programs check-cluster:
-	@DEPS=$(DEPS) tools/dev/deps $(if $(filter check-cluster,$@),cluster,check)
+check check-programs check-cluster check-packages:
+	@DEPS=$(DEPS) tools/dev/deps $(or $(patsubst check-%,%,$(filter check-cluster check-packages,$@)),check)
 	@+$(MAKE) $(check_jobs) --no-print-directory run-$@
 
-check-all: check check-programs check-cluster
+check-all: check check-programs check-cluster check-packages
 	@DEPS=$(DEPS) tools/dev/deps all
 	@+$(MAKE) $(check_jobs) --no-print-directory run-check-long
 	$(if $(SANITIZER),,@+$(MAKE) --no-print-directory run-check-gpu-kit)
@@ -188,7 +194,9 @@ help:
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
 	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus, containers'
-	@echo 'make check-all  all three, minutes of chaos, the long forms of tests, check-gpu-kit'
+	@echo 'make wheel      the package for pip, pipx and uvx, in build/packages'
+	@echo 'make check-packages  the packages, installed where each is meant to be'
+	@echo 'make check-all  all four, minutes of chaos, the long forms of tests, check-gpu-kit'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make bench PEERS=/path/a.so,/path/b.so  Spillway beside other preload libraries, in one table'
 	@echo 'make bench-compare BASE=COMMIT  the same beside that commit, by turns: which rows are slower'

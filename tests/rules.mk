@@ -11,6 +11,7 @@ include tests/fuzz/rules.mk
 include tests/chaos/rules.mk
 include tests/cluster/rules.mk
 include tests/house/rules.mk
+include tests/packages/rules.mk
 
 # Of every day, and what downloads packages. ROOM=core/memory/move: of both, those that concern that
 # room.

@@ -94,6 +94,30 @@ endif
 	@case ":$$PATH:" in *":$(bindir):"*) ;; *) \
 		echo 'not on PATH: $(bindir); call it by its path, or: export PATH="$(bindir):$$PATH"' ;; esac
 
+# The wheel: what is installed, without what debuggers alone read. date_of_change dates its files.
+machine := $(firstword $(subst -, ,$(CROSS)) $(shell uname -m))
+wheel_tag := py3-none-manylinux_2_28_$(machine)
+packages := $(BUILD)/packages
+date_of_change = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
+
+# Those that pack and judge packages.
+$(packages)/venv/made: tools/dev/packages.txt
+	$(call say,FETCH)
+	@rm -rf $(@D)
+	$(Q)python3 -m venv $(@D)
+	$(Q)$(@D)/bin/pip --disable-pip-version-check --quiet --no-input install -r $<
+	@touch $@
+
+.PHONY: run-wheel
+run-wheel: $(packages)/venv/made $(install_out)
+	@rm -rf $(packages)/stage $(packages)/wheel
+	@+$(MAKE) --no-print-directory --silent run-install PREFIX=$(abspath $(packages)/stage) DESTDIR= >/dev/null
+	@find $(packages)/stage -type f \( -name '*.so*' -o -perm -u+x \) | while read -r file; do \
+		case $$(head -c 4 "$$file" | od -An -tx1) in *'7f 45 4c 46') strip --strip-unneeded "$$file" ;; esac; done
+	@SOURCE_DATE_EPOCH=$(date_of_change) $(packages)/venv/bin/python tools/dev/wheel \
+		$(packages)/stage $(packages) $(wheel_tag) $(version) >/dev/null
+	@echo 'made: $(packages)/gpu_spillway-$(version)-$(wheel_tag).whl'
+
 # A preload list that names what is gone has every command of the machine print an error, rm
 # included: the list changes first.
 uninstall:

@@ -1,0 +1,43 @@
+# Sourced: folders with other systems, made by debootstrap once and kept outside the clone.
+# shellcheck shell=sh
+roots=${XDG_CACHE_HOME:-$HOME/.cache}/spillway/roots
+
+# need_root SUITE PACKAGE...: makes $root, a system of that Debian with these packages, or skips
+need_root() {
+	suite=$1
+	shift
+	[ "$(id -u)" -eq 0 ] || skip "only root can enter another system's folder"
+	unshare --mount true 2>/dev/null || skip 'no mount namespace can be made here'
+	root=$roots/$suite-$(echo "$suite $*" | cksum | cut -d' ' -f1)
+	[ ! -e "$root/made" ] || return 0
+	PATH=$PATH:/usr/sbin
+	rm -rf "$root"
+	mkdir -p "$root"
+	debootstrap --variant=minbase --include="$(echo "$*" | tr ' ' ',')" "$suite" "$root" \
+		>"$TMPDIR/debootstrap" 2>&1 || {
+		rm -rf "$root"
+		skip "Debian $suite cannot be had: $(tail -n 1 "$TMPDIR/debootstrap")"
+	}
+	touch "$root/made"
+}
+
+skip() {
+	echo "$*"
+	exit 77
+}
+
+# in_root COMMAND: runs a shell's COMMAND in $root, as root, with $TMPDIR as its /mnt, no network
+# and nothing of this machine's environment. What it writes elsewhere is gone afterwards.
+in_root() {
+	unshare --mount --pid --fork --ipc --net sh -eu -c '
+		root=$1 shared=$2
+		mount -t tmpfs none /media
+		mkdir /media/up /media/work /media/root
+		mount -t overlay none -o "lowerdir=$root,upperdir=/media/up,workdir=/media/work" /media/root
+		mount --bind "$shared" /media/root/mnt
+		mount -t proc none /media/root/proc
+		mount --rbind /dev /media/root/dev
+		mount -t tmpfs none /media/root/dev/shm
+		exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+			chroot /media/root /bin/sh -eu -c "$3"' sh "$root" "$TMPDIR" "$1"
+}

@@ -1,0 +1,7 @@
+# tests/packages: each package, judged by the tools of its kind and installed where it is meant to
+# be. They need packages (tools/dev/deps packages) and root, for the folder of an older system.
+package_tests := $(sort $(wildcard tests/packages/test_*.sh))
+
+.PHONY: run-check-packages
+run-check-packages: run-wheel
+	@BUILD=$(BUILD) tests/run $(call selected,$(package_tests))

@@ -1,0 +1,59 @@
+#!/bin/sh
+# The wheel: its judges find nothing, two builds give the same bytes, and it works where pip, uvx
+# and pipx put it: in an environment of Debian 11, with its glibc 2.31, and in this machine's.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/packages/roots.sh
+. tests/packages/roots.sh
+bin=$build/packages/venv/bin
+wheel=$(ls "$build"/packages/gpu_spillway-*.whl)
+cp "$wheel" "$TMPDIR/"
+name=${wheel##*/}
+
+"$bin/twine" check --strict "$wheel" >"$scratch/twine" 2>&1 || fail "twine: $(cat "$scratch/twine")"
+# What it wants of others is glibc's, and the driver's two libraries, which no package has.
+"$bin/auditwheel" -v show "$wheel" >"$scratch/auditwheel" 2>&1 || fail "auditwheel: $(cat "$scratch/auditwheel")"
+tr '\n' ' ' <"$scratch/auditwheel" | grep -Eq 'constrains the platform tag to "manylinux_2_(1[0-9]|2[0-8])_' ||
+	fail "auditwheel: $(cat "$scratch/auditwheel")"
+same 'libraries that are not part of manylinux' 'libcuda.so.1, libnvidia-ml.so.1' "$(grep '^lib[a-z-]*\.so' "$scratch/auditwheel" | sort -u)"
+bytes=$(wc -c <"$wheel")
+[ "$bytes" -le $((6 << 20)) ] || fail "the wheel has $bytes bytes, more than 6 MiB"
+make --no-print-directory -s run-wheel BUILD="$build" >/dev/null
+cmp "$wheel" "$TMPDIR/$name" || fail 'two builds of the wheel differ'
+
+# trains LOG: it is what a training under a limit of 64MiB says
+trains() {
+	has "the training" "$(cat "$1")" 'steps=1080 accuracy=96.67'
+	has "the summary" "$(cat "$1")" 'peak 64.0 MiB on the GPU'
+}
+training='run --softgpu --memory 64MiB train_mlp --scale 4'
+
+# uvx and pipx, by the package's own name.
+export HOME="$scratch/home" UV_NO_CONFIG=1 UV_OFFLINE=1 PIP_NO_INDEX=1
+mkdir "$HOME"
+# shellcheck disable=SC2086
+"$bin/uv" tool run --python "$(command -v python3)" --from "$wheel" gpu-spillway $training >"$scratch/uvx" 2>&1 ||
+	fail "uvx: $(cat "$scratch/uvx")"
+trains "$scratch/uvx"
+PIPX_HOME=$HOME/pipx PIPX_BIN_DIR=$HOME/bin USE_EMOJI=0 "$bin/pipx" install --backend uv "$wheel" >"$scratch/pipx" 2>&1 ||
+	fail "pipx: $(cat "$scratch/pipx")"
+for command in spillway gpu-spillway; do
+	# shellcheck disable=SC2086
+	"$HOME/bin/$command" $training >"$scratch/pipx" 2>&1 || fail "pipx, $command: $(cat "$scratch/pipx")"
+	trains "$scratch/pipx"
+done
+
+need_root bullseye python3 python3-venv
+in_root "
+	python3 -m venv /opt/try
+	/opt/try/bin/pip install --quiet --no-index /mnt/$name
+	export PATH=/opt/try/bin:\$PATH
+	spillway --version
+	spillway $training 2>&1
+	! spillway doctor >/root/doctor
+	grep '^no  driver: no CUDA driver is installed here' /root/doctor
+	test -e /opt/try/share/man/man1/spillway-run.1
+	pip uninstall --quiet --yes gpu-spillway
+	! find /opt/try | grep spillway" >"$scratch/debian" 2>&1 || fail "Debian 11: $(cat "$scratch/debian")"
+trains "$scratch/debian"
