@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""stand_ins.py OUT LIBRARY...: makes the libraries that LIBRARY... name and that are nowhere here.
+"""stand_ins.py OUT LIBRARY...: makes the libraries that LIBRARY... want and that are nowhere here.
 
 A wheel of a framework wants NVIDIA's libraries at its start, a gigabyte and more, and calls few of
-them. For each that is wanted and not among LIBRARY... this makes one of that name in OUT, from the
-functions that LIBRARY... leave undefined. A function of a stand-in does nothing: it names itself
-once on stderr and answers its library's own status for "not supported". Where a library has none,
-or the function answers no status, the process ends instead (SIGABRT).
+them. PyTorch's name them as needed, and leave functions undefined. TensorFlow's opens them by name
+when it starts, and has the functions' names as texts. For each library that is wanted and not among
+LIBRARY... this makes one of that name in OUT, from the functions that LIBRARY... name. A function of
+a stand-in does nothing: it names itself once on stderr and answers its library's own status for
+"not supported". Where a library has none, or the function answers no status, the process ends
+instead (SIGABRT).
 
 HAVE (environment, paths with colons between) names folders whose libraries are not made.
+OPENED (environment, names with spaces between) names libraries that LIBRARY... open by name.
 """
+import mmap
 import os
 import re
 import subprocess
@@ -30,9 +34,18 @@ LIBRARIES = {
     "libnccl": (r"nccl", 3),  # ncclInternalError: it has no "not supported"
     "libnvshmem_host": (r"nvshmem", None),
 }
-# These answer a text, which says the same; and a number, which is 0: no version that there is.
+# XLA asks these of cuDNN before it compiles any program. They succeed without any work to do.
+ANSWERED = {
+    "cudnnCreate": ("int ", "void **handle", "static char it;\n\n\t*handle = &it;\n\treturn 0"),
+    "cudnnDestroy": ("int ", "void *handle", "return 0"),
+    "cudnnSetStream": ("int ", "void *handle, void *stream", "return 0"),
+    "cudnnGetProperty": ("int ", "int kind, int *value",
+                         "*value = kind == 0 ? 9 : kind == 1 ? 10 : 0;\n\treturn 0"),
+    "cudnnGetVersion": ("size_t ", "void", "return 91000"),
+    "cudnnGetCudartVersion": ("size_t ", "void", "return 12090"),
+}
+# These answer a text, which says the same.
 TEXT = re.compile(r"(Get\w*String|GetErrorName|GetLastError|GetStatusName)$")
-VERSION = re.compile(r"^cudnnGet(Cudart)?Version$")
 
 HEAD = """#include <stdio.h>
 #include <stdlib.h>
@@ -66,18 +79,28 @@ def base(soname):
 def answer(name, status):
     if TEXT.search(name):
         return "const char *", 'return "not supported by the software GPU"'
-    if VERSION.search(name):
-        return "size_t ", "return 0"
     if status is None:
         return "int ", "abort()"
     return "int ", f"return {status}"
 
 
+def texts(path):
+    """The functions of NVIDIA's libraries whose names are texts in PATH."""
+    begins = "|".join(begin for begin, _ in LIBRARIES.values()).encode()
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return {(found[1].decode(), "")
+                for found in re.finditer(rb"\0((?:%s)[A-Z]\w*)(?=\0)" % begins, content)}
+
+
 def wanted(paths):
-    """What PATHS want: sonames, and of each undefined function its name and version."""
-    sonames, functions = set(), set()
+    """The sonames that PATHS want, and the name and version of each function."""
+    sonames = set(os.environ.get("OPENED", "").split())
+    functions = set()
     for path in paths:
-        sonames.update(re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", path)))
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", path))
+        if not any(base(soname) in LIBRARIES for soname in needed):
+            functions.update(texts(path))
+        sonames.update(needed)
         for line in readelf("--dyn-syms", path).splitlines():
             fields = line.split()
             if len(fields) > 7 and fields[6] == "UND":
@@ -94,6 +117,10 @@ def make(out, soname, functions):
         with open(source, "w", encoding="ascii") as file:
             file.write(HEAD)
             for name in names:
+                if name in ANSWERED:
+                    file.write("\n%s%s(%s)\n{\n\t%s;\n}\n" % (
+                        ANSWERED[name][0], name, ANSWERED[name][1], ANSWERED[name][2]))
+                    continue
                 kind, does = answer(name, status)
                 file.write(BODY % {"type": kind, "name": name, "answer": does})
         versions = sorted({version for _, version in functions if version})

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""schedule.py JOB PEAK_MIB PROGRAM...: runs PROGRAM as JOB and changes its limit at random meanwhile.
+
+From a seed come a list of limits between an eighth and five quarters of PEAK_MIB, pauses, evictions
+and resumes, and the time before each. SEED (environment) repeats a schedule; which of the program's
+steps a change meets depends on the machine. Prints the seed and the number of changes; the exit
+status is the program's, or 1 when the tool refuses a change while the program runs.
+
+Environment: SPILLWAY names the tool. TOTAL_MIB is the memory that the program is told it has (limit
+and host together), OPTIONS holds more options of `spillway run`.
+"""
+import os
+import random
+import subprocess
+import sys
+import time
+
+
+def main():
+    job, peak, program = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    tool = os.environ.get("SPILLWAY", "spillway")
+    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 31))
+    dice = random.Random(seed)
+
+    def some_limit():
+        return max(dice.randrange(peak // 8, peak * 5 // 4), 1)
+
+    first = some_limit()
+    running = subprocess.Popen(
+        [tool, "run", "--name", job, "--memory", f"{first}MiB", "--host-memory",
+         f"{int(os.environ.get('TOTAL_MIB', 1536)) - first}MiB", "--reported", "limit+host",
+         *os.environ.get("OPTIONS", "").split(), *program])
+    done, refused, paused = [], [], False
+    while True:
+        try:
+            running.wait(dice.uniform(0.02, 0.4))
+            break
+        except subprocess.TimeoutExpired:
+            pass
+        choice = dice.random()
+        if paused and choice < 0.7:
+            change, paused = ["resume", job], False
+        elif choice < 0.15 and not paused:
+            change, paused = ["pause", job], True
+        elif choice < 0.3 and not paused:
+            change, paused = ["pause", job, "--evict"], True
+        else:
+            change = ["set", job, "--memory", f"{some_limit()}MiB"]
+        asked = subprocess.run([tool, *change], capture_output=True, text=True, check=False)
+        if asked.returncode == 0:
+            done.append(change)
+        elif done:  # before the first one the job may not be there yet
+            time.sleep(0.2)
+            if running.poll() is None:
+                refused.append(f"{' '.join(change)}: {asked.stderr.strip()}")
+    kinds = {kind: sum(kind in change for change in done)
+             for kind in ("set", "pause", "--evict", "resume")}
+    print(f"{job}: seed={seed} first={first}MiB " +
+          " ".join(f"{kind.strip('-')}={count}" for kind, count in kinds.items()), flush=True)
+    for line in refused:
+        print(f"refused: {line}")
+    sys.exit(running.returncode or bool(refused))
+
+
+if __name__ == "__main__":
+    main()
