@@ -294,6 +294,34 @@ struct turns *turns_open(const char *uuid, char *message, size_t size)
 	return turns;
 }
 
+bool turns_of_root(const char *uuid, struct stat *file)
+{
+	struct place place;
+	char path[2 * PATH_MAX];
+
+	if (!is_uuid(uuid) || first_place() != OF_ROOT)
+		return false;
+	fill_place(&place, OF_ROOT, uuid);
+	snprintf(path, sizeof path, "%s/%s", place.directory, place.name);
+	return place.directory[0] == '/' && file_status_itself(path, file) == 0;
+}
+
+bool turns_may_use(const struct stat *file, uid_t user, const gid_t *group, int count)
+{
+	static const struct place root_s = {.kind = OF_ROOT};
+	const struct asker nobody_asks = {NULL, 0};
+	const mode_t both = S_IRGRP | S_IWGRP;
+
+	if (check_owner(file, &root_s, &nobody_asks) != 0)
+		return false;
+	if (user == 0)
+		return true;
+	for (int i = 0; i < count; i++)
+		if (group[i] == file->st_gid)
+			return (file->st_mode & both) == both;
+	return false;
+}
+
 /*
  * Looks whether this place would serve. Returns 0: it would; -ENOENT: it would not, and nothing is
  * wrong; or another negative errno.

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 enum { TURN_LANES = 64, TURNS_VERSION = 1 };
 
@@ -66,5 +67,14 @@ struct turns *turns_open(const char *uuid, char *message, size_t size);
  */
 bool turns_find(const char *uuid, char *path, size_t path_size, bool *by_root, char *message,
                 size_t size);
+/*
+ * Looks at root's file of a device. Returns whether there is one where turns_open() looks for it.
+ */
+bool turns_of_root(const char *uuid, struct stat *file);
+/*
+ * Returns whether turns_open() takes such a file of root's in a process of a user with these
+ * groups. Pure: the caller may be another user, such as root that looks at a job of ada's.
+ */
+bool turns_may_use(const struct stat *file, uid_t user, const gid_t *group, int count);
 
 #endif

@@ -47,6 +47,7 @@ assert one["state"] == "running" and one["processes"] == "1" and one["gpu"] == "
 assert one["spilled_bytes [B]"] == "8388608 B" and one["idle_ns [ns]"] == "7000000001 ns"
 assert one["share_set [%]"] == "60.000 %" and one["spill_reason"] == "limit" and one["spills"] == "1"
 assert one["share_held [%]"] == "34.567 %" and one["share_estimated"] == "1", one
+assert one["share_apart"] == "0", one
 assert two["share_held [%]"] == "" and two["share_estimated"] == "", two
 assert (one["elastic"], one["move_pending"], one["held_reason"], one["provider"]) == ("no_vmm", "inside", "foreign", "managed")
 assert two["elastic"] == "-" and one["host_error"] == "801"
@@ -80,6 +81,7 @@ assert sample("spillway_busy_seconds_total", **at) == 2.5
 assert sample("spillway_share_set_ratio", **at) == 0.6
 assert sample("spillway_share_held_ratio", **at) == 0.34567 and sample("spillway_share_estimated", **at) == 1
 assert len(m["spillway_share_held_ratio"][2]) == 1
+assert sample("spillway_share_apart", **at) == 0
 assert sample("spillway_spill_reason", reason="limit", **at) == 1
 assert sample("spillway_spill_reason", reason="host_limit", **at) == 0
 assert m["spillway_limit_set_bytes"][2] == {}

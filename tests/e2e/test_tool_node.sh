@@ -197,11 +197,35 @@ if [ "$(id -u)" -eq 0 ]; then
 	says "$out" ' 60\.0 ?%\* '
 	says "$out" "^\\* by this user's jobs alone: .* As root: spillway doctor --setup --group GROUP\$"
 	uuid=$("$spillway" stat mine --json | grep -o 'GPU-[0-9a-zA-Z-]*' | head -n 1)
+	mine=$pid
+	SPILLWAY_SHARE=60 start_as 65532 half -c share_held=59960
+	half=$pid
+	page_of half >"$out"
+	apart() { # apart JOB... : these are marked, in all forms
+		expect 0 "$spillway" stat
+		[ "$(sed -n 's/^\([a-z]*\) .* 60\.0%\*.*/\1/p' "$out" | sort | paste -s -d ' ')" = "$*" ] || fail "marked are not $*: $(cat "$out")"
+		expect 0 "$spillway" stat --json
+		json "sorted(j['job'] for j in d['jobs'] if j['devices'][0]['share_apart']) == '$*'.split()"
+		expect 0 "$spillway" top
+		[ "$(sed -n 's/^ *[0-9]* *\([0-9]*[/]\)*\([a-z]*\) .* 60\.0%\*.*/\2/p' "$out" | sort | paste -s -d ' ')" = "$*" ] ||
+			fail "top does not mark $*: $(cat "$out")"
+	}
+	apart half mine
+	says "$out" "^\\* by this user's jobs alone: "
+	# Root's file serves the jobs that may write to it: those of root, then of the group, too.
 	(umask 007 && : >"$SPILLWAY_NODE_DIR/turns-$uuid")
 	expect 0 "$spillway" stat mine
 	says_not "$out" '\*'
+	apart half
+	chgrp 65532 "$SPILLWAY_NODE_DIR/turns-$uuid"
+	apart
+	says_not "$out" '\*'
+	expect 0 "$spillway" stat half # root looks at it as its user
+	says_not "$out" '\*'
 	rm "$SPILLWAY_NODE_DIR/turns-$uuid"
-	kill "$pid"
+	kill "$half" "$mine"
+	wait "$half" 2>/dev/null
+	pid=$mine
 	wait "$pid" 2>/dev/null
 
 	# Whatever another user puts there, everybody's jobs are listed, and go on telling of

@@ -424,6 +424,44 @@ START_TEST(a_lane_says_its_own_job)
 }
 END_TEST
 
+/* The rights of the job's user decide, not those of the caller. */
+START_TEST(root_s_file_is_judged_by_a_user_s_rights)
+{
+	static const struct {
+		mode_t mode;
+		uid_t owner;
+		gid_t group;
+		nlink_t links;
+		bool by_member, by_stranger, by_root;
+	} row[] = {
+	    {S_IFREG | 0660, 0, 44, 1, true, false, true},
+	    {S_IFREG | 0664, 0, 44, 1, true, false, true},
+	    {S_IFREG | 0640, 0, 44, 1, false, false, true}, /* may not write */
+	    {S_IFREG | 0620, 0, 44, 1, false, false, true}, /* may not read */
+	    {S_IFREG | 0606, 0, 44, 1, false, false, false},
+	    {S_IFREG | 0666, 0, 44, 1, false, false, false},
+	    {S_IFREG | 0660, 0, 0, 1, false, false, true},
+	    {S_IFREG | 0660, 1000, 44, 1, false, false, false}, /* of a user */
+	    {S_IFREG | 0660, 0, 44, 2, false, false, false},
+	    {S_IFDIR | 0660, 0, 44, 1, false, false, false},
+	};
+	static const gid_t member[] = {1000, 20, 44}, stranger[] = {1000, 20};
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		const struct stat file = {.st_mode = row[i].mode,
+		                          .st_uid = row[i].owner,
+		                          .st_gid = row[i].group,
+		                          .st_nlink = row[i].links};
+
+		ck_assert_msg(turns_may_use(&file, 1000, member, 3) == row[i].by_member &&
+		                  turns_may_use(&file, 1000, stranger, 2) == row[i].by_stranger &&
+		                  !turns_may_use(&file, 1000, NULL, 0) &&
+		                  turns_may_use(&file, 0, NULL, 0) == row[i].by_root,
+		              "row %zu", i);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("turns");
@@ -436,6 +474,7 @@ int main(void)
 	tcase_add_test(tests, takes_no_other_name);
 	tcase_add_test(tests, root_s_file_is_for_whom_root_chose);
 	tcase_add_test(tests, users_share_what_root_gave_their_group);
+	tcase_add_test(tests, root_s_file_is_judged_by_a_user_s_rights);
 	tcase_add_test(tests, what_is_no_file_of_ours_is_passed_over);
 	tcase_add_test(tests, what_does_not_fit_is_never_mapped);
 	tcase_add_test(tests, what_a_killed_maker_left_is_completed);

@@ -224,7 +224,9 @@ static void table_row(struct table *table, const struct row *row)
 			table_cell(table, "-");
 	} else {
 		table_cell(table, "%s",
-		           row->running ? value_share_held(total, value, sizeof value) : "-");
+		           row->running
+		               ? value_share_held(total, row->is_apart, value, sizeof value)
+		               : "-");
 		table_cell(table, "%s", value_busy(total, value, sizeof value));
 		table_cell(table, "%s", units_format_duration(total->idle_ns, value, sizeof value));
 	}
@@ -240,6 +242,7 @@ static void print_table(const struct rows *rows)
 	static const int dispensable[] = {8, 11, 12, 3, 13, 1, 0};
 	char directory[PATH_MAX];
 	struct table table;
+	bool is_any_apart = false;
 
 	if (rows->count == 0 && rows->unreadable == 0) {
 		printf("no jobs in %s\n", directory_path(directory, sizeof directory));
@@ -247,9 +250,13 @@ static void print_table(const struct rows *rows)
 	}
 	table_start(&table, headings);
 	table.dispensable = dispensable;
-	for (int i = 0; i < rows->count; i++)
+	for (int i = 0; i < rows->count; i++) {
 		table_row(&table, &rows->row[i]);
+		is_any_apart |= rows->row[i].is_apart;
+	}
 	table_end(&table, stdout);
+	if (is_any_apart)
+		value_explain_apart(stdout);
 }
 
 /* Writes the text file. Whoever collects it reads it, so that it is nobody's secret: 0644. */
@@ -305,7 +312,7 @@ static int show_all_json(void)
 	json_open(&json, "jobs", '[');
 	while (reach_next(&walk)) {
 		if (walk.view)
-			report_json(&json, walk.view, walk.user);
+			report_json(&json, walk.view, walk.user, &walk.node);
 		else if (walk.page)
 			node_jobs_add(&others, walk.page);
 		else
@@ -333,7 +340,7 @@ static int show_one(const struct stat_options *stat, bool as_json)
 	} else if (stat->resources) {
 		status = resources_show(view, as_json);
 	} else if (as_json) {
-		report_json(&json, view, node_user(geteuid(), user, sizeof user));
+		report_json(&json, view, node_user(geteuid(), user, sizeof user), NULL);
 		putchar('\n');
 	} else {
 		report_text(view);

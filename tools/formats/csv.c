@@ -67,7 +67,7 @@ static void put_counter(FILE *out, const struct counter *counter, const struct r
 static void put_header(FILE *out)
 {
 	fputs("job,user,labels,state,processes,gpu,uuid,pci_bus_id,name,"
-	      "memory [B],device_charged [B],host_charged [B],device_orphaned [B]",
+	      "memory [B],device_charged [B],host_charged [B],device_orphaned [B],share_apart",
 	      out);
 	for (const struct counter *counter = counters; counter->name; counter++) {
 		fprintf(out, ",%s", counter->name);
@@ -86,7 +86,7 @@ static void put_row(FILE *out, const struct row *row, bool with_unit)
 	put_text(out, row->labels);
 	fprintf(out, ",%s,%d,", row->running ? "running" : "ended", row->processes);
 	if (row->gpu < 0) {
-		fputs(",,,,,,,", out);
+		fputs(",,,,,,,,", out);
 	} else {
 		fprintf(out, "%d,", row->gpu);
 		put_text(out, row->device.uuid);
@@ -97,10 +97,12 @@ static void put_row(FILE *out, const struct row *row, bool with_unit)
 		put_bytes(out, row->device.memory, with_unit);
 		put_bytes(out, row->charged[SEGMENT_ON_DEVICE], with_unit);
 		put_bytes(out, row->charged[SEGMENT_ON_HOST], with_unit);
-		if (row->is_of_page)
-			putc(',', out);
-		else
+		if (row->is_of_page) {
+			fputs(",,", out);
+		} else {
 			put_bytes(out, row->orphaned, with_unit);
+			fprintf(out, ",%d", row->is_apart);
+		}
 	}
 	for (const struct counter *counter = counters; counter->name; counter++)
 		put_counter(out, counter, row, with_unit);

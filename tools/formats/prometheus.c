@@ -364,6 +364,21 @@ static void put_ratios(FILE *out, const struct rows *rows, const char *name, con
 	}
 }
 
+static void put_apart(FILE *out, const struct rows *rows)
+{
+	put_head(out, "spillway_share_apart", "gauge",
+	         "1 while jobs of other users use the GPU and take no turns with the job, so that "
+	         "its share may not hold");
+	for (int i = 0; i < rows->count; i++) {
+		const struct row *row = &rows->row[i];
+
+		if (row->gpu < 0 || row->is_of_page || !row->running)
+			continue;
+		put_device(out, "spillway_share_apart", row);
+		fprintf(out, "} %d\n", row->is_apart);
+	}
+}
+
 static bool read_loss(const struct sharing_seen *of, double *ppm)
 {
 	*ppm = of->loss_ppm;
@@ -420,6 +435,7 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	          "device memory among it that was exported, whose owner freed it or ended, and "
 	          "that others hold",
 	          rows, offsetof(struct row, orphaned));
+	put_apart(out, rows);
 	for (const struct counter *counter = counters; counter->name; counter++)
 		put_counter(out, counter, rows);
 }

@@ -77,29 +77,14 @@ static const char *busy(const struct segment_view *view, int device, char *buf, 
 	return value_busy(&view->job_total[device], buf, size);
 }
 
+/* Of the job that is printed, as node_find_apart() has it. */
+static bool report_apart[SEGMENT_DEVICES];
+
 static const char *share_held(const struct segment_view *view, int device, char *buf, size_t size)
 {
-	char held[32];
-
 	if (!jobs_live_process(view))
 		return "-";
-	snprintf(buf, size, "%s%s", value_share_held(&view->job_total[device], held, sizeof held),
-	         node_is_apart(view, device) ? "*" : "");
-	return buf;
-}
-
-/* Says what the mark behind HELD means, where there is one. */
-static void explain_held(const struct segment_view *view)
-{
-	bool is_apart = false;
-
-	for (int i = 0; i < view->device_count && jobs_live_process(view); i++)
-		is_apart |= node_is_apart(view, i);
-	if (is_apart)
-		printf(
-		    "* by this user's jobs alone: other users' jobs on this GPU take no turns "
-		    "with them, so shares do not hold together. As root: spillway doctor --setup "
-		    "--group GROUP\n");
+	return value_share_held(&view->job_total[device], report_apart[device], buf, size);
 }
 
 static const char *paused(const struct segment_view *view, int device, char *buf, size_t size)
@@ -232,8 +217,10 @@ void report_text(const struct segment_view *view)
 		device_table(view, memory);
 		report_moves(view);
 		printf("\n");
+		node_find_apart(view, NULL, report_apart);
 		device_table(view, pace);
-		explain_held(view);
+		if (memchr(report_apart, true, sizeof report_apart))
+			value_explain_apart(stdout);
 		print_notes(view);
 		report_sharing(view);
 	}
@@ -324,8 +311,12 @@ static void json_device(struct json *json, const struct segment_device *device,
 	json_number(json, "host_charged", charged[SEGMENT_ON_HOST]);
 }
 
-void report_json(struct json *json, const struct segment_view *view, const char *user)
+void report_json(struct json *json, const struct segment_view *view, const char *user,
+                 const struct node_jobs *jobs)
 {
+	bool is_apart[SEGMENT_DEVICES];
+
+	node_find_apart(view, jobs, is_apart);
 	json_open(json, NULL, '{');
 	json_text(json, "job", view->job);
 	json_token(json, view->token);
@@ -341,6 +332,7 @@ void report_json(struct json *json, const struct segment_view *view, const char 
 		json_device(json, &view->device[i], view->charged[i]);
 		json_number(json, "device_orphaned", view->orphaned[i]);
 		json_statistics(json, &view->job_total[i]);
+		json_bool(json, "share_apart", is_apart[i]);
 		report_sharing_json(json, view, i);
 		json_close(json, '}');
 	}

@@ -10,8 +10,9 @@
 
 /* Prints the job, devices, processes and complaints. */
 void report_text(const struct segment_view *view);
-/* Writes a job of this user. */
-void report_json(struct json *json, const struct segment_view *view, const char *user);
+/* Writes a job of this user. jobs: as node_find_apart() takes them. */
+void report_json(struct json *json, const struct segment_view *view, const char *user,
+                 const struct node_jobs *jobs);
 /* Writes "node_jobs": those of which only the pages are known. */
 void report_node_json(struct json *json, const struct node_jobs *jobs);
 

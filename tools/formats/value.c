@@ -35,15 +35,24 @@ const char *value_steps(const struct statistics *of, char *buf, size_t size)
 	return buf;
 }
 
-const char *value_share_held(const struct statistics *of, char *buf, size_t size)
+const char *value_share_held(const struct statistics *of, bool is_apart, char *buf, size_t size)
 {
 	double percent = (double)of->share_held / 1000;
+	bool has_both_marks = is_apart && of->share_estimated;
 
 	if (!counter_held_is_known(of))
 		return "-";
 	/* It stands in a column of six characters. */
-	snprintf(buf, size, "%s%.*f%%", of->share_estimated ? "~" : "", percent < 99.95, percent);
+	snprintf(buf, size, "%s%.*f%%%s", of->share_estimated ? "~" : "",
+	         percent < 99.95 && !has_both_marks, percent, is_apart ? "*" : "");
 	return buf;
+}
+
+void value_explain_apart(FILE *out)
+{
+	fprintf(out, "* by this user's jobs alone: other users' jobs on this GPU take no turns "
+	             "with them, so shares do not hold together. As root: spillway doctor --setup "
+	             "--group GROUP\n");
 }
 
 const char *value_in_unit(enum counter_unit unit, uint64_t number, char *buf, size_t size)

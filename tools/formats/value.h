@@ -4,6 +4,8 @@
 #ifndef SPILLWAY_VALUE_H
 #define SPILLWAY_VALUE_H
 
+#include <stdio.h>
+
 #include "tools/view/counters.h"
 
 /* Returns a limit: "12.0 MiB", "none". */
@@ -11,10 +13,12 @@ const char *value_limit(uint64_t bytes, char *buf, size_t size);
 /* Returns a share: "60 %". */
 const char *value_share(uint64_t millipercent, char *buf, size_t size);
 /*
- * Returns the share held: "34.2%", with "~" before it where it is an estimate; "-" where it is not
- * known.
+ * Returns the share held: "34.2%", with "~" before it where it is an estimate and "*" behind it
+ * where the share may not hold; "-" where it is not known.
  */
-const char *value_share_held(const struct statistics *of, char *buf, size_t size);
+const char *value_share_held(const struct statistics *of, bool is_apart, char *buf, size_t size);
+/* Prints the line about that "*". */
+void value_explain_apart(FILE *out);
 /* Returns measured GPU time; "-" where launches were not paced, so that nobody measured. */
 const char *value_busy(const struct statistics *total, char *buf, size_t size);
 /*

@@ -131,7 +131,7 @@ static const char *held(const struct top_row *row, char *buf, size_t size)
 	else if (row->gpu < 0)
 		snprintf(buf, size, "-");
 	else
-		return value_share_held(&row->statistics, buf, size);
+		return value_share_held(&row->statistics, row->is_apart, buf, size);
 	return buf;
 }
 
@@ -256,12 +256,14 @@ void top_print(const struct top_rows *rows, FILE *out)
 	const char *printed[TOP_COLUMNS + 1] = {NULL}; /* a file has no use for bars */
 	struct table table;
 	int count = 0;
+	bool is_any_apart = false;
 
 	for (enum top_column column = 0; column < TOP_COLUMNS; column++)
 		if (*headings[column])
 			printed[count++] = headings[column];
 	table_start(&table, printed);
 	for (int i = 0; i < rows->count; i++) {
+		is_any_apart |= rows->row[i].is_apart;
 		for (enum top_column column = 0; column < TOP_COLUMNS; column++) {
 			char cell[128];
 
@@ -271,4 +273,6 @@ void top_print(const struct top_rows *rows, FILE *out)
 		}
 	}
 	table_end(&table, out);
+	if (is_any_apart)
+		value_explain_apart(out);
 }

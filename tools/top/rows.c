@@ -63,7 +63,7 @@ static void compare(struct top_row *row, const struct top_rows *before)
 }
 
 static void add(struct top_rows *rows, const struct top_rows *before, const struct reach_walk *walk,
-                int process, int gpu)
+                int process, int gpu, bool is_apart)
 {
 	const struct segment_view *view = walk->view;
 	const struct segment_process *of = &view->process[process];
@@ -88,13 +88,15 @@ static void add(struct top_rows *rows, const struct top_rows *before, const stru
 		row->device = view->device[gpu];
 		row->statistics = of->device[gpu];
 		row->job_used = view->charged[gpu][SEGMENT_ON_DEVICE];
+		row->is_apart = is_apart;
 		sharing_see(view, gpu, &row->sharing);
 	}
 	compare(row, before);
 }
 
 static void add_process(struct top_rows *rows, const struct top_rows *before,
-                        const struct reach_walk *walk, int process)
+                        const struct reach_walk *walk, int process,
+                        const bool is_apart[SEGMENT_DEVICES])
 {
 	const struct segment_view *view = walk->view;
 	bool met = false;
@@ -102,22 +104,24 @@ static void add_process(struct top_rows *rows, const struct top_rows *before,
 	for (int gpu = 0; gpu < view->device_count; gpu++) {
 		if (!counter_any(&view->process[process].device[gpu]))
 			continue;
-		add(rows, before, walk, process, gpu);
+		add(rows, before, walk, process, gpu, is_apart[gpu]);
 		met = true;
 	}
 	if (!met)
-		add(rows, before, walk, process, -1);
+		add(rows, before, walk, process, -1, false);
 }
 
 static void add_job(struct top_rows *rows, const struct top_rows *before,
                     const struct reach_walk *walk)
 {
 	const struct segment_view *view = walk->view;
+	bool is_apart[SEGMENT_DEVICES];
 
 	if (jobs_live_count(view) == 0)
 		return;
+	node_find_apart(view, &walk->node, is_apart);
 	for (int i = 0; i < view->process_count; i++)
-		add_process(rows, before, walk, i);
+		add_process(rows, before, walk, i, is_apart);
 	rows->jobs++;
 	rows->processes += jobs_live_count(view);
 }

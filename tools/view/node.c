@@ -2,6 +2,7 @@
 #include "tools/view/node.h"
 
 #include <inttypes.h>
+#include <grp.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ static void collect(void *cookie, const struct page_found *found)
 
 	if (is_own(found, collecting->own)) {
 		jobs->own = grow(jobs->own, jobs->own_count, sizeof *jobs->own);
-		jobs->own[jobs->own_count++] = found->page;
+		jobs->own[jobs->own_count++] = job;
 		return;
 	}
 	node_user(found->owner, job.user, sizeof job.user);
@@ -168,26 +169,116 @@ void node_jobs_free(struct node_jobs *jobs)
 
 static bool node_runs_on(const struct node_job *job, const char *uuid)
 {
-	for (uint32_t i = 0; i < job->page.device_count && i < SEGMENT_DEVICES; i++)
+	for (uint32_t i = 0; job->running && i < job->page.device_count; i++)
 		if (strcmp(job->page.device[i].device.uuid, uuid) == 0)
 			return true;
 	return false;
 }
 
-bool node_is_apart(const struct segment_view *view, int device)
+/* Returns whether a job of another user runs on the GPU. */
+static bool node_has_other(const struct node_jobs *jobs, uid_t user, const char *uuid)
 {
-	const char *uuid = view->device[device].uuid;
-	char path[2 * DIRECTORY_MAX], message[2 * DIRECTORY_MAX];
-	struct node_jobs jobs = {0};
-	bool by_root = false, is_apart = false;
+	for (int i = 0; i < jobs->count; i++)
+		if (jobs->job[i].owner != user && node_runs_on(&jobs->job[i], uuid))
+			return true;
+	for (int i = 0; i < jobs->own_count; i++)
+		if (jobs->own[i].owner != user && node_runs_on(&jobs->own[i], uuid))
+			return true;
+	return false;
+}
 
-	if (view->job_total[device].share_set >= 100000 ||
-	    (turns_find(uuid, path, sizeof path, &by_root, message, sizeof message) && by_root))
+/* The groups of a job's processes. */
+struct node_groups {
+	gid_t *id;
+	int count;
+};
+
+static void node_add_groups(struct node_groups *groups, const char *numbers)
+{
+	char *end;
+
+	for (const char *at = numbers;; at = end) {
+		gid_t id = (gid_t)strtoul(at, &end, 10);
+
+		if (end == at)
+			return;
+		groups->id = grow(groups->id, groups->count, sizeof *groups->id);
+		groups->id[groups->count++] = id;
+	}
+}
+
+/* Reads the groups that a process has. Returns false where it is not one of this user. */
+static bool node_groups_of_process(pid_t pid, uid_t user, struct node_groups *groups)
+{
+	char *path = text("/proc/%d/status", (int)pid), *line = NULL;
+	FILE *file = fopen(path, "re");
+	bool is_user_s = false;
+	size_t room = 0;
+
+	free(path);
+	while (file && getline(&line, &room, file) > 0) {
+		if (strncmp(line, "Uid:", 4) == 0)
+			is_user_s = strtoul(line + 4, NULL, 10) == user;
+		else if (strncmp(line, "Gid:", 4) == 0)
+			node_add_groups(groups, line + 4);
+		else if (strncmp(line, "Groups:", 7) == 0)
+			node_add_groups(groups, line + 7);
+	}
+	free(line);
+	if (file)
+		fclose(file);
+	return is_user_s;
+}
+
+/* Reads the groups of a user, which are not those of a process of another pid namespace. */
+static void node_groups_of_user(uid_t user, struct node_groups *groups)
+{
+	const struct passwd *found = getpwuid(user);
+	int count = 0;
+
+	groups->count = 0;
+	if (!found)
+		return;
+	getgrouplist(found->pw_name, found->pw_gid, NULL, &count);
+	free(groups->id);
+	groups->id = allocate(((size_t)count + 1) * sizeof *groups->id);
+	groups->count = getgrouplist(found->pw_name, found->pw_gid, groups->id, &count);
+	if (groups->count < 0)
+		groups->count = 0;
+}
+
+static bool node_takes_turns(const struct segment_view *view, const char *uuid)
+{
+	const struct segment_process *process = jobs_live_process(view);
+	struct node_groups groups = {0};
+	struct stat file;
+	bool takes;
+
+	if (!process || !turns_of_root(uuid, &file))
 		return false;
-	node_jobs_read(&jobs);
-	for (int i = 0; i < jobs.count; i++)
-		is_apart |= jobs.job[i].running && jobs.job[i].owner != view->owner &&
-		            node_runs_on(&jobs.job[i], uuid);
-	node_jobs_free(&jobs);
-	return is_apart;
+	if (!node_groups_of_process(process->pid, view->owner, &groups))
+		node_groups_of_user(view->owner, &groups);
+	takes = turns_may_use(&file, view->owner, groups.id, groups.count);
+	free(groups.id);
+	return takes;
+}
+
+void node_find_apart(const struct segment_view *view, const struct node_jobs *jobs,
+                     bool is_apart[SEGMENT_DEVICES])
+{
+	struct node_jobs read = {0};
+
+	memset(is_apart, 0, SEGMENT_DEVICES * sizeof *is_apart);
+	for (int i = 0; i < view->device_count && jobs_live_process(view); i++) {
+		const char *uuid = view->device[i].uuid;
+
+		if (view->job_total[i].share_set >= 100000 || node_takes_turns(view, uuid))
+			continue;
+		if (!jobs) {
+			node_jobs_read(&read);
+			jobs = &read;
+		}
+		is_apart[i] = node_has_other(jobs, view->owner, uuid);
+	}
+	node_jobs_free(&read);
 }

@@ -19,7 +19,7 @@ struct node_jobs {
 		               there is none */
 	} * job;
 	int count;
-	struct page *own; /* the pages of jobs of our state directory */
+	struct node_job *own; /* likewise, those of our state directory */
 	int own_count;
 };
 
@@ -33,10 +33,12 @@ void node_jobs_add(struct node_jobs *jobs, const struct node_job *job);
 void node_jobs_free(struct node_jobs *jobs);
 
 /*
- * Returns whether the job's share of the GPU may not hold: jobs of other users run there, and no
- * turn file of root's lets them take turns with it.
+ * Says of each GPU whether the job's share may not hold there: jobs of other users run on it, and
+ * no turn file of root's lets the job take turns with them. That is judged by the rights of the
+ * job's processes, whoever asks. jobs: those of the node; NULL: they are read where that is needed.
  */
-bool node_is_apart(const struct segment_view *view, int device);
+void node_find_apart(const struct segment_view *view, const struct node_jobs *jobs,
+                     bool is_apart[SEGMENT_DEVICES]);
 
 /* Writes a user's name, or the number where there is none. Returns buf. */
 const char *node_user(uid_t owner, char *buf, size_t size);

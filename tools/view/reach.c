@@ -430,8 +430,8 @@ struct reach_walk reach_walk_others(void)
 static const struct page *own_page(const struct reach_walk *walk)
 {
 	for (int i = 0; walk->view && i < walk->node.own_count; i++)
-		if (walk->node.own[i].token == walk->view->token)
-			return &walk->node.own[i];
+		if (walk->node.own[i].page.token == walk->view->token)
+			return &walk->node.own[i].page;
 	return NULL;
 }
 

@@ -21,10 +21,10 @@ struct reach_walk {
 	const struct node_job *page; /* NULL: it is one of the state directory */
 	const struct page *told;     /* the page in any case; NULL: there is none */
 	const char *user;
-	int directory; /* of reach_walk_others(): the job's, where there is a view */
+	int directory;         /* of reach_walk_others(): the job's, where there is a view */
+	struct node_jobs node; /* as they were at the beginning, until the end */
 	/* private */
 	struct jobs_walk own;
-	struct node_jobs node;
 	int next;
 	bool opens;
 	uint64_t looked_ns;

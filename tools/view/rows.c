@@ -14,7 +14,7 @@ static struct row *add(struct rows *rows)
 	return &rows->row[rows->count++];
 }
 
-static void add_device(struct rows *rows, const struct reach_walk *walk, int gpu)
+static void add_device(struct rows *rows, const struct reach_walk *walk, int gpu, bool is_apart)
 {
 	const struct segment_view *view = walk->view;
 	struct row *row = add(rows);
@@ -32,6 +32,7 @@ static void add_device(struct rows *rows, const struct reach_walk *walk, int gpu
 		return;
 	row->device = view->device[gpu];
 	memcpy(row->charged, view->charged[gpu], sizeof row->charged);
+	row->is_apart = is_apart;
 	row->orphaned = view->orphaned[gpu];
 	row->total = view->job_total[gpu];
 	sharing_see(view, gpu, &row->sharing);
@@ -62,6 +63,7 @@ static void add_page(struct rows *rows, const struct node_job *job, int gpu)
 void rows_read(struct rows *rows, const char *job)
 {
 	struct reach_walk walk = reach_walk(job);
+	bool is_apart[SEGMENT_DEVICES];
 
 	*rows = (struct rows){0};
 	while (reach_next(&walk)) {
@@ -73,9 +75,11 @@ void rows_read(struct rows *rows, const char *job)
 			rows->unreadable++;
 			continue;
 		}
+		if (walk.view)
+			node_find_apart(walk.view, &walk.node, is_apart);
 		for (int gpu = count ? 0 : -1; gpu < count; gpu++) {
 			if (walk.view)
-				add_device(rows, &walk, gpu);
+				add_device(rows, &walk, gpu, gpu >= 0 && is_apart[gpu]);
 			else
 				add_page(rows, walk.page, gpu);
 		}

@@ -23,6 +23,7 @@ struct row {
 	int gpu; /* index among the job's devices; -1: the job has met none, what follows is zero */
 	struct segment_device device;
 	uint64_t charged[2]; /* by enum segment_side */
+	bool is_apart;       /* its share may not hold: node_find_apart() */
 	uint64_t orphaned;   /* of it on the device; pages do not say */
 	uint64_t host_limit; /* and one; 0: nobody says, or it is no number that holds */
 	struct statistics total;
