@@ -54,7 +54,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install wheel check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install wheel deb check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 
 .PHONY: all
 all:
@@ -100,7 +100,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install wheel check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install wheel deb check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -110,11 +110,10 @@ install:
 	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
 	@+$(MAKE) --no-print-directory run-install
 
-wheel:
+wheel deb:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@DEPS=$(DEPS) tools/dev/deps packages
-	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
-	@+$(MAKE) --no-print-directory run-wheel
+	@+$(MAKE) --no-print-directory run-$@
 
 # They are built with as many processes as there are processors, unless somebody has said otherwise;
 # one after the other.
@@ -195,6 +194,7 @@ help:
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
 	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus, containers'
 	@echo 'make wheel      the package for pip, pipx and uvx, in build/packages'
+	@echo 'make deb        packages for Debian and its like, in build/packages'
 	@echo 'make check-packages  the packages, installed where each is meant to be'
 	@echo 'make check-all  all four, minutes of chaos, the long forms of tests, check-gpu-kit'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'

@@ -79,7 +79,7 @@ run-install: $(install_out)
 	@install -D -m 644 tools/completion/spillway.fish $(completion_fish)
 	@for file in $(wildcard conf/spillway.ini README.md LICENSE); do \
 		install -m 644 $$file $(doc_dir)/ || exit; done
-	@for file in $(wildcard conf/README.md conf/*/*); do \
+	@for file in $(filter-out conf/debian/% conf/wheel/%,$(wildcard conf/README.md conf/*/*)); do \
 		if [ -x $$file ]; then mode=755; else mode=644; fi; \
 		install -D -m $$mode $$file $(doc_dir)/$$file || exit; done
 ifneq ($(scdoc),)
@@ -117,6 +117,23 @@ run-wheel: $(packages)/venv/made $(install_out)
 	@SOURCE_DATE_EPOCH=$(date_of_change) $(packages)/venv/bin/python tools/dev/wheel \
 		$(packages)/stage $(packages) $(wheel_tag) $(version) >/dev/null
 	@echo 'made: $(packages)/gpu_spillway-$(version)-$(wheel_tag).whl'
+
+# Debian's packages, from a copy of the sources that git knows.
+deb_tree := $(abspath $(packages))/deb/spillway
+.PHONY: run-deb
+run-deb: $(BUILD)/cuda.mk
+	@rm -rf $(dir $(deb_tree)) && mkdir -p $(deb_tree)
+	@git ls-files -z | xargs -0 cp --parents -t $(deb_tree)
+	@mv $(deb_tree)/conf/debian $(deb_tree)/debian
+	@{ echo 'spillway ($(version)) unstable; urgency=medium'; echo; \
+		echo '  * CHANGELOG.md beside this file lists the changes.'; echo; \
+		echo " -- The Spillway authors <spillway@example.com>  $$(date -uR -d @$(date_of_change))"; \
+		} >$(deb_tree)/debian/changelog
+	@sed 's/^$$/./; s/^/ /' LICENSE | sed -e '/^@LICENSE@/{r /dev/stdin' -e 'd;}' -i $(deb_tree)/debian/copyright
+	@cd $(deb_tree) && SOURCE_DATE_EPOCH=$(date_of_change) CUDA_INCLUDE=$(CUDA_INCLUDE) DEB_BUILD_OPTIONS=noautodbgsym \
+		dpkg-buildpackage --build=binary --no-sign --no-check-builddeps >../log 2>&1 || { tail -n 30 ../log; exit 1; }
+	@mv $(dir $(deb_tree))*.deb $(packages)/
+	@cd $(packages) && ls *.deb | sed 's|^|made: $(packages)/|'
 
 # A preload list that names what is gone has every command of the machine print an error, rm
 # included: the list changes first.

@@ -3,5 +3,5 @@
 package_tests := $(sort $(wildcard tests/packages/test_*.sh))
 
 .PHONY: run-check-packages
-run-check-packages: run-wheel
+run-check-packages: run-wheel run-deb
 	@BUILD=$(BUILD) tests/run $(call selected,$(package_tests))
