@@ -54,7 +54,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install wheel deb check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install wheel deb dist release check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 
 .PHONY: all
 all:
@@ -100,7 +100,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install wheel deb check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install wheel deb dist release check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -110,7 +110,7 @@ install:
 	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
 	@+$(MAKE) --no-print-directory run-install
 
-wheel deb:
+wheel deb dist:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@DEPS=$(DEPS) tools/dev/deps packages
 	@+$(MAKE) --no-print-directory run-$@
@@ -194,6 +194,7 @@ help:
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
 	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus, containers'
 	@echo 'make wheel      the package for pip, pipx and uvx, in build/packages'
+	@echo 'make dist       the sources as a tarball, in build/packages'
 	@echo 'make deb        packages for Debian and its like, in build/packages'
 	@echo 'make check-packages  the packages, installed where each is meant to be'
 	@echo 'make check-all  all four, minutes of chaos, the long forms of tests, check-gpu-kit'

@@ -33,10 +33,10 @@ run-check-cluster: all slurm $(e2e_out)
 
 # What takes too long for every day. Tests may leave lines in the report.
 .PHONY: run-check-long
-run-check-long: all slurm $(e2e_out) $(chaos_out)
+run-check-long: all slurm $(e2e_out) $(chaos_out) run-dist
 	@rm -f $(BUILD)/clients/report
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) TEST_TIMEOUT=3600 tests/run $(e2e_long_tests) $(chaos_long_tests) \
-		$(client_long_tests) $(cluster_long_tests); status=$$?; \
+		$(client_long_tests) $(cluster_long_tests) $(package_long_tests); status=$$?; \
 		[ ! -e $(BUILD)/clients/report ] || cat $(BUILD)/clients/report; exit $$status
 
 .PHONY: run-demo

@@ -118,12 +118,22 @@ run-wheel: $(packages)/venv/made $(install_out)
 		$(packages)/stage $(packages) $(wheel_tag) $(version) >/dev/null
 	@echo 'made: $(packages)/gpu_spillway-$(version)-$(wheel_tag).whl'
 
+# The sources as git knows them, or in a tarball's own tree all there are.
+dist := $(packages)/spillway-$(version).tar.gz
+dist_files := { git ls-files -z 2>/dev/null || find . -path ./$(BUILD) -prune -o -type f -printf '%P\0'; }
+.PHONY: run-dist
+run-dist:
+	@mkdir -p $(packages)
+	@$(dist_files) | LC_ALL=C sort -z | tar --null --files-from=- --mtime=@$(date_of_change) --owner=0 --group=0 --numeric-owner \
+		--mode=go=rX,u+rw --transform='s|^|spillway-$(version)/|S' -c | gzip -9n >$(dist)
+	@echo 'made: $(dist)'
+
 # Debian's packages, from a copy of the sources that git knows.
 deb_tree := $(abspath $(packages))/deb/spillway
 .PHONY: run-deb
 run-deb: $(BUILD)/cuda.mk
 	@rm -rf $(dir $(deb_tree)) && mkdir -p $(deb_tree)
-	@git ls-files -z | xargs -0 cp --parents -t $(deb_tree)
+	@$(dist_files) | xargs -0 cp --parents -t $(deb_tree)
 	@mv $(deb_tree)/conf/debian $(deb_tree)/debian
 	@{ echo 'spillway ($(version)) unstable; urgency=medium'; echo; \
 		echo '  * CHANGELOG.md beside this file lists the changes.'; echo; \

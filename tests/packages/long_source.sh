@@ -1,0 +1,12 @@
+#!/bin/sh
+# The tarball builds in Debian 12 and 13 as well (gcc 12 and 14, glibc 2.36 and 2.41).
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/packages/roots.sh
+. tests/packages/roots.sh
+# shellcheck source=tests/packages/source.sh
+. tests/packages/source.sh
+version=$(sed -n 's/^version := //p' Makefile)
+source_in bookworm
+source_in trixie
