@@ -7,6 +7,7 @@
  * registered blocks MIB   holds MIB of device memory in blocks, uses all of it, prints a checksum
  */
 #include <cuda_runtime_api.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 
@@ -483,6 +484,165 @@ static int hold_blocks(int mib)
 	return 0;
 }
 
+static struct cudaKernelNodeParams summing(void **arguments)
+{
+	return (struct cudaKernelNodeParams){
+	    .func = &total,
+	    .gridDim = line(2),
+	    .blockDim = line(64),
+	    .sharedMemBytes = 64 * sizeof(unsigned int),
+	    .kernelParams = arguments,
+	};
+}
+
+/* A graph that takes memory, fills it, sums it up and gives it back; its nodes change afterwards. */
+static void graph_nodes(void)
+{
+	enum { COUNT = 1000 };
+	struct cudaMemAllocNodeParams memory = {
+	    .poolProps = {.allocType = cudaMemAllocationTypePinned,
+	                  .location = {cudaMemLocationTypeDevice, 0}},
+	    .bytesize = COUNT * sizeof(unsigned int),
+	};
+	struct cudaMemAllocNodeParams told;
+	cudaGraphNode_t allocate, fill, sum_up, release, nodes[8];
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+	cudaStream_t stream;
+	enum cudaGraphNodeType type;
+	unsigned int *sum;
+	uint64_t used = 0;
+	void *freed;
+	int count = COUNT;
+	size_t found = 8;
+
+	register_image("none");
+	GOOD(cudaStreamCreate(&stream));
+	GOOD(cudaMallocManaged((void **)&sum, sizeof(*sum), cudaMemAttachGlobal));
+	*sum = 0;
+	GOOD(cudaGraphCreate(&graph, 0));
+	WANT(cudaErrorInvalidValue, cudaGraphAddMemAllocNode(&allocate, graph, NULL, 0, NULL));
+	GOOD(cudaGraphAddMemAllocNode(&allocate, graph, NULL, 0, &memory));
+	CHECK(memory.dptr);
+	struct cudaMemsetParams filling = {
+	    .dst = memory.dptr, .elementSize = 4, .value = 3, .width = COUNT, .height = 1};
+	GOOD(cudaGraphAddMemsetNode(&fill, graph, &allocate, 1, &filling));
+	void *arguments[] = {&sum, &memory.dptr, &count};
+	struct cudaKernelNodeParams params = summing(arguments);
+	GOOD(cudaGraphAddKernelNode(&sum_up, graph, &fill, 1, &params));
+	GOOD(cudaGraphAddMemFreeNode(&release, graph, &sum_up, 1, memory.dptr));
+	GOOD(cudaGraphMemAllocNodeGetParams(allocate, &told));
+	CHECK(told.dptr == memory.dptr && told.bytesize == memory.bytesize);
+	GOOD(cudaGraphMemFreeNodeGetParams(release, &freed));
+	CHECK(freed == memory.dptr);
+	GOOD(cudaGraphNodeGetType(allocate, &type));
+	CHECK(type == cudaGraphNodeTypeMemAlloc);
+	GOOD(cudaGraphGetRootNodes(graph, nodes, &found));
+	CHECK(found == 1 && nodes[0] == allocate);
+	found = 8;
+	GOOD(cudaGraphNodeGetDependentNodes(fill, nodes, NULL, &found));
+	CHECK(found == 1 && nodes[0] == sum_up);
+
+	GOOD(cudaGraphInstantiate(&exec, graph, 0));
+	GOOD(cudaGraphLaunch(exec, stream));
+	GOOD(cudaStreamSynchronize(stream));
+	CHECK(*sum == 3 * COUNT);
+	GOOD(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemHigh, &used));
+	CHECK(used >= memory.bytesize);
+
+	/* The executable graph alone changes, then the graph. */
+	*sum = 0;
+	count = COUNT / 2;
+	filling.value = 5;
+	GOOD(cudaGraphExecKernelNodeSetParams(exec, sum_up, &params));
+	GOOD(cudaGraphExecMemsetNodeSetParams(exec, fill, &filling));
+	GOOD(cudaGraphLaunch(exec, stream));
+	GOOD(cudaStreamSynchronize(stream));
+	CHECK(*sum == 5 * COUNT / 2);
+	params.func = NULL;
+	WANT(cudaErrorInvalidDeviceFunction,
+	     cudaGraphExecKernelNodeSetParams(exec, sum_up, &params));
+	WANT(cudaErrorInvalidValue, cudaGraphExecKernelNodeSetParams(exec, sum_up, NULL));
+	params.func = &total;
+	count = 10;
+	*sum = 0;
+	GOOD(cudaGraphKernelNodeSetParams(sum_up, &params));
+	GOOD(cudaGraphExecDestroy(exec));
+	GOOD(cudaGraphInstantiate(&exec, graph, 0));
+	GOOD(cudaGraphLaunch(exec, stream));
+	GOOD(cudaStreamSynchronize(stream));
+	CHECK(*sum == 3 * 10);
+	GOOD(cudaGraphExecDestroy(exec));
+	GOOD(cudaGraphDestroy(graph));
+	GOOD(cudaDeviceGraphMemTrim(0));
+	GOOD(cudaStreamDestroy(stream));
+}
+
+/* What a process tells another one of a pool and of an allocation in it. */
+struct offer {
+	int descriptor;
+	struct cudaMemPoolPtrExportData pointer;
+};
+
+/* A process that never used CUDA before it was forked takes an allocation of its parent's pool. */
+static int take_offer(int from_parent)
+{
+	struct offer offer;
+	char path[64], text[8] = "";
+	cudaMemPool_t pool;
+	void *memory;
+	CHECK(read(from_parent, &offer, sizeof(offer)) == sizeof(offer));
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getppid(), offer.descriptor);
+	int file = open(path, O_RDWR | O_CLOEXEC);
+	CHECK(file >= 0);
+	GOOD(cudaMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)file,
+	                                          cudaMemHandleTypePosixFileDescriptor, 0));
+	GOOD(cudaMemPoolImportPointer(&memory, pool, &offer.pointer));
+	GOOD(cudaMemcpy(text, memory, sizeof(text), cudaMemcpyDeviceToHost));
+	CHECK(strcmp(text, "shared") == 0);
+	GOOD(cudaFreeAsync(memory, NULL));
+	GOOD(cudaDeviceSynchronize());
+	return 0;
+}
+
+static void shared_pools(void)
+{
+	struct cudaMemPoolProps properties = {
+	    .allocType = cudaMemAllocationTypePinned,
+	    .handleTypes = cudaMemHandleTypePosixFileDescriptor,
+	    .location = {cudaMemLocationTypeDevice, 0},
+	};
+	struct cudaMemLocation here = {cudaMemLocationTypeDevice, 0};
+	enum cudaMemAccessFlags access;
+	struct offer offer = {0};
+	cudaMemPool_t pool, own;
+	void *memory;
+	int pipes[2], status;
+	CHECK(pipe(pipes) == 0);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		_exit(take_offer(pipes[0]));
+
+	GOOD(cudaMemPoolCreate(&pool, &properties));
+	GOOD(cudaMemPoolGetAccess(&access, pool, &here));
+	CHECK(access == cudaMemAccessFlagsProtReadWrite);
+	GOOD(cudaMallocFromPoolAsync(&memory, MIB, pool, NULL));
+	GOOD(cudaMemcpy(memory, "shared", 7, cudaMemcpyHostToDevice));
+	GOOD(cudaMemPoolExportToShareableHandle(&offer.descriptor, pool,
+	                                        cudaMemHandleTypePosixFileDescriptor, 0));
+	GOOD(cudaMemPoolExportPointer(&offer.pointer, memory));
+	CHECK(write(pipes[1], &offer, sizeof(offer)) == sizeof(offer));
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	GOOD(cudaFreeAsync(memory, NULL));
+	GOOD(cudaMemPoolDestroy(pool));
+
+	GOOD(cudaDeviceGetDefaultMemPool(&own, 0));
+	WANT(cudaErrorInvalidValue,
+	     cudaMemPoolExportToShareableHandle(&offer.descriptor, own,
+	                                        cudaMemHandleTypePosixFileDescriptor, 0));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "blocks") == 0 && atoi(argv[2]) > 0)
@@ -497,6 +657,8 @@ int main(int argc, char **argv)
 	failed += RUN(pitched_copies, NULL);
 	failed += RUN(managed_memory, NULL);
 	failed += RUN(per_thread_streams, NULL);
+	failed += RUN(graph_nodes, NULL);
+	failed += RUN(shared_pools, NULL);
 	failed += RUN(what_a_kernel_breaks_stays_broken, "SOFTGPU_QUIET=1");
 	return failed != 0;
 }

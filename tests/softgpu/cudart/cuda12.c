@@ -4,15 +4,29 @@
 #if CUDART_MAJOR == 12
 
 #undef cudaGraphAddDependencies
+#undef cudaGraphGetEdges
+#undef cudaGraphNodeGetDependencies
+#undef cudaGraphNodeGetDependentNodes
+#undef cudaGraphRemoveDependencies
 #undef cudaMemAdvise
 #undef cudaMemPrefetchAsync
 #undef cudaMemPrefetchAsync_ptsz
 #undef cudaStreamGetCaptureInfo
 #undef cudaStreamGetCaptureInfo_ptsz
+#undef cudaStreamUpdateCaptureDependencies
+#undef cudaStreamUpdateCaptureDependencies_ptsz
 
 cudaError_t cudaEventElapsedTime_v2(float *milliseconds, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
                                      const cudaGraphNode_t *to, size_t count);
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
+                              size_t *count);
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes,
+                                         size_t *count);
+cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *nodes,
+                                           size_t *count);
+cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                        const cudaGraphNode_t *to, size_t count);
 cudaError_t cudaMemAdvise(const void *pointer, size_t size, enum cudaMemoryAdvise advice,
                           int device);
 cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t size, int device, cudaStream_t stream);
@@ -21,6 +35,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
 cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                         unsigned long long *id, cudaGraph_t *graph,
                                         const cudaGraphNode_t **dependencies, size_t *count);
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *dependencies,
+                                                size_t count, unsigned int flags);
 cudaError_t cudaThreadExit(void);
 cudaError_t cudaThreadGetCacheConfig(enum cudaFuncCache *config);
 cudaError_t cudaThreadGetLimit(size_t *value, enum cudaLimit limit);
@@ -38,6 +54,41 @@ EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNo
 {
 	return cudaGraphAddDependencies_v2(graph, from, to, NULL, count);
 }
+
+EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
+                                     size_t *count)
+{
+	return cudaGraphGetEdges_v2(graph, from, to, NULL, count);
+}
+
+EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes,
+                                                size_t *count)
+{
+	return cudaGraphNodeGetDependencies_v2(node, nodes, NULL, count);
+}
+
+EXPORT cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *nodes,
+                                                  size_t *count)
+{
+	return cudaGraphNodeGetDependentNodes_v2(node, nodes, NULL, count);
+}
+
+EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                               const cudaGraphNode_t *to, size_t count)
+{
+	return cudaGraphRemoveDependencies_v2(graph, from, to, NULL, count);
+}
+
+static cudaError_t cudaStreamUpdateCaptureDependencies_on(enum twin twin, cudaStream_t stream,
+                                                          cudaGraphNode_t *dependencies,
+                                                          size_t count, unsigned int flags)
+{
+	RUN(driver.cuStreamUpdateCaptureDependencies[twin](stream, dependencies, NULL, count,
+	                                                   flags));
+}
+EXPORT_TWINS(cudaStreamUpdateCaptureDependencies, _ptsz,
+             (cudaStream_t stream, cudaGraphNode_t *dependencies, size_t count, unsigned int flags),
+             stream, dependencies, count, flags)
 
 /* A device's number, or -1 for the host. */
 static struct cudaMemLocation cuda12_location(int device)

@@ -205,3 +205,17 @@ EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer)
 		error = primary_context(peer, &context);
 	return finish(error != cudaSuccess ? error : (int)driver.cuCtxDisablePeerAccess(context));
 }
+
+/* Their header is not everywhere. */
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
+
+EXPORT cudaError_t cudaProfilerStart(void)
+{
+	RUN(driver.cuProfilerStart());
+}
+
+EXPORT cudaError_t cudaProfilerStop(void)
+{
+	RUN(driver.cuProfilerStop());
+}

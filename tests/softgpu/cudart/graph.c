@@ -109,15 +109,14 @@ EXPORT cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph
 	RUN(driver.cuGraphAddHostNode(node, graph, dependencies, count, &same));
 }
 
-EXPORT cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                          const cudaGraphNode_t *dependencies, size_t count,
-                                          const struct cudaKernelNodeParams *params)
+static int graph_describe_kernel(CUDA_KERNEL_NODE_PARAMS *driver_params,
+                                 const struct cudaKernelNodeParams *params)
 {
 	CUkernel kernel;
 	int error = params ? kernel_of(params->func, &kernel) : (int)cudaErrorInvalidValue;
 	if (error != cudaSuccess)
-		return finish(error);
-	CUDA_KERNEL_NODE_PARAMS same = {
+		return error;
+	*driver_params = (CUDA_KERNEL_NODE_PARAMS){
 	    .kern = kernel,
 	    .gridDimX = params->gridDim.x,
 	    .gridDimY = params->gridDim.y,
@@ -129,7 +128,38 @@ EXPORT cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t gra
 	    .kernelParams = params->kernelParams,
 	    .extra = params->extra,
 	};
-	return finish((int)driver.cuGraphAddKernelNode(node, graph, dependencies, count, &same));
+	return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                          const cudaGraphNode_t *dependencies, size_t count,
+                                          const struct cudaKernelNodeParams *params)
+{
+	CUDA_KERNEL_NODE_PARAMS same;
+	int error = graph_describe_kernel(&same, params);
+	if (error == cudaSuccess)
+		error = (int)driver.cuGraphAddKernelNode(node, graph, dependencies, count, &same);
+	return finish(error);
+}
+
+EXPORT cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node,
+                                                const struct cudaKernelNodeParams *params)
+{
+	CUDA_KERNEL_NODE_PARAMS same;
+	int error = graph_describe_kernel(&same, params);
+	if (error == cudaSuccess)
+		error = (int)driver.cuGraphKernelNodeSetParams(node, &same);
+	return finish(error);
+}
+
+EXPORT cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                    const struct cudaKernelNodeParams *params)
+{
+	CUDA_KERNEL_NODE_PARAMS same;
+	int error = graph_describe_kernel(&same, params);
+	if (error == cudaSuccess)
+		error = (int)driver.cuGraphExecKernelNodeSetParams(exec, node, &same);
+	return finish(error);
 }
 
 EXPORT cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -149,31 +179,59 @@ EXPORT cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t gra
 	return finish(error);
 }
 
-EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
-                                            const cudaGraphNode_t *dependencies, size_t count,
-                                            void *to, const void *from, size_t size,
-                                            enum cudaMemcpyKind kind)
+/* A copy of SIZE bytes in a row. */
+static struct cudaMemcpy3DParms graph_line(void *to, const void *from, size_t size,
+                                           enum cudaMemcpyKind kind)
 {
-	struct cudaMemcpy3DParms params = {
+	return (struct cudaMemcpy3DParms){
 	    .srcPtr = {(void *)from, size, size, 1},
 	    .dstPtr = {to, size, size, 1},
 	    .extent = {size, 1, 1},
 	    .kind = kind,
 	};
+}
+
+EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
+                                            const cudaGraphNode_t *dependencies, size_t count,
+                                            void *to, const void *from, size_t size,
+                                            enum cudaMemcpyKind kind)
+{
+	struct cudaMemcpy3DParms params = graph_line(to, from, size, kind);
 	return cudaGraphAddMemcpyNode(node, graph, dependencies, count, &params);
 }
 
-EXPORT cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
-                                          const cudaGraphNode_t *dependencies, size_t count,
-                                          const struct cudaMemsetParams *params)
+EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                    const struct cudaMemcpy3DParms *params)
 {
+	CUDA_MEMCPY3D what;
 	CUcontext context;
 	int error = enter();
 	if (error == cudaSuccess)
-		error = params ? (int)driver.cuCtxGetCurrent(&context) : (int)cudaErrorInvalidValue;
+		error = describe_3d(&what, params);
+	if (error == cudaSuccess)
+		error = (int)driver.cuCtxGetCurrent(&context);
+	if (error == cudaSuccess)
+		error = (int)driver.cuGraphExecMemcpyNodeSetParams(exec, node, &what, context);
+	return finish(error);
+}
+
+EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                      void *to, const void *from, size_t size,
+                                                      enum cudaMemcpyKind kind)
+{
+	struct cudaMemcpy3DParms params = graph_line(to, from, size, kind);
+	return cudaGraphExecMemcpyNodeSetParams(exec, node, &params);
+}
+
+static int graph_describe_fill(CUDA_MEMSET_NODE_PARAMS *driver_params, CUcontext *context,
+                               const struct cudaMemsetParams *params)
+{
+	int error = enter();
+	if (error == cudaSuccess)
+		error = params ? (int)driver.cuCtxGetCurrent(context) : (int)cudaErrorInvalidValue;
 	if (error != cudaSuccess)
-		return finish(error);
-	CUDA_MEMSET_NODE_PARAMS same = {
+		return error;
+	*driver_params = (CUDA_MEMSET_NODE_PARAMS){
 	    .dst = (CUdeviceptr)params->dst,
 	    .pitch = params->pitch,
 	    .value = params->value,
@@ -181,6 +239,178 @@ EXPORT cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t gra
 	    .width = params->width,
 	    .height = params->height,
 	};
-	return finish(
-	    (int)driver.cuGraphAddMemsetNode(node, graph, dependencies, count, &same, context));
+	return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                          const cudaGraphNode_t *dependencies, size_t count,
+                                          const struct cudaMemsetParams *params)
+{
+	CUDA_MEMSET_NODE_PARAMS same;
+	CUcontext context;
+	int error = graph_describe_fill(&same, &context, params);
+	if (error == cudaSuccess)
+		error = (int)driver.cuGraphAddMemsetNode(node, graph, dependencies, count, &same,
+		                                         context);
+	return finish(error);
+}
+
+EXPORT cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                    const struct cudaMemsetParams *params)
+{
+	CUDA_MEMSET_NODE_PARAMS same;
+	CUcontext context;
+	int error = graph_describe_fill(&same, &context, params);
+	if (error == cudaSuccess)
+		error = (int)driver.cuGraphExecMemsetNodeSetParams(exec, node, &same, context);
+	return finish(error);
+}
+
+EXPORT cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                  const struct cudaHostNodeParams *params)
+{
+	if (!params)
+		return finish(cudaErrorInvalidValue);
+	CUDA_HOST_NODE_PARAMS same = {.fn = params->fn, .userData = params->userData};
+	RUN(driver.cuGraphExecHostNodeSetParams(exec, node, &same));
+}
+
+EXPORT cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                            const cudaGraphNode_t *dependencies, size_t count,
+                                            struct cudaMemAllocNodeParams *params)
+{
+	if (!params)
+		return finish(cudaErrorInvalidValue);
+	/* The two structures have the same fields at the same places. */
+	_Static_assert(sizeof(*params) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS), "an allocation node");
+	RUN(driver.cuGraphAddMemAllocNode(node, graph, dependencies, count,
+	                                  (CUDA_MEM_ALLOC_NODE_PARAMS *)params));
+}
+
+EXPORT cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
+                                                  struct cudaMemAllocNodeParams *params)
+{
+	RUN(driver.cuGraphMemAllocNodeGetParams(node, (CUDA_MEM_ALLOC_NODE_PARAMS *)params));
+}
+
+EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                           const cudaGraphNode_t *dependencies, size_t count,
+                                           void *pointer)
+{
+	RUN(driver.cuGraphAddMemFreeNode(node, graph, dependencies, count, (CUdeviceptr)pointer));
+}
+
+EXPORT cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *pointer)
+{
+	RUN(driver.cuGraphMemFreeNodeGetParams(node, (CUdeviceptr *)pointer));
+}
+
+EXPORT cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                              const cudaGraphNode_t *dependencies, size_t count,
+                                              cudaGraph_t child)
+{
+	RUN(driver.cuGraphAddChildGraphNode(node, graph, dependencies, count, child));
+}
+
+EXPORT cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                               const cudaGraphNode_t *dependencies, size_t count,
+                                               cudaEvent_t event)
+{
+	RUN(driver.cuGraphAddEventRecordNode(node, graph, dependencies, count, event));
+}
+
+EXPORT cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                             const cudaGraphNode_t *dependencies, size_t count,
+                                             cudaEvent_t event)
+{
+	RUN(driver.cuGraphAddEventWaitNode(node, graph, dependencies, count, event));
+}
+
+EXPORT cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node)
+{
+	RUN(driver.cuGraphDestroyNode(node));
+}
+
+EXPORT cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
+{
+	RUN(driver.cuGraphNodeGetType(node, (CUgraphNodeType *)type));
+}
+
+EXPORT cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+	RUN(driver.cuGraphGetRootNodes(graph, nodes, count));
+}
+
+EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
+                                     cudaGraphEdgeData *edges, size_t *count)
+{
+	RUN(driver.cuGraphGetEdges(graph, from, to, (CUgraphEdgeData *)edges, count));
+}
+
+EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes,
+                                                cudaGraphEdgeData *edges, size_t *count)
+{
+	RUN(driver.cuGraphNodeGetDependencies(node, nodes, (CUgraphEdgeData *)edges, count));
+}
+
+EXPORT cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *nodes,
+                                                  cudaGraphEdgeData *edges, size_t *count)
+{
+	RUN(driver.cuGraphNodeGetDependentNodes(node, nodes, (CUgraphEdgeData *)edges, count));
+}
+
+EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                               const cudaGraphNode_t *to,
+                                               const cudaGraphEdgeData *edges, size_t count)
+{
+	RUN(driver.cuGraphRemoveDependencies(graph, from, to, (const CUgraphEdgeData *)edges,
+	                                     count));
+}
+
+static cudaError_t cudaStreamUpdateCaptureDependencies_on(enum twin twin, cudaStream_t stream,
+                                                          cudaGraphNode_t *dependencies,
+                                                          const cudaGraphEdgeData *edges,
+                                                          size_t count, unsigned int flags)
+{
+	RUN(driver.cuStreamUpdateCaptureDependencies[twin](
+	    stream, dependencies, (const CUgraphEdgeData *)edges, count, flags));
+}
+EXPORT_TWINS(cudaStreamUpdateCaptureDependencies, _ptsz,
+             (cudaStream_t stream, cudaGraphNode_t *dependencies, const cudaGraphEdgeData *edges,
+              size_t count, unsigned int flags),
+             stream, dependencies, edges, count, flags)
+
+EXPORT cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                       cudaGraphExecUpdateResultInfo *info)
+{
+	RUN(driver.cuGraphExecUpdate(exec, graph, (CUgraphExecUpdateResultInfo *)info));
+}
+
+EXPORT cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long *flags)
+{
+	cuuint64_t driver_flags = 0;
+	int error = enter();
+	if (error == cudaSuccess)
+		error = flags ? (int)driver.cuGraphExecGetFlags(exec, &driver_flags)
+		              : (int)cudaErrorInvalidValue;
+	if (error == cudaSuccess)
+		*flags = driver_flags;
+	return finish(error);
+}
+
+EXPORT cudaError_t cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttributeType which,
+                                                  void *value)
+{
+	RUN(driver.cuDeviceGetGraphMemAttribute(device, (CUgraphMem_attribute)which, value));
+}
+
+EXPORT cudaError_t cudaDeviceSetGraphMemAttribute(int device, enum cudaGraphMemAttributeType which,
+                                                  void *value)
+{
+	RUN(driver.cuDeviceSetGraphMemAttribute(device, (CUgraphMem_attribute)which, value));
+}
+
+EXPORT cudaError_t cudaDeviceGraphMemTrim(int device)
+{
+	RUN(driver.cuDeviceGraphMemTrim(device));
 }

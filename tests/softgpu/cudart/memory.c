@@ -159,6 +159,46 @@ EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolA
 	RUN(driver.cuMemPoolSetAttribute(pool, (CUmemPool_attribute)attribute, value));
 }
 
+EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *access,
+                                        size_t count)
+{
+	RUN(driver.cuMemPoolSetAccess(pool, (const CUmemAccessDesc *)access, count));
+}
+
+EXPORT cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t pool,
+                                        struct cudaMemLocation *location)
+{
+	RUN(driver.cuMemPoolGetAccess((CUmemAccess_flags *)flags, pool, (CUmemLocation *)location));
+}
+
+EXPORT cudaError_t cudaMemPoolExportToShareableHandle(void *handle, cudaMemPool_t pool,
+                                                      enum cudaMemAllocationHandleType type,
+                                                      unsigned int flags)
+{
+	RUN(driver.cuMemPoolExportToShareableHandle(handle, pool, (CUmemAllocationHandleType)type,
+	                                            flags));
+}
+
+EXPORT cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *pool, void *handle,
+                                                        enum cudaMemAllocationHandleType type,
+                                                        unsigned int flags)
+{
+	RUN(driver.cuMemPoolImportFromShareableHandle(pool, handle, (CUmemAllocationHandleType)type,
+	                                              flags));
+}
+
+EXPORT cudaError_t cudaMemPoolExportPointer(struct cudaMemPoolPtrExportData *data, void *pointer)
+{
+	RUN(driver.cuMemPoolExportPointer((CUmemPoolPtrExportData *)data, (CUdeviceptr)pointer));
+}
+
+EXPORT cudaError_t cudaMemPoolImportPointer(void **pointer, cudaMemPool_t pool,
+                                            struct cudaMemPoolPtrExportData *data)
+{
+	RUN(driver.cuMemPoolImportPointer((CUdeviceptr *)pointer, pool,
+	                                  (CUmemPoolPtrExportData *)data));
+}
+
 CUmemLocation location_of(struct cudaMemLocation location)
 {
 	return (CUmemLocation){(CUmemLocationType)location.type, location.id};
