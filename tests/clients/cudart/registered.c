@@ -495,7 +495,7 @@ static struct cudaKernelNodeParams summing(void **arguments)
 	};
 }
 
-/* A graph that takes memory, fills it, sums it up and gives it back; its nodes change afterwards. */
+/* A graph that takes memory, fills it, sums it up and gives it back. Then its nodes change. */
 static void graph_nodes(void)
 {
 	enum { COUNT = 1000 };

@@ -448,8 +448,8 @@ CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t handle, nvmlProcessUtilizati
 }
 
 /*
- * NVLink, fabrics and the links between devices, of which this machine has none. PyTorch refuses
- * to start where a name of these is missing.
+ * Links between devices, of which this machine has none, and sensors, which it has not either.
+ * PyTorch and TensorFlow's XLA look for names of these, and PyTorch does not start without.
  */
 #define NOT_SUPPORTED(name)                                                        \
 	EXPORT nvmlReturn_t name(nvmlDevice_t handle);                             \
@@ -458,13 +458,31 @@ CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t handle, nvmlProcessUtilizati
 		nvmlReturn_t result = enter_device(handle, handle, &(int){0});     \
 		return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result; \
 	}
+NOT_SUPPORTED(nvmlDeviceGetClockInfo)
+NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkGeneration)
+NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkWidth)
+NOT_SUPPORTED(nvmlDeviceGetDecoderUtilization)
+NOT_SUPPORTED(nvmlDeviceGetEncoderUtilization)
+NOT_SUPPORTED(nvmlDeviceGetEnforcedPowerLimit)
+NOT_SUPPORTED(nvmlDeviceGetFanSpeed)
 NOT_SUPPORTED(nvmlDeviceGetGpuFabricInfo)
 NOT_SUPPORTED(nvmlDeviceGetGpuFabricInfoV)
+NOT_SUPPORTED(nvmlDeviceGetMaxClockInfo)
+NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkGeneration)
+NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkWidth)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkCapability)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkState)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkVersion)
 NOT_SUPPORTED(nvmlDeviceGetP2PStatus)
+NOT_SUPPORTED(nvmlDeviceGetPcieThroughput)
+NOT_SUPPORTED(nvmlDeviceGetPerformanceState)
+NOT_SUPPORTED(nvmlDeviceGetPowerManagementLimit)
+NOT_SUPPORTED(nvmlDeviceGetPowerUsage)
+NOT_SUPPORTED(nvmlDeviceGetTemperature)
+NOT_SUPPORTED(nvmlDeviceGetTemperatureThreshold)
+NOT_SUPPORTED(nvmlDeviceGetTemperatureV)
 NOT_SUPPORTED(nvmlDeviceGetTopologyCommonAncestor)
 NOT_SUPPORTED(nvmlDeviceGetTopologyNearestGpus)
+NOT_SUPPORTED(nvmlDeviceGetTotalEnergyConsumption)

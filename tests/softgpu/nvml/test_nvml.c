@@ -130,6 +130,31 @@ static void devices(void)
 static int ready[2];
 
 /* Holds memory and keeps the device busy until it is killed. */
+/* Names that programs look for, whose functions have nothing to answer here. */
+static void absent(void)
+{
+	static const char *const names[] = {
+	    "nvmlDeviceGetCurrPcieLinkGeneration",
+	    "nvmlDeviceGetCurrPcieLinkWidth",
+	    "nvmlDeviceGetEncoderUtilization",
+	    "nvmlDeviceGetNvLinkState",
+	    "nvmlDeviceGetP2PStatus",
+	    "nvmlDeviceGetTemperature",
+	};
+	nvmlDevice_t device;
+	open_library();
+	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_NOLOAD);
+	CHECK(library && nvmlInit_v2() == NVML_SUCCESS);
+	CHECK(nvmlDeviceGetHandleByIndex_v2(0, &device) == NVML_SUCCESS);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		nvmlReturn_t (*get)(nvmlDevice_t, int, unsigned int *);
+		*(void **)&get = find(library, names[i]);
+		unsigned int value = 0;
+		CHECK(get(device, 0, &value) == NVML_ERROR_NOT_SUPPORTED);
+		CHECK(get(NULL, 0, &value) == NVML_ERROR_INVALID_ARGUMENT);
+	}
+}
+
 static void use_device(void)
 {
 	CUmodule module;
@@ -287,6 +312,7 @@ int main(void)
 {
 	int failed = 0;
 	failed += RUN(devices, "SOFTGPU_DEVICES=2 CUDA_VISIBLE_DEVICES=1");
+	failed += RUN(absent, NULL);
 	failed += RUN(processes, "SOFTGPU_DEVICES=2 SOFTGPU_MEMORY=64M");
 	failed += RUN(context_alone, "SOFTGPU_CONTEXT_MEMORY=0");
 	failed += RUN(threads, NULL);
