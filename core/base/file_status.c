@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* On 64-bit machines glibc's struct stat is the kernel's. */
@@ -29,4 +30,13 @@ int file_status_of(int fd, struct stat *status)
 int file_status_at(int directory, const char *name, struct stat *status)
 {
 	return (int)syscall(SYS_newfstatat, directory, name, status, AT_SYMLINK_NOFOLLOW);
+}
+
+uint64_t file_status_age(const struct stat *status)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)(now.tv_sec > status->st_mtime ? now.tv_sec - status->st_mtime
+	                                                : status->st_mtime - now.tv_sec);
 }

@@ -7,6 +7,7 @@
 #ifndef SPILLWAY_FILE_STATUS_H
 #define SPILLWAY_FILE_STATUS_H
 
+#include <stdint.h>
 #include <sys/stat.h>
 
 /* Reads what a file is. Each returns 0, or -1 and errno. */
@@ -15,5 +16,11 @@ int file_status_itself(const char *path, struct stat *status); /* they are not *
 int file_status_of(int fd, struct stat *status);
 /* Reads what a file in a directory is; of a link, what the link itself is. */
 int file_status_at(int directory, const char *name, struct stat *status);
+
+/*
+ * Returns how many seconds lie between the file's last change and now, in either direction. A clock
+ * that is set back puts files into the future, where they would stay new for years.
+ */
+uint64_t file_status_age(const struct stat *status);
 
 #endif

@@ -143,7 +143,7 @@ static void answer(int socket, struct device_set *devices)
  */
 static bool is_new(const struct stat *found)
 {
-	return (time_t)(clock_of_day() / 1000000000) - found->st_mtime <= 1;
+	return file_status_age(found) <= 1;
 }
 
 bool resources_answer(struct device_set *devices)

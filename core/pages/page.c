@@ -279,8 +279,7 @@ static bool is_left_unfinished(int directory, const char *name)
 	struct stat found;
 	return strncmp(name, UNFINISHED, sizeof UNFINISHED - 1) == 0 &&
 	       file_status_at(directory, name, &found) == 0 && found.st_uid == geteuid() &&
-	       clock_of_day() / 1000000000 >
-	           (uint64_t)found.st_mtim.tv_sec + PAGE_STALE_NS / 1000000000;
+	       file_status_age(&found) > PAGE_STALE_NS / 1000000000;
 }
 
 struct page_sweep {

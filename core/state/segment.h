@@ -240,6 +240,7 @@ struct segment_view {
 	uint32_t version; /* of the segment: SEGMENT_VERSION, or an earlier one */
 	char job[64];
 	char labels[256];
+	char run[64];        /* as given to segment_join(), cut to fit */
 	bool is_unnamed;     /* nobody named the job */
 	char shared_by[96];  /* who shares the limits of a job that nobody named; or "" */
 	uint64_t token;      /* no other segment has it */

@@ -238,6 +238,8 @@ int summary_of(struct job_copy *job, struct segment_view *view)
 	memset(view, 0, sizeof *view);
 	memcpy(view->job, header->job, sizeof view->job);
 	memcpy(view->labels, header->labels, sizeof view->labels);
+	memcpy(view->run, header->run, sizeof view->run);
+	view->run[sizeof view->run - 1] = '\0';
 	view->version = header->version;
 	view->is_unnamed = header->is_unnamed != 0;
 	memcpy(view->shared_by, header->shared_by, sizeof view->shared_by);

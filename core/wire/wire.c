@@ -281,8 +281,7 @@ static void remove_if_stale(int directory, const char *name)
 	if (fd != -ECONNREFUSED)
 		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", directory, name);
-	if (file_status(path, &found) == 0 &&
-	    (time_t)(clock_of_day() / 1000000000) - found.st_mtime > STALE_SECONDS)
+	if (file_status(path, &found) == 0 && file_status_age(&found) > STALE_SECONDS)
 		unlinkat(directory, name, 0);
 }
 

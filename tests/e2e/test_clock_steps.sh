@@ -1,7 +1,7 @@
 #!/bin/sh
-# The settable clock is set by days, forward and back, while jobs run: a dead process's memory is
-# neither taken for gone nor held for days, limits and pauses are followed, processes are asked, and
-# what is shown stays readable.
+# The settable clock is set by days and years, forward and back, while jobs run: a dead process's
+# memory is neither taken for gone nor held for days, limits and pauses are followed, processes are
+# asked, and what is shown stays readable.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -51,4 +51,18 @@ for by in $day -$day; do
 	until_true $patience has_all || fail "a death before the step, $by: $(tool stat clock)"
 	tool stat clock >"$scratch/out" 2>&1 || fail "stat afterwards, $by: $(cat "$scratch/out")"
 	has "stat afterwards, $by" "$(cat "$scratch/out")" "ended"
+done
+
+# The clock is set back by years between the beginning of a run and its first process: the summary
+# is of this run all the same, and no earlier run is taken for it.
+year=$((365 * day))
+unset SPILLWAY_CONFIG
+for by in -$((20 * year)) $((20 * year)); do
+	echo 0 >"$step"
+	SPILLWAY_DRIVER=$softgpu/libcuda.so.1 LD_LIBRARY_PATH=$softgpu tool run --name stepped --memory 8MiB -- \
+		sh -c "echo $by >$step; exec $allocate --mib 8 --count 2" >"$scratch/out" 2>&1 || fail "run, $by: $(cat "$scratch/out")"
+	has "summary, $by" "$(cat "$scratch/out")" "stepped: peak"
+	echo 0 >"$step"
+	tool run --name stepped --memory 8MiB -- true >"$scratch/out" 2>&1 || fail "run, $by: $(cat "$scratch/out")"
+	case $(cat "$scratch/out") in *"stepped: peak"*) fail "an earlier run is told of, $by: $(cat "$scratch/out")" ;; esac
 done

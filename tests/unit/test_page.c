@@ -528,12 +528,16 @@ END_TEST
 START_TEST(sweeps_what_is_unfinished)
 {
 	const struct timespec then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	/* Written before the clock was set back. */
+	const struct timespec years_ahead[2] = {{.tv_sec = 4000000000}, {.tv_sec = 4000000000}};
 	int directory = open_node();
 	char name[256];
 
 	close(openat(directory, ".page-0000000000000001", O_CREAT | O_WRONLY, 0600));
 	close(openat(directory, ".page-0000000000000002", O_CREAT | O_WRONLY, 0600));
+	close(openat(directory, ".page-0000000000000003", O_CREAT | O_WRONLY, 0600));
 	ck_assert_int_eq(utimensat(directory, ".page-0000000000000001", then, 0), 0);
+	ck_assert_int_eq(utimensat(directory, ".page-0000000000000003", years_ahead, 0), 0);
 	page_sweep();
 	ck_assert_int_eq(files(name), 1);
 	ck_assert_str_eq(name, ".page-0000000000000002");

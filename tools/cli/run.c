@@ -311,11 +311,10 @@ static void refuse_other_limits(const struct run *run, const char *job)
 
 /*
  * Takes the name, or joins those who have it. What an ended run of this name set is no part of this
- * one. Returns when the run that we are part of began at the earliest.
+ * one. Writes the token of the run that this command begins, or "" where it joins a run.
  */
-static uint64_t take_name(const struct run *run, const char *job)
+static void take_name(const struct run *run, const char *job, char token[CLAIM_TOKEN_MAX])
 {
-	char token[CLAIM_TOKEN_MAX];
 	bool first, may_share = run->join || run->common;
 	bool taken = claim_take(job, may_share, &first, token);
 	struct segment_view *view = jobs_read_if_any(job);
@@ -333,13 +332,14 @@ static uint64_t take_name(const struct run *run, const char *job)
 		refuse_other_limits(run, job);
 	segment_view_free(view);
 	set_environment("SPILLWAY_RUN", token);
-	if (live || !first)
-		return 0;
+	if (live || !first) {
+		*token = '\0';
+		return;
+	}
 	remove_if_there(jobs_file(job, "override.ini"));
 	remove_if_there(jobs_file(job, "paused"));
 	remove_if_there(jobs_file(job, "pause.ini"));
 	probe_forget(job);
-	return clock_of_day();
 }
 
 /* No spillway set holds the override file for so long. */
@@ -400,13 +400,13 @@ static void print_hint(const struct segment_view *view, int status)
 /*
  * Says what the job held and waited for; and what to try. An earlier run of this name is not meant.
  */
-static void sum_up(const struct run *run, const char *job, uint64_t since_ns, int status)
+static void sum_up(const struct run *run, const char *job, const char *token, int status)
 {
 	struct segment_view *view = allocate(sizeof *view);
 	char message[512];
 
 	/* A program without a segment never used CUDA. */
-	if (segment_read(job, view, message, sizeof message) == 0 && view->created_ns >= since_ns) {
+	if (segment_read(job, view, message, sizeof message) == 0 && view_is_of_run(view, token)) {
 		if (run->summary_is_json)
 			summary_json(view);
 		else
@@ -494,7 +494,7 @@ int command_run(int argc, char **argv)
 	const char *job;
 	struct watch watch;
 	struct paths paths;
-	uint64_t began_ns;
+	char token[CLAIM_TOKEN_MAX];
 	int status;
 
 	tool_failure = tool_usage_failure = RUN_FAILED;
@@ -509,21 +509,21 @@ int command_run(int argc, char **argv)
 	use_shim(&paths);
 	cleanup_old_jobs();
 	make_state_directory();
-	began_ns = take_name(&run, job);
+	take_name(&run, job, token);
 	set_limits(&run, job);
 	claim_share();
 	warn_without_driver();
 	warn_if_out_of_reach(run.program[0]);
-	watch = (struct watch){
-	    .job = job,
-	    .shim = paths.shim,
-	    .absent = {.selector = run.settings.selector, .job = job, .since_ns = began_ns}};
+	watch =
+	    (struct watch){.job = job,
+	                   .shim = paths.shim,
+	                   .absent = {.selector = run.settings.selector, .job = job, .run = token}};
 	status = launch(run.program, watch_look, &watch);
 	if (*watch.absent.selector)
 		absent_gpu_say(&watch.absent);
 	probe_forget(job);
 	if (!run.quiet)
-		sum_up(&run, job, began_ns, status);
+		sum_up(&run, job, token, status);
 	claim_release();
 	launch_exit(status);
 }

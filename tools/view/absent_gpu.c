@@ -2,14 +2,19 @@
 #include "tools/view/absent_gpu.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/clock.h"
-#include "core/state/segment.h"
 #include "tools/view/selectors.h"
 #include "tools/view/tool.h"
 
 /* Processes of one job may see one GPU each, and begin one after the other. */
 #define SETTLED_NS 5000000000ull
+
+bool view_is_of_run(const struct segment_view *view, const char *run)
+{
+	return !*run || strcmp(view->run, run) == 0;
+}
 
 /*
  * Returns whether nothing more is to be found out: the GPU is there, or it was said that it is not.
@@ -19,7 +24,7 @@ static bool look(struct absent_gpu *absent, uint64_t patience_ns)
 	struct segment_view *view = allocate(sizeof *view);
 	struct config_device device[SEGMENT_DEVICES];
 	bool found =
-	    segment_read(absent->job, view, NULL, 0) == 0 && view->created_ns >= absent->since_ns;
+	    segment_read(absent->job, view, NULL, 0) == 0 && view_is_of_run(view, absent->run);
 	int count = found ? selectors_devices(view, device) : 0;
 	char *known;
 

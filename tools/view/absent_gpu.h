@@ -8,14 +8,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/state/segment.h"
+
 struct absent_gpu {
 	const char *selector, *job;
-	uint64_t since_ns; /* an earlier run of this name is not meant */
-	int devices;       /* that the job had when it was looked at last, */
-	uint64_t settled;  /* and since when it has had no others; CLOCK_MONOTONIC */
+	const char *run;  /* the token of the run that is meant; "": any */
+	int devices;      /* that the job had when it was looked at last, */
+	uint64_t settled; /* and since when it has had no others; CLOCK_MONOTONIC */
 	bool is_said;
 };
 
+/* Returns whether the view is of the run; "": of any. By token, because the clock may be set back
+ * between the beginning of a run and its first process. */
+bool view_is_of_run(const struct segment_view *view, const char *run);
 /*
  * Says that the job has no such GPU, once it has had the same GPUs for some seconds. Returns
  * whether nothing more is to be found out.
