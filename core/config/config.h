@@ -317,6 +317,8 @@ const char *config_key_argument(enum config_key key, char *buf, size_t size);
  * message.
  */
 int config_check_value(enum config_key key, const char *text, char *message, size_t size);
+/* Returns whether both texts are values of the key and mean the same: 24M and 24MiB. */
+bool config_is_same_value(enum config_key key, const char *one, const char *other);
 /*
  * Checks whether text may stand after "gpu" in a section's name and, unless device is NULL, names
  * it. Returns 0, -EINVAL (no selector) or -ENODEV (another device).

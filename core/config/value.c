@@ -351,6 +351,15 @@ int config_check_value(enum config_key key, const char *text, char *message, siz
 	return config_value_parse(key, text, false, &value, message, size);
 }
 
+bool config_is_same_value(enum config_key key, const char *one, const char *other)
+{
+	struct config_value a, b;
+
+	return config_value_parse(key, one, false, &a, NULL, 0) == 0 &&
+	       config_value_parse(key, other, false, &b, NULL, 0) == 0 && a.number == b.number &&
+	       a.of_memory == b.of_memory;
+}
+
 int config_check_selector(const char *text, const struct config_device *device)
 {
 	struct config_selector selector;

@@ -11,6 +11,9 @@ check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 $(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/view/eviction.o
 $(BUILD)/tests/unit/test_paths: $(BUILD)/tools/doctor/paths.o
 
+# The plugin's options, where Slurm's header is.
+$(BUILD)/tests/unit/test_slurm_options: $(if $(wildcard /usr/include/slurm/spank.h),$(patsubst %,$(BUILD)/tools/slurm/%.o,options settings))
+
 # What the tool sees of cards.
 $(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BUILD)/tools/view/tool.o $(checked_core)
 	$(call say,LD)

@@ -4,7 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/printable.h"
 #include "core/base/units.h"
+
+/* A line of the settings has less than 200 bytes: a longer value is refused where the job is
+ * submitted, too, and not on its nodes alone. */
+enum { VALUE_MAX = 64, SHOWN_MAX = 32 };
 
 static const enum config_key keys[JOB_OPTION_COUNT] = {
 #define X(name, key) CONFIG_KEY_##key,
@@ -12,13 +17,26 @@ static const enum config_key keys[JOB_OPTION_COUNT] = {
 #undef X
 };
 
+/* Checks a value. Returns false with what was expected, which quotes nothing unprintable. */
+static bool option_check_text(enum job_option option, const char *text, char *message, size_t size)
+{
+	if (strnlen(text, VALUE_MAX + 1) > VALUE_MAX) {
+		snprintf(message, size, "expected at most %d characters", VALUE_MAX);
+		return false;
+	}
+	if (config_check_value(keys[option], text, message, size) == 0)
+		return true;
+	printable(message);
+	return false;
+}
+
 /* Refuses a bad value; Slurm adds the option's name, and ends the command. */
 static int check(int option, const char *value, int is_remote)
 {
 	char message[CONFIG_MESSAGE_MAX];
 
 	(void)is_remote;
-	if (config_check_value(keys[option], value ? value : "", message, sizeof message) == 0)
+	if (option_check_text((enum job_option)option, value ? value : "", message, sizeof message))
 		return 0;
 	slurm_error("spillway: %s", message);
 	return -1;
@@ -75,17 +93,20 @@ spank_err_t options_register(spank_t spank)
 bool options_find(spank_t spank, enum job_option option, const char **value, char *message,
                   size_t size)
 {
-	char problem[CONFIG_MESSAGE_MAX], *text = NULL;
+	char problem[CONFIG_MESSAGE_MAX], shown[SHOWN_MAX + 1], *text = NULL;
 
 	*value = NULL;
 	if (spank_option_getopt(spank, &options[option], &text) != ESPANK_SUCCESS || !text)
 		return true;
-	if (config_check_value(keys[option], text, problem, sizeof problem) != 0) {
-		snprintf(message, size, "--%s=%s: %s", options[option].name, text, problem);
-		return false;
+	if (option_check_text(option, text, problem, sizeof problem)) {
+		*value = text;
+		return true;
 	}
-	*value = text;
-	return true;
+	/* It goes into root's log, and may be of any length and have any bytes. */
+	snprintf(shown, sizeof shown, "%s", text);
+	snprintf(message, size, "--%s=%s%s: %s", options[option].name, printable(shown),
+	         strnlen(text, SHOWN_MAX + 1) > SHOWN_MAX ? "..." : "", problem);
+	return false;
 }
 
 /* Returns what follows "NAME=" in a word, NULL if it is another. */

@@ -132,23 +132,33 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char **argv)
 }
 
 /* Says that a step's options change nothing where they ask for something else than its job has. */
-static void say_if_step_differs(spank_t spank, const struct job_files *files, uint32_t job)
+static void say_if_step_differs(spank_t spank, const struct job_files *files, uint32_t job,
+                                bool is_limited)
 {
 	const char *value[JOB_OPTION_COUNT];
-	char message[LINE_MAX_SIZE];
+	char message[LINE_MAX_SIZE], parts[16];
 	int differing, task = 0;
 
 	spank_get_item(spank, S_TASK_ID, &task);
 	if (task != 0) /* is said once on each node */
 		return;
+	/* srun sends the options of a heterogeneous job's last part with the steps of all parts. */
+	if (spank_getenv(spank, "SLURM_HET_SIZE", parts, sizeof parts) == ESPANK_SUCCESS)
+		return;
 	for (int i = 0; i < JOB_OPTION_COUNT; i++)
 		if (!options_find(spank, (enum job_option)i, &value[i], message, sizeof message))
 			value[i] = NULL;
 	differing = settings_differ(files->ini, value);
-	if (differing < JOB_OPTION_COUNT)
+	if (differing == JOB_OPTION_COUNT)
+		return;
+	if (is_limited)
 		slurm_spank_log("spillway: --%s=%s: not followed: a step has its job's limits; "
 		                "'spillway set slurm-%u' lowers them for the whole job",
 		                option_name((enum job_option)differing), value[differing], job);
+	else
+		slurm_spank_log("spillway: --%s=%s: not followed: a step has its job's limits, and "
+		                "the job was given none; give the option to sbatch or salloc",
+		                option_name((enum job_option)differing), value[differing]);
 }
 
 int slurm_spank_task_init_privileged(spank_t spank, int argc, char **argv)
@@ -162,10 +172,9 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char **argv)
 	files_name(&arguments, job_of(spank), &files);
 	if (is_right)
 		found = files_look(&files, message, sizeof message);
-	if (found == FILES_LEAVE_FREE)
-		return 0;
-	if (found == FILES_LIMIT && mounts_make(&files, message, sizeof message)) {
-		say_if_step_differs(spank, &files, job_of(spank));
+	if (found == FILES_LEAVE_FREE ||
+	    (found == FILES_LIMIT && mounts_make(&files, message, sizeof message))) {
+		say_if_step_differs(spank, &files, job_of(spank), found == FILES_LIMIT);
 		return 0;
 	}
 	slurm_error("spillway: the job's limits cannot be enforced here: %s", message);

@@ -193,7 +193,7 @@ bool settings_check(const char *path, char *message, size_t size)
 /* What a step's words are compared with. */
 struct asked {
 	const char *const *value;
-	int differing;
+	bool is_given[JOB_OPTION_COUNT]; /* the job has just that */
 };
 
 static int compare(void *cookie, const char *section, const char *key, const char *value)
@@ -201,16 +201,19 @@ static int compare(void *cookie, const char *section, const char *key, const cha
 	struct asked *asked = cookie;
 	int option = option_of(key);
 
-	if (is_every_gpu(section) && option < JOB_OPTION_COUNT && asked->value[option] &&
-	    strcmp(asked->value[option], value) != 0)
-		asked->differing = option;
+	if (is_every_gpu(section) && option < JOB_OPTION_COUNT && asked->value[option])
+		asked->is_given[option] = config_is_same_value(option_key((enum job_option)option),
+		                                               asked->value[option], value);
 	return 1;
 }
 
 int settings_differ(const char *path, const char *const value[JOB_OPTION_COUNT])
 {
-	struct asked asked = {value, JOB_OPTION_COUNT};
+	struct asked asked = {.value = value};
+	int option = 0;
 
-	ini_parse(path, compare, &asked);
-	return asked.differing;
+	ini_parse(path, compare, &asked); /* a job without limits has no file */
+	while (option < JOB_OPTION_COUNT && (!value[option] || asked.is_given[option]))
+		option++;
+	return option;
 }
