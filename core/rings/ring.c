@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/log.h"
 #include "core/base/once.h"
 #include "core/state/directory.h"
 #include "core/state/refuse.h"
@@ -67,12 +69,18 @@ void ring_prepare(void (*make)(void))
 static void grow(struct ring *ring)
 {
 	int saved = errno;
+	const struct ring_header *header = &ring->file.header;
 	struct ring_record *rest = &ring->file.record[RING_RECORDS_FIRST];
 
 	if (madvise(rest, (RING_RECORDS - RING_RECORDS_FIRST) * sizeof *rest,
 	            MADV_POPULATE_WRITE) == 0)
 		atomic_store_explicit(&ring->file.header.records, RING_RECORDS,
 		                      memory_order_release);
+	else
+		log_once(LOG_WARNING,
+		         "the state directory has no room for all of %s.%d-%016" PRIx64
+		         ".events: only the last %d events are kept",
+		         header->job, header->pid, header->started_ns, RING_RECORDS_FIRST);
 	errno = saved;
 }
 
@@ -90,6 +98,9 @@ void ring_write(struct ring *ring, const struct event *event)
 	uint64_t begin = event->begin_ns ? event->begin_ns : clock_now();
 	uint64_t found = atomic_load_explicit(&record->sequence, memory_order_relaxed);
 
+	/* Before the record, which may be lost below. */
+	if (ticket == RING_RECORDS_FIRST / 4 && room < RING_RECORDS)
+		grow(ring);
 	/* Another is at work here, or came after us and was quicker: what we have is lost. */
 	if ((found & 1) || found > 2 * ticket ||
 	    !atomic_compare_exchange_strong_explicit(&record->sequence, &found, 2 * ticket + 1,
@@ -104,8 +115,6 @@ void ring_write(struct ring *ring, const struct event *event)
 	PUT(record->object, event->object);
 	PUT(record->what, ring_pack(event));
 	atomic_store_explicit(&record->sequence, 2 * ticket + 2, memory_order_release);
-	if (ticket == RING_RECORDS_FIRST / 4 && room < RING_RECORDS)
-		grow(ring);
 }
 
 /* Fills the header of a new file, which is all zero. */

@@ -7,6 +7,7 @@ slurm_conf='SchedulerParameters=bf_interval=1' # which starts heterogeneous jobs
 . tests/cluster/slurm.sh
 plugged
 start_slurm
+# shellcheck disable=SC2086 # $limit is words
 limit="sed -n s/^memory_limit.=.//p $ini"
 
 # No job is made of a bad value, and what is said of it is short.

@@ -1,6 +1,7 @@
 /*
  * deny SYSCALL[=ERROR]... -- COMMAND...: runs COMMAND where the kernel answers these system calls
- * with ERROR (EPERM, ENOSYS, EACCES or EAGAIN; EPERM), as a container's seccomp profile does.
+ * with ERROR (EPERM, ENOSYS, EACCES, EAGAIN or EDQUOT; EPERM), as a container's seccomp profile
+ * does.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -80,7 +81,7 @@ static const struct number syscalls[] = {
 	{                   \
 #name, name \
 	}
-static const struct number errors[] = {ERROR(EPERM), ERROR(ENOSYS), ERROR(EACCES), ERROR(EAGAIN)};
+static const struct number errors[] = {ERROR(EPERM), ERROR(ENOSYS), ERROR(EACCES), ERROR(EAGAIN), ERROR(EDQUOT)};
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

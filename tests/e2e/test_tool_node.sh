@@ -260,7 +260,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	expect 0 "$spillway" stat theirs
 	says "$out" '^job theirs: running since'
 	expect 0 "$spillway" events theirs
-	says "$err" "^spillway: job 'theirs' keeps no events"
+	says "$err" "^spillway: job 'theirs' has kept no events"
 	expect 0 "$spillway" top theirs
 	says "$out" 'theirs'
 	expect 0 "$spillway" stat --format prometheus

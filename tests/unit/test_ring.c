@@ -632,6 +632,23 @@ START_TEST(a_ring_that_cannot_grow_keeps_the_latest)
 }
 END_TEST
 
+/* The record that makes the ring grow finds its place taken by a writer that was quicker. */
+START_TEST(a_ring_grows_though_the_record_is_lost)
+{
+	struct segment *segment = join("job", NULL);
+	struct ring *ring = make_ring(segment);
+	struct ring_file *file = map_file(name_of(segment));
+
+	if (file->header.records == RING_RECORDS)
+		return;
+	atomic_store(&file->record[RING_RECORDS_FIRST / 4].sequence, 2 * RING_RECORDS_FIRST + 1);
+	for (uint64_t i = 0; i <= RING_RECORDS_FIRST / 4; i++)
+		write_number(ring, i);
+	ck_assert_int_eq(file->header.records, RING_RECORDS);
+	segment_leave(segment);
+}
+END_TEST
+
 static struct segment *of_ring;
 static int rings_made;
 
@@ -1060,6 +1077,7 @@ int main(void)
 	tcase_add_test(tests, the_last_records_are_left_until_their_writers_have_finished);
 	tcase_add_test(tests, a_ring_grows_before_its_places_are_used_again);
 	tcase_add_test(tests, a_ring_that_cannot_grow_keeps_the_latest);
+	tcase_add_test(tests, a_ring_grows_though_the_record_is_lost);
 	tcase_add_loop_test(tests, a_ring_is_made_when_there_is_something_to_write, 0, 2);
 	tcase_add_test(tests, another_reader_goes_on_where_one_has_ended);
 	tcase_add_test(tests, a_damaged_state_changes_nothing);

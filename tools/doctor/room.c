@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "core/state/directory.h"
@@ -29,6 +30,14 @@ static int try_file(const char *directory)
 	}
 	free(file);
 	return error;
+}
+
+/* Returns whether the file system is full of files, with bytes to spare. */
+static bool has_no_inodes(const char *path)
+{
+	struct statvfs found;
+
+	return statvfs(path, &found) == 0 && found.f_files && !found.f_favail;
 }
 
 bool room_for_job(char *message, size_t size)
@@ -52,6 +61,8 @@ bool room_for_job(char *message, size_t size)
 	}
 	error = try_file(path);
 	if (error)
-		snprintf(message, size, "%s: a job's state takes 2 MiB: %s", path, strerror(error));
+		snprintf(
+		    message, size, "%s: a job's state takes 2 MiB: %s%s", path, strerror(error),
+		    error == ENOSPC && has_no_inodes(path) ? ": no inodes are left (df -i)" : "");
 	return error == 0;
 }

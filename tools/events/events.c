@@ -428,7 +428,13 @@ static void check_job(const struct events_options *events, int directory)
 	view = jobs_read(events->job);
 	if (!view)
 		exit(TOOL_FAILED);
-	complain("job '%s' keeps no events: nobody named, limited or paced it", events->job);
+	if (view->is_unnamed)
+		complain("job '%s' keeps no events: nobody named, limited or paced it",
+		         events->job);
+	else
+		complain("job '%s' has kept no events: none of its processes had a context, or "
+		         "the state directory had no room, as their log says then",
+		         events->job);
 	segment_view_free(view);
 }
 
