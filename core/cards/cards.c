@@ -227,34 +227,76 @@ static bool ring(const struct cards_other *other)
 	return is_heard;
 }
 
-static void meet(struct cards *cards, int directory, const char *name, uint64_t now)
+/* Files of other users that were opened in vain. */
+struct cards_tried {
+	struct {
+		uid_t owner;
+		int count;
+	} of[CARDS_OF_STRANGERS];
+	int owners;
+};
+
+struct cards_search {
+	struct cards *cards;
+	uint64_t now_ns;
+	struct cards_tried tried;
+};
+
+/* Returns the count of a user; of more users than there is room for the last ones share one. */
+static int *cards_tried_of(struct cards_tried *tried, uid_t owner)
 {
+	int i = 0;
+
+	while (i < tried->owners && tried->of[i].owner != owner)
+		i++;
+	if (i == CARDS_OF_STRANGERS)
+		return &tried->of[i - 1].count;
+	if (i == tried->owners)
+		tried->of[tried->owners++].owner = owner;
+	return &tried->of[i].count;
+}
+
+/*
+ * Tries a name that is none of the cards: it may be one since. Its user is known to have made the
+ * file before that is opened. So files in another user's name cost nothing of that user's tries.
+ */
+static bool cards_try(struct cards_search *search, struct cards_other *met, int directory,
+                      const char *name)
+{
+	struct stat found;
+	int *tried;
+
+	if (!has_room_for(search->cards, met->owner) ||
+	    file_status_at(directory, name, &found) != 0 || found.st_uid != met->owner)
+		return false;
+	tried = met->owner == geteuid() ? NULL : cards_tried_of(&search->tried, met->owner);
+	if (tried && *tried >= CARDS_TRIED)
+		return false;
+	if (is_met(met, directory, name, search->now_ns))
+		return true;
+	if (tried)
+		++*tried;
+	return false;
+}
+
+static bool cards_find_one(void *cookie, int directory, const char *name)
+{
+	struct cards_search *search = cookie;
+	struct cards *cards = search->cards;
 	struct cards_other met = {.is_there = true};
 	int at;
 
 	if (!parse(name, cards->uuid, &met) || met.token == cards->own_token)
-		return;
+		return true;
 	at = known(cards, met.token, met.owner);
-	if (at >= 0)
+	if (at >= 0) {
 		cards->other[at].is_there = true;
-	else if (has_room_for(cards, met.owner) && is_met(&met, directory, name, now)) {
+	} else if (cards_try(search, &met, directory, name)) {
 		cards->other[cards->count++] = met;
 		(void)ring(&met); /* so that it looks for ours */
 	} else {
 		cards->has_unmet = true; /* it may not be whole yet, or room may come */
 	}
-}
-
-struct cards_search {
-	struct cards *cards;
-	uint64_t now_ns;
-};
-
-static bool cards_find_one(void *cookie, int directory, const char *name)
-{
-	const struct cards_search *search = cookie;
-
-	meet(search->cards, directory, name, search->now_ns);
 	return true;
 }
 
@@ -262,8 +304,10 @@ static bool cards_sweep_one(void *cookie, int directory, const char *name)
 {
 	const uint64_t *now_ns = cookie;
 	struct cards_other other = {0};
+	struct stat found;
 
 	if (parse(name, NULL, &other) && other.owner == geteuid() &&
+	    file_status_at(directory, name, &found) == 0 && found.st_uid == other.owner &&
 	    is_met(&other, directory, name, *now_ns))
 		close(other.fd);
 	return true;
@@ -350,9 +394,15 @@ int cards_look(struct cards *cards, uint64_t now_ns)
 	struct cards_search search = {.cards = cards, .now_ns = now_ns};
 
 	copy_all(cards, now_ns);
-	if (now_ns < cards->listing.next_ns || !cards_are_stale(cards) ||
-	    !listing_is_due(&cards->listing, now_ns))
+	if ((now_ns < cards->listing.next_ns && now_ns < cards->listing.glance_ns) ||
+	    !cards_are_stale(cards))
 		return cards->count;
+	if (!listing_is_due(&cards->listing, now_ns)) {
+		if (listing_glance(&cards->listing, cards->node, now_ns, cards_find_one, &search))
+			cards->looked_ns = now_ns;
+		cards->has_unmet = true; /* what a glance does not see */
+		return cards->count;
+	}
 	cards->looked_ns = now_ns;
 	cards->has_unmet = false;
 	for (int i = 0; i < cards->count; i++)

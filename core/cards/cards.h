@@ -3,7 +3,8 @@
  *
  * Nothing in a card is believed but by whose it is: its name says user and token, and both must be
  * the file's. A file that is short, linked, of another kind or version, or does not fit its check
- * is passed over; of one user so many are looked at, and of strangers so many in all. A card whose
+ * is passed over; of one user so many are looked at, and of strangers so many in all. A file whose
+ * owner is not the one in its name is never opened. A card whose
  * owner has died is seen at the next copy, and removed if it is the caller's user's.
  *
  * One thread uses a struct cards; several have one each.
@@ -17,6 +18,8 @@
 #include "core/state/listing.h"
 
 enum { CARDS_MAX = 64, CARDS_OF_STRANGER = 16, CARDS_OF_STRANGERS = 32 };
+/* At one look so many files of another user are opened that turn out to be no live cards. */
+enum { CARDS_TRIED = 64 };
 
 struct cards_other {
 	uid_t owner;
@@ -37,7 +40,7 @@ struct cards {
 	/* private */
 	uint64_t looked_ns, node_changed_ns, state_changed_ns;
 	struct listing listing;
-	bool has_unmet; /* a name that the last look found is none of the cards */
+	bool has_unmet; /* a name may be there that is none of the cards yet */
 	/* to be read */
 	int count;
 	struct cards_other other[CARDS_MAX];

@@ -22,6 +22,9 @@ $(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BU
 # Between two copies of a record the test changes it.
 $(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread
 
+# It counts the files that are opened.
+$(BUILD)/tests/unit/test_cards: LDFLAGS += -Wl,--wrap=openat
+
 # It says what the books know.
 $(BUILD)/tests/unit/test_heat: LDFLAGS += -Wl,--wrap=context_find_object
 
