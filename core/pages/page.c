@@ -273,13 +273,40 @@ int page_list(void (*each)(void *cookie, const struct page_found *found), void *
 	return count < 0 ? -1 : listing.refused;
 }
 
+static bool page_is_stale(const struct stat *found)
+{
+	return file_status_age(found) > PAGE_STALE_NS / 1000000000;
+}
+
 /* Returns whether it is what a killed process of this user left unfinished. */
 static bool is_left_unfinished(int directory, const char *name)
 {
 	struct stat found;
 	return strncmp(name, UNFINISHED, sizeof UNFINISHED - 1) == 0 &&
 	       file_status_at(directory, name, &found) == 0 && found.st_uid == geteuid() &&
-	       file_status_age(&found) > PAGE_STALE_NS / 1000000000;
+	       page_is_stale(&found);
+}
+
+/*
+ * Returns whether a page of another version has been left by its job. Every version begins with
+ * magic, version, size and the boot's id, and writes again long before a page is stale. A job that
+ * was stopped for so long writes its page anew when it goes on.
+ */
+static bool page_is_left_of_other_version(int directory, const char *name, const struct stat *found)
+{
+	char boot_id[SEGMENT_BOOT_ID_MAX];
+	struct page page;
+	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : pread(fd, &page, sizeof page, 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (length < (ssize_t)offsetof(struct page, token) ||
+	    memcmp(page.magic, PAGE_MAGIC, sizeof page.magic) != 0 || page.version == PAGE_VERSION)
+		return false;
+	segment_read_boot_id(boot_id);
+	return page_is_stale(found) ||
+	       (boot_id[0] && strncmp(boot_id, page.boot_id, sizeof boot_id) != 0);
 }
 
 struct page_sweep {
@@ -303,8 +330,9 @@ static bool page_sweep_one(void *cookie, int directory, const char *name)
 	if (!is_name(name) || strncmp(name, sweep->own, strlen(sweep->own)) != 0 ||
 	    file_status_at(directory, name, &found) != 0 || found.st_uid != geteuid())
 		return true;
-	if (page_read(directory, name, &page, &owner, NULL, 0) == 0 && owner == geteuid() &&
-	    !page_lives(&page))
+	if (page_read(directory, name, &page, &owner, NULL, 0) == 0
+	        ? owner == geteuid() && !page_lives(&page)
+	        : page_is_left_of_other_version(directory, name, &found))
 		sweep->removed += unlinkat(directory, name, 0) == 0;
 	return true;
 }

@@ -22,6 +22,7 @@
 #include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
+#include "core/state/listing.h"
 #include "core/state/refuse.h"
 
 #define TURNS_MAGIC  "SPILTURN"
@@ -214,8 +215,8 @@ static int complete(int fd, const struct place *place, const struct asker *asker
 		                    place->directory, place->name);
 	if (file.turns.version != TURNS_VERSION)
 		return state_refuse(-EPROTO, asker->message, asker->size,
-		                    "%s/%s: turn file of version %u, expected version %d; let the "
-		                    "jobs end, then remove it",
+		                    "%s/%s: turn file of version %u, expected version %d, and in "
+		                    "use; let the jobs end, then: spillway doctor --clean",
 		                    place->directory, place->name, file.turns.version,
 		                    TURNS_VERSION);
 	if (found.st_size != (off_t)sizeof file || file.turns.size != sizeof file)
@@ -268,6 +269,62 @@ static int first_place(void)
 	           : OF_ROOT;
 }
 
+/* Returns whether a turn file is of another version, and no process has it; under its lock. */
+static bool turns_are_left(int fd, const struct place *place)
+{
+	const struct asker nobody_asks = {NULL, 0};
+	struct turns turns;
+	struct stat found;
+
+	return file_status_of(fd, &found) == 0 && check_owner(&found, place, &nobody_asks) == 0 &&
+	       pread(fd, &turns, offsetof(struct turns, holder), 0) ==
+	           (ssize_t)offsetof(struct turns, holder) &&
+	       memcmp(turns.magic, TURNS_MAGIC, sizeof turns.magic) == 0 &&
+	       turns.version != TURNS_VERSION && segment_file_life(fd) == OTHER_OVER;
+}
+
+/*
+ * Removes the place's file if it is of another version and no process has it. Root's is emptied,
+ * because its group and mode are root's choice. Returns whether it is gone or empty.
+ */
+static bool turns_remove_left(int directory, const struct place *place)
+{
+	const int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+	int fd = openat(directory, place->name, O_RDONLY | flags), emptied;
+	bool is_done = fd >= 0 && lock(fd) == 0 && turns_are_left(fd, place);
+
+	if (is_done && place->kind == OF_ROOT) {
+		emptied = openat(directory, place->name, O_WRONLY | O_TRUNC | flags);
+		is_done = emptied >= 0 && close(emptied) == 0;
+	} else if (is_done) {
+		is_done = unlinkat(directory, place->name, 0) == 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	return is_done;
+}
+
+/* Maps the file of one place. Returns NULL and the reason where that cannot be. */
+static struct turns *turns_open_at(const struct place *place, const struct asker *asker)
+{
+	struct turns *turns = NULL;
+	int directory = open_directory(place, true, asker);
+
+	for (int tries = 0; directory >= 0 && tries < 2 && !turns; tries++) {
+		int fd = open_file(directory, place, true, asker);
+
+		if (fd < 0)
+			break;
+		turns = map_file(fd, place, asker);
+		close(fd);
+		if (!turns && !turns_remove_left(directory, place))
+			break;
+	}
+	if (directory >= 0)
+		close(directory);
+	return turns;
+}
+
 struct turns *turns_open(const char *uuid, char *message, size_t size)
 {
 	const struct asker asker = {message, size};
@@ -281,17 +338,43 @@ struct turns *turns_open(const char *uuid, char *message, size_t size)
 	}
 	for (int kind = first_place(); kind < PLACES && !turns; kind++) {
 		fill_place(&place, kind, uuid);
-		int directory = open_directory(&place, true, &asker);
-		if (directory < 0)
-			continue;
-		int fd = open_file(directory, &place, true, &asker);
-		close(directory);
-		if (fd < 0)
-			continue;
-		turns = map_file(fd, &place, &asker);
-		close(fd);
+		turns = turns_open_at(&place, &asker);
 	}
 	return turns;
+}
+
+struct turns_cleaning {
+	bool is_state_directory;
+	int removed;
+};
+
+static bool turns_clean_one(void *cookie, int directory, const char *name)
+{
+	struct turns_cleaning *cleaning = cookie;
+	struct place place = {.kind = OF_USER_IN_STATE};
+	const char *last = strrchr(name, '-');
+	char own[16];
+
+	if (strncmp(name, "turns-", 6) != 0 || strlen(name) >= sizeof place.name)
+		return true;
+	snprintf(own, sizeof own, "-%u", (unsigned)geteuid());
+	if (!cleaning->is_state_directory)
+		place.kind = strcmp(last, own) == 0 ? OF_USER_IN_NODE : OF_ROOT;
+	strcpy(place.name, name);
+	if (place.kind != OF_ROOT || geteuid() == 0)
+		cleaning->removed += turns_remove_left(directory, &place);
+	return true;
+}
+
+int turns_clean(void)
+{
+	struct turns_cleaning cleaning = {0};
+	char path[PATH_MAX];
+
+	(void)listing_read_path(directory_of_node(path, sizeof path), turns_clean_one, &cleaning);
+	cleaning.is_state_directory = true;
+	(void)listing_read_path(directory_path(path, sizeof path), turns_clean_one, &cleaning);
+	return cleaning.removed;
 }
 
 bool turns_of_root(const char *uuid, struct stat *file)

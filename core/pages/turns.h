@@ -13,6 +13,9 @@
  * turns-UUID      in the state directory (directory.h), made by us, 0600: for our user's jobs that
  *                 share that
  *
+ * A file of another version serves no more. Once no process has it, it is made anew; root's is
+ * emptied by root alone (turns_clean()), and until then a user's own serves.
+ *
  * What is in it is not trusted all the same: whatever it says, a wait for it ends
  * (core/pace/turn.h).
  *
@@ -67,6 +70,11 @@ struct turns *turns_open(const char *uuid, char *message, size_t size);
  */
 bool turns_find(const char *uuid, char *path, size_t path_size, bool *by_root, char *message,
                 size_t size);
+/*
+ * Removes the user's turn files of other versions that no process has, and empties those of root's
+ * where the caller is root. Returns how many.
+ */
+int turns_clean(void);
 /*
  * Looks at root's file of a device. Returns whether there is one where turns_open() looks for it.
  */

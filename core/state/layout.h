@@ -297,6 +297,11 @@ enum other_life {
  * the job lock, and no descriptor of the file that could write. *version: of the file.
  */
 enum other_life segment_other_version(int directory, const char *job, uint32_t *version);
+/*
+ * Returns whether any process has a file open or mapped to write. fd: opened to read alone, of a
+ * file of the caller's user.
+ */
+enum other_life segment_file_life(int fd);
 /* boot.c */
 /* Returns whether the segment was written since the machine was started. */
 bool segment_is_of_this_boot(const struct segment_header *header);

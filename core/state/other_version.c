@@ -1,10 +1,10 @@
 /*
- * Segments of a version or build that this one cannot read: whether a process still has one.
+ * Files of a version or build that this one cannot read: whether a process still has one.
  *
- * magic, version, size and the boot's id keep their places in every version, and each process of a
- * job maps the file to write to it. The kernel knows whether any process has a file open or mapped
- * to write, in whatever namespace: it grants a read lease only where none does. A lease is asked
- * for on file systems that are known to count so; elsewhere nothing is known.
+ * Of a segment magic, version, size and the boot's id keep their places in every version, and each
+ * process of a job maps the file to write to it. The kernel knows whether any process has a file
+ * open or mapped to write, in whatever namespace: it grants a read lease only where none does. A
+ * lease is asked for on file systems that are known to count so; elsewhere nothing is known.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static bool other_counts_writers(int fd)
  * job lock keeps from happening, would have a signal sent: it is one that a process ignores, to
  * this thread alone.
  */
-static enum other_life other_ask(int fd)
+enum other_life segment_file_life(int fd)
 {
 	const struct f_owner_ex owner = {F_OWNER_TID, (pid_t)syscall(SYS_gettid)};
 
@@ -99,7 +99,7 @@ static enum other_life other_judge(int fd, uint32_t *version)
 	    (header.version == SEGMENT_VERSION && header.size == sizeof(struct segment_file)))
 		return OTHER_NONE;
 	*version = header.version;
-	return other_is_of_another_boot(&header) ? OTHER_OVER : other_ask(fd);
+	return other_is_of_another_boot(&header) ? OTHER_OVER : segment_file_life(fd);
 }
 
 enum other_life segment_other_version(int directory, const char *job, uint32_t *version)

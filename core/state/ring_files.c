@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/listing.h"
@@ -148,6 +149,43 @@ void rings_remove(int directory, const char *job, struct segment_file *file, int
 	for (int i = keep; i < removal.count; i++)
 		unlinkat(directory, ring_name(&removal.left[i], name, sizeof name), 0);
 	free(removal.left);
+}
+
+/* Returns whether a ring belongs to no job, and no process writes to it. */
+static bool ring_is_left(int directory, const char *name)
+{
+	char segment[SEGMENT_FILE_NAME_MAX];
+	enum other_life life = OTHER_UNKNOWN;
+	struct ring_id id;
+	struct stat found;
+	int fd;
+
+	if (!ring_name_parse(name + (name[0] == '.'), &id))
+		return false;
+	snprintf(segment, sizeof segment, "%s.segment", id.job);
+	if (file_status_at(directory, segment, &found) == 0 || errno != ENOENT)
+		return false;
+	fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0) {
+		life = segment_file_life(fd);
+		close(fd);
+	}
+	return life == OTHER_OVER;
+}
+
+static bool ring_remove_left(void *removed, int directory, const char *name)
+{
+	if (ring_is_left(directory, name))
+		*(int *)removed += unlinkat(directory, name, 0) == 0;
+	return true;
+}
+
+int rings_remove_left(int directory)
+{
+	int removed = 0;
+
+	(void)listing_read(directory, ring_remove_left, &removed);
+	return removed;
 }
 
 /* Returns whether this process looks for rings that may go: one of sixteen of the live ones does,

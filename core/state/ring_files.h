@@ -23,6 +23,9 @@ bool ring_name_parse(const char *name, struct ring_id *id);
 /* Removes rings of the job, under the job lock: of processes that are not in the file; all of them
  * with NULL. The newest `keep` stay. */
 void rings_remove(int directory, const char *job, struct segment_file *file, int keep);
+/* Removes rings whose job has no segment and that no process writes to, whatever their version.
+ * Returns how many. */
+int rings_remove_left(int directory);
 /* Calls found() (NULL: nobody) with each ring's file name in the directory; job NULL: of every job.
  * Returns their number or -errno. */
 int ring_list(int directory, const char *job, void (*found)(void *cookie, const char *name),

@@ -521,6 +521,48 @@ START_TEST(a_name_that_was_taken_is_given_up)
 }
 END_TEST
 
+/* A page that a job of another version left, in the name of this user. */
+static void leave_page(const char *name, uint32_t version, const char *boot_id, bool is_old)
+{
+	const struct timespec then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	int directory = open_node(), fd;
+	struct page page = {.version = version, .size = 100};
+
+	memcpy(page.magic, PAGE_MAGIC, sizeof page.magic);
+	if (boot_id)
+		strcpy(page.boot_id, boot_id);
+	else
+		segment_read_boot_id(page.boot_id);
+	fd = openat(directory, name, O_CREAT | O_WRONLY, 0644);
+	ck_assert_int_eq(write(fd, &page, 100), 100);
+	close(fd);
+	if (is_old)
+		ck_assert_int_eq(utimensat(directory, name, then, 0), 0);
+	close(directory);
+}
+
+START_TEST(sweeps_pages_of_other_versions)
+{
+	static const char another_boot[] = "00000000-1111-2222-3333-444444444444";
+	char names[4][64];
+	int directory = open_node();
+
+	for (int i = 0; i < 4; i++)
+		snprintf(names[i], sizeof names[i], "job-%u-old-000000000000000%d.page",
+		         (unsigned)geteuid(), i);
+	leave_page(names[0], PAGE_VERSION + 1, NULL, true);
+	leave_page(names[1], PAGE_VERSION - 1, another_boot, false);
+	leave_page(names[2], PAGE_VERSION + 1, NULL, false); /* its job may live */
+	leave_page(names[3], PAGE_VERSION, NULL, true);      /* it is damaged */
+	ck_assert_int_eq(page_sweep(), 2);
+	ck_assert_int_ne(faccessat(directory, names[0], F_OK, 0), 0);
+	ck_assert_int_ne(faccessat(directory, names[1], F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(directory, names[2], F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(directory, names[3], F_OK, 0), 0);
+	close(directory);
+}
+END_TEST
+
 /*
  * What a process that was killed while it wrote has left goes with the next that looks; that of one
  * who writes stays.
@@ -602,6 +644,7 @@ int main(void)
 	tcase_add_test(tests, nobody_hides_the_jobs_of_others);
 	tcase_add_test(tests, lists_so_many_of_one_user);
 	tcase_add_test(tests, a_name_that_was_taken_is_given_up);
+	tcase_add_test(tests, sweeps_pages_of_other_versions);
 	tcase_add_test(tests, sweeps_what_is_unfinished);
 	tcase_add_test(tests, does_without);
 	suite_add_tcase(suite, tests);

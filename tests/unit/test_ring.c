@@ -10,6 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/state/directory.h"
+#include "core/state/ring_files.h"
 #include "core/rings/ring_layout.h"
 #include "core/rings/ring_reader.h"
 
@@ -1057,6 +1058,49 @@ START_TEST(records_that_are_none_are_counted_as_lost)
 }
 END_TEST
 
+/* In memory, where the kernel knows the writers of a file. */
+static void setup_in_memory(void)
+{
+	setenv("TMPDIR", "/dev/shm", 1);
+	setup();
+}
+
+static int touch(int directory, const char *name)
+{
+	int fd = openat(directory, name, O_CREAT | O_RDWR, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+/* Whatever version they are of: rings are known by their names. */
+START_TEST(rings_without_a_job_are_removed_when_no_process_has_them)
+{
+	static const char left[] = "gone.7-0000000000000001.events",
+	                  unfinished[] = ".gone.7-0000000000000002.events",
+	                  in_use[] = "gone.7-0000000000000003.events",
+	                  of_job[] = "here.7-0000000000000004.events",
+	                  no_ring[] = "gone.7-4.events";
+	int directory = open_directory(), fd;
+
+	close(touch(directory, left));
+	close(touch(directory, unfinished));
+	close(touch(directory, of_job));
+	close(touch(directory, "here.segment"));
+	close(touch(directory, no_ring));
+	fd = touch(directory, in_use);
+	ck_assert_int_eq(rings_remove_left(directory), 2);
+	ck_assert_int_ne(faccessat(directory, left, F_OK, 0), 0);
+	ck_assert_int_ne(faccessat(directory, unfinished, F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(directory, in_use, F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(directory, of_job, F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(directory, no_ring, F_OK, 0), 0);
+	close(fd);
+	ck_assert_int_eq(rings_remove_left(directory), 1);
+	close(directory);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("ring");
@@ -1089,6 +1133,10 @@ int main(void)
 	tcase_add_test(tests, what_does_not_fit_is_refused);
 	tcase_add_test(tests, a_ring_that_is_swapped_while_it_is_read_is_refused);
 	tcase_add_test(tests, records_that_are_none_are_counted_as_lost);
+	suite_add_tcase(suite, tests);
+	tests = tcase_create("rings left");
+	tcase_add_checked_fixture(tests, setup_in_memory, teardown);
+	tcase_add_test(tests, rings_without_a_job_are_removed_when_no_process_has_them);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -424,6 +424,77 @@ START_TEST(a_lane_says_its_own_job)
 }
 END_TEST
 
+/* In memory, where the kernel knows the writers of a file. */
+static void setup_in_memory(void)
+{
+	setenv("TMPDIR", "/dev/shm", 1);
+	setup();
+}
+
+/* Leaves a file of another version, as a job of that version did. */
+static void leave(enum place place, mode_t mode)
+{
+	char bytes[2048];
+	const uint32_t version = 7;
+
+	memset(bytes, 0xa5, sizeof bytes);
+	memcpy(bytes, "SPILTURN", 8);
+	memcpy(bytes + 8, &version, sizeof version);
+	unlink(path_of(place));
+	make(place, bytes, sizeof bytes, mode, place == ROOTS ? 0 : geteuid());
+}
+
+/* Maps the file as every version does, and keeps no descriptor. */
+static void live_in(void *where)
+{
+	int fd = open(where, O_RDWR);
+
+	if (mmap(NULL, 2048, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
+		_exit(1);
+	close(fd);
+}
+
+START_TEST(another_version_serves_while_a_process_has_it)
+{
+	char *where = (char *)path_of(OURS);
+	pid_t process;
+
+	leave(OURS, 0600);
+	process = child_start(live_in, where);
+	ck_assert_int_eq(turns_clean(), 0);
+	opens(STATE);
+	ck_assert_int_eq(size_of(OURS), 2048);
+	child_kill(process);
+	opens(OURS);
+}
+END_TEST
+
+START_TEST(cleaning_removes_other_versions_that_no_process_has)
+{
+	struct stat found;
+
+	leave(OURS, 0600);
+	leave(STATE, 0600);
+	ck_assert_int_eq(turns_clean(), 2);
+	ck_assert_int_eq(size_of(OURS), -1);
+	ck_assert_int_eq(size_of(STATE), -1);
+	opens(OURS);
+	ck_assert_int_eq(turns_clean(), 0);
+	ck_assert_int_gt(size_of(OURS), 0);
+	if (geteuid() != 0)
+		return;
+	/* Root's stays root's choice of a group and a mode. */
+	leave(ROOTS, 0660);
+	ck_assert_int_eq(chown(path_of(ROOTS), 0, OTHER), 0);
+	ck_assert_int_eq(turns_clean(), 1);
+	ck_assert_int_eq(stat(path_of(ROOTS), &found), 0);
+	ck_assert_int_eq(found.st_size, 0);
+	ck_assert_uint_eq(found.st_gid, OTHER);
+	ck_assert_uint_eq(found.st_mode, S_IFREG | 0660);
+	opens(ROOTS);
+}
+END_TEST
+
 /* The rights of the job's user decide, not those of the caller. */
 START_TEST(root_s_file_is_judged_by_a_user_s_rights)
 {
@@ -483,6 +554,11 @@ int main(void)
 	tcase_add_test(tests, a_file_size_limit_is_no_signal);
 	tcase_add_test(tests, racing_makers_share_one_file);
 	tcase_add_test(tests, a_lane_says_its_own_job);
+	suite_add_tcase(suite, tests);
+	tests = tcase_create("other versions");
+	tcase_add_checked_fixture(tests, setup_in_memory, teardown);
+	tcase_add_test(tests, another_version_serves_while_a_process_has_it);
+	tcase_add_test(tests, cleaning_removes_other_versions_that_no_process_has);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -10,6 +10,7 @@
 #include "core/cards/cards.h"
 #include "core/pages/page.h"
 #include "core/state/directory.h"
+#include "core/state/ring_files.h"
 #include "tools/doctor/probe.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
@@ -61,6 +62,16 @@ void cleanup_old_jobs(void)
 	segment_view_free(view);
 	free(ended);
 	jobs_list_free(&list);
+}
+
+int cleanup_rings(void)
+{
+	int directory = directory_open(0, NULL, 0);
+	int removed = directory < 0 ? 0 : rings_remove_left(directory);
+
+	if (directory >= 0)
+		close(directory);
+	return removed;
 }
 
 int cleanup_told(void)

@@ -15,5 +15,7 @@ int cleanup_job(const char *job);
 void cleanup_old_jobs(void);
 /* Removes what killed processes of this user told everybody. Returns how many pages it removed. */
 int cleanup_told(void);
+/* Removes rings of events whose job has no segment any more. Returns how many. */
+int cleanup_rings(void);
 
 #endif

@@ -400,7 +400,8 @@ static void check_pause(const struct segment_view *view)
 static void check_ended(bool clean)
 {
 	struct jobs_walk walk = jobs_walk(NULL);
-	int ended = 0, pages = clean ? cleanup_told() : 0;
+	int ended = 0, pages = clean ? cleanup_told() : 0, turns = clean ? turns_clean() : 0;
+	int rings = clean ? cleanup_rings() : 0;
 
 	while (jobs_next(&walk)) {
 		if (walk.view && !clean) {
@@ -418,6 +419,10 @@ static void check_ended(bool clean)
 	}
 	if (pages)
 		finding(true, "pages of killed jobs: %d removed", pages);
+	if (turns)
+		finding(true, "turn files of other versions: %d removed", turns);
+	if (rings)
+		finding(true, "events of jobs that are gone: %d removed", rings);
 	if (!clean)
 		finding(true, "jobs: %d, of which %d ended%s", walk.list.count, ended,
 		        ended ? "; 'spillway doctor --clean' removes those" : "");
