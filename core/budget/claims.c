@@ -1,6 +1,6 @@
 /*
- * Claims: what a job's limit on a device is, and how far it has risen, for its own processes and
- * for other jobs.
+ * Claims: what a job's limit on a device is, how far it has risen, and what its processes are
+ * charged there, for its own processes and for other jobs.
  *
  * Runs inside the user's process. How far a limit has risen changes under the segment's lock, under
  * which charges are compared with it; all else takes no lock. Other jobs' files are read by pread:
@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -111,40 +112,38 @@ static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 	return owed;
 }
 
-static uint64_t charged_to(const struct segment_header *header, const char *uuid)
-{
-	uint64_t charged = 0;
-
-	for (uint32_t d = 0; d < header->device_count; d++)
-		if (strncmp(header->device[d].uuid, uuid, sizeof header->device[d].uuid) == 0)
-			charged += header->charged[d][SEGMENT_ON_DEVICE];
-	return charged;
-}
-
-/* Reads a job's header. Does not use the common functions, whose messages name the directory: this
- * thread must not read the environment. */
-static bool read_header(int directory, const char *job, struct segment_header *header)
+/* Opens a job's file and reads its header. Does not use the common functions, whose messages name
+ * the directory: this thread must not read the environment. Returns a descriptor, or -1. */
+static int open_header(int directory, const char *job, struct segment_header *header)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
-	bool is_ours;
 	ssize_t length;
 	int fd;
 
 	snprintf(name, sizeof name, "%s.segment", job);
 	fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return false;
+		return -1;
 	length = pread(fd, header, sizeof *header, 0);
-	is_ours = length == sizeof *header &&
-	          memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
-	          header->version == SEGMENT_VERSION &&
-	          header->size == sizeof(struct segment_file) &&
-	          header->device_count <= SEGMENT_DEVICES;
-	if (is_ours)
-		segment_read_open_totals(fd, header);
+	if (length == sizeof *header &&
+	    memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
+	    header->version == SEGMENT_VERSION && header->size == sizeof(struct segment_file) &&
+	    header->device_count <= SEGMENT_DEVICES)
+		return fd;
 	close(fd);
-	return is_ours;
+	return -1;
 }
+
+/* A question to all jobs of the state directory about one device. */
+struct asking {
+	const struct segment *own;
+	const char *uuid;
+	int directory;
+	void (*of)(struct asking *asking, int fd, struct segment_header *header);
+	uint64_t owed;
+	struct charges *charges;
+	bool is_whole; /* no memory was lacking */
+};
 
 static bool runs_now(const struct segment_header *header)
 {
@@ -154,65 +153,185 @@ static bool runs_now(const struct segment_header *header)
 	       segment_is_of_this_boot(header);
 }
 
-static uint64_t owed_now_to(const struct segment_header *header, const char *uuid)
+static void ask_owed(struct asking *asking, int fd, struct segment_header *header)
 {
-	return runs_now(header) ? owed_to(header, uuid) : 0;
+	if (strcmp(header->job, asking->own->file->header.job) == 0 || !runs_now(header))
+		return;
+	segment_read_open_totals(fd, header);
+	asking->owed += owed_to(header, asking->uuid);
 }
-
-struct asking {
-	const struct segment *own;
-	const char *uuid;
-	int directory;
-	uint64_t (*of)(const struct segment_header *header, const char *uuid);
-	uint64_t bytes; /* of all who were asked */
-};
 
 static int ask(void *cookie, const char *job)
 {
 	struct asking *asking = cookie;
 	struct segment_header header;
+	int fd = open_header(asking->directory, job, &header);
 
-	if (strcmp(job, asking->own->file->header.job) != 0 &&
-	    read_header(asking->directory, job, &header))
-		asking->bytes += asking->of(&header, asking->uuid);
+	if (fd >= 0) {
+		asking->of(asking, fd, &header);
+		close(fd);
+	}
 	return 0;
 }
 
-/* Returns what is true of all other jobs together, by their headers. */
-static uint64_t ask_all(const struct segment *segment, int device,
-                        uint64_t (*of)(const struct segment_header *header, const char *uuid))
+/* Asks all jobs, the own one, too. */
+static void ask_all(const struct segment *segment, int device, struct asking *asking)
 {
-	struct asking asking = {.own = segment, .of = of};
 	int listed;
 
 	if (device < 0 || device >= SEGMENT_DEVICES)
-		return 0;
-	asking.uuid = segment->file->header.device[device].uuid;
-	if (!asking.uuid[0])
-		return 0;
-	asking.directory = directory_open_path(segment->directory, 0, NULL, 0);
-	if (asking.directory < 0)
-		return 0;
-	listed = fcntl(asking.directory, F_DUPFD_CLOEXEC, 0);
+		return;
+	asking->own = segment;
+	asking->uuid = segment->file->header.device[device].uuid;
+	if (!asking->uuid[0])
+		return;
+	asking->directory = directory_open_path(segment->directory, 0, NULL, 0);
+	if (asking->directory < 0)
+		return;
+	listed = fcntl(asking->directory, F_DUPFD_CLOEXEC, 0);
 	if (listed >= 0)
-		segment_list_in(listed, ask, &asking);
-	close(asking.directory);
-	return asking.bytes;
+		segment_list_in(listed, ask, asking);
+	close(asking->directory);
 }
 
 uint64_t segment_owed(const struct segment *segment, int device)
 {
-	return ask_all(segment, device, owed_now_to);
+	struct asking asking = {.of = ask_owed};
+
+	ask_all(segment, device, &asking);
+	return asking.owed;
 }
 
-uint64_t segment_charged_to_others(const struct segment *segment, int device)
-{
-	int saved = errno, cancel;
-	uint64_t bytes;
+/* --- charges --- */
 
+static void charges_add(struct asking *asking, const struct charge *charge)
+{
+	struct charges *charges = asking->charges;
+
+	if (charges->count == charges->room) {
+		size_t room = charges->room ? 2 * charges->room : 16;
+		struct charge *more = realloc(charges->list, room * sizeof *more);
+
+		if (!more) {
+			asking->is_whole = false;
+			return;
+		}
+		charges->list = more;
+		charges->room = room;
+	}
+	charges->list[charges->count++] = *charge;
+}
+
+static uint64_t charges_read_word(int fd, size_t at)
+{
+	uint64_t word = 0;
+
+	return pread(fd, &word, sizeof word, (off_t)at) == (ssize_t)sizeof word ? word : 0;
+}
+
+/* Returns what the process of a seat is charged on the job's device d. */
+static uint64_t charges_of_seat(int fd, int seat, uint32_t d)
+{
+	size_t at = offsetof(struct segment_file, row[seat / SEGMENT_ROW].books[d]);
+
+	at += offsetof(struct segment_books, ledger.charged) +
+	      (size_t)(seat % SEGMENT_ROW) * sizeof(struct segment_books);
+	return charges_read_word(fd, at) & ~LEDGER_OPEN;
+}
+
+static uint64_t charges_began(int fd, int seat)
+{
+	size_t at = offsetof(struct segment_file, row[seat / SEGMENT_ROW].seat);
+
+	return charges_read_word(fd,
+	                         at + offsetof(struct segment_seat, started_ns) +
+	                             (size_t)(seat % SEGMENT_ROW) * sizeof(struct segment_seat));
+}
+
+static void charges_ask(struct asking *asking, int fd, struct segment_header *header)
+{
+	const struct segment *own = asking->own;
+	bool is_own_job = header->token == own->file->header.token;
+
+	for (uint32_t d = 0; d < header->device_count; d++) {
+		struct charge charge = {.job = header->token, .is_own_job = is_own_job};
+
+		if (strncmp(header->device[d].uuid, asking->uuid, sizeof header->device[d].uuid) !=
+		    0)
+			continue;
+		charge.device = d;
+		charge.seat = SEGMENT_SEATS;
+		charge.bytes = header->orphaned[d];
+		charges_add(asking, &charge);
+		for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;) {
+			if (is_own_job && n == own->number)
+				continue;
+			charge.seat = (uint32_t)n;
+			charge.began_ns = charges_began(fd, n);
+			charge.bytes = charges_of_seat(fd, n, d);
+			charges_add(asking, &charge);
+		}
+	}
+}
+
+bool segment_charges(const struct segment *segment, int device, struct charges *charges)
+{
+	struct asking asking = {.of = charges_ask, .charges = charges, .is_whole = true};
+	int saved = errno, cancel;
+
+	charges->count = 0;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	bytes = ask_all(segment, device, charged_to);
+	ask_all(segment, device, &asking);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
-	return bytes;
+	return asking.is_whole;
+}
+
+static bool charges_is_same(const struct charge *x, const struct charge *y)
+{
+	return x->job == y->job && x->began_ns == y->began_ns && x->seat == y->seat &&
+	       x->device == y->device;
+}
+
+/* Returns what the process of a charge was charged. *from: where it is looked for first. */
+static uint64_t charges_then(const struct charges *then, const struct charge *now, size_t *from)
+{
+	for (size_t i = 0; i < then->count; i++) {
+		const struct charge *charge = &then->list[(*from + i) % then->count];
+
+		if (!charges_is_same(charge, now))
+			continue;
+		*from += i + 1; /* both lists are mostly in one order */
+		return charge->bytes;
+	}
+	return 0;
+}
+
+struct charges_change charges_change(const struct charges *then, const struct charges *now)
+{
+	struct charges_change change = {0};
+	size_t from = 0;
+
+	for (size_t i = 0; i < now->count; i++) {
+		const struct charge *charge = &now->list[i];
+		uint64_t before = charges_then(then, charge, &from);
+
+		if (charge->bytes > before)
+			change.grown += charge->bytes - before;
+		else if (charge->is_own_job)
+			change.fallen += before - charge->bytes;
+	}
+	return change;
+}
+
+bool charges_are_same(const struct charges *x, const struct charges *y)
+{
+	size_t from = 0;
+
+	if (x->count != y->count)
+		return false;
+	for (size_t i = 0; i < y->count; i++)
+		if (charges_then(x, &y->list[i], &from) != y->list[i].bytes)
+			return false;
+	return true;
 }

@@ -5,6 +5,8 @@
 #ifndef SPILLWAY_CLAIMS_H
 #define SPILLWAY_CLAIMS_H
 
+#include <stddef.h>
+
 #include "core/state/segment.h"
 
 /* The settings that a process has been told to keep to on a device. */
@@ -29,10 +31,36 @@ bool segment_judges_growth(struct segment *segment, int device, uint64_t interva
 /* Returns the bytes of the device that other live jobs of this state directory may still take: what
  * each one's limit leaves; of one without a limit what it has on the host. Reads their files. */
 uint64_t segment_owed(const struct segment *segment, int device);
+
+/* What one process is charged on a device, or what is orphaned of a job there. */
+struct charge {
+	uint64_t job, began_ns; /* the segment's token; when the process began */
+	uint32_t seat, device;  /* in the job; SEGMENT_SEATS: orphaned */
+	bool is_own_job;
+	uint64_t bytes;
+};
+struct charges {
+	struct charge *list;
+	size_t count, room;
+};
 /*
- * Returns the bytes of the device that are charged to all other jobs of this state directory, of
- * the dead, too. Reads their files likewise; in any call of the program's.
+ * Reads into charges, which is all zero or was read before, what each other process of this state
+ * directory is charged on the device, the dead, too, whose seats drain. realloc() makes the list.
+ * Reads their files likewise; in any call of the program's. Returns false where memory lacks.
  */
-uint64_t segment_charged_to_others(const struct segment *segment, int device);
+bool segment_charges(const struct segment *segment, int device, struct charges *charges);
+/*
+ * Compares two looks. A process that is there at the second look alone has grown by all that it is
+ * charged. One that is gone by then counts for nothing: it may have died, and its memory may have
+ * gone, before the first look. Where a process of another job is charged less its memory may have
+ * gone before the first look, too, so that only processes of the own job count as fallen. For
+ * example, a job of 16 MiB that is killed before the first look and started again before the second
+ * has grown by 16 MiB.
+ */
+struct charges_change {
+	uint64_t grown, fallen;
+};
+struct charges_change charges_change(const struct charges *then, const struct charges *now);
+bool charges_are_same(const struct charges *x, const struct charges *y);
 
 #endif

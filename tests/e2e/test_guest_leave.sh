@@ -53,12 +53,6 @@ grep -q "late: 4 4 4 4 4 4 4" "$scratch"/late-*.out || fail "no library freed af
 ends 7 close "$life_leave" close
 ends 7 spawn "$life_leave" spawn
 
-# The jobs below measure their contexts by what is free on the GPU. A job whose process has died and
-# whose next one takes the same memory would be measured with them (spillway-limits(7)).
-for process in $waited; do
-	wait "$process"
-done
-
 # A job nobody named or limited leaves no segment where it ends by itself.
 printf '[gpu]\nspill = auto\n' >"$scratch/unlimited.ini"
 export SPILLWAY_CONFIG="$scratch/unlimited.ini"
@@ -76,3 +70,7 @@ left || fail "nothing was left behind by _exit and kill"
 next_leaves_nothing() { ends 7 "" "$life_leave" after && ! left; }
 until_true $patience next_leaves_nothing || fail "left behind: $(ls "$SPILLWAY_STATE_DIR")"
 [ -e "$SPILLWAY_STATE_DIR/late-first.segment" ] || fail "the segment of a job with a name was removed"
+
+for process in $waited; do
+	wait "$process"
+done

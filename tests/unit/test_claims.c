@@ -33,6 +33,18 @@ static void patch(const char *job, off_t at, const void *bytes, size_t size)
 	close(fd);
 }
 
+static uint64_t charged_to_others(const struct segment *segment, int device)
+{
+	struct charges charges = {0};
+	uint64_t bytes = 0;
+
+	ck_assert(segment_charges(segment, device, &charges));
+	for (size_t i = 0; i < charges.count; i++)
+		bytes += charges.list[i].bytes;
+	free(charges.list);
+	return bytes;
+}
+
 /* The word of a job without a limit is its process's, which charges without the lock. */
 START_TEST(a_job_without_a_limit_tells_its_charges)
 {
@@ -41,7 +53,7 @@ START_TEST(a_job_without_a_limit_tells_its_charges)
 	segment_set_limit(two, 0, &(struct segment_limit){.bytes = UINT64_MAX});
 	for (uint64_t charged = 100; charged <= 300; charged += 100) {
 		ck_assert_int_eq(segment_charge(two, 0, 100, UINT64_MAX, false), 0);
-		ck_assert_uint_eq(segment_charged_to_others(one, 0), charged);
+		ck_assert_uint_eq(charged_to_others(one, 0), charged);
 	}
 	segment_leave(one);
 	segment_leave(two);
@@ -122,14 +134,14 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	ck_assert_uint_eq(segment_owed(own, SEGMENT_DEVICES), 0);
 
 	/* Others hold all that they are charged there, whatever they are owed. */
-	ck_assert_uint_eq(segment_charged_to_others(own, 0), 0);
+	ck_assert_uint_eq(charged_to_others(own, 0), 0);
 	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 30, 300), 0);
 	ck_assert_int_eq(segment_reserve(unlimited, 0, SEGMENT_ON_DEVICE, 4, 70), 0);
 	ck_assert_int_eq(segment_reserve(own, 0, SEGMENT_ON_DEVICE, 200, 500), 0);
 	ck_assert_int_eq(segment_reserve(elsewhere, 0, SEGMENT_ON_DEVICE, 100, 400), 0);
-	ck_assert_uint_eq(segment_charged_to_others(own, 0), 34);
-	ck_assert_uint_eq(segment_charged_to_others(limited, 0), 204);
-	ck_assert_uint_eq(segment_charged_to_others(own, SEGMENT_DEVICES), 0);
+	ck_assert_uint_eq(charged_to_others(own, 0), 34);
+	ck_assert_uint_eq(charged_to_others(limited, 0), 204);
+	ck_assert_uint_eq(charged_to_others(own, SEGMENT_DEVICES), 0);
 	segment_unreserve(limited, 0, SEGMENT_ON_DEVICE, 30);
 	segment_unreserve(unlimited, 0, SEGMENT_ON_DEVICE, 4);
 	/* One that has said nothing for long has ended. */
@@ -142,6 +154,180 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	segment_leave(limited);
 	segment_leave(unlimited);
 	segment_leave(elsewhere);
+}
+END_TEST
+
+/* --- two looks at the charges of other processes --- */
+
+/* Does what any process of a job does about its dead. */
+static void seats_probe_of(const char *job)
+{
+	struct segment *segment = NULL;
+
+	ck_assert_int_eq(segment_join(job, NULL, NULL, &segment, NULL, 0), 0);
+	segment_tend(segment);
+	segment_leave(segment);
+}
+
+static void take_16(void *job)
+{
+	struct segment *segment = join(job, &gpu);
+
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 16, UINT64_MAX), 0);
+}
+
+/* In each job: one process is killed before the first look, and another takes as much after it. */
+START_TEST(a_job_that_dies_and_starts_again_has_grown)
+{
+	char own[] = "own", other[] = "other", *jobs[] = {own, other};
+	struct segment *segment = join(own, &gpu);
+	struct charges then = {0}, now = {0};
+	struct charges_change change;
+
+	segment_drain_ns = 0;
+	for (int i = 0; i < 2; i++) {
+		child_kill(child_start(take_16, jobs[i]));
+		ck_assert(segment_charges(segment, 0, &then));
+		pid_t next = child_start(take_16, jobs[i]);
+		/* The dead one is noticed once, and its memory has drained the next time. */
+		for (int look = 0; look < 2 * SEGMENT_ROWS; look++)
+			seats_probe_of(jobs[i]);
+		ck_assert(segment_charges(segment, 0, &now));
+		change = charges_change(&then, &now);
+		ck_assert_uint_eq(change.grown, 16);
+		ck_assert_uint_eq(change.fallen, 0);
+		ck_assert(!charges_are_same(&then, &now));
+		child_kill(next);
+		for (int look = 0; look < 2 * SEGMENT_ROWS; look++)
+			seats_probe_of(jobs[i]);
+	}
+	segment_leave(segment);
+	free(then.list);
+	free(now.list);
+}
+END_TEST
+
+enum { MOST_PROCESSES = 64, WORLDS = 20000 };
+
+/* Processes that begin, take, give and die, and the memory that the device has in use for them. */
+static struct world {
+	struct one {
+		struct charge charge;
+		uint64_t held; /* at most what it is charged */
+		bool is_dead;
+	} process[MOST_PROCESSES];
+	int count;
+	uint64_t born;
+	bool is_exact; /* since that was set no process of another job gave, and none died */
+} world;
+
+static void world_begin(struct one *one, uint64_t bytes)
+{
+	*one = (struct one){.held = bytes};
+	one->charge = (struct charge){.job = 1 + (uint64_t)rand() % 3,
+	                              .began_ns = ++world.born,
+	                              .seat = (uint32_t)rand() % 4,
+	                              .bytes = bytes};
+	one->charge.is_own_job = one->charge.job == 1;
+}
+
+static void world_change_live(struct one *one, uint64_t bytes)
+{
+	switch (rand() % 3) {
+	case 0: /* takes */
+		one->charge.bytes += bytes;
+		one->held += bytes;
+		break;
+	case 1: /* gives */
+		bytes = bytes < one->held ? bytes : one->held;
+		one->charge.bytes -= bytes;
+		one->held -= bytes;
+		world.is_exact &= one->charge.is_own_job;
+		break;
+	default: /* dies; its memory goes now or later */
+		one->is_dead = true;
+		one->held = rand() % 2 ? one->held : 0;
+		world.is_exact = false;
+		break;
+	}
+}
+
+static void world_change(void)
+{
+	uint64_t bytes = 1 + (uint64_t)rand() % 100;
+	int i = rand() % (world.count + 1);
+	struct one *one = &world.process[i];
+
+	if (i == world.count) {
+		if (world.count < MOST_PROCESSES) {
+			world_begin(one, bytes);
+			world.count++;
+		}
+	} else if (!one->is_dead) {
+		world_change_live(one, bytes);
+	} else if (one->held) {
+		one->held = 0;
+		world.is_exact = false;
+	} else { /* it has drained, and another one begins, mostly in its seat */
+		uint32_t seat = one->charge.seat;
+
+		*one = world.process[--world.count];
+		world_begin(&world.process[world.count], bytes);
+		world.process[world.count].charge.seat = seat;
+		world.count += rand() % 4 != 0;
+	}
+}
+
+/* Looks as a process does that holds `own` itself. Returns what the device has in use. */
+static uint64_t world_look(struct charges *charges, uint64_t own)
+{
+	charges->count = 0;
+	for (int i = 0; i < world.count; i++) {
+		own += world.process[i].held;
+		charges->list[charges->count++] = world.process[i].charge;
+	}
+	return own;
+}
+
+/* One world: the driver takes 50 of its own between two looks. Returns what is measured. */
+static uint64_t world_measure(struct charges *then, struct charges *now)
+{
+	struct charges_change change;
+	uint64_t before, after;
+
+	world = (struct world){0};
+	for (int i = rand() % 40; i > 0; i--)
+		world_change();
+	before = world_look(then, 1000);
+	world.is_exact = true;
+	for (int i = rand() % 12; i > 0; i--)
+		world_change();
+	after = world_look(now, 1050);
+	change = charges_change(then, now);
+	ck_assert(charges_are_same(then, then));
+	before += change.grown;
+	after += change.fallen;
+	return after > before ? after - before : 0;
+}
+
+START_TEST(another_process_s_memory_is_never_the_driver_s)
+{
+	struct charge lists[2][MOST_PROCESSES];
+	struct charges then = {.list = lists[0]}, now = {.list = lists[1]};
+	int exact = 0, fewer = 0;
+
+	for (int i = 0; i < WORLDS; i++) {
+		srand((unsigned int)i);
+		uint64_t bytes = world_measure(&then, &now);
+
+		ck_assert_msg(bytes <= 50, "world %d: %llu", i, (unsigned long long)bytes);
+		ck_assert_msg(bytes == 50 || !world.is_exact, "world %d: %llu", i,
+		              (unsigned long long)bytes);
+		exact += world.is_exact;
+		fewer += bytes < 50;
+	}
+	ck_assert_int_gt(exact, WORLDS / 10);
+	ck_assert_int_gt(fewer, WORLDS / 10);
 }
 END_TEST
 
@@ -204,6 +390,8 @@ int main(void)
 	tcase_add_test(tests, growth_is_the_whole_job_s);
 	tcase_add_test(tests, one_process_judges_at_a_time);
 	tcase_add_test(tests, others_are_owed_what_their_limits_leave);
+	tcase_add_test(tests, a_job_that_dies_and_starts_again_has_grown);
+	tcase_add_test(tests, another_process_s_memory_is_never_the_driver_s);
 	tcase_add_test(tests, what_is_no_segment_is_owed_nothing);
 	tcase_add_test(tests, a_code_is_the_highest_of_the_living);
 	suite_add_tcase(suite, tests);

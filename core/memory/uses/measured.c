@@ -22,17 +22,19 @@ struct left_out {
 	const void *owner;
 };
 
-/* The bytes in use, and those charged of them: to the job, and to other jobs of the user. */
+/* The bytes in use, and those charged of them: to this process, and to each other of the user. */
 struct taken {
-	uint64_t used, charged, others;
+	uint64_t used, charged;
+	struct charges others;
 };
 
 /* The bytes in use when a measurement began or ended last, per device and way. */
 static struct reading {
 	LOCK_OF(OVERHEAD) lock;
 	unsigned int running;
-	bool waits_for_first; /* context of the device */
-	struct taken then;
+	bool waits_for_first;     /* context of the device */
+	struct taken then, now;   /* now: of the look under way */
+	struct charges before;    /* likewise: just before it */
 	_Atomic uint64_t read_ns; /* CLOCK_MONOTONIC_COARSE */
 	struct left_out left_out;
 } readings[DEVICE_MAX][WAYS] = {[0 ... DEVICE_MAX - 1] = {[0 ... WAYS - 1] = {.lock = LOCK_FREE}}};
@@ -46,45 +48,52 @@ static struct reading *reading_of(const struct device *device, enum way way)
 	return &readings[device->id.ordinal][way];
 }
 
-/* Returns what is charged on the device to the user's other jobs. */
-static uint64_t others_on(const struct device *device)
+/* Reads what the user's other processes are charged on the device. Returns whether it is known. */
+static bool read_others(const struct device *device, struct charges *others)
 {
-	return device->segment ? segment_charged_to_others(device->segment, device->index) : 0;
+	others->count = 0;
+	return !device->segment || segment_charges(device->segment, device->index, others);
 }
 
-/* Reads both. Returns whether it is known. */
-static bool read_once(struct device *device, enum way way, struct taken *now)
+/* Reads both, with the reading's lock held. Returns whether it is known. */
+static bool read_once(struct reading *r, struct device *device, enum way way)
 {
-	if (way == BY_CONTEXT ? !in_use_by_context(device, &now->used)
-	                      : !in_use_without_context(device, &now->used))
+	if (way == BY_CONTEXT ? !in_use_by_context(device, &r->now.used)
+	                      : !in_use_without_context(device, &r->now.used))
 		return false;
-	now->charged = device_charged(device, SEGMENT_ON_DEVICE);
-	now->others = others_on(device);
-	return true;
+	r->now.charged = device_used(device, SEGMENT_ON_DEVICE);
+	return read_others(device, &r->now.others);
 }
 
 /*
- * Reads both until nothing was charged to others between. What they have under way is charged by
- * then, and may not be there yet.
+ * Reads both, likewise, until nothing was charged to others between. What they have under way is
+ * charged by then, and may not be there yet.
  */
-static bool read_taken(struct device *device, enum way way, struct taken *now)
+static bool read_taken(struct reading *r, struct device *device, enum way way)
 {
 	int tries = READ_TRIES;
-	uint64_t before = others_on(device);
+	struct charges before;
 
-	while (read_once(device, way, now)) {
-		if (now->others == before || !--tries)
+	if (!read_others(device, &r->before))
+		return false;
+	while (read_once(r, device, way)) {
+		if (!--tries || charges_are_same(&r->before, &r->now.others))
 			return true;
-		before = now->others;
+		before = r->before;
+		r->before = r->now.others;
+		r->now.others = before;
 	}
 	return false;
 }
 
-/* Notes a reading, with the reading's lock held. */
-static void note_reading(struct reading *r, struct device *device, const struct taken *now)
+/* Notes the look under way, with the reading's lock held. */
+static void note_reading(struct reading *r, struct device *device)
 {
-	r->then = *now;
-	r->then.charged = device_charged(device, SEGMENT_ON_DEVICE);
+	struct taken then = r->then;
+
+	r->then = r->now;
+	r->now = then;
+	r->then.charged = device_used(device, SEGMENT_ON_DEVICE);
 	atomic_store_explicit(&r->read_ns, clock_coarse(), memory_order_relaxed);
 }
 
@@ -97,22 +106,21 @@ static uint64_t rest_ns(const struct reading *r)
 	return read_ns && passed_ns < measured_every_ns ? measured_every_ns - passed_ns : 0;
 }
 
-/* Returns the growth since the last reading that nobody has charged. */
+/* Returns the growth since the last reading that no process was charged with. */
 static uint64_t uncharged_growth(const struct taken *then, const struct taken *now)
 {
+	struct charges_change others = charges_change(&then->others, &now->others);
 	/* In this order no term falls below zero by itself. */
-	uint64_t after = now->used + then->charged, before = then->used + now->charged;
-	uint64_t bytes = after > before ? after - before : 0;
-	uint64_t others = now->others > then->others ? now->others - then->others : 0;
+	uint64_t after = now->used + then->charged + others.fallen;
+	uint64_t before = then->used + now->charged + others.grown;
 
-	return bytes > others ? bytes - others : 0;
+	return after > before ? after - before : 0;
 }
 
 /* Charges the growth until now, with the reading's lock held. Returns how much of it. */
-static uint64_t charge_growth(const struct reading *r, struct device *device,
-                              const struct taken *now, uint64_t most)
+static uint64_t charge_growth(const struct reading *r, struct device *device, uint64_t most)
 {
-	uint64_t bytes = uncharged_growth(&r->then, now);
+	uint64_t bytes = uncharged_growth(&r->then, &r->now);
 
 	bytes = bytes < most ? bytes : most;
 	return bytes && device_charge_driver(device, bytes) == 0 ? bytes : 0;
@@ -130,8 +138,7 @@ static bool is_there(const struct context *context)
  * Charges what was left out, with the reading's lock held. Returns it, to be entered without the
  * lock.
  */
-static struct left_out charge_left_out(struct reading *r, struct device *device,
-                                       const struct taken *now)
+static struct left_out charge_left_out(struct reading *r, struct device *device)
 {
 	struct left_out out = r->left_out;
 
@@ -140,7 +147,7 @@ static struct left_out charge_left_out(struct reading *r, struct device *device,
 	if (out.most && !is_there(&out.context))
 		out.most = 0;
 	if (out.most)
-		out.most = charge_growth(r, device, now, out.most);
+		out.most = charge_growth(r, device, out.most);
 	return out;
 }
 
@@ -154,15 +161,14 @@ static bool begin(struct device *device, enum way way)
 {
 	struct reading *r = reading_of(device, way);
 	struct left_out out = {0};
-	struct taken now;
 	bool known = true;
 
 	lock_acquire(&r->lock);
 	if (r->running == 0) {
-		known = read_taken(device, way, &now);
+		known = read_taken(r, device, way);
 		if (known) {
-			out = charge_left_out(r, device, &now);
-			note_reading(r, device, &now);
+			out = charge_left_out(r, device);
+			note_reading(r, device);
 		}
 	}
 	r->running += known;
@@ -175,14 +181,13 @@ static uint64_t end(struct device *device, enum way way, const struct context *c
                     const void *owner, uint64_t most)
 {
 	struct reading *r = reading_of(device, way);
-	struct taken now;
 	uint64_t bytes = 0;
 
 	lock_acquire(&r->lock);
 	r->running--;
-	if (owner && read_taken(device, way, &now)) {
-		bytes = charge_growth(r, device, &now, most);
-		note_reading(r, device, &now);
+	if (owner && read_taken(r, device, way)) {
+		bytes = charge_growth(r, device, most);
+		note_reading(r, device);
 	}
 	lock_release(&r->lock);
 	enter(context, owner, bytes);
@@ -280,9 +285,10 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 }
 
 /* Returns whether what was read a moment ago for the first context need not be read again. */
-static bool is_fresh(const struct reading *r, const struct device *device, bool waited)
+static bool is_fresh(struct reading *r, const struct device *device, bool waited)
 {
-	return r->waits_for_first && !waited && rest_ns(r) && r->then.others == others_on(device);
+	return r->waits_for_first && !waited && rest_ns(r) && read_others(device, &r->now.others) &&
+	       charges_are_same(&r->then.others, &r->now.others);
 }
 
 /*
@@ -292,13 +298,12 @@ static bool is_fresh(const struct reading *r, const struct device *device, bool 
 static void begin_first(struct device *device, bool waited)
 {
 	struct reading *r = reading_of(device, WITHOUT_CONTEXT);
-	struct taken now;
 
 	lock_acquire(&r->lock);
 	if (started && !is_fresh(r, device, waited) &&
-	    (r->waits_for_first ? read_taken(device, WITHOUT_CONTEXT, &now)
-	                        : read_once(device, WITHOUT_CONTEXT, &now))) {
-		note_reading(r, device, &now);
+	    (r->waits_for_first ? read_taken(r, device, WITHOUT_CONTEXT)
+	                        : read_once(r, device, WITHOUT_CONTEXT))) {
+		note_reading(r, device);
 		r->running += !r->waits_for_first;
 		r->waits_for_first = true;
 	}

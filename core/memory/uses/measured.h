@@ -8,9 +8,10 @@
  * It belongs to an object and goes with it, or with the object's context. What a stream takes is
  * then not known.
  *
- * The difference has what others take meanwhile, too. What this job and the user's other jobs
- * charged in that time, other processes and threads included, is taken out, and contexts, which are
- * charged once they are there, are made one at a time (alone.h). What remains, of what those have
+ * The difference has what others take meanwhile, too. What the user's processes were charged in
+ * that time, this one included, is taken out, process by process (charges_change()), and contexts,
+ * which are charged once they are there, are made one at a time (alone.h). A process that dies
+ * meanwhile can make the figure too small, never too large. What remains, of what those have
  * under way, of other users' jobs and of programs without Spillway, is bounded by the most that is
  * plausible for the object. A difference below zero is zero. While a stream capture is active
  * nothing is measured, because a query from another thread could invalidate it. Several
