@@ -44,7 +44,8 @@ scdoc := $(shell command -v scdoc 2>/dev/null)
 
 # What is tried where there is no GPU: the software GPU with its NVML, and a training in a folder
 # with what it reads.
-softgpu_files := $(addprefix $(BUILD)/softgpu/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.12 libcudart.so.13)
+softgpu_files := $(addprefix $(BUILD)/softgpu/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.12 libcudart.so.13 \
+	libcublas.so.12 libcublas.so.13 libcublasLt.so.12 libcublasLt.so.13)
 try_files = $(BUILD)/clients/train_mlp $(clients_beside)
 
 # Replaces a file by a rename: a process that has it mapped keeps the old one, and no moment is

@@ -26,7 +26,7 @@ $(BUILD)/clients/digits.csv: tests/clients/data/digits.csv
 # The checked-in PTX, again. ptxas and the drivers' compilers judge it by the version it names:
 # nvcc writes its own, which older drivers refuse, although nothing in these files is that new.
 ptx_out := tests/clients/train_kernels.ptx tests/clients/busy_kernels.ptx \
-	tests/gpu/probe_kernels.ptx
+	tests/gpu/probe_kernels.ptx tests/softgpu/cublas/kernels.ptx
 NVCC ?= $(shell command -v nvcc || echo $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc)
 
 .PHONY: ptx
@@ -35,7 +35,7 @@ ptx:
 		'toolkit on PATH, or set NVCC=/path/to/nvcc' >&2; exit 1; }
 	$(Q)for ptx in $(ptx_out); do \
 		echo "  NVCC    $$ptx"; \
-		$(NVCC) -ptx -O2 -arch=sm_75 -o $$ptx.tmp $${ptx%.ptx}.cu && \
+		$(NVCC) -ptx -O2 -I. -arch=sm_75 -o $$ptx.tmp $${ptx%.ptx}.cu && \
 		sed 's/^\.version .*/.version 6.4/' $$ptx.tmp >$$ptx && rm $$ptx.tmp || exit 1; \
 	done
 

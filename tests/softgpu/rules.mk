@@ -33,8 +33,10 @@ softgpu_out += $(softgpu_driver_tests)
 
 $(softgpu_driver_tests): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o $(softgpu_lib)
 	$(call say,LD)
-	$(Q)$(CC) $(all_ldflags) -Wl,-rpath,'$$ORIGIN/../../softgpu' -o $@ $< $(softgpu_lib)
+	$(Q)$(CC) $(all_ldflags) -Wl,-rpath,'$$ORIGIN/../../softgpu' -o $@ $< $(softgpu_lib) -ldl -lm
 
 include tests/softgpu/nvml/rules.mk
 
 include tests/softgpu/cudart/rules.mk
+
+include tests/softgpu/cublas/rules.mk
