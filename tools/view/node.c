@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "tools/view/jobs.h"
@@ -247,6 +248,38 @@ static void node_groups_of_user(uid_t user, struct node_groups *groups)
 		groups->count = 0;
 }
 
+/*
+ * Returns whether a process takes turns by another file than this one: it began before root made
+ * that.
+ */
+static bool node_has_another_file(pid_t pid, const char *uuid, const struct stat *file)
+{
+	char *path = text("/proc/%d/maps", (int)pid), *name = text("/turns-%s", uuid);
+	bool has_this = false, has_another = false;
+	FILE *maps = fopen(path, "re");
+	char *line = NULL;
+	size_t room = 0;
+
+	while (maps && getline(&line, &room, maps) > 0) {
+		unsigned long inode;
+		unsigned int major_number, minor_number;
+
+		if (!strstr(line, name) || sscanf(line, "%*s %*s %*s %x:%x %lu", &major_number,
+		                                  &minor_number, &inode) != 3)
+			continue;
+		if (inode == file->st_ino && makedev(major_number, minor_number) == file->st_dev)
+			has_this = true;
+		else
+			has_another = true;
+	}
+	free(line);
+	free(name);
+	free(path);
+	if (maps)
+		fclose(maps);
+	return has_another && !has_this;
+}
+
 static bool node_takes_turns(const struct segment_view *view, const char *uuid)
 {
 	const struct segment_process *process = jobs_live_process(view);
@@ -256,9 +289,13 @@ static bool node_takes_turns(const struct segment_view *view, const char *uuid)
 
 	if (!process || !turns_of_root(uuid, &file))
 		return false;
-	if (!node_groups_of_process(process->pid, view->owner, &groups))
+	if (node_groups_of_process(process->pid, view->owner, &groups)) {
+		takes = !node_has_another_file(process->pid, uuid, &file);
+	} else {
 		node_groups_of_user(view->owner, &groups);
-	takes = turns_may_use(&file, view->owner, groups.id, groups.count);
+		takes = true;
+	}
+	takes = takes && turns_may_use(&file, view->owner, groups.id, groups.count);
 	free(groups.id);
 	return takes;
 }
