@@ -25,7 +25,7 @@ elastic_clients := $(addprefix $(BUILD)/tests/e2e/,moves orders asynchronous chi
 e2e_out := $(elastic_clients) $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(BUILD)/tests/e2e/driven $(BUILD)/tests/e2e/raises $(BUILD)/tests/e2e/restless $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/bench/training $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/forge_card $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/crowd $(BUILD)/tests/e2e/empty.so $(BUILD)/tests/e2e/lingers.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/small $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams $(BUILD)/tests/e2e/static_tls \
-	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
+	$(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/kill_times $(guests) $(neighbours) $(lives) $(life_tools) \
 	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients) $(network_libraries)
 # Of tests/bench/test_peers.sh.
 e2e_out += $(BUILD)/bench/race
@@ -36,7 +36,7 @@ $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/forge_card $(BUILD)/tests/e2e/wri
 
 # Start programs in the places of tests/e2e/test_place_*.sh, or watch them, or disturb them; not
 # ours to sanitize.
-$(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/restless $(BUILD)/tests/e2e/syscalls: $(BUILD)/%: %.c
+$(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/restless $(BUILD)/tests/e2e/syscalls $(BUILD)/tests/e2e/kill_times: $(BUILD)/%: %.c
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 $(LDFLAGS) -o $@ $<
