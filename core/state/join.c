@@ -50,6 +50,7 @@ struct joiner {
 	char run[sizeof((struct segment_header *)0)->run];
 	struct segment *segment; /* takes a seat in this one */
 	int directory, fd;
+	uint64_t pid_space; /* seat_pid_space() */
 	const char *job;
 	char *message; /* why not, of so many bytes */
 	size_t size;
@@ -146,6 +147,7 @@ static void enter(struct segment *segment, const struct joiner *joiner)
 	if (segment->begins_run)
 		begin_run(file, joiner);
 	segment->seat->pid = getpid();
+	segment->seat->pid_space = joiner->pid_space;
 	segment->seat->started_ns = clock_of_day();
 	memcpy(segment->seat->command, prepared, sizeof prepared);
 	seats_tended(&file->header);
@@ -229,6 +231,7 @@ static int take_seat(void *of)
 
 	if (!prepared[0])
 		segment_prepare();
+	joiner->pid_space = seat_pid_space();
 	while ((error = take_seat_in(joiner->segment, joiner)) == -ESTALE) {
 		close_segment(joiner);
 		error = open_segment(joiner);
@@ -384,6 +387,7 @@ void segment_tend(struct segment *segment)
 {
 	if (segment_lock(segment->file) != 0)
 		return;
+	seats_look_for_gone(segment);
 	seats_probe(segment->file);
 	quota_settle(segment);
 	exports_settle(segment);

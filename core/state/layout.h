@@ -57,7 +57,8 @@ struct segment_seat {
 	char command[64];
 	char complaint[256];
 	_Atomic uint64_t importing[SEGMENT_EXPORTS / 64]; /* a bit per export that it has open */
-	_Atomic uint64_t reserved[10];                    /* 0 in version 8 */
+	uint64_t pid_space;           /* the namespace of pid, by its inode; 0: not known */
+	_Atomic uint64_t reserved[9]; /* 0 in version 8 */
 };
 
 /* The figures of one process on one device. */
@@ -180,6 +181,7 @@ struct segment {
 	struct segment_file *file;
 	struct segment_seat *seat;
 	int number;                /* of its seat */
+	int asked;                 /* the seat that seats_look_for_gone() has looked at last */
 	struct segment_books *own; /* its first books; SEGMENT_ROW of others' lie between two */
 	char *directory;           /* in which the file is */
 	char *node;                /* in which its page is */
@@ -379,6 +381,13 @@ bool seat_owner_is_dead(struct segment_seat *seat);
 /* Returns whether the seat's owner lives. Judges by the bytes alone, for readers: no trylock, no
  * pid. */
 bool seat_owner_lives(const struct segment_seat *seat);
+/* Returns the calling process's namespace of process ids; 0: not known. */
+uint64_t seat_pid_space(void);
+/* Marks the seat as the kernel does when its owner dies, where that has died unmarked. Under the
+ * lock. */
+void seat_mark_if_gone(struct segment_seat *seat);
+/* Does the same with the lock, for which the caller has waited in vain. Returns whether it was. */
+bool seat_mark_lock_if_gone(struct segment_file *file);
 /* Returns how long after now (CLOCK_MONOTONIC) the memory of a seat whose owner is dead may still
  * be held. */
 uint64_t seat_drain_left(const struct segment_header *header, const struct segment_seat *seat,
@@ -404,6 +413,8 @@ void seats_probe(struct segment_file *file);
 /* Returns whether any process lives. Those that are met and do not drain from now on; when none
  * does, that was all of them. */
 bool seats_any_lives(struct segment_file *file);
+/* Marks some of those who died unmarked (seat.c); others the next time. Under the lock. */
+void seats_look_for_gone(struct segment *segment);
 void seats_retire(struct segment_file *file, int number);
 /* Finishes what seats_retire() began. Returns whether totals are to be made anew. */
 bool seats_finish_retiring(struct segment_file *file);

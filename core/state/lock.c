@@ -46,7 +46,8 @@ int segment_lock(struct segment_file *file)
 		}
 		if (error == EBUSY && tries < LOCK_SPINS) {
 			sched_yield();
-		} else if (error != EBUSY || !deadline_nap(&until, LOCK_SLEEP_NS)) {
+		} else if (error != EBUSY || (!deadline_nap(&until, LOCK_SLEEP_NS) &&
+		                              !seat_mark_lock_if_gone(file))) {
 			locks_missed();
 			return -EBUSY;
 		}

@@ -1,17 +1,27 @@
 /*
  * One seat: whether its process lives, drains or has gone, and which are in use.
  *
- * Runs inside the user's process, under the segment's lock or on a reader's copy: no system call,
- * nothing that waits.
+ * Runs inside the user's process, under the segment's lock or on a reader's copy: nothing that
+ * waits.
  *
  * Who is alive is read from the seat mutex's futex word (pread; a thread id and no
  * FUTEX_OWNER_DIED): the same truth trylock uses, right across pid namespaces, fork, exec and
  * closed descriptors. Record locks per open file are inherited by forked children, and pid plus
  * start time is local to a namespace.
+ *
+ * After an out-of-memory kill the word may be wrong: the kernel takes the memory of the dying
+ * process away, its list of robust mutexes included, before its threads have marked what they hold
+ * (at once before Linux 5.18, after two seconds since). So a thread id that does not exist any more
+ * counts as dead, too, where the process was in our namespace of process ids.
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/file_status.h"
 
 #include "core/state/layout.h"
 
@@ -53,11 +63,83 @@ bool seat_owner_is_dead(struct segment_seat *seat)
  * thread id, and the kernel itself marks it when the holder dies. glibc keeps the word first. */
 static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word comes first");
 
-bool seat_owner_lives(const struct segment_seat *seat)
+static uint32_t seat_word(const union segment_mutex *mutex)
 {
 	uint32_t word;
-	memcpy(&word, &seat->life, sizeof word);
+
+	memcpy(&word, mutex, sizeof word);
+	return word;
+}
+
+uint64_t seat_pid_space(void)
+{
+	struct stat found;
+
+	return file_status("/proc/self/ns/pid", &found) == 0 ? (uint64_t)found.st_ino : 0;
+}
+
+/* Returns whether the thread does not exist: process 0 is any. What may not be asked exists. */
+static bool seat_thread_is_gone(pid_t process, pid_t thread)
+{
+	int saved = errno;
+	long result = process ? syscall(SYS_tgkill, process, thread, 0) : kill(thread, 0);
+	bool is_gone = result != 0 && errno == ESRCH;
+
+	errno = saved;
+	return is_gone;
+}
+
+static bool seat_owner_is_gone(const struct segment_seat *seat, uint32_t word)
+{
+	return seat->pid_space && seat->pid &&
+	       seat_thread_is_gone(seat->pid, (pid_t)(word & FUTEX_TID_MASK)) &&
+	       seat->pid_space == seat_pid_space();
+}
+
+static bool seat_word_lives(uint32_t word)
+{
 	return (word & FUTEX_TID_MASK) != 0 && (word & FUTEX_OWNER_DIED) == 0;
+}
+
+bool seat_owner_lives(const struct segment_seat *seat)
+{
+	uint32_t word = seat_word(&seat->life);
+
+	return seat_word_lives(word) && !seat_owner_is_gone(seat, word);
+}
+
+/* Does what the kernel does with the word of a thread that has died. */
+static bool seat_mark(union segment_mutex *mutex, uint32_t word)
+{
+	_Atomic uint32_t *at = (_Atomic uint32_t *)mutex;
+
+	return atomic_compare_exchange_strong(at, &word, (word & FUTEX_WAITERS) | FUTEX_OWNER_DIED);
+}
+
+void seat_mark_if_gone(struct segment_seat *seat)
+{
+	uint32_t word = seat_word(&seat->life);
+
+	if (seat_word_lives(word) && seat_owner_is_gone(seat, word))
+		seat_mark(&seat->life, word);
+}
+
+/* Its holder is known by the thread alone, so all who have a seat must be in our namespace. */
+bool seat_mark_lock_if_gone(struct segment_file *file)
+{
+	uint32_t word = seat_word(&file->header.lock);
+	uint64_t own = seat_pid_space();
+	int number = -1;
+
+	if (!own || !seat_word_lives(word) ||
+	    !seat_thread_is_gone(0, (pid_t)(word & FUTEX_TID_MASK)))
+		return false;
+	if (seats_next(&file->header, -1, SEATS_ALL) < 0)
+		return false;
+	while ((number = seats_next(&file->header, number, SEATS_ALL)) >= 0)
+		if (seat_of(file, number)->pid_space != own)
+			return false;
+	return seat_mark(&file->header.lock, word);
 }
 
 bool seat_is_drained(const struct segment_seat *seat, uint64_t now)

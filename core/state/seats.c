@@ -1,12 +1,15 @@
 /*
  * Seats: who is in the job, who has died, and when the dead are let go.
  *
- * Runs inside the user's process, under the segment's lock: no system call, nothing that waits.
+ * Runs inside the user's process, under the segment's lock: nothing that waits.
  */
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/state/layout.h"
+
+/* So many of the living are asked for by their thread ids each time. */
+enum { SEATS_ASKED = 8 };
 
 void seats_tended(struct segment_header *header)
 {
@@ -36,6 +39,7 @@ static void clear(struct segment_file *file, int number)
 	atomic_store(&lane->flying, 0);
 	atomic_store(&lane->stuck, 0);
 	seat->pid = 0;
+	seat->pid_space = 0;
 	seat->started_ns = seat->drained_ns = 0;
 	atomic_store(&seat->exiting_ns, 0);
 	atomic_store(&seat->override_hash, 0);
@@ -127,13 +131,28 @@ void seats_probe(struct segment_file *file)
 	retire_drained(file);
 }
 
+void seats_look_for_gone(struct segment *segment)
+{
+	const struct segment_header *header = &segment->file->header;
+
+	for (int i = 0; i < SEATS_ASKED; i++) {
+		segment->asked = seats_next(header, segment->asked, SEATS_LIVE);
+		if (segment->asked < 0)
+			return;
+		if (segment->asked != segment->number)
+			seat_mark_if_gone(seat_of(segment->file, segment->asked));
+	}
+}
+
 bool seats_any_lives(struct segment_file *file)
 {
 	int number = -1;
 
-	while ((number = seats_next(&file->header, number, SEATS_LIVE)) >= 0 &&
-	       drains_now(file, number))
-		;
+	while ((number = seats_next(&file->header, number, SEATS_LIVE)) >= 0) {
+		seat_mark_if_gone(seat_of(file, number));
+		if (!drains_now(file, number))
+			break;
+	}
 	retire_drained(file);
 	return number >= 0;
 }

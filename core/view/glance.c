@@ -18,13 +18,12 @@
 
 static bool seat_lives(int fd, const struct segment_header *header, int number)
 {
-	_Alignas(struct segment_seat) char head[offsetof(struct segment_seat, command)];
+	struct segment_seat seat;
 	off_t at = (off_t)offsetof(struct segment_file,
 	                           row[number / SEGMENT_ROW].seat[number % SEGMENT_ROW]);
 
 	return seat_state(header, number) == SEAT_LIVE &&
-	       pread(fd, head, sizeof head, at) == (ssize_t)sizeof head &&
-	       seat_owner_lives((const struct segment_seat *)head);
+	       pread(fd, &seat, sizeof seat, at) == (ssize_t)sizeof seat && seat_owner_lives(&seat);
 }
 
 static bool somebody_lives(int fd, const struct segment_header *header)

@@ -72,8 +72,12 @@ void books_unlock(struct machine *books)
 static bool is_alive(struct machine_process *process)
 {
 	int result = pthread_mutex_trylock(&process->alive);
-	if (result == EBUSY)
-		return true;
+	if (result == EBUSY) {
+		if (kill(process->pid, 0) == 0 || errno != ESRCH)
+			return true;
+		robust_init(&process->alive); /* ended for lack of memory, and its list with it */
+		return false;
+	}
 	if (result == EOWNERDEAD)
 		pthread_mutex_consistent(&process->alive);
 	pthread_mutex_unlock(&process->alive);

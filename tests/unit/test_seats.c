@@ -5,8 +5,10 @@
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "core/base/clock.h"
 #include "core/state/directory.h"
@@ -383,6 +385,122 @@ START_TEST(devices_and_rows_come_in_any_order)
 }
 END_TEST
 
+/* --- whose death the kernel does not mark --- */
+
+/* As after an out-of-memory kill: the list of what the thread holds is not found any more. */
+static void lose_robust_list(void)
+{
+	static struct robust_list_head none;
+
+	none.list.next = &none.list;
+	syscall(SYS_set_robust_list, &none, sizeof none);
+}
+
+/* Starts a process that joins, with memory, and is killed; with the job's lock or without. */
+static void kill_unmarked(bool with_lock)
+{
+	int ready[2], status;
+	char byte = 0;
+	pid_t child;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		struct segment *segment = join();
+		bool is_right = segment && segment_device(segment, &gpu) == 0 &&
+		                segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 5, UINT64_MAX) == 0;
+
+		if (with_lock)
+			is_right &= segment_lock(segment->file) == 0;
+		lose_robust_list();
+		byte = is_right;
+		if (write(ready[1], &byte, 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	ck_assert(byte);
+	kill(child, SIGKILL);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void expect_books(int processes, uint64_t charged)
+{
+	char message[512] = "";
+
+	ck_assert_msg(segment_read("job", &view, message, sizeof message) == 0, "%s", message);
+	ck_assert_int_eq(view.process_count, processes);
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], charged);
+}
+
+START_TEST(who_died_unmarked_is_let_go_by_who_lives)
+{
+	struct segment *segment = join();
+
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 3, UINT64_MAX), 0);
+	for (int i = 0; i < 20; i++)
+		kill_unmarked(false);
+	for (int i = 0; i < 30; i++)
+		segment_tend(segment);
+	expect_books(1, 3);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(who_died_unmarked_keeps_no_job_alive)
+{
+	struct segment *segment;
+	char message[512] = "";
+
+	kill_unmarked(false);
+	ck_assert_msg(segment_read("job", &view, message, sizeof message) == 0, "%s", message);
+	ck_assert_uint_ne(view.ended_ns, 0);
+	segment = join();
+	ck_assert(segment->begins_job);
+	expect_books(1, 0);
+	segment_leave(segment);
+}
+END_TEST
+
+/* The whole job would stand still for ever. */
+START_TEST(who_died_unmarked_with_the_lock_gives_it_back)
+{
+	struct segment *segment = join();
+
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	kill_unmarked(true);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 3, UINT64_MAX), 0);
+	for (int i = 0; i < 3; i++)
+		segment_tend(segment);
+	expect_books(1, 3);
+	segment_leave(segment);
+}
+END_TEST
+
+/* A process of another namespace of process ids cannot be asked for, so it lives. */
+START_TEST(who_is_elsewhere_counts_as_alive)
+{
+	struct segment *segment = join(), elsewhere;
+
+	ck_assert(join_again(segment, &elsewhere));
+	elsewhere.seat->pid = 1;
+	elsewhere.seat->pid_space = seat_pid_space() + 1;
+	for (int i = 0; i < 3; i++)
+		segment_tend(segment);
+	ck_assert(seat_owner_lives(elsewhere.seat));
+	elsewhere.seat->pid_space = 0;
+	segment_tend(segment);
+	ck_assert(seat_owner_lives(elsewhere.seat));
+	elsewhere.seat->pid_space = seat_pid_space();
+	ck_assert(!seat_owner_lives(elsewhere.seat));
+	segment_leave(segment);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("seats");
@@ -396,6 +514,10 @@ int main(void)
 	tcase_add_test(tests, a_fork_storm_leaves_nothing);
 	tcase_add_test(tests, where_there_is_no_room_who_comes_is_refused);
 	tcase_add_test(tests, devices_and_rows_come_in_any_order);
+	tcase_add_test(tests, who_died_unmarked_is_let_go_by_who_lives);
+	tcase_add_test(tests, who_died_unmarked_keeps_no_job_alive);
+	tcase_add_test(tests, who_died_unmarked_with_the_lock_gives_it_back);
+	tcase_add_test(tests, who_is_elsewhere_counts_as_alive);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

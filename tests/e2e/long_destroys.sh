@@ -1,0 +1,6 @@
+#!/bin/sh
+# As test_destroys.sh, for two minutes.
+set -eu
+: "${DESTROYS_MS:=60000}"
+export DESTROYS_MS
+exec tests/e2e/test_destroys.sh
