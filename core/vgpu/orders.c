@@ -192,7 +192,10 @@ bool orders_tend(struct device_set *devices, const struct config *config)
 		region_leave(orders.cache, tell.pid);
 	if (error && error != -EAGAIN)
 		log_once(LOG_WARNING, "%s; HAMi's monitor does not see this process", why);
-	return !error && take(&found);
+	/* A process that cannot write there follows what it can read. */
+	if (error && region_read(orders.cache, &found) != 0)
+		return false;
+	return take(&found);
 }
 
 void orders_stop(void)

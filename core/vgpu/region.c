@@ -308,7 +308,7 @@ static int slot_of(struct region *r, int32_t pid)
 	return found;
 }
 
-static void put_process(struct region *r, const struct region_tell *tell)
+static void put_process(struct region *r, const char *path, const struct region_tell *tell)
 {
 	struct region_used used[REGION_DEVICES] = {{0}};
 	struct region_utilization utilization[REGION_DEVICES] = {{0}};
@@ -323,8 +323,11 @@ static void put_process(struct region *r, const struct region_tell *tell)
 		utilization[place].sm = tell->device[i].busy;
 	}
 	slot = slot_of(r, tell->pid);
-	if (slot < 0)
+	if (slot < 0) {
+		refuse(r, r->error ? r->error : -EUSERS, "%s: has %d processes already", path,
+		       REGION_PROCESSES);
 		return;
+	}
 	put(r, used, sizeof(used), SLOT(slot, used, 0));
 	put(r, utilization, sizeof(utilization), SLOT(slot, utilization, 0));
 	if (!tell->has_launched)
@@ -357,7 +360,7 @@ int region_tell(const char *path, const struct region_tell *tell, struct region_
 		make(&r, tell);
 	}
 	check_version(&r, path);
-	put_process(&r, tell);
+	put_process(&r, path, tell);
 	get_orders(&r, orders);
 	return finish(&r, path);
 }

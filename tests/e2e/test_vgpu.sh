@@ -170,3 +170,17 @@ until_true $patience is_held || fail "not held again: $("$spillway" stat)"
 kill -KILL $busy
 wait $busy 2>/dev/null || true
 rm "$cache"
+
+# One that cannot be written is followed all the same, and that nobody sees the process is said.
+if unshare --mount true 2>/dev/null; then
+	given "$allocate" --mib 8 --count 1 >/dev/null # makes it
+	rm -f "$scratch/end.first" "$scratch/ready.first"
+	# shellcheck disable=SC2016 # for the inner shell
+	takes first 6 given unshare --mount sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"' sh "$cache"
+	until_true $patience grep -q "Read-only file system; HAMi's monitor does not see this process" "$scratch/out.first" ||
+		fail "not said: $(cat "$scratch/out.first")"
+	job=$("$spillway" stat --format csv,noheader | grep ',running,' | cut -d , -f 1 | head -n 1)
+	region limit=$((24 * mib))
+	until_true $patience is_set limit_set $((24 * mib)) || fail "a region that is read: $("$spillway" stat "$job")"
+	ends first
+fi

@@ -280,6 +280,29 @@ START_TEST(what_somebody_has_written_is_no_region)
 }
 END_TEST
 
+/* All places are taken by the living: the process is not seen, is told so, and reads its orders. */
+START_TEST(one_that_is_full_is_said_and_read)
+{
+	struct region_tell tell = told(getpid(), MIB);
+	struct region_orders orders;
+
+	tell_all(&tell);
+	for (int i = 0; i < REGION_PROCESSES; i++)
+		set_word(REGION_AT_process + i * REGION_SLOT + SLOT_AT_pid, 1, 4);
+	set_word(REGION_AT_process_count, REGION_PROCESSES, 4);
+	set_word(REGION_AT_limit, 9 * MIB, 8);
+	expect_refused(-EUSERS, "has 1024 processes already");
+	ck_assert_int_eq(region_read(path, &orders), 0);
+	ck_assert_uint_eq(orders.device[0].limit, 9 * MIB);
+	/* One more byte, a hole of a terabyte, a count of devices that is none. */
+	ck_assert_int_eq(truncate(path, (off_t)1 << 40), 0);
+	set_word(REGION_AT_device_count, -1, 8);
+	ck_assert_int_eq(region_read(path, &orders), 0);
+	ck_assert_int_eq(orders.count, REGION_DEVICES);
+	ck_assert_uint_eq(orders.device[0].limit, 9 * MIB);
+}
+END_TEST
+
 START_TEST(one_that_was_cut_short_is_made_anew)
 {
 	struct region_tell tell = told(getpid(), 5 * MIB);
@@ -327,6 +350,7 @@ int main(void)
 	tcase_add_test(tests, devices_are_known_by_uuid);
 	tcase_add_test(tests, what_is_no_region_is_left_as_it_is);
 	tcase_add_test(tests, what_somebody_has_written_is_no_region);
+	tcase_add_test(tests, one_that_is_full_is_said_and_read);
 	tcase_add_test(tests, one_that_was_cut_short_is_made_anew);
 	tcase_add_test(tests, who_finds_it_locked_comes_again);
 	suite_add_tcase(suite, tests);
