@@ -11,7 +11,7 @@ cublas_folder := $(BUILD)/tests/softgpu/cublas
 $(cublas_folder)/exports_%.o: tests/softgpu/cublas/exports.c tests/softgpu/cublas/%.def | $(BUILD)/cuda.mk
 	$(call say,CC)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_cppflags) -DEXPORTS='"tests/softgpu/cublas/$*.def"' $(all_cflags) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(old_glibc) $(all_cppflags) -DEXPORTS='"tests/softgpu/cublas/$*.def"' $(all_cflags) -MMD -MP -c -o $@ $<
 
 $(cublas_folder)/kernels.o: tests/softgpu/cublas/kernels.ptx
 
@@ -20,4 +20,4 @@ $(cublas_libs): $(addprefix $(cublas_folder)/,$(cublas_objects) cublas.o cublasl
 	@mkdir -p $(@D)
 	$(Q)echo '$(@F) { global: cublas*; local: *; };' >$@.map
 	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,$(@F) -Wl,--version-script=$@.map $(all_ldflags) -o $@ \
-		$(addprefix $(cublas_folder)/,$(cublas_objects) $(list).o exports_$(list).o) -ldl && rm $@.map
+		$(addprefix $(cublas_folder)/,$(cublas_objects) $(list).o exports_$(list).o) $(old_glibc_libs) && rm $@.map

@@ -1,0 +1,28 @@
+#!/bin/sh
+# A library that was made because a wheel wants it answers its own status for "not supported", names
+# each function once, and has succeeded in nothing. So do those that the software GPU brings.
+set -eu
+. tests/e2e/lib.sh
+. tests/clients/frameworks/lib.sh
+
+python3 - >"$scratch/answers" 2>"$scratch/said" <<'END'
+import ctypes
+for library, function in (
+        ("libcublas.so.12", "cublasStrsm_v2"), ("libcublas.so.13", "cublasStrsm_v2"),
+        ("libcublasLt.so.12", "cublasLtMatrixTransform"), ("libcudnn.so.9", "cudnnConvolutionForward"),
+        ("libcufft.so.11", "cufftPlan1d"), ("libcufft.so.12", "cufftPlanMany"),
+        ("libcusolver.so.11", "cusolverDnCreate"), ("libcusparse.so.12", "cusparseCreate"),
+        ("libnccl.so.2", "ncclCommInitAll")):
+    call = getattr(ctypes.CDLL(library), function)
+    print(library, call(), call())
+END
+same "answers" "libcublas.so.12 15 15
+libcublas.so.13 15 15
+libcublasLt.so.12 15 15
+libcudnn.so.9 3000 3000
+libcufft.so.11 16 16
+libcufft.so.12 16 16
+libcusolver.so.11 9 9
+libcusparse.so.12 10 10
+libnccl.so.2 3 3" "$(cat "$scratch/answers")"
+same "functions that name themselves" 9 "$(grep -c '^softgpu: .* is not supported$' "$scratch/said")"
