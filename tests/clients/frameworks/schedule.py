@@ -13,7 +13,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 
 
 def main():
@@ -49,10 +48,10 @@ def main():
         asked = subprocess.run([tool, *change], capture_output=True, text=True, check=False)
         if asked.returncode == 0:
             done.append(change)
+        elif done and "has ended" in asked.stderr:  # done with the GPU, and about to exit
+            running.wait()
         elif done:  # before the first one the job may not be there yet
-            time.sleep(0.2)
-            if running.poll() is None:
-                refused.append(f"{' '.join(change)}: {asked.stderr.strip()}")
+            refused.append(f"{' '.join(change)}: {asked.stderr.strip()}")
     kinds = {kind: sum(kind in change for change in done)
              for kind in ("set", "pause", "--evict", "resume")}
     print(f"{job}: seed={seed} first={first}MiB " +
