@@ -45,7 +45,8 @@ scdoc := $(shell command -v scdoc 2>/dev/null)
 # What is tried where there is no GPU: the software GPU with its NVML, and a training in a folder
 # with what it reads.
 softgpu_files := $(addprefix $(BUILD)/softgpu/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.12 libcudart.so.13 \
-	libcublas.so.12 libcublas.so.13 libcublasLt.so.12 libcublasLt.so.13)
+	libcublas.so.12 libcublas.so.13 libcublasLt.so.12 libcublasLt.so.13 libcudnn.so.9 \
+	libsoftgpu-node.so)
 try_files = $(BUILD)/clients/train_mlp $(clients_beside)
 
 # Replaces a file by a rename: a process that has it mapped keeps the old one, and no moment is
@@ -57,7 +58,7 @@ put() { \
 endef
 preload_list = $(DESTDIR)/etc/ld.so.preload
 
-install_out = $(tools_out) $(shim_out) $(softgpu_files) $(try_files) $(if $(scdoc),$(man_out))
+install_out = $(tools_out) $(shim_out) $(softgpu_files) $(ptxas) $(try_files) $(if $(scdoc),$(man_out))
 .PHONY: run-install install-out uninstall
 install-out: $(install_out)
 run-install: $(install_out)
@@ -70,6 +71,8 @@ run-install: $(install_out)
 	@mv -f $(shim_dir)/ld.so.preload.new $(shim_dir)/ld.so.preload
 	@for file in $(softgpu_files); do \
 		$(replace) 755 $$file $(shim_dir)/softgpu/$${file##*/} || exit; done
+	@install -d $(shim_dir)/softgpu/cuda/bin
+	@$(replace) 755 $(ptxas) $(shim_dir)/softgpu/cuda/bin/ptxas
 	@for file in $(shim_dir)/libspillway*.so; do \
 		case ' $(notdir $(shim_out)) ' in *" $${file##*/} "*) ;; *) rm -f $$file ;; esac; done
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so

@@ -104,6 +104,21 @@ expect 0 env LD_LIBRARY_PATH=/nowhere "$spillway" run --softgpu \
 says "$out" "^$tree/softgpu:/nowhere$"
 says "$out" "^$tree/softgpu/libcuda.so.1$"
 
+# Frameworks find the software GPU's compiler and go ways that it has. The user's own word stays.
+# shellcheck disable=SC2016
+frameworks='echo "$JAX_SKIP_CUDA_CONSTRAINTS_CHECK $TRITON_PTXAS_PATH $XLA_FLAGS"'
+expect 0 env -u XLA_FLAGS -u TRITON_PTXAS_PATH "$spillway" run --softgpu sh -c "$frameworks"
+says "$out" "^1 $tree/softgpu/cuda/bin/ptxas --xla_gpu_cuda_data_dir=$tree/softgpu/cuda --xla_gpu_autotune_level=0 .*=false$"
+says_not "$err" .
+expect 0 env SPILLWAY_LOG=debug TRITON_PTXAS_PATH=/mine XLA_FLAGS='--xla_gpu_autotune_level=4 --xla_gpu_cuda_data_dir_too' \
+	"$spillway" run --softgpu sh -c "$frameworks"
+says "$out" "^1 /mine --xla_gpu_autotune_level=4 --xla_gpu_cuda_data_dir_too --xla_gpu_cuda_data_dir=$tree/softgpu/cuda --xla_gpu_gemm[^ ]* [^ ]*=false$"
+says "$err" 'debug: --softgpu sets JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1, TRITON_PTXAS_BLACKWELL_PATH='
+expect 0 env XLA_FLAGS=/a/file JAX_SKIP_CUDA_CONSTRAINTS_CHECK= "$spillway" run --softgpu sh -c "$frameworks"
+says "$out" "^ $tree/softgpu/cuda/bin/ptxas /a/file$"
+expect 0 env -u XLA_FLAGS "$spillway" run sh -c 'echo "flags: $XLA_FLAGS"'
+says "$out" '^flags: $'
+
 # A program that is installed with the software GPU, unless PATH has one of its name.
 mkdir -p "$tree/clients" "$TMPDIR/path"
 printf '#!/bin/sh\necho installed "$@"\n' >"$tree/clients/trains"

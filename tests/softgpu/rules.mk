@@ -40,3 +40,7 @@ include tests/softgpu/nvml/rules.mk
 include tests/softgpu/cudart/rules.mk
 
 include tests/softgpu/cublas/rules.mk
+
+include tests/softgpu/cudnn/rules.mk
+
+include tests/softgpu/node/rules.mk

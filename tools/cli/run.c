@@ -29,6 +29,7 @@
 #include "tools/doctor/probe.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
+#include "tools/doctor/softgpu.h"
 #include "tools/view/arguments.h"
 #include "tools/view/configuration.h"
 #include "tools/view/jobs.h"
@@ -179,20 +180,6 @@ static void find_beside_softgpu(char **program)
 		*program = text("%s", path);
 }
 
-static void use_softgpu(void)
-{
-	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
-	const char *others = getenv("LD_LIBRARY_PATH");
-	char *search;
-
-	if (!paths_softgpu(folder, driver, message, sizeof message))
-		fail("%s", message);
-	search = others && *others ? text("%s:%s", folder, others) : text("%s", folder);
-	set_environment("LD_LIBRARY_PATH", search);
-	set_environment("SPILLWAY_DRIVER", driver);
-	free(search);
-}
-
 /* Returns whether two files are the same, or lie in the same folder. */
 static bool lie_together(const char *one, const char *other)
 {
@@ -258,6 +245,28 @@ static void preload(const char *library)
 	list = text("%s%s%s", others ? others : "", others && *others ? ":" : "", library);
 	set_environment("LD_PRELOAD", list);
 	free(list);
+}
+
+static void use_softgpu(void)
+{
+	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX], set[LOG_LINE_MAX];
+	const char *others = getenv("LD_LIBRARY_PATH");
+	char *search, *node;
+
+	if (!paths_softgpu(folder, driver, message, sizeof message))
+		fail("%s", message);
+	search = others && *others ? text("%s:%s", folder, others) : text("%s", folder);
+	set_environment("LD_LIBRARY_PATH", search);
+	set_environment("SPILLWAY_DRIVER", driver);
+	free(search);
+	node = text("%s/libsoftgpu-node.so", folder);
+	if (access(node, R_OK) == 0)
+		preload(node);
+	free(node);
+	softgpu_be_found(folder, set, sizeof set);
+	log_configure(getenv("SPILLWAY_LOG"));
+	if (*set)
+		log_debug("--softgpu sets %s", set);
 }
 
 /*

@@ -25,6 +25,7 @@
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
 #include "tools/doctor/setup.h"
+#include "tools/doctor/softgpu.h"
 #include "tools/doctor/values.h"
 #include "tools/doctor/surroundings.h"
 #include "tools/view/arguments.h"
@@ -256,6 +257,15 @@ static void print_device(const struct config_device *device, const struct driver
 	        features->vmm ? "" : ": not supported, memory cannot move");
 	print_providers(device->ordinal, features);
 	print_turns(device);
+}
+
+/* Says what `spillway run --softgpu` sets. */
+static void report_softgpu(void)
+{
+	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
+
+	if (paths_softgpu(folder, driver, message, sizeof message))
+		softgpu_report(folder);
 }
 
 static bool has_softgpu(void)
@@ -529,6 +539,7 @@ int command_doctor(int argc, char **argv)
 	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
 	frameworks_report();
+	report_softgpu();
 	good = values_check(&report, &pod, doctor.all) && good;
 	is_reached = !doctor.program || check_program(doctor.program);
 	good = is_reached && good;

@@ -13,7 +13,7 @@ libdevice=$(find "${CUDA_HOME:-/usr/local/cuda}/nvvm/libdevice/" -name 'libdevic
 # Its kernels are PTX for compute capability 9.0. Triton, whose kernels want tensor cores, is off:
 # products of compiled code are cuBLAS's.
 export SOFTGPU_ATTRIBUTES=COMPUTE_CAPABILITY_MAJOR=9,COMPUTE_CAPABILITY_MINOR=0
-export TF_FORCE_GPU_ALLOW_GROWTH=true XLA_FLAGS="--xla_gpu_cuda_data_dir=$frameworks/cuda
+export TF_FORCE_GPU_ALLOW_GROWTH=true XLA_FLAGS="--xla_gpu_cuda_data_dir=$softgpu/cuda
 	--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"
 export TF_CPP_MIN_LOG_LEVEL=0 SOFTGPU_MEMORY=1536M SPILLWAY="$spillway"
 total_mib=1536 program="python3 $here/tensorflow_trains.py eager compiled"
