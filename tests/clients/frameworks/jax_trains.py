@@ -1,0 +1,109 @@
+"""jax_trains.py WHAT...: trains with JAX on one GPU, in each way that WHAT names, and prints losses,
+a checksum of the final weights, the most memory that XLA had in use, the number of steps and the
+time of one in milliseconds.
+"""
+import hashlib
+import os
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+STEPS = int(os.environ.get("STEPS", "6"))
+
+
+def finish(what, losses, weights, times):
+    checksum = hashlib.sha256()
+    for array in jax.tree.leaves(weights):
+        host = np.asarray(array)
+        assert np.isfinite(host.astype(np.float32)).all()
+        checksum.update(host.tobytes())
+    assert np.isfinite(losses).all() and losses[-1] < losses[0], losses
+    peak = jax.devices()[0].memory_stats()["peak_bytes_in_use"] >> 20
+    print(f"{what} losses={losses[0]:.6f},{losses[-1]:.6f} weights={checksum.hexdigest()[:16]} "
+          f"peak={peak}MiB steps={len(losses)} step={1000 * np.median(times):.3f}ms", flush=True)
+
+
+def train(what, step, state, batch):
+    """Steps until the end. The first one compiles and is not timed."""
+    losses, times = [], []
+    for i in range(STEPS):
+        begin = time.monotonic()
+        *state, loss = step(*state, *batch, jax.random.key(i))
+        losses.append(float(loss))
+        times.append(time.monotonic() - begin)
+    finish(what, losses, state[0], times[1:] or times)
+
+
+def mlp():
+    """Three layers and momentum. MIB (environment) of weights, the momenta as much again."""
+    wide = 256 * max(int(os.environ.get("MIB", "6")) // 2, 1)
+    random = np.random.default_rng(7)
+    shapes = (256, wide), (wide, 768), (768, 10)
+    weights = [jnp.asarray(random.standard_normal(s, dtype=np.float32) * 0.05) for s in shapes]
+    inputs = jnp.asarray(random.standard_normal((16, 256), dtype=np.float32))
+    classes = jnp.argmax(inputs[:, :10], axis=1)
+
+    def loss_of(weights, inputs, classes):
+        hidden = jax.nn.relu(inputs @ weights[0])
+        hidden = jax.nn.gelu(hidden @ weights[1])
+        return optax.softmax_cross_entropy_with_integer_labels(hidden @ weights[2], classes).mean()
+
+    @jax.jit
+    def step(weights, momenta, inputs, classes, _):
+        loss, slopes = jax.value_and_grad(loss_of)(weights, inputs, classes)
+        momenta = [0.9 * momentum + slope for momentum, slope in zip(momenta, slopes)]
+        return [w - 0.01 * m for w, m in zip(weights, momenta)], momenta, loss
+
+    train("mlp", step, [weights, [jnp.zeros_like(w) for w in weights]], (inputs, classes))
+
+
+def transformer(what, dtype):
+    """Flax: attention, dropout, LayerNorm, GELU; AdamW with clipping."""
+    from flax import linen as nn
+
+    class Block(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            y = nn.LayerNorm(dtype=dtype)(x)
+            x += nn.MultiHeadDotProductAttention(num_heads=4, dtype=dtype, param_dtype=dtype)(y)
+            y = nn.Dense(512, dtype=dtype, param_dtype=dtype)(nn.LayerNorm(dtype=dtype)(x))
+            y = nn.Dense(128, dtype=dtype, param_dtype=dtype)(nn.gelu(y))
+            return x + nn.Dropout(0.1, deterministic=False)(y)
+
+    class Model(nn.Module):
+        @nn.compact
+        def __call__(self, tokens):
+            x = nn.Embed(8192, 128, dtype=dtype, param_dtype=dtype)(tokens)
+            for _ in range(2):
+                x = Block()(x)
+            return nn.Dense(256, dtype=dtype, param_dtype=dtype)(x)
+
+    model = Model()
+    tokens = jnp.asarray(np.random.default_rng(5).integers(0, 256, (2, 16)))
+    keys = {"params": jax.random.key(1), "dropout": jax.random.key(2)}
+    weights = jax.jit(model.init)(keys, tokens)
+    adam = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(2e-3))
+
+    @jax.jit
+    def step(weights, moments, tokens, key):
+        def loss_of(weights):
+            told = model.apply(weights, tokens, rngs={"dropout": key}).astype(jnp.float32)
+            return optax.softmax_cross_entropy_with_integer_labels(told, tokens).mean()
+
+        loss, slopes = jax.value_and_grad(loss_of)(weights)
+        changes, moments = adam.update(slopes, moments, weights)
+        return optax.apply_updates(weights, changes), moments, loss
+
+    train(what, step, [weights, jax.jit(adam.init)(weights)], (tokens,))
+
+
+WAYS = {"mlp": mlp,
+        "fp32": lambda: transformer("fp32", jnp.float32),
+        "bf16": lambda: transformer("bf16", jnp.bfloat16)}
+assert jax.default_backend() == "gpu", "JAX has no GPU"
+for each in sys.argv[1:]:
+    WAYS[each]()
