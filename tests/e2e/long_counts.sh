@@ -1,6 +1,6 @@
 #!/bin/sh
-# As test_counts.sh, with 512 processes.
+# As test_counts.sh, with 600 processes.
 set -eu
-COUNT_PROCESSES=512
+COUNT_PROCESSES=600
 export COUNT_PROCESSES
 exec tests/e2e/test_counts.sh
