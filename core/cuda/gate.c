@@ -15,7 +15,6 @@
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
-#include "core/base/once.h"
 
 enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000, SEIZE_NS = 200000 };
 
@@ -32,9 +31,7 @@ static struct gate_seat bench = {.number = UINT32_MAX};
 static _Atomic uint32_t seats_made;
 static _Atomic bool bench_is_used;
 static LOCK_OF(GATE) closing = LOCK_FREE;
-static pthread_key_t seat_key;
-static struct once seat_key_once;
-static bool has_seat_key;
+static _Atomic uint64_t seat_key; /* a thread's key and 1; 0: none yet */
 static _Atomic uint32_t
     reopened;                    /* changes when it is open or seized no more: for those who wait */
 static _Atomic uint64_t expiry;  /* ns; of the one who holds it */
@@ -69,9 +66,21 @@ static void leave_seat(void *value)
 	atomic_store(&seat->taken, false);
 }
 
-static void make_seat_key(void)
+/* Sees to it that the thread's end gives up the seat. Of threads that make the key at the same time
+ * none waits: the caller may hold a lock with which it may not. */
+static void remember_seat(struct gate_seat *seat)
 {
-	has_seat_key = pthread_key_create(&seat_key, leave_seat) == 0;
+	uint64_t known = atomic_load(&seat_key);
+	pthread_key_t made;
+
+	if (!known && pthread_key_create(&made, leave_seat) == 0) {
+		if (atomic_compare_exchange_strong(&seat_key, &known, (uint64_t)made + 1))
+			known = (uint64_t)made + 1;
+		else
+			pthread_key_delete(made);
+	}
+	if (known)
+		pthread_setspecific((pthread_key_t)(known - 1), seat);
 }
 
 static struct gate_seat *find_seat(void)
@@ -102,9 +111,7 @@ __attribute__((noinline)) struct gate_seat *gate_take_seat(void)
 	struct gate_seat *seat = find_seat();
 
 	if (seat) {
-		once_call(&seat_key_once, make_seat_key);
-		if (has_seat_key)
-			pthread_setspecific(seat_key, seat);
+		remember_seat(seat);
 	} else {
 		seat = &bench;
 		atomic_store(&bench_is_used, true);
