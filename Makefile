@@ -110,7 +110,7 @@ install:
 	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
 	@+$(MAKE) --no-print-directory run-install
 
-wheel deb dist:
+wheel deb dist release:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@DEPS=$(DEPS) tools/dev/deps packages
 	@+$(MAKE) --no-print-directory run-$@
@@ -196,6 +196,7 @@ help:
 	@echo 'make wheel      the package for pip, pipx and uvx, in build/packages'
 	@echo 'make dist       the sources as a tarball, in build/packages'
 	@echo 'make deb        packages for Debian and its like, in build/packages'
+	@echo 'make release    all of them, the GPU kit and checksums, from a commit that is tagged with its version'
 	@echo 'make check-packages  the packages, installed where each is meant to be'
 	@echo 'make check-all  all four, minutes of chaos, the long forms of tests, check-gpu-kit'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'

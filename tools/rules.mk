@@ -149,6 +149,21 @@ run-deb: $(BUILD)/cuda.mk
 	@mv $(dir $(deb_tree))*.deb $(packages)/
 	@cd $(packages) && ls *.deb | sed 's|^|made: $(packages)/|'
 
+# All that a release consists of, with checksums. Its tag names the version, and its changes a date.
+release := $(packages)/release
+.PHONY: run-release
+run-release:
+	@test -z "$$(git status --porcelain)" || { echo 'make release: the tree has changes that are not committed' >&2; exit 1; }
+	@test "$$(git describe --tags --exact-match 2>&1)" = v$(version) || { \
+		echo 'make release: HEAD is not tagged v$(version), the version of the Makefile: git tag v$(version)' >&2; exit 1; }
+	@grep -q '^## \[$(version)\] - 2' CHANGELOG.md || { \
+		echo 'make release: CHANGELOG.md has no date behind [$(version)]' >&2; exit 1; }
+	@rm -rf $(release) && mkdir -p $(release)
+	@+$(MAKE) --no-print-directory run-dist run-wheel run-deb make-gpu-kit
+	@tar --sort=name --mtime=@$(date_of_change) --owner=0 --group=0 --numeric-owner -C $(BUILD) -c gpu-kit | gzip -9n >$(release)/gpu-kit.tar.gz
+	@cp $(dist) $(packages)/gpu_spillway-$(version)-*.whl $(packages)/*_$(version)_*.deb $(release)/
+	@cd $(release) && sha256sum * >SHA256SUMS && echo 'made: $(release)' && cat SHA256SUMS
+
 # A preload list that names what is gone has every command of the machine print an error, rm
 # included: the list changes first.
 uninstall:

@@ -1,0 +1,37 @@
+#!/bin/sh
+# make release: refused without a tag, a date or a clean tree; from two clones the same bytes.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+version=$(sed -n 's/^version := //p' Makefile)
+command -v git >/dev/null && git rev-parse HEAD >/dev/null 2>&1 || {
+	echo 'this is no clone'
+	exit 77
+}
+clone() { # clone FOLDER: as a release is, committed, dated and tagged
+	git clone -q . "$1"
+	(
+		cd "$1"
+		git config user.name Test
+		git config user.email test@example.com
+		sed -i "s/^## \[$version\].*/## [$version] - 2026-12-01/" CHANGELOG.md
+		GIT_COMMITTER_DATE='2026-12-01 12:00 +0000' git commit -qam Release --date='2026-12-01 12:00 +0000' --allow-empty
+	)
+}
+refused() { # refused TEXT: make release says so in the first clone
+	! make -C "$scratch/one" release >"$scratch/said" 2>&1 || fail "make release: not refused: $1"
+	has 'make release' "$(cat "$scratch/said")" "$1"
+}
+clone "$scratch/one"
+refused "HEAD is not tagged v$version"
+echo >>"$scratch/one/README.md"
+refused 'changes that are not committed'
+git -C "$scratch/one" checkout -q README.md
+clone "$scratch/two"
+for one in one two; do
+	git -C "$scratch/$one" tag "v$version"
+	make -C "$scratch/$one" release >"$scratch/said" 2>&1 || fail "make release: $(tail -n 20 "$scratch/said")"
+done
+diff "$scratch/one/build/packages/release/SHA256SUMS" "$scratch/two/build/packages/release/SHA256SUMS" ||
+	fail 'two runs of make release differ'
+same 'the files of a release' 6 "$(wc -l <"$scratch/one/build/packages/release/SHA256SUMS")"
