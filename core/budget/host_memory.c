@@ -97,9 +97,19 @@ uint64_t host_memory_limit(uint64_t setting, uint64_t charged)
 	return setting == CONFIG_AUTO ? host_memory_auto("", charged) : setting;
 }
 
+static uint64_t bound(uint64_t setting, bool at_most_auto, uint64_t charged)
+{
+	uint64_t limit = host_memory_limit(setting, charged);
+
+	return at_most_auto ? least(limit, host_memory_auto("", charged)) : limit;
+}
+
 uint64_t host_memory_of(const struct config_gpu *settings, uint64_t charged)
 {
-	uint64_t limit = host_memory_limit(settings->host_limit, charged);
+	return bound(settings->host_limit, settings->host_at_most_auto, charged);
+}
 
-	return settings->host_at_most_auto ? least(limit, host_memory_auto("", charged)) : limit;
+uint64_t host_memory_of_moves(const struct config_gpu *settings, uint64_t charged)
+{
+	return bound(settings->host_limit_of_moves, settings->moves_at_most_auto, charged);
 }

@@ -15,5 +15,7 @@
 uint64_t host_memory_limit(uint64_t setting, uint64_t charged);
 /* Returns likewise what the settings of a device come to, with what binds their host_limit. */
 uint64_t host_memory_of(const struct config_gpu *settings, uint64_t charged);
+/* Returns likewise how much memory that leaves the device may make of it. */
+uint64_t host_memory_of_moves(const struct config_gpu *settings, uint64_t charged);
 
 #endif

@@ -51,15 +51,25 @@ enum spill_reason terms_host_first(const struct terms *terms, struct device *dev
 	           : SPILL_NONE;
 }
 
+/*
+ * Returns whether the job has no host memory: as the limit on the device, a number of bytes is the
+ * whole job's; what the machine has left is nobody's.
+ */
+static bool has_none(const struct device *device, uint64_t setting)
+{
+	return !device->segment && setting < CONFIG_AUTO;
+}
+
 uint64_t terms_host_limit(const struct terms *terms, struct device *device)
 {
-	uint64_t setting = terms->settings.host_limit;
-
-	/*
-	 * As the limit on the device: a number of bytes is the whole job's; what the machine has
-	 * left is nobody's.
-	 */
-	if (!device->segment && setting < CONFIG_AUTO)
+	if (has_none(device, terms->settings.host_limit))
 		return 0;
 	return host_memory_of(&terms->settings, device_charged(device, SEGMENT_ON_HOST));
+}
+
+uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *device)
+{
+	if (has_none(device, terms->settings.host_limit_of_moves))
+		return 0;
+	return host_memory_of_moves(&terms->settings, device_charged(device, SEGMENT_ON_HOST));
 }

@@ -149,7 +149,11 @@ struct config_gpu {
 		};
 		uint64_t of[CONFIG_KEY_COUNT];
 	};
-	uint64_t host_at_most_auto; /* 1: host_limit is a number, and auto binds it, too */
+	/* host_limit, for allocations and for memory that leaves the device. The latter is at least
+	 * what an enforced file gives the job: with less, a lowered memory_limit would not hold. */
+	uint64_t host_limit_of_moves;
+	/* 1: the number before it is bound by auto, too */
+	uint64_t host_at_most_auto, moves_at_most_auto;
 };
 
 /* One device as the process sees it. Any field but ordinal may be empty. */

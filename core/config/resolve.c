@@ -109,13 +109,13 @@ static uint64_t amount(struct config_value value, uint64_t memory)
 }
 
 /*
- * Resolves one key. `from` is the setting that the value comes from, NULL for built-in; it may be
- * NULL itself.
+ * Resolves one key that is set so; NULL: it is not. `from` is the setting that the value comes
+ * from, NULL for built-in; it may be NULL itself.
  */
-static uint64_t resolve(const struct config *config, const struct config_device *device,
-                        enum config_key key, const struct config_setting **from)
+static uint64_t resolve_setting(const struct config *config, const struct config_device *device,
+                                enum config_key key, const struct config_setting *setting,
+                                const struct config_setting **from)
 {
-	const struct config_setting *setting = effective(config, device, key);
 	const struct config_setting *limit = ceiling(config, device, key);
 	uint64_t value =
 	    amount(setting ? setting->value : config_value_builtin(key), device->memory);
@@ -132,6 +132,24 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 	if (from)
 		*from = setting;
 	return value;
+}
+
+static uint64_t resolve(const struct config *config, const struct config_device *device,
+                        enum config_key key, const struct config_setting **from)
+{
+	return resolve_setting(config, device, key, effective(config, device, key), from);
+}
+
+/* Returns what moves may put on the host: host_limit, and where the file is enforced at least what
+ * it leaves the job, whatever the job asks for. */
+static uint64_t resolve_moves(const struct config *config, const struct config_device *device,
+                              uint64_t host_limit)
+{
+	const enum config_key key = CONFIG_KEY_host_limit;
+	uint64_t machines = resolve_setting(
+	    config, device, key, effective_up_to(LAYER_SYSTEM, config, device, key), NULL);
+
+	return config_enforces(config) && machines > host_limit ? machines : host_limit;
 }
 
 /*
@@ -177,7 +195,10 @@ void config_for_device(const struct config *config, const struct config_device *
 	/* What the machine's file evicts stays so: a job may ask to hold less, not more. */
 	if (enforced_evict(config, device))
 		settings->evict = true;
+	settings->host_limit_of_moves = resolve_moves(config, device, settings->host_limit);
 	settings->host_at_most_auto = is_bound_by_auto(config, device, settings->host_limit);
+	settings->moves_at_most_auto =
+	    is_bound_by_auto(config, device, settings->host_limit_of_moves);
 	if (settings->priority == PRIORITY_GUARANTEED &&
 	    !config_lists_user(config->guaranteed, geteuid()))
 		settings->priority = PRIORITY_NORMAL;

@@ -198,7 +198,7 @@ static enum gang_why find_why(void)
 		terms = terms_of(device);
 		if (device_charged(device, SEGMENT_ON_HOST) +
 		        device_used(device, SEGMENT_ON_DEVICE) >
-		    terms_host_limit(&terms, device))
+		    terms_host_limit_of_moves(&terms, device))
 			return GANG_HOST_FULL;
 	}
 	return GANG_NOTHING;

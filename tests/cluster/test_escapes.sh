@@ -153,13 +153,17 @@ configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'memory_limit = 
 crowd SPILLWAY_STEPS=auto
 configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
 
-# A limit that is lowered is kept, although the job asked that its memory stay.
-takes 3 first env SPILLWAY_PIN_NEW=yes SPILLWAY_SPILL=off
-same "pinned by the user: held before" $((24 * mib)) "$(device_bytes)"
-configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 8MiB'
-until_true $patience holds_less || fail "pinned by the user: $(device_bytes) bytes on the device"
-ends first
-configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
+# A limit that is lowered is kept, although the job asked that its memory stay, or that none of it
+# go to the host.
+for asked in 'SPILLWAY_PIN_NEW=yes SPILLWAY_SPILL=off' SPILLWAY_HOST_LIMIT=0; do
+	# shellcheck disable=SC2086 # words
+	takes 3 first env $asked
+	same "$asked: held before" $((24 * mib)) "$(device_bytes)"
+	configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 8MiB'
+	until_true $patience holds_less || fail "$asked: $(device_bytes) bytes on the device"
+	ends first
+	configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
+done
 
 # What is not followed is told.
 takes 2 first env SPILLWAY_JOB=other SPILLWAY_SHARE_POLICY=weight

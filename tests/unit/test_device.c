@@ -57,6 +57,7 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 
 	/* Nobody has tried what is allowed now. */
 	settings.host_limit = GIB;
+	settings.host_limit_of_moves = GIB;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
 	device_note_blocker(device, turn, MOVE_HOST_LIMIT);
@@ -194,9 +195,11 @@ START_TEST(without_the_books_any_limit_is_zero)
 	ck_assert_uint_eq(terms_of(device).limit, 0);
 	ck_assert_uint_gt(host_limit(device), 0);
 	settings.host_limit = 8 * GIB;
+	settings.host_limit_of_moves = 8 * GIB;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(host_limit(device), 0);
 	settings.host_limit = CONFIG_UNLIMITED;
+	settings.host_limit_of_moves = CONFIG_UNLIMITED;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(host_limit(device), CONFIG_UNLIMITED);
 

@@ -172,6 +172,48 @@ START_TEST(no_limit_grows_above_the_ceiling)
 }
 END_TEST
 
+/* A job may keep its allocations off the host. Memory that a lowered limit sends there goes. */
+START_TEST(a_lowered_limit_has_a_place_to_move_to)
+{
+	static const struct {
+		const char *lines, *asked;
+		uint64_t host_limit, of_moves;
+	} cases[] = {
+	    {"[gpu]\nhost_limit = 4GiB\n", "0", 0, 4 * GIB},
+	    {"[gpu]\nhost_limit = 4GiB\n", "1GiB", GIB, 4 * GIB},
+	    {"[gpu]\nhost_limit = 4GiB\n", "unlimited", 4 * GIB, 4 * GIB},
+	    {"[gpu]\nmemory_limit = 8GiB\n", "0", 0, CONFIG_AUTO},
+	    {"host_limit = 9GiB\n", "0", 0, 9 * GIB},
+	    {"host_limit = 9GiB\n[gpu]\nhost_limit = 4GiB\n", "6GiB", 6 * GIB, 6 * GIB},
+	    {"host_limit = 9GiB\n[gpu]\nhost_limit = 4GiB\n", "0", 0, 4 * GIB},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char asks[64];
+		struct config_gpu settings;
+
+		snprintf(asks, sizeof(asks), "SPILLWAY_HOST_LIMIT=%s", cases[i].asked);
+		settings = settings_of(load(cases[i].lines, ENVIRON(asks), NULL));
+		ck_assert_uint_eq(settings.host_limit, cases[i].host_limit);
+		ck_assert_uint_eq(settings.host_limit_of_moves, cases[i].of_moves);
+	}
+}
+END_TEST
+
+/* Where nothing is enforced what a user asks for is what the user has. */
+START_TEST(a_free_job_chooses_its_host_limit)
+{
+	const struct config_sources sources = {.environment = ENVIRON("SPILLWAY_HOST_LIMIT=0")};
+	struct config *config;
+	struct config_error error;
+	struct config_gpu settings;
+
+	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
+	settings = settings_of(config);
+	ck_assert_uint_eq(settings.host_limit_of_moves, 0);
+}
+END_TEST
+
 /* What "auto" comes to is known when memory is asked for: until then both stand. */
 START_TEST(nobody_has_more_on_the_host_than_auto)
 {
@@ -401,6 +443,8 @@ int main(void)
 	tcase_add_test(tests, nobody_switches_it_off);
 	tcase_add_test(tests, nobody_chooses_a_file);
 	tcase_add_test(tests, no_limit_grows_above_the_ceiling);
+	tcase_add_test(tests, a_lowered_limit_has_a_place_to_move_to);
+	tcase_add_test(tests, a_free_job_chooses_its_host_limit);
 	tcase_add_test(tests, nobody_has_more_on_the_host_than_auto);
 	tcase_add_test(tests, nobody_gets_more);
 	tcase_add_test(tests, nobody_ranks_higher);

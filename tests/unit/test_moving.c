@@ -410,6 +410,7 @@ static void set_limit(uint64_t limit, bool gentle, bool whole)
 {
 	struct config_gpu settings = {.memory_limit = limit,
 	                              .host_limit = CONFIG_UNLIMITED,
+	                              .host_limit_of_moves = CONFIG_UNLIMITED,
 	                              .share = 100000,
 	                              .priority = priority,
 	                              .spill = SPILL_AUTO,

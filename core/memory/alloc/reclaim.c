@@ -107,7 +107,10 @@ static bool give_orphans(struct reclaim *r, const struct lack *lack)
 
 static uint64_t limit_on(const struct reclaim *r, enum segment_side side)
 {
-	return side == SEGMENT_ON_DEVICE ? r->terms->limit : terms_host_limit(r->terms, r->device);
+	if (side == SEGMENT_ON_DEVICE)
+		return r->terms->limit;
+	return r->moves ? terms_host_limit_of_moves(r->terms, r->device)
+	                : terms_host_limit(r->terms, r->device);
 }
 
 static bool fits(const struct reclaim *r, enum segment_side side, uint64_t bytes)
@@ -223,8 +226,7 @@ int reclaim_and_charge(struct reclaim *r, enum segment_side side, uint64_t bytes
 	do
 		error = side == SEGMENT_ON_DEVICE
 		            ? device_charge(r->device, bytes)
-		            : device_charge_host(r->device, bytes,
-		                                 terms_host_limit(r->terms, r->device));
+		            : device_charge_host(r->device, bytes, limit_on(r, side));
 	while (error == -ENOSPC && reclaim(r, &lack));
 	return error;
 }

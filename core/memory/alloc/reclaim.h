@@ -37,6 +37,7 @@ struct reclaim {
 	struct deadline
 	    *until;      /* the one for everything it waits for; NULL: it waits for nothing */
 	bool may_demote; /* what is wanted cannot be on the host; not in the gate */
+	bool moves;      /* for memory that is there, on its other side */
 	unsigned int rung[2], demotions; /* how far it has come, by enum segment_side */
 };
 

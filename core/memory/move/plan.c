@@ -84,7 +84,7 @@ bool plan_movable_now(struct device *device, enum segment_side side, uint64_t *b
 static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk,
                   bool is_locked)
 {
-	struct reclaim without_waiting = {.device = device, .terms = plan->terms};
+	struct reclaim without_waiting = {.device = device, .terms = plan->terms, .moves = true};
 
 	if (chunk->side == SEGMENT_ON_HOST)
 		return is_locked
@@ -303,7 +303,7 @@ void plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 
 	plan->is_whole = !plan->pins && !host_probe_may_mix(device, plan->terms);
 	if (plan->to == SEGMENT_ON_HOST)
-		plan->host_limit = terms_host_limit(plan->terms, device);
+		plan->host_limit = terms_host_limit_of_moves(plan->terms, device);
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
 		const struct candidate *c = &choice->of[i];
 
