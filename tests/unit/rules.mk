@@ -14,6 +14,9 @@ $(BUILD)/tests/unit/test_paths: $(BUILD)/tools/doctor/paths.o
 # The plugin's options, where Slurm's header is.
 $(BUILD)/tests/unit/test_slurm_options: $(if $(wildcard /usr/include/slurm/spank.h),$(patsubst %,$(BUILD)/tools/slurm/%.o,options settings))
 
+# Which programs have no seat, by what the tool knows.
+$(BUILD)/tests/unit/test_seatless: $(addprefix $(BUILD)/tools/view/,seatless_judge.o tool.o)
+
 # What the tool sees of cards.
 $(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BUILD)/tools/view/tool.o $(checked_core)
 	$(call say,LD)

@@ -15,6 +15,7 @@
 #include "tools/formats/formats.h"
 #include "tools/formats/output.h"
 #include "tools/formats/report.h"
+#include "tools/formats/report_seatless.h"
 #include "tools/formats/value.h"
 #include "tools/formats/table.h"
 #include "tools/view/arguments.h"
@@ -296,6 +297,8 @@ static int show_rows(const struct stat_options *stat, bool first)
 	if (whole || !stat->job)
 		print_rows(stat, &rows, first);
 	rows_free(&rows);
+	if (stat->format == FORMAT_TEXT && !stat->textfile && !stat->job)
+		report_seatless();
 	return whole ? TOOL_OK : TOOL_FAILED;
 }
 
@@ -320,6 +323,7 @@ static int show_all_json(void)
 	}
 	json_close(&json, ']');
 	report_node_json(&json, &others);
+	report_seatless_json(&json);
 	json_close(&json, '}');
 	node_jobs_free(&others);
 	putchar('\n');

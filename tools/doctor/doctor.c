@@ -24,6 +24,7 @@
 #include "tools/doctor/probe.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
+#include "tools/doctor/seatless.h"
 #include "tools/doctor/setup.h"
 #include "tools/doctor/softgpu.h"
 #include "tools/doctor/values.h"
@@ -452,6 +453,8 @@ static bool check_state(bool clean)
 	passed_over = directory_passed_over(message, sizeof message);
 	finding(true, "state directory: %s", passed_over ? message : path);
 	check_ended(clean);
+	if (!clean)
+		seatless_findings();
 	return true;
 }
 

@@ -2,7 +2,9 @@
 #ifndef SPILLWAY_GPUS_H
 #define SPILLWAY_GPUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { GPUS_MAX = 64 };
 
@@ -14,6 +16,13 @@ struct gpus {
 	} gpu[GPUS_MAX];
 };
 
+/*
+ * Calls each() for every process that NVML lists on a GPU, with its number as the machine has it
+ * and the bytes it holds; UINT64_MAX: not known. Returns false where NVML lists none because it is
+ * not there or does not know.
+ */
+bool gpus_each_process(void (*each)(void *cookie, const char *uuid, pid_t process, uint64_t bytes),
+                       void *cookie);
 /* Reads them; none where there is no NVML. It is loaded once, and stays. */
 void gpus_read(struct gpus *gpus);
 

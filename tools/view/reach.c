@@ -22,6 +22,7 @@
 #include "core/base/clock.h"
 #include "core/base/file_status.h"
 #include "core/state/directory.h"
+#include "tools/view/processes.h"
 #include "tools/view/tool.h"
 
 #define LOOK_NS 1000000000ull
@@ -181,26 +182,6 @@ static bool is_here(const struct given *given)
 
 /* --- going there for good --- */
 
-/* Reads the last number of "NSpid: ...", which the process has in its own namespace. */
-static int pid_inside(pid_t process)
-{
-	char *path = text("/proc/%d/status", (int)process), line[256];
-	FILE *file = fopen(path, "re");
-	int pid = -1;
-
-	free(path);
-	while (file && fgets(line, sizeof line, file)) {
-		if (strncmp(line, "NSpid:", 6) != 0)
-			continue;
-		for (char *at = line + 6, *end; (int)strtol(at, &end, 10) >= 0 && end != at;
-		     at = end)
-			pid = (int)strtol(at, NULL, 10);
-	}
-	if (file)
-		fclose(file);
-	return pid;
-}
-
 /* Finds the process that wrote the page, by its number here; 0: it is not to be seen. */
 static pid_t find_writer(const struct page *page)
 {
@@ -213,7 +194,7 @@ static pid_t find_writer(const struct page *page)
 		struct stat found;
 
 		if (process > 0 && file_status(path, &found) == 0 &&
-		    found.st_ino == page->pid_namespace && pid_inside(process) == page->pid)
+		    found.st_ino == page->pid_namespace && process_inside(process) == page->pid)
 			writer = process;
 		free(path);
 	}

@@ -1,0 +1,85 @@
+/* Programs without a seat: which process is judged how, and when it is named. */
+#include "tools/view/seatless.h"
+
+#include "tests/unit/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_NS 1000000000ull
+
+START_TEST(a_process_is_judged_by_what_is_known)
+{
+	const struct seat_of seats[] = {{.owner = 7, .pid = 100}, {.owner = 8, .pid = 200}};
+	const uid_t unread[] = {9};
+	const struct seats_known root = {.seat = seats,
+	                                 .count = 2,
+	                                 .unread = unread,
+	                                 .unread_count = 1,
+	                                 .reaches_all = true,
+	                                 .own = 0};
+	struct seats_known user = root;
+
+	user.reaches_all = false;
+	user.own = 7;
+	ck_assert_int_eq(seatless_judge(&root, 7, 100), SEAT_HELD);
+	/* of the same number, another user's, or another number of the same user's */
+	ck_assert_int_eq(seatless_judge(&root, 8, 100), SEAT_MISSING);
+	ck_assert_int_eq(seatless_judge(&root, 7, 200), SEAT_MISSING);
+	ck_assert_int_eq(seatless_judge(&root, 10, 100), SEAT_MISSING);
+	/* jobs of user 9 are out of reach: none of the user's processes is accused */
+	ck_assert_int_eq(seatless_judge(&root, 9, 300), SEAT_NOT_KNOWN);
+	ck_assert_int_eq(seatless_judge(&root, 7, 0), SEAT_NOT_KNOWN);
+	ck_assert_int_eq(seatless_judge(&user, 7, 100), SEAT_HELD);
+	ck_assert_int_eq(seatless_judge(&user, 7, 101), SEAT_MISSING);
+	ck_assert_int_eq(seatless_judge(&user, 10, 100), SEAT_NOT_KNOWN);
+}
+END_TEST
+
+/* Has a look find these processes; 0 ends them. */
+static void look(struct seatless *seatless, const pid_t *pids, uint64_t started, uint64_t now_ns)
+{
+	struct seatless_process *found = calloc(8, sizeof *found);
+	int count = 0;
+
+	for (; pids[count]; count++)
+		found[count] = (struct seatless_process){
+		    .pid = pids[count], .started = started, .uuid = "GPU-1"};
+	seatless_settle(seatless, found, count, now_ns);
+}
+
+START_TEST(two_looks_name_a_process)
+{
+	static const pid_t both[] = {5, 6, 0}, one[] = {6, 0}, none[] = {0};
+	struct seatless seatless = {0};
+
+	look(&seatless, both, 1, 10 * SECOND_NS);
+	ck_assert_int_eq(seatless.count, 0);
+	/* too soon after the first */
+	look(&seatless, both, 1, 10 * SECOND_NS + SECOND_NS / 2);
+	ck_assert_int_eq(seatless.count, 0);
+	/* 5 has got a seat, or has ended; of 6 the first look counts */
+	look(&seatless, one, 1, 11 * SECOND_NS);
+	ck_assert_int_eq(seatless.count, 1);
+	ck_assert_int_eq(seatless.process[0].pid, 6);
+	/* another process of the same number begins anew */
+	look(&seatless, one, 2, 12 * SECOND_NS);
+	ck_assert_int_eq(seatless.count, 0);
+	look(&seatless, one, 2, 13 * SECOND_NS);
+	ck_assert_int_eq(seatless.count, 1);
+	look(&seatless, none, 2, 14 * SECOND_NS);
+	ck_assert_int_eq(seatless.count, 0);
+	look(&seatless, one, 2, 15 * SECOND_NS);
+	ck_assert_int_eq(seatless.count, 0);
+	seatless_free(&seatless);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("seatless");
+
+	tcase_add_test(tests, a_process_is_judged_by_what_is_known);
+	tcase_add_test(tests, two_looks_name_a_process);
+	return suite_run("seatless", tests);
+}

@@ -1,0 +1,8 @@
+/* Programs that use a GPU without Spillway in them, as findings. */
+#ifndef SPILLWAY_DOCTOR_SEATLESS_H
+#define SPILLWAY_DOCTOR_SEATLESS_H
+
+/* Looks twice. Where limits are enforced such a program is a fault, elsewhere a fact. */
+void seatless_findings(void);
+
+#endif

@@ -1,0 +1,131 @@
+/* Programs without a seat. */
+#include "tools/view/seatless.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/file_status.h"
+#include "core/base/printable.h"
+#include "tools/view/gpus.h"
+#include "tools/view/processes.h"
+#include "tools/view/reach.h"
+#include "tools/view/tool.h"
+
+/* --- what is known of seats --- */
+
+struct gathering {
+	struct seat_of *seat;
+	uid_t *unread;
+	int seats, unreads;
+};
+
+static void add_seats(struct gathering *gathering, const struct segment_view *view, uid_t owner)
+{
+	for (int i = 0; i < view->process_count; i++) {
+		if (view->process[i].state != SEAT_LIVE)
+			continue;
+		gathering->seat = grow(gathering->seat, gathering->seats, sizeof *gathering->seat);
+		gathering->seat[gathering->seats++] =
+		    (struct seat_of){.owner = owner, .pid = view->process[i].pid};
+	}
+}
+
+static void gather(struct gathering *gathering)
+{
+	struct reach_walk walk = reach_walk(NULL);
+
+	while (reach_next(&walk)) {
+		uid_t owner = walk.page ? walk.page->owner : geteuid();
+
+		if (walk.view) {
+			add_seats(gathering, walk.view, owner);
+			continue;
+		}
+		gathering->unread =
+		    grow(gathering->unread, gathering->unreads, sizeof *gathering->unread);
+		gathering->unread[gathering->unreads++] = owner;
+	}
+}
+
+/* Returns whether the jobs of other users are seen: by root, where they have pages. */
+static bool reaches_all(void)
+{
+	char path[PATH_MAX];
+
+	return geteuid() == 0 && access(directory_of_node(path, sizeof path), R_OK) == 0;
+}
+
+/* --- looking --- */
+
+struct look {
+	const struct seats_known *known;
+	struct seatless_process *found;
+	int count, not_judged;
+};
+
+static void look_at(void *cookie, const char *uuid, pid_t pid, uint64_t bytes)
+{
+	struct look *look = cookie;
+	struct process_seen seen;
+	struct seatless_process *process;
+
+	if (!process_look(pid, &seen)) {
+		/* It has ended, or lives where its number means another process or none. */
+		look->not_judged++;
+		return;
+	}
+	if (seen.is_probe)
+		return;
+	switch (seatless_judge(look->known, seen.owner, seen.inside)) {
+	case SEAT_HELD:
+		return;
+	case SEAT_NOT_KNOWN:
+		look->not_judged++;
+		return;
+	case SEAT_MISSING:
+		break;
+	}
+	look->found = grow(look->found, look->count, sizeof *look->found);
+	process = &look->found[look->count++];
+	*process = (struct seatless_process){
+	    .pid = pid, .started = seen.started, .owner = seen.owner, .bytes = bytes};
+	snprintf(process->uuid, sizeof process->uuid, "%s", uuid);
+	snprintf(process->command, sizeof process->command, "%s", seen.command);
+	node_user(seen.owner, process->user, sizeof process->user);
+}
+
+void seatless_look(struct seatless *seatless)
+{
+	struct gathering gathering = {0};
+	struct seats_known known;
+	struct look look = {.known = &known};
+
+	gather(&gathering);
+	known = (struct seats_known){.seat = gathering.seat,
+	                             .count = gathering.seats,
+	                             .unread = gathering.unread,
+	                             .unread_count = gathering.unreads,
+	                             .reaches_all = reaches_all(),
+	                             .own = geteuid()};
+	seatless->is_known = gpus_each_process(look_at, &look);
+	seatless->not_judged = look.not_judged;
+	seatless_settle(seatless, look.found, look.count, clock_now());
+	free(gathering.seat);
+	free(gathering.unread);
+}
+
+void seatless_look_twice(struct seatless *seatless)
+{
+	const struct timespec apart = {.tv_sec = 1, .tv_nsec = 10000000};
+
+	seatless_look(seatless);
+	if (!seatless->suspects && !seatless->not_judged)
+		return;
+	nanosleep(&apart, NULL);
+	seatless_look(seatless);
+}

@@ -1,0 +1,73 @@
+/*
+ * Programs without a seat: processes that use a GPU and are in no job. Spillway is not in them, so
+ * that no limit holds for them.
+ *
+ * NVML lists the processes of each GPU, and segments list the seats. A process that has only just
+ * begun has no seat yet, and one that has ended may be listed for a moment: a process is named when
+ * two looks, SEATLESS_APART_NS apart or more, find it without a seat.
+ *
+ * "none" is said only where each process of NVML's list could be judged. It could not where it lives
+ * in another PID namespace than we do, or where its user's jobs are out of reach.
+ */
+#ifndef SPILLWAY_SEATLESS_H
+#define SPILLWAY_SEATLESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tools/view/node.h"
+
+#define SEATLESS_APART_NS 1000000000ull
+
+struct seatless_process {
+	pid_t pid;
+	uint64_t started; /* in the kernel's ticks since boot: a pid may come again */
+	uid_t owner;
+	char user[NODE_USER_MAX], command[64];
+	char uuid[96];  /* of the GPU */
+	uint64_t bytes; /* UINT64_MAX: NVML does not know */
+	uint64_t seen_ns;
+};
+
+struct seatless {
+	bool is_known;  /* NVML is there */
+	int not_judged; /* processes of which it is not known whether they have a seat */
+	struct seatless_process *process;
+	int count; /* those that two looks have found */
+	/* private: what the look before has found, named or not */
+	struct seatless_process *suspect;
+	int suspects;
+};
+
+/* Looks once more. {0} before the first look; seatless_free() after the last. */
+void seatless_look(struct seatless *seatless);
+/* Looks once, and a second time where that is needed to name a process: it waits meanwhile. */
+void seatless_look_twice(struct seatless *seatless);
+void seatless_free(struct seatless *seatless);
+
+/* A seat of a living process, by its own number in its PID namespace, and its user. */
+struct seat_of {
+	uid_t owner;
+	pid_t pid;
+};
+/* What is known of seats. */
+struct seats_known {
+	const struct seat_of *seat;
+	int count;
+	const uid_t *unread; /* users some of whose jobs are out of reach */
+	int unread_count;
+	bool reaches_all; /* the jobs of other users are seen, too */
+	uid_t own;
+};
+enum seat_verdict { SEAT_HELD, SEAT_MISSING, SEAT_NOT_KNOWN };
+/* Judges a process: inside is its number in its own namespace, 0: not known. A pure function. */
+enum seat_verdict seatless_judge(const struct seats_known *known, uid_t owner, pid_t inside);
+/*
+ * Takes the suspects of a look at a time for those of the one before. Names those that both found,
+ * at least SEATLESS_APART_NS apart. A pure function but for memory.
+ */
+void seatless_settle(struct seatless *seatless, struct seatless_process *found, int count,
+                     uint64_t now_ns);
+
+#endif

@@ -1,0 +1,51 @@
+/* Which programs have no seat, by what is known. Nothing here looks at the machine. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/view/seatless.h"
+#include "tools/view/tool.h"
+
+enum seat_verdict seatless_judge(const struct seats_known *known, uid_t owner, pid_t inside)
+{
+	if (!inside)
+		return SEAT_NOT_KNOWN;
+	for (int i = 0; i < known->count; i++)
+		if (known->seat[i].owner == owner && known->seat[i].pid == inside)
+			return SEAT_HELD;
+	for (int i = 0; i < known->unread_count; i++)
+		if (known->unread[i] == owner)
+			return SEAT_NOT_KNOWN;
+	return owner == known->own || known->reaches_all ? SEAT_MISSING : SEAT_NOT_KNOWN;
+}
+
+static bool is_same(const struct seatless_process *a, const struct seatless_process *b)
+{
+	return a->pid == b->pid && a->started == b->started && strcmp(a->uuid, b->uuid) == 0;
+}
+
+void seatless_settle(struct seatless *seatless, struct seatless_process *found, int count,
+                     uint64_t now_ns)
+{
+	seatless->count = 0;
+	for (int i = 0; i < count; i++) {
+		found[i].seen_ns = now_ns;
+		for (int k = 0; k < seatless->suspects; k++)
+			if (is_same(&found[i], &seatless->suspect[k]))
+				found[i].seen_ns = seatless->suspect[k].seen_ns;
+		if (now_ns - found[i].seen_ns < SEATLESS_APART_NS)
+			continue;
+		seatless->process =
+		    grow(seatless->process, seatless->count, sizeof *seatless->process);
+		seatless->process[seatless->count++] = found[i];
+	}
+	free(seatless->suspect);
+	seatless->suspect = found;
+	seatless->suspects = count;
+}
+
+void seatless_free(struct seatless *seatless)
+{
+	free(seatless->process);
+	free(seatless->suspect);
+	*seatless = (struct seatless){0};
+}
