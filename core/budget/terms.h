@@ -46,8 +46,8 @@ enum spill_reason terms_host_first(const struct terms *terms, struct device *dev
 uint64_t terms_host_limit(const struct terms *terms, struct device *device);
 /*
  * Returns likewise how far the host may fill with memory that leaves the device: where the
- * machine's file is enforced a host_limit of the job's own is none for that, because a lowered memory_limit
- * must find a place to move to.
+ * machine's file is enforced a host_limit of the job's own is none for that, because a lowered
+ * memory_limit must find a place to move to.
  */
 uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *device);
 
