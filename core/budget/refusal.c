@@ -58,7 +58,7 @@ struct refused refusal_by_lack(struct device *device, const struct terms *terms,
 
 	if (lack->bytes && device_is_held_up())
 		return (struct refused){REFUSED_BOOKS_HELD, bytes, 0, REFUSED_NO_LIMIT};
-	if (lack->side == SEGMENT_ON_HOST)
+	if (lack->side == SEGMENT_ON_HOST && (lack->bytes || lack->why))
 		return refusal_on_host(device, terms, bytes, lack);
 	if (!lack->bytes)
 		return (struct refused){REFUSED_PROCESS, bytes, 0, REFUSED_NO_LIMIT};

@@ -89,9 +89,14 @@ for limit in 8GiB 16MiB; do
 		*) has "books full" "$out" "alloc=10 result=0" ;;
 		esac
 		same "all given back" 2 "$(grep -c '^free=0$' "$scratch/out")"
-		[ "$(grep -vc "refused .*: the process has no memory or no addresses left" "$scratch/err" || true)" -le 1 ] ||
-			fail "books full: says $err"
-		[ "$lines" -le 2 ] || fail "books full: says $err"
+		# On a busy machine the helper looks at the settings while there is no memory, and
+		# says so.
+		grep -v ': out of memory; what was good of it last stays$' "$scratch/err" \
+			>"$scratch/said" || true
+		others=$(grep -vc 'refused .*: the process has no memory or no addresses left' \
+			"$scratch/said" || true)
+		[ "$others" -le 1 ] || fail "books full: says $err"
+		[ "$(wc -l <"$scratch/said")" -le 2 ] || fail "books full: says $err"
 		has "books full" "$("$spillway" stat full-$room-$limit --json)" '"device_used":0,'
 	done
 done

@@ -81,6 +81,13 @@ START_TEST(the_reason_follows_from_the_lack)
 	lack = (struct lack){SEGMENT_ON_HOST, 12 * MIB, 2 * MIB, SPILL_HOST_LIMIT};
 	ck_assert_int_eq(refusal_by_lack(&device, &terms, 12 * MIB, &lack).reason,
 	                 REFUSED_HOST_FULL);
+	/* the machine refused what the job may have, or had room that the process cannot enter */
+	lack = (struct lack){SEGMENT_ON_HOST, 0, 0, SPILL_HOST_LIMIT};
+	ck_assert_int_eq(refusal_by_lack(&device, &terms, 12 * MIB, &lack).reason,
+	                 REFUSED_HOST_FULL);
+	lack.why = SPILL_NONE;
+	ck_assert_int_eq(refusal_by_lack(&device, &terms, 12 * MIB, &lack).reason, REFUSED_PROCESS);
+	lack = (struct lack){SEGMENT_ON_HOST, 12 * MIB, 2 * MIB, SPILL_HOST_LIMIT};
 	terms.settings.host_limit = 10 * MIB;
 	ck_assert_int_eq(refusal_by_lack(&device, &terms, 12 * MIB, &lack).reason,
 	                 REFUSED_NO_BOOKS);

@@ -348,6 +348,7 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 	s->lack.bytes = 0; /* what is wanting from here on is not room below the limit */
 	a = allocation_create(s->context, 0, size, SEGMENT_ON_HOST, size);
 	if (!a) {
+		s->lack.why = SPILL_NONE;
 		device_uncharge(device, SEGMENT_ON_HOST, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -365,6 +366,7 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 	*address = a->address;
 	if (allocation_enter(a) == 0)
 		return CUDA_SUCCESS;
+	s->lack.why = SPILL_NONE;
 	allocation_give_back(a);
 	resource_release(&a->resource);
 	return CUDA_ERROR_OUT_OF_MEMORY;

@@ -118,6 +118,7 @@ static CUresult place_some(struct run *run)
 		result = make_chunk(run, &chunk);
 		if (result != CUDA_SUCCESS)
 			return result;
+		run->lack.why = SPILL_NONE; /* there was room */
 		handles[count++] = chunk.handle;
 	}
 	for (; i < count && result == CUDA_SUCCESS; i++) {
