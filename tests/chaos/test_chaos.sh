@@ -1,5 +1,5 @@
 #!/bin/sh
-# Random programs, twenty seconds of them, from a seed that is printed; see README.md. The same seed
+# Random programs, ten seconds of them, from a seed that is printed; see README.md. The same seed
 # is the same operations.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
@@ -19,4 +19,4 @@ for other in "2 3 2" "1 4 2" "1 3 3"; do
 	[ "$(plan $other)" != "$first" ] || fail "$other has the operations of 1 3 2"
 done
 unset SOFTGPU_CONTEXT_MEMORY
-"$build/tests/chaos/chaos" ${CHAOS_SEED:+--seed "$CHAOS_SEED"} --seconds "${CHAOS_SECONDS:-20}"
+"$build/tests/chaos/chaos" ${CHAOS_SEED:+--seed "$CHAOS_SEED"} --seconds "${CHAOS_SECONDS:-10}"

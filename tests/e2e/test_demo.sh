@@ -4,7 +4,7 @@ set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 
-LC_ALL=C SECONDS_ALONE=2 RESULTS="$scratch/lines" tests/demo >"$scratch/out" 2>"$scratch/err" || {
+LC_ALL=C SECONDS_ALONE=1 RESULTS="$scratch/lines" tests/demo >"$scratch/out" 2>"$scratch/err" || {
 	cat "$scratch/out" "$scratch/err"
 	fail "exit status $?"
 }

@@ -9,6 +9,7 @@ set -eu
 . tests/e2e/elastic.sh
 restless='' runner=''
 size=64
+if [ "${FORM:-}" = long ]; then promotions=30; else promotions=10; fi
 moves=$build/tests/e2e/moves
 
 moved() {
@@ -20,13 +21,13 @@ run() {
 	ini=$scratch/$1.ini
 	limit_file "$ini" $((size * mib)) "demote_deadline = 1ms
 $2"
-	"$spillway" run --softgpu --quiet --name "$1" --config "$ini" "$moves" --mode one --mib $size \
+	SOFTGPU_KERNEL_TIME_US=1000 "$spillway" run --softgpu --quiet --name "$1" --config "$ini" "$moves" --mode one --mib $size \
 		--until "$scratch/$1.stop" >"$scratch/$1" 2>"$scratch/$1.errors" &
 	runner=$!
 	"$build/tests/e2e/restless" "$ini" $((size * mib / 5)) $((size * mib * 6 / 5)) 50 "demote_deadline = 1ms
 $2" &
 	restless=$!
-	until_true $patience moved "$1" 30 || fail "$1: nothing moves"
+	until_true $patience moved "$1" $promotions || fail "$1: nothing moves"
 	touch "$scratch/$1.stop"
 	wait $runner || fail "$1: exit status $?: $(cat "$scratch/$1.errors")"
 	kill $restless

@@ -9,8 +9,10 @@ set -eu
 # shellcheck source=tests/e2e/moving.sh
 . tests/e2e/moving.sh
 
-of_mode graphs 50
-of_mode captures 40
+if [ "${FORM:-}" = long ]; then wanted=50; else wanted=20; fi
+
+of_mode graphs $wanted
+of_mode captures $wanted
 
 # The demo's training.
 train=$build/clients/train_mlp

@@ -21,6 +21,7 @@ while kill -0 "$pid1" 2>/dev/null; do
 	held=$(device_bytes)
 	[ "$held" -le "$most" ] || most=$held
 	samples=$((samples + 1))
+	sleep 0.02
 done
 wait || true
 for i in 1 2 3 4; do

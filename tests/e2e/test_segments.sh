@@ -27,7 +27,7 @@ of_segments() {
 	runner=$!
 	"$build/tests/e2e/restless" "$ini" $((60 * mib)) $((300 * mib)) 50 "demote_deadline = 1ms" &
 	restless=$!
-	until_true $patience moved "$job" 40 "$promotions" ||
+	until_true $patience moved "$job" $demotions "$promotions" ||
 		echo "$job: only $(counter "$job" demotions) demotions, $(counter "$job" promotions) promotions in $patience s"
 	kill $restless
 	wait $restless 2>/dev/null || true
@@ -44,7 +44,8 @@ of_segments() {
 	same "$job" "$(on_softgpu "$segments" "$@" --steps "$(field steps "$got")")" "$got"
 	same "$job: nothing is left" "0 0 0" "$(counter "$job" device_used) $(counter "$job" host_used) $(counter "$job" pinned_chunks)"
 }
-of_segments plain 40
+if [ "${FORM:-}" = long ]; then demotions=40; else demotions=20; fi
+of_segments plain $demotions
 # Where others make room for what is new, they do not come back at once.
 of_segments export 0 --export
 

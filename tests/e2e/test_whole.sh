@@ -7,13 +7,13 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
-export SOFTGPU_MEMORY=96M SOFTGPU_KERNEL_TIME_US=2000
+export SOFTGPU_MEMORY=48M SOFTGPU_KERNEL_TIME_US=2000
 moves=$build/tests/e2e/moves
 
-# starts JOB MODE: 64 MiB of buffers
+# starts JOB MODE: 32 MiB of buffers
 starts() {
 	"$spillway" run --softgpu --quiet --name "$1" --turn whole --turn-length 300ms "$moves" \
-		--mode "$2" --until "$scratch/$1.stop" >"$scratch/$1" 2>"$scratch/$1.errors" &
+		--mode "$2" --mib 32 --until "$scratch/$1.stop" >"$scratch/$1" 2>"$scratch/$1.errors" &
 }
 # ends JOB MODE PID: right
 ends() {
@@ -21,7 +21,7 @@ ends() {
 	wait "$3" || fail "$1: exit status $?: $(cat "$scratch/$1.errors")"
 	got=$(cat "$scratch/$1")
 	steps=$(printf '%s\n' "$got" | sed -n 's/^steps=\([0-9,]*\) .*/\1/p')
-	same "$1" "$(SOFTGPU_KERNEL_TIME_US=0 SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode "$2" --steps "$steps")" "$got"
+	same "$1" "$(SOFTGPU_KERNEL_TIME_US=0 SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode "$2" --mib 32 --steps "$steps")" "$got"
 }
 # goes_on JOB: launches more than it has
 goes_on() {
@@ -40,7 +40,7 @@ right=$!
 # Each has left the device for the other, more than once.
 exchanged() { counter_at_least left demotions "$1" && counter_at_least right demotions "$2"; }
 until_true $patience exchanged 4 4 || fail "no turns: $(counter left demotions), $(counter right demotions) moves"
-[ "$(device_bytes)" -le $((96 * mib)) ] || fail "more than there is: $(device_bytes)"
+[ "$(device_bytes)" -le $((48 * mib)) ] || fail "more than there is: $(device_bytes)"
 goes_on left
 goes_on right
 

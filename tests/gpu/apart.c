@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static enum { TEXT, JSON, TSV } format;
+static FILE *object; /* NULL: answers are lines alone */
 static int limit_seconds = 60;
 static unsigned answers;
 static bool all_good = true;
@@ -31,43 +32,48 @@ bool apart_format(const char *option, int seconds)
 		format = TEXT;
 	else if (strcmp(option, "--json") == 0)
 		format = JSON;
+	else if (strncmp(option, "--json=", 7) == 0)
+		object = fopen(option + 7, "w");
 	else if (strcmp(option, "--tsv") == 0)
 		format = TSV;
 	else
 		return false;
-	return true;
+	if (format == JSON)
+		object = stdout;
+	return object || !option || format == TSV; /* else the file cannot be written */
 }
 
 static void print_json_string(const char *text)
 {
-	putchar('"');
+	putc('"', object);
 	for (; *text; text++) {
 		if (*text == '"' || *text == '\\')
-			putchar('\\');
-		putchar(*text);
+			putc('\\', object);
+		putc(*text, object);
 	}
-	putchar('"');
+	putc('"', object);
+}
+
+static void print_member(const char *question, const char *reply, const char *evidence)
+{
+	fputs(answers ? ",\n  " : "{\n  ", object);
+	print_json_string(question);
+	fputs(": {\"answer\": ", object);
+	print_json_string(reply);
+	fputs(", \"evidence\": ", object);
+	print_json_string(evidence);
+	putc('}', object);
+	fflush(object); /* before the next process gets a copy of the buffer */
 }
 
 static void print_answer(const char *question, const char *reply, const char *evidence)
 {
-	switch (format) {
-	case TEXT:
+	if (format == TEXT)
 		printf(*evidence ? "%s: %s (%s)\n" : "%s: %s\n", question, reply, evidence);
-		break;
-	case TSV:
+	else if (format == TSV)
 		printf("%s\t%s\t%s\n", question, reply, evidence);
-		break;
-	case JSON:
-		fputs(answers ? ",\n  " : "{\n  ", stdout);
-		print_json_string(question);
-		fputs(": {\"answer\": ", stdout);
-		print_json_string(reply);
-		fputs(", \"evidence\": ", stdout);
-		print_json_string(evidence);
-		putchar('}');
-		break;
-	}
+	if (object)
+		print_member(question, reply, evidence);
 	fflush(stdout);
 	snprintf(last_reply, sizeof(last_reply), "%s", reply);
 	answers++;
@@ -208,7 +214,9 @@ void apart_end(void)
 
 bool apart_finish(void)
 {
-	if (format == JSON)
-		puts(answers ? "\n}" : "{}");
+	if (object)
+		fputs(answers ? "\n}\n" : "{}\n", object);
+	if (object && fflush(object) != 0)
+		all_good = false;
 	return all_good && answers > 0;
 }

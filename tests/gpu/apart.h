@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /*
- * Sets the format by the option that names it (NULL: text), and the seconds that a question has;
- * false: no such format.
+ * Sets the format by the option that names it (NULL: text; "--json=FILE": text, and one object in
+ * that file), and the seconds that a question has; false: no such format, or no such file.
  */
 bool apart_format(const char *option, int seconds);
 

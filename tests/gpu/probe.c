@@ -1,7 +1,7 @@
 /*
  * Puts every question to the driver, a process per question, and prints "question: answer
- * (evidence)", with --json one object, with --tsv a line of three columns. Ends with 1 if a process
- * died or answered nothing.
+ * (evidence)", with --json one object, with --json=FILE both, with --tsv a line of three columns.
+ * Ends with 1 if a process died or answered nothing.
  */
 #include "tests/gpu/probe.h"
 
@@ -18,7 +18,7 @@ static void (*const groups[])(void) = {
 int main(int argc, char **argv)
 {
 	if (argc > 2 || !apart_format(argv[1], QUESTION_SECONDS)) {
-		fprintf(stderr, "usage: probe [--json | --tsv]\n");
+		fprintf(stderr, "usage: probe [--json[=FILE] | --tsv]\n");
 		return 2;
 	}
 	bool there = ask_device();

@@ -5,9 +5,8 @@ set -eu
 LD_LIBRARY_PATH=$BUILD/softgpu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 
-"$BUILD/gpu/probe" >"$TMPDIR/text" || { cat "$TMPDIR/text"; exit 1; }
+"$BUILD/gpu/probe" --json="$TMPDIR/json" >"$TMPDIR/text" || { cat "$TMPDIR/text"; exit 1; }
 cat "$TMPDIR/text"
-"$BUILD/gpu/probe" --json >"$TMPDIR/json"
 python3 - "$TMPDIR/text" "$TMPDIR/json" <<-EOF
 	import json, sys
 	lines = [line.split(": ", 1) for line in open(sys.argv[1])]

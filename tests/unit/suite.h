@@ -3,7 +3,9 @@
 #define SPILLWAY_TEST_SUITE_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * Adds a test of so many worlds of one thread. The thread sanitizer sees nothing in them and makes
@@ -16,6 +18,14 @@
 #else
 #define suite_add_worlds(tests, test, count) tcase_add_loop_test(tests, test, 0, count)
 #endif
+
+/* Returns whether it is check-all that asks, for more worlds. */
+static inline bool suite_is_long(void)
+{
+	const char *form = getenv("FORM");
+
+	return form && strcmp(form, "long") == 0;
+}
 
 /* The program's exit status. */
 static inline int suite_run(const char *name, TCase *tests)

@@ -6,8 +6,8 @@
 #include "tests/unit/gang_world.h"
 #include "tests/unit/suite.h"
 
-/* Honest jobs beside them. */
-static const int jobs_of[] = {1, 3, 8};
+/* Honest jobs beside them; in the long form eight instead of five. */
+static int jobs_of[] = {1, 3, 5};
 enum { SIZES = sizeof(jobs_of) / sizeof(*jobs_of) };
 
 static void add_jobs(int jobs)
@@ -324,6 +324,9 @@ END_TEST
 int main(void)
 {
 	TCase *tests = tcase_create("gang_liars");
+
+	if (suite_is_long())
+		jobs_of[SIZES - 1] = 8;
 
 	tcase_set_timeout(tests, 120);
 	suite_add_worlds(tests, one_state_for_ever, SIZES);

@@ -409,7 +409,7 @@ END_TEST
 
 /* --- whatever happens --- */
 
-enum { RUNS = 60, EVENTS = 60 };
+enum { RUNS = 30, LONG_RUNS = 90, EVENTS = 60 };
 
 static void happen(void)
 {
@@ -513,6 +513,6 @@ int main(void)
 	tcase_add_test(tests, a_frozen_claimant_is_passed_over);
 	suite_add_worlds(tests, a_card_that_lies_costs_a_bounded_part_of_the_time, 10);
 	suite_add_worlds(tests, whatever_happens_claims_are_met_one_at_a_time_and_then_it_is_quiet,
-	                 RUNS);
+	                 suite_is_long() ? LONG_RUNS : RUNS);
 	return suite_run("lending", tests);
 }

@@ -1,0 +1,3 @@
+#!/bin/sh
+# test_mixed.sh with more moves.
+FORM=long exec tests/e2e/test_mixed.sh

@@ -1,0 +1,3 @@
+#!/bin/sh
+# test_moves.sh with a thousand chunks.
+FORM=long exec tests/e2e/test_moves.sh

@@ -1,0 +1,3 @@
+#!/bin/sh
+# test_moves_graphs.sh with more moves.
+FORM=long exec tests/e2e/test_moves_graphs.sh

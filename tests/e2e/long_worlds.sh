@@ -1,0 +1,6 @@
+#!/bin/sh
+# Whole turns and lending with more jobs and more random worlds than every day.
+set -eu
+export FORM=long
+"$BUILD/tests/unit/test_gang_liars"
+exec "$BUILD/tests/unit/test_lending"
