@@ -939,6 +939,10 @@ static void check_left_out(void)
 static void charge_beside(uint64_t bytes)
 {
 	static struct segment_header header;
+	const int index = job_devices()->device[0].index;
+	const struct ledger *own = job_devices()->device[0].ledger;
+	const size_t at = (size_t)((const char *)&own->charged[SEGMENT_ON_DEVICE] -
+	                           (const char *)this_job.segment->file);
 	char path[512];
 	int fd;
 
@@ -947,10 +951,13 @@ static void charge_beside(uint64_t bytes)
 	TRUE(pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header));
 	close(fd);
 	snprintf(header.job, sizeof(header.job), "beside");
-	header.charged[job_devices()->device[0].index][SEGMENT_ON_DEVICE] = bytes;
+	header.token++;
+	header.charged[index][SEGMENT_ON_DEVICE] = bytes;
 	TRUE(directory_segment_path("beside", path, sizeof(path)) == 0);
 	fd = open(path, O_WRONLY | O_CREAT, 0600);
 	TRUE(pwrite(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header));
+	/* Its only process has the seat that ours has in this job. */
+	TRUE(pwrite(fd, &bytes, sizeof(bytes), (off_t)at) == (ssize_t)sizeof(bytes));
 	close(fd);
 }
 
