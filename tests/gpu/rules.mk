@@ -67,7 +67,7 @@ $(BUILD)/gpu/cudart_blocks_%: tests/gpu/cudart_blocks.cu
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -O2 -arch=compute_75 -no-compress -cudart $* $(NVCC_LDFLAGS) -Xcompiler -static-libstdc++,-static-libgcc \
 		-Xlinker -rpath='$$ORIGIN' -o $@ $<
-	$(Q)cp -L $(cudart_library) $(@D)/
+	$(Q)cp -L $(cudart_library) $@.runtime && mv -f $@.runtime $(@D)/$(notdir $(cudart_library))
 
 # GPU=soft tries the scripts on the software GPU, RESULTS=FOLDER keeps what they leave. They use
 # programs of the other tests.
