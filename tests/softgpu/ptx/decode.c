@@ -213,6 +213,7 @@ static bool find_special(const char *name, uint32_t *slot)
 	    {"%total_smem_size", SPECIAL_TOTAL_SHARED},
 	    {"%envreg1", SPECIAL_GRID_HIGH},
 	    {"%envreg2", SPECIAL_GRID_LOW},
+	    {"%reserved_smem_offset_1", SPECIAL_RESERVED_SHARED},
 	    {"%cluster_ctaid.x", SPECIAL_ZERO},
 	    {"%cluster_ctaid.y", SPECIAL_ZERO},
 	    {"%cluster_ctaid.z", SPECIAL_ZERO},
@@ -317,8 +318,11 @@ uint32_t source(struct decoder *d, const struct operand *o, enum type type)
 	uint32_t slot;
 	struct symbol *symbol = symbol_find_register(d->s->scope, o->name, &slot);
 	if (!symbol) {
-		if (find_special(o->name, &slot))
+		if (find_special(o->name, &slot)) {
+			if (slot == special(SPECIAL_RESERVED_SHARED))
+				d->function->module->uses_reserved_shared = true;
 			return narrowed(d, slot, TYPE_U32, type);
+		}
 		if (!strcmp(o->name, "WARP_SZ"))
 			return constant(d, LANES, type_size(type));
 		fail_invalid(d, "'%s' is not declared", o->name);
@@ -455,8 +459,8 @@ void address(struct decoder *d, const struct operand *o, enum space space, struc
 static const struct opcode *find_opcode(const char *name)
 {
 	static const struct opcode *const tables[] = {opcodes_alu, opcodes_memory, opcodes_control,
-	                                              opcodes_video};
-	for (int i = 0; i < 4; i++)
+	                                              opcodes_video, opcodes_matrix};
+	for (int i = 0; i < 5; i++)
 		for (const struct opcode *o = tables[i]; o->name; o++)
 			if (!strcmp(o->name, name))
 				return o;

@@ -80,6 +80,7 @@ struct opcode {
 	int argument;
 };
 
-extern const struct opcode opcodes_alu[], opcodes_memory[], opcodes_control[], opcodes_video[];
+extern const struct opcode opcodes_alu[], opcodes_memory[], opcodes_control[], opcodes_video[],
+    opcodes_matrix[];
 
 #endif

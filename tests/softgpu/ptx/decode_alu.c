@@ -766,9 +766,46 @@ static void convert_pair(struct decoder *d, enum type to, struct style style)
 	emit_pack(d, destination(d, operand(d, 0), TYPE_B32), halves);
 }
 
+/*
+ * cvt.rna.tf32.f32 and its like: the bits below tf32's ten of the mantissa become zeros. Half a
+ * unit is added before, where it is to round to nearest: ties go away from zero (rna), or to even.
+ */
+static void convert_tf32(struct decoder *d)
+{
+	enum { DROPPED = 13 };
+	bool away = modifier(d, "rna"), even = modifier(d, "rn"), zero = modifier(d, "rz");
+	bool relu = modifier(d, "relu");
+	if (away + even + zero != 1 || !modifier(d, "f32"))
+		fail_unsupported(d);
+	uint32_t from = source(d, operand(d, 1), TYPE_F32), work = scratch(d, TYPE_U32);
+	uint32_t add = constant(d,
+	                        away   ? 1u << (DROPPED - 1)
+	                        : zero ? 0
+	                               : (1u << (DROPPED - 1)) - 1,
+	                        4);
+	uint32_t nan = scratch(d, TYPE_PRED), to = destination(d, operand(d, 0), TYPE_B32);
+	emit_alu(d, ALU_NAN, TYPE_F32, nan, from, from, NONE);
+	emit_alu(d, ALU_ADD, TYPE_U32, work, from, add, NONE);
+	if (even) {
+		uint32_t odd = scratch(d, TYPE_U32);
+		emit_alu(d, ALU_SHR, TYPE_U32, odd, from, constant(d, DROPPED, 4), NONE);
+		emit_alu(d, ALU_AND, TYPE_U32, odd, odd, constant(d, 1, 4), NONE);
+		emit_alu(d, ALU_ADD, TYPE_U32, work, work, odd, NONE);
+	}
+	emit_alu(d, ALU_AND, TYPE_U32, work, work, constant(d, ~0u << DROPPED, 4), NONE);
+	emit_alu(d, ALU_SELP, TYPE_U32, work, constant(d, 0x7fffffff, 4), work, nan);
+	if (relu)
+		emit_alu(d, ALU_MAX_NAN, TYPE_F32, work, work, constant(d, 0, 4), NONE);
+	emit_alu(d, ALU_MOV, TYPE_U32, to, work, work, NONE);
+}
+
 static void decode_cvt(struct decoder *d, int unused)
 {
 	(void)unused;
+	if (modifier(d, "tf32")) {
+		convert_tf32(d);
+		return;
+	}
 	bool to_integral = strstr(d->s->text, ".rni") || strstr(d->s->text, ".rzi") ||
 	                   strstr(d->s->text, ".rmi") || strstr(d->s->text, ".rpi");
 	struct style style = read_style(d);

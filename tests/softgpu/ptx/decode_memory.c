@@ -138,6 +138,20 @@ static void decode_policy(struct decoder *d, int unused)
 	emit_alu(d, ALU_MOV, TYPE_U64, destination(d, operand(d, 0), TYPE_U64), zero, zero, NONE);
 }
 
+/* Of cp.async's operand behind the size: the bytes to be read; the rest of the copy is zeros. */
+static uint32_t copy_source_size(struct decoder *d, const struct operand *o, uint32_t bytes)
+{
+	uint32_t slot;
+	const struct symbol *symbol =
+	    o->kind == OPERAND_NAME ? symbol_find_register(d->s->scope, o->name, &slot) : NULL;
+	if (!symbol || symbol->type != TYPE_PRED)
+		return source(d, o, TYPE_U32);
+	/* A predicate: the source is ignored. */
+	uint32_t size = scratch(d, TYPE_U32), ignored = predicate(d, o);
+	emit_alu(d, ALU_SELP, TYPE_U32, size, constant(d, 0, 4), constant(d, bytes, 4), ignored);
+	return size;
+}
+
 /* cp.async: done at once, so that waiting for it is nothing. */
 static void decode_copy(struct decoder *d, int unused)
 {
@@ -146,21 +160,26 @@ static void decode_copy(struct decoder *d, int unused)
 		fail_unsupported(d);
 	if (modifier(d, "commit_group") || modifier(d, "wait_group") || modifier(d, "wait_all"))
 		return;
+	bool has_policy = strstr(d->s->text, "L2::cache_hint");
 	skip_ordering(d);
 	const struct operand *size = operand(d, 2);
-	uint64_t bytes = size->kind == OPERAND_INTEGER ? size->bits : 0;
-	/* A fourth operand, the size of the source or a predicate, would ask for zeros. */
-	if (modifier_space(d) != SPACE_SHARED || !modifier(d, "global") || operand_count(d) > 3 ||
+	uint32_t bytes = size->kind == OPERAND_INTEGER ? (uint32_t)size->bits : 0;
+	uint32_t operands = operand_count(d) - has_policy;
+	if (modifier_space(d) != SPACE_SHARED || !modifier(d, "global") || operands > 4 ||
 	    (bytes != 4 && bytes != 8 && bytes != 16))
 		fail_unsupported(d);
-	uint32_t slots[4] = {0}, count = (uint32_t)bytes / 4;
+	uint32_t wanted = operands == 4 ? copy_source_size(d, operand(d, 3), bytes) : NONE;
+	uint32_t slots[4] = {0}, count = bytes / 4;
 	for (uint32_t k = 0; k < count; k++)
 		slots[k] = scratch(d, TYPE_U32);
 	for (int store = 0; store < 2; store++) {
 		struct insn access = {0};
 		address(d, operand(d, store ? 0 : 1), store ? SPACE_SHARED : SPACE_GLOBAL, &access);
-		struct insn *in = emit(d, store ? memory_store : memory_load);
+		struct insn *in = emit(d, store            ? memory_store
+		                          : wanted == NONE ? memory_load
+		                                           : memory_load_padded);
 		in->s[0] = access.s[0];
+		in->s[1] = store ? NONE : wanted;
 		in->wide = access.wide;
 		in->space = access.space;
 		in->immediate = access.immediate;

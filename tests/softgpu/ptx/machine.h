@@ -20,6 +20,7 @@
 #include "module.h"
 
 enum { MAX_JOINS = 64, MAX_WARPS = 32, BARRIERS = 16 };
+enum { RESERVED_SHARED = 1024 }; /* bytes of a block that are the system's, as from sm_80 on */
 
 struct frame {
 	struct frame *parent; /* NULL: that of the entry */
@@ -137,7 +138,8 @@ struct grid {
 	const uint8_t *parameters;
 
 	uint32_t threads, warps; /* of a block */
-	uint32_t shared_bytes, dynamic_shared_at;
+	uint32_t shared_bytes, dynamic_shared_at, reserved_shared_at;
+	uint32_t total_shared;             /* shared_bytes without those that are reserved */
 	uint64_t poll_after;               /* warp instructions */
 	uint64_t next_block, total_blocks; /* next_block: by atomic operations */
 	uint64_t grid_words[2];            /* of a grid barrier */
@@ -206,7 +208,8 @@ enum barrier_mode {
 };
 
 /* Memory instructions; see memory.c for which instruction fields they read. */
-handler memory_load, memory_store, memory_atomic, memory_load_parameter, memory_fence;
+handler memory_load, memory_load_padded, memory_store, memory_atomic, memory_load_parameter,
+    memory_fence;
 bool memory_atomic_is_supported(enum atomic op, enum type type);
 /* Where `size` bytes at an address of a space are; faults otherwise. */
 void *memory_resolve(struct warp *w, enum space space, uint32_t lane, uint64_t address,

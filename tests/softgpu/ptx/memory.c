@@ -152,6 +152,40 @@ void memory_load(struct warp *w, const struct insn *in, uint32_t mask)
 		                                            mask);
 }
 
+/*
+ * cp.async: the first s[1] bytes of a lane's come from memory, the rest is zero. Memory behind them
+ * may not be there at all.
+ */
+RAW void memory_load_padded(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	const uint32_t bytes = in->size * in->count, *wanted = lanes(w, in->s[1]);
+	uint32_t whole = 0, part = 0;
+	for (uint32_t left = mask; left; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(left);
+		if (wanted[i] >= bytes) {
+			whole |= 1u << i;
+			continue;
+		}
+		part |= wanted[i] ? 1u << i : 0;
+		for (uint32_t k = 0; k < in->count; k++)
+			((uint32_t *)lanes(w, in->d[k]))[i] = 0;
+	}
+	if (whole)
+		memory_load(w, in, whole);
+	struct addresses a;
+	if (part) {
+		w->insn = in;
+		w->mask = part;
+		w->grid->alu->addresses(w, in, part, &a);
+	}
+	for (; part; part &= part - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(part);
+		const uint8_t *from = memory_resolve(w, in->space, i, a.of[i], wanted[i], false);
+		for (uint32_t k = 0; k < wanted[i]; k++)
+			((uint8_t *)lanes(w, in->d[k / 4]))[4 * i + k % 4] = from[k];
+	}
+}
+
 void memory_store(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	struct pointers p;

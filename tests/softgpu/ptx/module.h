@@ -54,6 +54,7 @@ enum special {
 	SPECIAL_DYNAMIC_SHARED, /* where it starts */
 	SPECIAL_DYNAMIC_SIZE,
 	SPECIAL_TOTAL_SHARED,
+	SPECIAL_RESERVED_SHARED, /* where the system's own starts, behind the block's */
 	SPECIAL_GRID_LOW, /* %envreg2, %envreg1: the generic address of the grid's barrier word */
 	SPECIAL_GRID_HIGH,
 	SPECIAL_COUNT,
@@ -172,6 +173,7 @@ struct ptx_module {
 	uint32_t version, target;
 	uint32_t dynamic_align; /* of extern shared memory */
 	uint32_t threads;       /* of the host, for one grid */
+	bool uses_reserved_shared;
 };
 
 #endif

@@ -198,6 +198,10 @@ enum ptx_status ptx_run(const struct ptx_function *f, const struct ptx_launch *l
 	g->dynamic_shared_at = (f->info.shared_bytes + align - 1) & -align;
 	g->shared_bytes = launch->dynamic_shared ? g->dynamic_shared_at + launch->dynamic_shared
 	                                         : f->info.shared_bytes;
+	g->total_shared = g->shared_bytes;
+	g->reserved_shared_at = (g->shared_bytes + 15) & ~15u;
+	if (f->module->uses_reserved_shared)
+		g->shared_bytes = g->reserved_shared_at + RESERVED_SHARED;
 	g->poll_after =
 	    launch->poll && launch->poll_instructions ? launch->poll_instructions : 1u << 20;
 	pthread_mutex_init(&g->pause, NULL);

@@ -356,7 +356,8 @@ static void fill_specials(struct warp *w)
 		    [SPECIAL_ONE] = 1,
 		    [SPECIAL_DYNAMIC_SHARED] = g->dynamic_shared_at,
 		    [SPECIAL_DYNAMIC_SIZE] = g->launch->dynamic_shared,
-		    [SPECIAL_TOTAL_SHARED] = g->shared_bytes,
+		    [SPECIAL_TOTAL_SHARED] = g->total_shared,
+		    [SPECIAL_RESERVED_SHARED] = g->reserved_shared_at,
 		    [SPECIAL_GRID_LOW] = g->launch->cooperative ? (uint32_t)GENERIC_GRID : 0,
 		    [SPECIAL_GRID_HIGH] =
 		        g->launch->cooperative ? (uint32_t)(GENERIC_GRID >> 32) : 0,

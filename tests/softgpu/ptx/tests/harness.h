@@ -77,6 +77,7 @@ void test_faults(const struct ptx_module *integer);
 void catch_signals(void); /* before the first launch */
 void test_foreign_signal(void);
 void test_instructions(void);
+void test_matrices(void);
 void test_broad(const struct ptx_module *broad);
 void test_mathematics(const struct ptx_module *functions);
 void test_parallel(void);
