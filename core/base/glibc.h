@@ -36,6 +36,7 @@ OLD(pthread_create, BASE);
 OLD(pthread_detach, BASE);
 OLD(pthread_join, BASE);
 OLD(pthread_key_create, BASE);
+OLD(pthread_key_delete, BASE);
 OLD(pthread_mutex_consistent, SINCE("GLIBC_2.12"));
 OLD(pthread_mutex_trylock, BASE);
 OLD(pthread_mutexattr_destroy, BASE);

@@ -3,16 +3,18 @@
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 
-# Each file has its line in conf/README.md, and each line its file.
+# Each file has its line in conf/README.md, or its folder has, and each line its file or folder.
 git ls-files conf >"$TMPDIR/files" 2>/dev/null
 [ -s "$TMPDIR/files" ] || find conf -type f >"$TMPDIR/files"
 while read -r file; do
-	[ "$file" = conf/README.md ] || grep -q "^| \`${file#conf/}\` |" conf/README.md || fail "$file is not in conf/README.md"
+	name=${file#conf/}
+	[ "$name" = README.md ] || grep -q -e "^| \`$name\` |" -e "^| \`${name%%/*}/\` |" conf/README.md ||
+		fail "$file is not in conf/README.md"
 done <"$TMPDIR/files"
 sed -n 's/^| `\([^`]*\)`.*/\1/p' conf/README.md >"$TMPDIR/named"
 [ "$(wc -l <"$TMPDIR/named")" -ge 7 ] || fail 'conf/README.md names too few files'
 while read -r file; do
-	[ -f "conf/$file" ] || fail "conf/README.md names $file, which is not there"
+	[ -e "conf/$file" ] || fail "conf/README.md names $file, which is not there"
 done <"$TMPDIR/named"
 
 # The configuration of Spillway itself, with every setting in use.

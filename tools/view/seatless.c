@@ -35,10 +35,19 @@ static void add_seats(struct gathering *gathering, const struct segment_view *vi
 	}
 }
 
+static void ignore(const char *line)
+{
+	(void)line;
+}
+
+/* Goes through all jobs. A command that shows them has complained of those that cannot be read. */
 static void gather(struct gathering *gathering)
 {
-	struct reach_walk walk = reach_walk(NULL);
+	void (*complained_to)(const char *line) = complain_to;
+	struct reach_walk walk;
 
+	complain_to = ignore;
+	walk = reach_walk(NULL);
 	while (reach_next(&walk)) {
 		uid_t owner = walk.page ? walk.page->owner : geteuid();
 
@@ -50,6 +59,7 @@ static void gather(struct gathering *gathering)
 		    grow(gathering->unread, gathering->unreads, sizeof *gathering->unread);
 		gathering->unread[gathering->unreads++] = owner;
 	}
+	complain_to = complained_to;
 }
 
 /* Returns whether the jobs of other users are seen: by root, where they have pages. */
