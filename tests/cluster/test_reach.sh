@@ -61,7 +61,7 @@ asks events
 says events "  $user/theirs/[0-9]+  gpu 0  spill "
 says events '  65533/others/[0-9]+  gpu 0  spill '
 says events '  ours/[0-9]+  gpu 0  spill '
-[ "$(sort -c "$scratch/out" 2>&1)" = "" ] || fail "events: not in order of time: $(cat "$scratch/out")"
+[ "$(sort -s -c -k1,2 "$scratch/out" 2>&1)" = "" ] || fail "events: not in order of time: $(cat "$scratch/out")"
 asks events --json
 says events "\"job\":\"theirs\",\"user\":\"$user\","
 asks events "$user/theirs"
