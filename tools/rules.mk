@@ -47,6 +47,8 @@ scdoc := $(shell command -v scdoc 2>/dev/null)
 softgpu_files := $(addprefix $(BUILD)/softgpu/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.12 libcudart.so.13 \
 	libcublas.so.12 libcublas.so.13 libcublasLt.so.12 libcublasLt.so.13 libcudnn.so.9 \
 	libsoftgpu-node.so)
+# Named here, because prerequisites are read before the rules of the software GPU.
+softgpu_ptxas := $(BUILD)/softgpu/cuda/bin/ptxas
 try_files = $(BUILD)/clients/train_mlp $(clients_beside)
 
 # Replaces a file by a rename: a process that has it mapped keeps the old one, and no moment is
@@ -58,7 +60,7 @@ put() { \
 endef
 preload_list = $(DESTDIR)/etc/ld.so.preload
 
-install_out = $(tools_out) $(shim_out) $(softgpu_files) $(ptxas) $(try_files) $(if $(scdoc),$(man_out))
+install_out = $(tools_out) $(shim_out) $(softgpu_files) $(softgpu_ptxas) $(try_files) $(if $(scdoc),$(man_out))
 .PHONY: run-install install-out uninstall
 install-out: $(install_out)
 run-install: $(install_out)
@@ -72,7 +74,7 @@ run-install: $(install_out)
 	@for file in $(softgpu_files); do \
 		$(replace) 755 $$file $(shim_dir)/softgpu/$${file##*/} || exit; done
 	@install -d $(shim_dir)/softgpu/cuda/bin
-	@$(replace) 755 $(ptxas) $(shim_dir)/softgpu/cuda/bin/ptxas
+	@$(replace) 755 $(softgpu_ptxas) $(shim_dir)/softgpu/cuda/bin/ptxas
 	@for file in $(shim_dir)/libspillway*.so; do \
 		case ' $(notdir $(shim_out)) ' in *" $${file##*/} "*) ;; *) rm -f $$file ;; esac; done
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so
@@ -144,7 +146,7 @@ run-deb: $(BUILD)/cuda.mk
 		echo " -- The Spillway authors <spillway@example.com>  $$(date -uR -d @$(date_of_change))"; \
 		} >$(deb_tree)/debian/changelog
 	@sed 's/^$$/./; s/^/ /' LICENSE | sed -e '/^@LICENSE@/{r /dev/stdin' -e 'd;}' -i $(deb_tree)/debian/copyright
-	@cd $(deb_tree) && SOURCE_DATE_EPOCH=$(date_of_change) CUDA_INCLUDE=$(CUDA_INCLUDE) DEB_BUILD_OPTIONS=noautodbgsym \
+	@+cd $(deb_tree) && SOURCE_DATE_EPOCH=$(date_of_change) CUDA_INCLUDE=$(CUDA_INCLUDE) DEB_BUILD_OPTIONS=noautodbgsym \
 		dpkg-buildpackage --build=binary --no-sign --no-check-builddeps >../log 2>&1 || { tail -n 30 ../log; exit 1; }
 	@mv $(dir $(deb_tree))*.deb $(packages)/
 	@cd $(packages) && ls *.deb | sed 's|^|made: $(packages)/|'
