@@ -234,7 +234,7 @@ CALL(cublasSgemmEx,
 	}
 TYPED(S, float, TYPE_F32, COMPUTE_32F)
 TYPED(D, double, TYPE_F64, COMPUTE_64F)
-TYPED(H, _Float16, TYPE_F16, COMPUTE_16F)
+TYPED(H, uint16_t, TYPE_F16, COMPUTE_16F)
 
 /* A matrix times a vector, whose elements lie STEP apart: a product with one column. */
 static int gemv_run(const char *call, const struct handle *handle, int trans, long long m,

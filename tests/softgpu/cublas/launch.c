@@ -2,6 +2,7 @@
 #include "tests/softgpu/cublas/blas.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,12 +96,27 @@ int blas_scale_type(int compute)
 	}
 }
 
+/* Returns the value of a half. Compilers before gcc 12 have no type for it on this machine. */
+static double half_value(uint16_t bits)
+{
+	int exponent = bits >> 10 & 0x1f;
+	double fraction = bits & 0x3ff, value;
+
+	if (exponent == 0x1f)
+		value = fraction != 0 ? NAN : INFINITY;
+	else if (exponent)
+		value = ldexp(fraction + 0x400, exponent - 25);
+	else
+		value = ldexp(fraction, -24);
+	return bits & 0x8000 ? -value : value;
+}
+
 struct product_factor blas_factor(const void *address, int type, bool is_on_device)
 {
 	if (is_on_device)
 		return (struct product_factor){.address = address, .type = type};
 	double value = type == TYPE_F64   ? *(const double *)address
-	               : type == TYPE_F16 ? (double)*(const _Float16 *)address
+	               : type == TYPE_F16 ? half_value(*(const uint16_t *)address)
 	                                  : (double)*(const float *)address;
 	return (struct product_factor){.value = value, .type = type};
 }
