@@ -58,6 +58,7 @@ found = json.load(open(sys.argv[1]))["without_spillway"]
 assert [(p["pid"], p["user"], p["device_used"]) for p in found["processes"]] == [(int(sys.argv[2]), "root", 32 << 20)], found
 assert found["not_judged"] == 0, found
 END
+PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/schema.py node="$scratch/json" || fail 'json: not as conf/json/schema.json has it'
 told=$("$spillway" doctor || true)
 has doctor "$told" "no  without Spillway: process $escaped of root"
 has doctor "$told" "try: kill $escaped"

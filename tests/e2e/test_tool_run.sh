@@ -283,7 +283,7 @@ expect 0 "$spillway" run --summary=json --name sum "$fake_job" -1 -m 12582912 -s
 python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); sys.exit((d["job"], d["device_peak"], d["spilled_bytes"], d["idle_ns"]) != ("sum", 12582912, 8388608, 7000))' \
 	"$err" || fail 'the summary for programs'
 expect 0 "$spillway" run --summary json "$fake_job" -1 -m 4096
-says "$err" '^\{"job":"fake_job-[0-9]+","device_peak":4096,.*"steps":0,"driver_peak":0,"refused":null\}$'
+says "$err" '^\{"schema":1,"job":"fake_job-[0-9]+","device_peak":4096,.*"steps":0,"driver_peak":0,"refused":null\}$'
 expect 0 "$spillway" run --quiet --summary json "$fake_job" -1 -m 4096
 says_not "$err" .
 expect 125 "$spillway" run --summary xml true

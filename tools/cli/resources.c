@@ -138,7 +138,7 @@ static void print_json(const struct segment_view *view, const struct asked *aske
 {
 	struct json json = {.out = stdout};
 
-	json_open(&json, NULL, '{');
+	json_open_document(&json);
 	json_text(&json, "job", view->job);
 	json_open(&json, "processes", '[');
 	for (int i = 0; i < count; i++)
@@ -263,7 +263,7 @@ static void json_looked_up(const struct segment_view *view, const struct handle 
 {
 	struct json json = {.out = stdout};
 
-	json_open(&json, NULL, '{');
+	json_open_document(&json);
 	json_text(&json, "job", view->job);
 	json_open(&json, "handles", '[');
 	for (size_t i = 0; i < n; i++) {

@@ -310,16 +310,19 @@ static int show_all_json(void)
 	struct node_jobs others = {0};
 	int status = TOOL_OK;
 
-	json_open(&json, NULL, '{');
+	json_open_document(&json);
 	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
 	json_open(&json, "jobs", '[');
 	while (reach_next(&walk)) {
-		if (walk.view)
+		if (walk.view) {
+			json_open(&json, NULL, '{');
 			report_json(&json, walk.view, walk.user, &walk.node);
-		else if (walk.page)
+			json_close(&json, '}');
+		} else if (walk.page) {
 			node_jobs_add(&others, walk.page);
-		else
+		} else {
 			status = TOOL_FAILED;
+		}
 	}
 	json_close(&json, ']');
 	report_node_json(&json, &others);
@@ -344,7 +347,9 @@ static int show_one(const struct stat_options *stat, bool as_json)
 	} else if (stat->resources) {
 		status = resources_show(view, as_json);
 	} else if (as_json) {
+		json_open_document(&json);
 		report_json(&json, view, node_user(geteuid(), user, sizeof user), NULL);
+		json_close(&json, '}');
 		putchar('\n');
 	} else {
 		report_text(view);

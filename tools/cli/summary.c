@@ -142,7 +142,7 @@ void summary_json(const struct segment_view *view)
 	size_t size;
 	struct json json = {.out = open_line(&line, &size)};
 
-	json_open(&json, NULL, '{');
+	json_open_document(&json);
 	json_text(&json, "job", view->job);
 #define X(name) json_number(&json, #name, total.name);
 	X(device_peak)

@@ -140,7 +140,7 @@ void event_print_json(FILE *out, const struct ring_entry *entry, const char *use
 	struct json json = {.out = out};
 	char path[REGISTRY_HANDLE_MAX];
 
-	json_open(&json, NULL, '{');
+	json_open_document(&json);
 	json_number(&json, "time_ns", event_time(entry));
 	json_text(&json, "job", entry->source->job);
 	if (user)

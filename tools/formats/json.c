@@ -47,6 +47,12 @@ void json_open(struct json *json, const char *key, char bracket)
 	json->follows = false;
 }
 
+void json_open_document(struct json *json)
+{
+	json_open(json, NULL, '{');
+	json_number(json, "schema", JSON_SCHEMA);
+}
+
 void json_close(struct json *json, char bracket)
 {
 	putc(bracket, json->out);

@@ -16,6 +16,14 @@ struct json {
 	bool follows; /* something stands before on this level */
 };
 
+/*
+ * The version of all documents that programs read (conf/json/schema.json). Raise it when a key is
+ * removed or renamed, or its type, unit or meaning changes. A new key or word keeps it.
+ */
+enum { JSON_SCHEMA = 1 };
+
+/* Opens a document of the tool's own: an object with its schema. */
+void json_open_document(struct json *json);
 void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct json *json, char bracket);                 /* '}' or ']' */
 void json_text(struct json *json, const char *key, const char *value);

@@ -317,7 +317,6 @@ void report_json(struct json *json, const struct segment_view *view, const char 
 	bool is_apart[SEGMENT_DEVICES];
 
 	node_find_apart(view, jobs, is_apart);
-	json_open(json, NULL, '{');
 	json_text(json, "job", view->job);
 	json_token(json, view->token);
 	json_text(json, "state", jobs_live_process(view) ? "running" : "ended");
@@ -341,7 +340,6 @@ void report_json(struct json *json, const struct segment_view *view, const char 
 	for (int i = 0; i < view->process_count; i++)
 		json_process(json, view, &view->process[i]);
 	json_close(json, ']');
-	json_close(json, '}');
 }
 
 static void json_node_device(struct json *json, const struct page_device *device)

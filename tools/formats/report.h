@@ -10,7 +10,7 @@
 
 /* Prints the job, devices, processes and complaints. */
 void report_text(const struct segment_view *view);
-/* Writes a job of this user. jobs: as node_find_apart() takes them. */
+/* Writes the members of an object: a job of this user. jobs: as node_find_apart() takes them. */
 void report_json(struct json *json, const struct segment_view *view, const char *user,
                  const struct node_jobs *jobs);
 /* Writes "node_jobs": those of which only the pages are known. */
