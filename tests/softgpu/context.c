@@ -187,6 +187,7 @@ static void kill_context(struct context *context)
 	modules_forget_context(context);
 	events_forget_context(context);
 	memory_forget_context(context);
+	kernel_heap_close(context);
 	struct stream *stream, *next;
 	DL_FOREACH_SAFE(context->streams, stream, next)
 	{
@@ -607,6 +608,8 @@ EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 		return result;
 	if ((unsigned int)limit >= CU_LIMIT_SHMEM_SIZE)
 		return leave(CUDA_ERROR_UNSUPPORTED_LIMIT);
+	if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && context->heap)
+		return leave(CUDA_ERROR_INVALID_VALUE);
 	context->limits[limit] = value;
 	return leave(CUDA_SUCCESS);
 }

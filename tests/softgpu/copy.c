@@ -35,7 +35,7 @@ static bool extent_of(const struct copy_shape *shape, const struct copy_side *si
 static bool is_device_memory(uint64_t address, uint64_t size)
 {
 	const struct range *range = range_find(address);
-	if (!range)
+	if (!range || range->kind == RANGE_HEAP)
 		return false;
 	/* A memory node's memory comes and goes with launches: what runs will see. */
 	if (range->kind == RANGE_GRAPH)

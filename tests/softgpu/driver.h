@@ -178,6 +178,7 @@ struct context {
 	struct event *events;
 	struct module *modules;
 	struct library *libraries;
+	struct kernel_heap *heap; /* NULL until a module is loaded whose kernels use it */
 	struct context *next;
 };
 

@@ -72,6 +72,8 @@ struct ptx_memory kernel_memory(struct context *context)
 	    .allocate = allocate,
 	    .allocate_managed = allocate_managed,
 	    .release = release,
+	    .heap_allocate = kernel_heap_allocate,
+	    .heap_free = kernel_heap_free,
 	    .cookie = context,
 	};
 }

@@ -320,6 +320,7 @@ static void free_range(struct range *range)
 		break;
 	case RANGE_DEVICE:
 	case RANGE_MODULE:
+	case RANGE_HEAP:
 		device_free(range);
 		break;
 	case RANGE_MAPPING:

@@ -78,6 +78,7 @@ enum range_kind {
 	RANGE_DEVICE,     /* cuMemAlloc */
 	RANGE_POOLED,     /* cuMemAllocAsync */
 	RANGE_MODULE,     /* a variable of a module */
+	RANGE_HEAP,       /* of malloc in kernels: the host cannot name it */
 	RANGE_MAPPING,    /* cuMemMap */
 	RANGE_HOST,       /* cuMemHostAlloc, cuMemAllocHost */
 	RANGE_REGISTERED, /* cuMemHostRegister */
@@ -191,6 +192,13 @@ void host_link_access(struct device *device, uint64_t bytes);
 /* Around a kernel: the bytes of host memory that it touched. */
 void host_traffic_begin(struct device *device);
 uint64_t host_traffic_end(struct device *device);
+
+/* kernel_heap.c: what malloc and free in kernels of a context use */
+/* Makes the heap if there is none yet, of the size that the context's limit says. */
+CUresult kernel_heap_open(struct context *context);
+void kernel_heap_close(struct context *context);
+uint64_t kernel_heap_allocate(void *context, uint64_t size, uint64_t align);
+bool kernel_heap_free(void *context, uint64_t address);
 
 /* kernel_memory.c: the memory description for the executor. */
 struct ptx_memory kernel_memory(struct context *context);

@@ -41,6 +41,11 @@ CUresult module_load(struct context *context, const void *image, char *log, size
 	result = result_of_load(
 	    ptx_module_load(text, strlen(text), &memory, &module->ptx, log, log_size));
 	free(text);
+	if (result == CUDA_SUCCESS && ptx_module_uses_heap(module->ptx)) {
+		result = kernel_heap_open(context);
+		if (result != CUDA_SUCCESS)
+			ptx_module_unload(module->ptx);
+	}
 	if (result != CUDA_SUCCESS) {
 		handle_remove(&module->handle);
 		free(module);

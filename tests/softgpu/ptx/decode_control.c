@@ -73,6 +73,14 @@ static enum control builtin(struct decoder *d, const char *name, const struct ca
 		d->function->serial = true;
 		return CONTROL_PRINT;
 	}
+	if ((!strcmp(name, "malloc") && call->argument_count == 1 && call->result_count == 1) ||
+	    (!strcmp(name, "__cuda_syscall_aligned_malloc") && call->argument_count == 2 &&
+	     call->result_count == 1) ||
+	    (!strcmp(name, "free") && call->argument_count == 1)) {
+		d->function->serial = true;
+		d->r->module->uses_heap = true;
+		return call->result_count ? CONTROL_MALLOC : CONTROL_FREE;
+	}
 	reader_fail(d->r, PTX_NOT_SUPPORTED, d->s->line, "function %s has no body here", name);
 }
 

@@ -1,4 +1,5 @@
 /* Runs a warp: the instruction loop, and what controls it. */
+#include "device_calls.h"
 #include "print.h"
 #include "warp.h"
 
@@ -196,6 +197,12 @@ static bool control(struct warp *w, const struct insn *in, uint32_t mask)
 		return false;
 	case CONTROL_PRINT:
 		print_formatted(w, in, mask);
+		return true;
+	case CONTROL_MALLOC:
+		kernel_malloc(w, in, mask);
+		return true;
+	case CONTROL_FREE:
+		kernel_free(w, in, mask);
 		return true;
 	default:
 		stop(w, in, mask);

@@ -232,6 +232,11 @@ bool ptx_module_global(const struct ptx_module *module, const char *name, uint64
 	return false;
 }
 
+bool ptx_module_uses_heap(const struct ptx_module *module)
+{
+	return module->uses_heap;
+}
+
 const struct ptx_function_info *ptx_function_info(const struct ptx_function *function)
 {
 	return &function->info;

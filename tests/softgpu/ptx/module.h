@@ -77,6 +77,8 @@ enum control {
 	CONTROL_TRAP,
 	CONTROL_ASSERT,
 	CONTROL_PRINT,
+	CONTROL_MALLOC,
+	CONTROL_FREE,
 };
 
 /* Generic addresses of what is not global carry the space in the top byte. */
@@ -174,6 +176,7 @@ struct ptx_module {
 	uint32_t dynamic_align; /* of extern shared memory */
 	uint32_t threads;       /* of the host, for one grid */
 	bool uses_reserved_shared;
+	bool uses_heap;
 };
 
 #endif

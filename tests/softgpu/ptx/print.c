@@ -5,6 +5,8 @@
  */
 #include "print.h"
 
+#include "device_calls.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -23,15 +25,6 @@ __attribute__((format(printf, 2, 3))) static void put(struct output *o, const ch
 	va_end(args);
 	if (n > 0)
 		o->used += (size_t)n < room ? (size_t)n : room - 1;
-}
-
-static uint64_t argument(struct warp *w, const struct call *call, uint32_t lane, uint32_t i)
-{
-	uint64_t value = 0;
-	uint32_t offset = w->frame->local_base + call->arguments[i];
-	memcpy(&value, w->local + (size_t)lane * w->local_capacity + offset,
-	       call->argument_sizes[i] < 8 ? call->argument_sizes[i] : 8);
-	return value;
 }
 
 static void copy_string(struct warp *w, uint32_t lane, uint64_t address, char *text, size_t size)
@@ -109,11 +102,11 @@ void print_formatted(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	const struct call *call = &w->frame->function->calls[in->target];
 	for (; mask; mask &= mask - 1) {
-		uint32_t lane = (uint32_t)__builtin_ctz(mask), done = 0;
-		uint64_t values = argument(w, call, lane, 1);
+		uint32_t lane = (uint32_t)__builtin_ctz(mask);
+		uint64_t values = call_argument(w, call, lane, 1);
 		struct output output = {.used = 0};
 		char format[1024];
-		copy_string(w, lane, argument(w, call, lane, 0), format, sizeof format);
+		copy_string(w, lane, call_argument(w, call, lane, 0), format, sizeof format);
 		for (const char *at = format; *at;) {
 			if (*at == '%')
 				at = print_conversion(w, lane, at, &values, &output);
@@ -121,9 +114,7 @@ void print_formatted(struct warp *w, const struct insn *in, uint32_t mask)
 				put(&output, "%c", *at++);
 		}
 		fwrite(output.text, 1, output.used, stdout);
-		memcpy(w->local + (size_t)lane * w->local_capacity + w->frame->local_base +
-		           call->results[0],
-		       &done, call->result_sizes[0] < 4 ? call->result_sizes[0] : 4);
+		call_result(w, call, lane, 0);
 	}
 	fflush(stdout);
 }
@@ -132,8 +123,8 @@ void print_assertion(struct warp *w, const struct insn *in, uint32_t lane, char 
 {
 	const struct call *call = &w->frame->function->calls[in->target];
 	char condition[64], file[40];
-	copy_string(w, lane, argument(w, call, lane, 0), condition, sizeof condition);
-	copy_string(w, lane, argument(w, call, lane, 1), file, sizeof file);
+	copy_string(w, lane, call_argument(w, call, lane, 0), condition, sizeof condition);
+	copy_string(w, lane, call_argument(w, call, lane, 1), file, sizeof file);
 	snprintf(text, size, "%s:%u: assertion `%s` failed", file,
-	         (unsigned)argument(w, call, lane, 2), condition);
+	         (unsigned)call_argument(w, call, lane, 2), condition);
 }

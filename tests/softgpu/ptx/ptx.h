@@ -39,6 +39,12 @@ struct ptx_memory {
 	/* The same for .managed ones, which the host uses in place. NULL: there are none. */
 	uint64_t (*allocate_managed)(void *cookie, size_t size, size_t align);
 	void (*release)(void *cookie, uint64_t address);
+	/*
+	 * malloc and free of kernels. The first returns 0 when there is no room, the second false
+	 * when the address is none that the first gave. NULL: there is no heap.
+	 */
+	uint64_t (*heap_allocate)(void *cookie, uint64_t size, uint64_t align);
+	bool (*heap_free)(void *cookie, uint64_t address);
 	void *cookie;
 };
 
@@ -120,14 +126,17 @@ const struct ptx_function *ptx_module_find(const struct ptx_module *module, cons
 /* A .global or .const variable: its device address and size; false when there is none. */
 bool ptx_module_global(const struct ptx_module *module, const char *name, uint64_t *address,
                        size_t *size);
+/* Returns whether a kernel of the module may call malloc or free. */
+bool ptx_module_uses_heap(const struct ptx_module *module);
 const struct ptx_function_info *ptx_function_info(const struct ptx_function *function);
 
 /*
  * Runs the grid to its end, on the calling thread and, where blocks are left after the first few
  * thousand warp instructions, on helpers. Kernels whose results could depend on the order of blocks
- * (the value of an atomic operation on global memory is read, floats are added, text is printed),
- * those that sleep, and cooperative grids stay on the calling thread. Faults of the kernel come
- * back as a status and a filled *fault, that of the first, never as a signal of the process.
+ * (the value of an atomic operation on global memory is read, floats are added, text is printed,
+ * malloc or free is called), those that sleep, and cooperative grids stay on the calling thread.
+ * Faults of the kernel come back as a status and a filled *fault, that of the first, never as a
+ * signal of the process.
  */
 enum ptx_status ptx_run(const struct ptx_function *function, const struct ptx_launch *launch,
                         struct ptx_fault *fault);
