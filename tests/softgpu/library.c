@@ -80,7 +80,7 @@ EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_op
 	if (!out || !path || (jit_count && (!jit_options || !jit_values)) || (count && !options))
 		return CUDA_ERROR_INVALID_VALUE;
 	(void)values;
-	char *text = read_text(path);
+	char *text = read_text(path, NULL);
 	if (!text)
 		return CUDA_ERROR_FILE_NOT_FOUND;
 	CUresult result = load(__func__, out, text);

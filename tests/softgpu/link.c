@@ -61,9 +61,10 @@ static CUresult input_text(CUjitInputType type, const char *data, size_t size, c
 {
 	if (type == CU_JIT_INPUT_FATBINARY)
 		return image_text(data, text);
-	if (type != CU_JIT_INPUT_PTX)
+	const char *runtime = type == CU_JIT_INPUT_LIBRARY ? device_runtime_text(data, size) : NULL;
+	if (type != CU_JIT_INPUT_PTX && !runtime)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
-	*text = strndup(data, size);
+	*text = runtime ? strdup(runtime) : strndup(data, size);
 	if (!*text)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (strstr(*text, ".version"))
@@ -113,10 +114,11 @@ EXPORT CUresult cuLinkAddData(CUlinkState link, CUjitInputType type, void *data,
 
 static CUresult add_file(const char *call, CUlinkState link, CUjitInputType type, const char *path)
 {
-	char *text = read_text(path);
+	size_t size;
+	char *text = read_text(path, &size);
 	if (!text)
 		return path ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
-	CUresult result = add(call, link, type, text, strlen(text));
+	CUresult result = add(call, link, type, text, size);
 	free(text);
 	return result;
 }

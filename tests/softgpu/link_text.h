@@ -12,4 +12,10 @@
  */
 bool link_texts(const char *const *texts, size_t count, char **linked, char *log, size_t log_size);
 
+/*
+ * device_runtime.c: the PTX that stands in for the machine code of that library, if it is NVIDIA's
+ * libcudadevrt.a; else NULL.
+ */
+const char *device_runtime_text(const void *library, size_t size);
+
 #endif

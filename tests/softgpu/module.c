@@ -119,7 +119,7 @@ EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
 	return load(__func__, out, image, &(struct jit_log){0});
 }
 
-char *read_text(const char *path)
+char *read_text(const char *path, size_t *size)
 {
 	FILE *file = path ? fopen(path, "re") : NULL;
 	if (!file)
@@ -141,6 +141,8 @@ char *read_text(const char *path)
 			break;
 	}
 	fclose(file);
+	if (size)
+		*size = length;
 	return text;
 }
 
@@ -148,7 +150,7 @@ EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path)
 {
 	if (!out || !path)
 		return CUDA_ERROR_INVALID_VALUE;
-	char *text = read_text(path);
+	char *text = read_text(path, NULL);
 	if (!text)
 		return CUDA_ERROR_FILE_NOT_FOUND;
 	CUresult result = load(__func__, out, text, &(struct jit_log){0});

@@ -61,8 +61,8 @@ CUresult result_of_load(enum ptx_status status);
 /* Waits for the module's context, releasing driver_lock meanwhile. */
 void module_free(struct module *module);
 void modules_forget_context(struct context *context);
-/* The text of a file, NUL-terminated; NULL: FILE_NOT_FOUND. */
-char *read_text(const char *path);
+/* The bytes of a file and a NUL behind them; NULL: FILE_NOT_FOUND. `size` may be NULL. */
+char *read_text(const char *path, size_t *size);
 CUresult function_attribute(const struct function *function, CUfunction_attribute attribute,
                             int *value);
 CUresult function_set_attribute(struct function *function, CUfunction_attribute attribute,

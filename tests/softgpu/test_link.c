@@ -184,6 +184,143 @@ static void variables(void)
 	OK(cuModuleUnload(module));
 }
 
+/* A kernel that calls the device runtime: kind of call, results in out[rank]. */
+static const char grid_kernels[] =
+    HEAD ".extern .func (.param .b64 result) cudaCGGetIntrinsicHandle(.param .b32 scope);\n"
+         ".extern .func (.param .b32 result) cudaCGSynchronize(.param .b64 h, .param .b32 f);\n"
+         ".extern .func (.param .b32 result) cudaCGGetSize(.param .b64 t, .param .b64 g, .param "
+         ".b64 h);\n"
+         ".extern .func (.param .b32 result) cudaCGGetRank(.param .b64 t, .param .b64 g, .param "
+         ".b64 h);\n"
+         /* rounds of to[i] = from[i] + from[(i + 1) % size], from and to in turns */
+         ".visible .entry ring(.param .u64 cells, .param .u64 scratch, .param .u32 rounds, .param "
+         ".u64 failed)\n"
+         "{\n"
+         "	.reg .pred %p;\n"
+         "	.reg .b32 %r<10>;\n"
+         "	.reg .b64 %rd<10>;\n"
+         "	.local .align 4 .b8 answers[16];\n"
+         "	ld.param.u64 %rd1, [cells];\n"
+         "	ld.param.u64 %rd2, [scratch];\n"
+         "	ld.param.u32 %r1, [rounds];\n"
+         "	{ .param .b32 a; .param .b64 got;\n"
+         "	st.param.b32 [a], 1;\n"
+         "	call.uni (got), cudaCGGetIntrinsicHandle, (a);\n"
+         "	ld.param.b64 %rd3, [got]; }\n"
+         "	mov.u64 %rd4, answers;\n"
+         "	cvta.local.u64 %rd4, %rd4;\n"
+         "	add.u64 %rd5, %rd4, 4;\n"
+         "	add.u64 %rd6, %rd4, 8;\n"
+         "	{ .param .b64 a; .param .b64 b; .param .b64 c; .param .b32 got;\n"
+         "	st.param.b64 [a], %rd4;\n"
+         "	st.param.b64 [b], %rd5;\n"
+         "	st.param.b64 [c], %rd3;\n"
+         "	call.uni (got), cudaCGGetSize, (a, b, c);\n"
+         "	ld.param.b32 %r2, [got]; }\n"
+         "	setp.ne.u32 %p, %r2, 0;\n"
+         "	@%p bra fail;\n"
+         "	{ .param .b64 a; .param .b64 b; .param .b64 c; .param .b32 got;\n"
+         "	st.param.b64 [a], %rd6;\n"
+         "	st.param.b64 [b], 0;\n"
+         "	st.param.b64 [c], %rd3;\n"
+         "	call.uni (got), cudaCGGetRank, (a, b, c);\n"
+         "	ld.param.b32 %r2, [got]; }\n"
+         "	ld.local.u32 %r3, [answers];\n"   /* the size */
+         "	ld.local.u32 %r4, [answers+8];\n" /* the rank */
+         "	add.u32 %r5, %r4, 1;\n"
+         "	setp.eq.u32 %p, %r5, %r3;\n"
+         "	selp.u32 %r5, 0, %r5, %p;\n"
+         "again:\n"
+         "	mul.wide.u32 %rd7, %r4, 4;\n"
+         "	add.u64 %rd8, %rd1, %rd7;\n"
+         "	add.u64 %rd9, %rd2, %rd7;\n"
+         "	ld.global.u32 %r6, [%rd8];\n"
+         "	mul.wide.u32 %rd7, %r5, 4;\n"
+         "	add.u64 %rd8, %rd1, %rd7;\n"
+         "	ld.global.u32 %r7, [%rd8];\n"
+         "	add.u32 %r6, %r6, %r7;\n"
+         "	st.global.u32 [%rd9], %r6;\n"
+         "	{ .param .b64 a; .param .b32 b; .param .b32 got;\n"
+         "	st.param.b64 [a], %rd3;\n"
+         "	st.param.b32 [b], 0;\n"
+         "	call.uni (got), cudaCGSynchronize, (a, b);\n"
+         "	ld.param.b32 %r2, [got]; }\n"
+         "	mov.u64 %rd7, %rd1;\n"
+         "	mov.u64 %rd1, %rd2;\n"
+         "	mov.u64 %rd2, %rd7;\n"
+         "	sub.u32 %r1, %r1, 1;\n"
+         "	setp.ne.u32 %p, %r1, 0;\n"
+         "	@%p bra again;\n"
+         "	ld.local.u32 %r2, [answers+4];\n" /* of grids there is one */
+         "	sub.u32 %r2, %r2, 1;\n"
+         "fail:\n"
+         "	ld.param.u64 %rd1, [failed];\n"
+         "	red.global.or.b32 [%rd1], %r2;\n"
+         "	ret;\n"
+         "}\n";
+
+enum { CELLS = 5 * 2 * 2 * 8 * 3 * 2, ROUNDS = 9 };
+
+static void grids(void)
+{
+	start();
+	/* Of the library nothing but its name is read; the name is in the head of a member. */
+	static const char library[] =
+	    "!<arch>\ncuda_device_runtime.o/0           0     0     644     "
+	    "0         `\n\0machine code";
+	static const char other[] =
+	    "!<arch>\nmathematics.o/  0           0     0     644     0       "
+	    "  `\n\0machine code";
+	CUlinkState link;
+	CUmodule module;
+	CUfunction ring;
+	void *image;
+	size_t size;
+	/* Without the library the names mean nothing. */
+	expect_failure(grid_kernels, NULL, "undefined reference to 'cudaCGGetIntrinsicHandle'");
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	add(link, grid_kernels);
+	EXPECT(CUDA_ERROR_NO_BINARY_FOR_GPU,
+	       cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, (void *)other, sizeof(other), NULL, 0,
+	                        NULL, NULL));
+	char path[] = "/tmp/softgpu-library-XXXXXX";
+	int file = mkstemp(path);
+	CHECK(file >= 0 && write(file, library, sizeof(library)) == sizeof(library));
+	close(file);
+	OK(cuLinkAddFile_v2(link, CU_JIT_INPUT_LIBRARY, path, 0, NULL, NULL));
+	unlink(path);
+	/* Twice is once. */
+	OK(cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, (void *)library, sizeof(library), NULL, 0,
+	                    NULL, NULL));
+	OK(cuLinkComplete(link, &image, &size));
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	OK(cuModuleGetFunction(&ring, module, "ring"));
+
+	unsigned int cells[2][CELLS], got[CELLS], failed = 0, rounds = ROUNDS;
+	CUdeviceptr device[3];
+	for (int i = 0; i < CELLS; i++)
+		cells[0][i] = (unsigned int)rand();
+	for (int i = 0; i < 3; i++)
+		OK(cuMemAlloc_v2(&device[i], sizeof(cells[0])));
+	OK(cuMemcpyHtoD_v2(device[0], cells[0], sizeof(cells[0])));
+	OK(cuMemsetD8_v2(device[2], 0, 4));
+	void *arguments[] = {&device[0], &device[1], &rounds, &device[2]};
+	OK(cuLaunchCooperativeKernel(ring, 5, 2, 2, 8, 3, 2, 0, NULL, arguments));
+	OK(cuMemcpyDtoH_v2(got, device[ROUNDS % 2], sizeof(got)));
+	for (int round = 0; round < ROUNDS; round++)
+		for (int i = 0; i < CELLS; i++)
+			cells[1 - round % 2][i] =
+			    cells[round % 2][i] + cells[round % 2][(i + 1) % CELLS];
+	CHECK(memcmp(got, cells[ROUNDS % 2], sizeof(got)) == 0);
+	OK(cuMemcpyDtoH_v2(&failed, device[2], 4));
+	CHECK(failed == 0);
+	/* An ordinary launch has no grid to wait for. */
+	OK(cuLaunchKernel(ring, 5, 2, 2, 8, 3, 2, 0, NULL, arguments, NULL));
+	OK(cuMemcpyDtoH_v2(&failed, device[2], 4));
+	CHECK(failed == 1);
+}
+
 static void mistakes(void)
 {
 	start();
@@ -235,6 +372,7 @@ int main(void)
 	failed += RUN(names, NULL);
 	failed += RUN(definitions, NULL);
 	failed += RUN(variables, NULL);
+	failed += RUN(grids, "SOFTGPU_QUIET=1");
 	failed += RUN(mistakes, "SOFTGPU_QUIET=1");
 	return failed != 0;
 }
