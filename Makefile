@@ -47,10 +47,10 @@ sanitize := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -f
 CFLAGS   ?= $(optimise)
 # What a call costs depends on where its functions begin by up to 4 ns: so they all begin alike,
 # and no function makes another slower by its length.
-# Where it is built is no part of what is built.
 all_cflags = -std=gnu11 $(warnings) -fPIC -fvisibility=hidden -falign-functions=32 -pthread \
-	-ffile-prefix-map=$(CURDIR)=. \
-	$(CFLAGS) $(sanitize)
+	$(without_place) $(CFLAGS) $(sanitize)
+# Where it is built is no part of what is built.
+without_place = -ffile-prefix-map=$(CURDIR)=.
 all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 	$(if $(CUDA_INCLUDE),-isystem $(CUDA_INCLUDE)) $(CPPFLAGS)
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
@@ -99,7 +99,7 @@ $(BUILD)/%.o: %.c | $(BUILD)/cuda.mk
 $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(call say,AS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(all_cppflags) -fPIC -g $(without_place) -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
 .PHONY: install wheel deb dist release check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format

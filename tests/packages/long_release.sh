@@ -1,5 +1,6 @@
 #!/bin/sh
-# make release: refused without a tag, a date or a clean tree; from two clones the same bytes.
+# make release: refused without a tag, a date or a clean tree; from two clones the same bytes. Its
+# commit is of the past, as dpkg-deb dates what is older than that by the clock.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -14,8 +15,8 @@ clone() { # clone FOLDER: as a release is, committed, dated and tagged
 		cd "$1"
 		git config user.name Test
 		git config user.email test@example.com
-		sed -i "s/^## \[$version\].*/## [$version] - 2026-12-01/" CHANGELOG.md
-		GIT_COMMITTER_DATE='2026-12-01 12:00 +0000' git commit -qam Release --date='2026-12-01 12:00 +0000' --allow-empty
+		sed -i "s/^## \[$version\].*/## [$version] - 2026-01-02/" CHANGELOG.md
+		GIT_COMMITTER_DATE='2026-01-02 12:00 +0000' git commit -qam Release --date='2026-01-02 12:00 +0000' --allow-empty
 	)
 }
 refused() { # refused TEXT: make release says so in the first clone
