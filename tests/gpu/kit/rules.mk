@@ -42,7 +42,7 @@ $(kit_link)/linked: $(addprefix $(BUILD)/,$(kit_programs)) tests/gpu/kit/old-gli
 $(kit_link)/made: $(kit_link)/linked $(addprefix $(BUILD)/,$(kit_beside)) $(shim_out) $(kit_files) $(kit_doors)
 	@rm -rf $(kit) && mkdir -p $(kit)/build
 	@cd $(kit_link) && cp --parents -t $(abspath $(kit))/build $(kit_programs)
-	@cd $(BUILD) && cp -d --parents -t $(abspath $(kit))/build $(kit_beside) $(patsubst $(BUILD)/%,%,$(shim_out)) \
+	@cd $(BUILD) && cp -d --parents -t $(abspath $(kit))/build $(kit_beside) $(patsubst $(BUILD)/%,%,$(filter-out %/ld.so.preload,$(shim_out))) \
 		$(if $(has_nvcc),gpu/libcudart.so.13)
 	@strip --strip-debug $$(find $(kit)/build -type f -perm -u+x)
 	@cp --parents -t $(kit) $(kit_files)
