@@ -83,7 +83,7 @@ run-install: $(install_out)
 	@install -D -m 644 tools/completion/spillway.bash $(completion_bash)
 	@install -D -m 644 tools/completion/spillway.zsh $(completion_zsh)
 	@install -D -m 644 tools/completion/spillway.fish $(completion_fish)
-	@for file in $(wildcard conf/spillway.ini README.md LICENSE); do \
+	@for file in $(wildcard conf/spillway.ini README.md LICENSE LICENSES/CC-BY-4.0.txt); do \
 		install -m 644 $$file $(doc_dir)/ || exit; done
 	@for file in $(filter-out conf/debian/% conf/wheel/%,$(wildcard conf/README.md conf/*/*)); do \
 		if [ -x $$file ]; then mode=755; else mode=644; fi; \
@@ -145,7 +145,9 @@ run-deb: $(BUILD)/cuda.mk
 		echo '  * CHANGELOG.md beside this file lists the changes.'; echo; \
 		echo " -- The Spillway authors <spillway@example.com>  $$(date -uR -d @$(date_of_change))"; \
 		} >$(deb_tree)/debian/changelog
-	@sed 's/^$$/./; s/^/ /' LICENSE | sed -e '/^@LICENSE@/{r /dev/stdin' -e 'd;}' -i $(deb_tree)/debian/copyright
+	@for text in MIT CC-BY-4.0; do \
+		sed 's/^$$/./; s/^/ /' LICENSES/$$text.txt | \
+			sed -e "/^@$$text@/{r /dev/stdin" -e 'd;}' -i $(deb_tree)/debian/copyright || exit; done
 	@+cd $(deb_tree) && SOURCE_DATE_EPOCH=$(date_of_change) CUDA_INCLUDE=$(CUDA_INCLUDE) DEB_BUILD_OPTIONS=noautodbgsym \
 		dpkg-buildpackage --build=binary --no-sign --no-check-builddeps >../log 2>&1 || { tail -n 30 ../log; exit 1; }
 	@mv $(dir $(deb_tree))*.deb $(packages)/

@@ -46,7 +46,7 @@ $(kit_link)/made: $(kit_link)/linked $(addprefix $(BUILD)/,$(kit_beside)) $(shim
 		$(if $(has_nvcc),gpu/libcudart.so.13)
 	@strip --strip-debug $$(find $(kit)/build -type f -perm -u+x)
 	@cp --parents -t $(kit) $(kit_files)
-	@cp -t $(kit) $(kit_doors) LICENSE
+	@cp -t $(kit) $(kit_doors) LICENSE LICENSES/CC-BY-4.0.txt
 	$(call say,KIT)
 	@touch $@
 
