@@ -1,6 +1,6 @@
 #!/bin/sh
-# README is short, its links lead somewhere, a newcomer's words stand first, and its two lines run
-# as they are.
+# README is short, its links lead somewhere, a newcomer's words stand first, and its lines run as
+# they are.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 
@@ -31,16 +31,18 @@ for word in demote elastic held slot turn provider; do
 	! sed 60q README.md | grep -qiw "${word}[sd]*" || fail "README.md: '$word' is on the first two screens"
 done
 
-# From the first line to a running job under a limit.
+# From the sources to a running job under a limit; tests/packages/test_install.sh runs the lines of
+# the packages.
 if [ -n "${SANITIZER:-}" ] || [ ! -e "$BUILD/lib/libspillway.so" ]; then finish; fi
 unset MAKEFLAGS MFLAGS MAKELEVEL
 export HOME="$TMPDIR/home" DEPS=never
 mkdir "$HOME"
 sed -n '/^## Install/,/^## /s/^    //p' README.md >"$TMPDIR/lines"
-[ "$(wc -l <"$TMPDIR/lines")" -eq 3 ] || fail "expected three lines under Install: $(cat "$TMPDIR/lines")"
+[ "$(wc -l <"$TMPDIR/lines")" -eq 5 ] || fail "expected five lines under Install: $(cat "$TMPDIR/lines")"
 line() { sed -n "$1p" "$TMPDIR/lines"; }
-expect 0 sh -c "$(line 1)"
+expect 0 sh -c "$(line 3)"
 says "$out" "^installed: $HOME/.local/bin/spillway, "
+PATH=$HOME/.local/bin:$PATH
 # With a GPU: the software one lies where a driver does, and `python` is whatever trains.
 mkdir "$TMPDIR/bin"
 ln -s "$(command -v python3)" "$TMPDIR/bin/python"
@@ -53,10 +55,10 @@ assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device) == 0
 assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(100 << 20)) == 0
 print("trained")
 END
-expect 0 env -C "$TMPDIR" PATH="$TMPDIR/bin:$PATH" LD_LIBRARY_PATH="$PWD/$BUILD/softgpu" sh -c "$(line 2)"
+expect 0 env -C "$TMPDIR" PATH="$TMPDIR/bin:$PATH" LD_LIBRARY_PATH="$PWD/$BUILD/softgpu" sh -c "$(line 4)"
 says "$out" '^trained$'
 # Without one.
-expect 0 sh -c "$(line 3) --epochs 2"
+expect 0 sh -c "$(line 5) --epochs 2"
 says "$out" '^epoch 2: '
 says "$err" '^spillway: .*peak'
 finish

@@ -9,16 +9,21 @@ need_root() {
 	[ "$(id -u)" -eq 0 ] || skip "only root can enter another system's folder"
 	unshare --mount true 2>/dev/null || skip 'no mount namespace can be made here'
 	root=$roots/$suite-$(echo "$suite $*" | cksum | cut -d' ' -f1)
-	[ ! -e "$root/made" ] || return 0
+	# Tests that want the same root wait for the one that makes it.
+	mkdir -p "$roots"
+	exec 9>"$root.lock"
+	flock 9
+	[ ! -e "$root/made" ] || { exec 9>&-; return 0; }
 	PATH=$PATH:/usr/sbin
 	rm -rf "$root"
-	mkdir -p "$root"
+	mkdir "$root"
 	debootstrap --variant=minbase --include="$(echo "$*" | tr ' ' ',')" "$suite" "$root" \
 		>"$TMPDIR/debootstrap" 2>&1 || {
 		rm -rf "$root"
 		skip "Debian $suite cannot be had: $(tail -n 1 "$TMPDIR/debootstrap")"
 	}
 	touch "$root/made"
+	exec 9>&-
 }
 
 skip() {

@@ -1,9 +1,11 @@
 # Sourced: the tarball of `make dist`, built and installed in another Debian, with its compiler.
 # shellcheck shell=sh
+# shellcheck source=tests/packages/readme.sh
+. tests/packages/readme.sh
 
-# source_in SUITE: `make install` there, a training under a limit, and `make uninstall`
+# source_in SUITE: README's line for the sources there, its two that train, and `make uninstall`
 source_in() {
-	need_root "$1" gcc make libc6-dev uthash-dev libinih-dev libncurses-dev procps
+	need_root "$1" gcc make libc6-dev uthash-dev libinih-dev libncurses-dev procps python3
 	mkdir -p "$TMPDIR/cuda"
 	rm -rf "$TMPDIR/cuda/include"
 	cp -rL "$(sed -n 's/^CUDA_INCLUDE := //p' "$build/cuda.mk")" "$TMPDIR/cuda/include"
@@ -12,11 +14,14 @@ source_in() {
 		tar -C /root -xzf /mnt/spillway-$version.tar.gz
 		cd /root/spillway-$version
 		gcc --version | head -n 1
-		CUDA_HOME=/mnt/cuda DEPS=never make -j2 install PREFIX=~/.local 2>&1
-		~/.local/bin/spillway run --softgpu --memory 64MiB train_mlp --scale 4 2>&1
+		export CUDA_HOME=/mnt/cuda DEPS=never MAKEFLAGS=-j2 PATH=/root/.local/bin:\$PATH
+		{
+			$(line 3)
+		} 2>&1
+		cp /mnt/train.py .
+		sh -eu /mnt/trains
 		make uninstall PREFIX=~/.local
 		! find ~/.local -type f | grep ." >"$scratch/$1" 2>&1 || fail "Debian $1: $(cat "$scratch/$1")"
-	has "Debian $1: the training" "$(cat "$scratch/$1")" 'steps=1080 accuracy=96.67'
-	has "Debian $1: the summary" "$(cat "$scratch/$1")" 'peak 64.0 MiB on the GPU'
+	trains "$scratch/$1"
 	! grep -i 'warning:' "$scratch/$1" || fail "Debian $1: the compiler warns"
 }

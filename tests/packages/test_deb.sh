@@ -49,7 +49,7 @@ find / -xdev -name '*spillway*' -not -path '/proc/*' -not -path '/mnt/*' -not -p
 [ ! -s /root/left ] || say "left after a purge: $(cat /root/left)"
 echo tried
 EOS
-need_root bookworm apt libncursesw6 libtinfo6 procps
+need_root bookworm apt libncursesw6 libtinfo6 procps python3
 in_root 'sh /mnt/tried' >"$scratch/debian" 2>&1 || fail "Debian 12: $(cat "$scratch/debian")"
 has "the training" "$(cat "$scratch/debian")" 'steps=1080 accuracy=96.67'
 has "the summary" "$(cat "$scratch/debian")" 'peak 64.0 MiB on the GPU'
