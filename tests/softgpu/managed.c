@@ -169,6 +169,8 @@ void managed_free(struct range *range)
 {
 	struct managed *managed = range->managed;
 	void *memory = (void *)range->base;
+	struct pool *pool = range->pool;
+	uint64_t size = range->size;
 	range_remove(range);
 	for (size_t block = 0; block < managed->blocks; block++)
 		move_block(managed, block, -1);
@@ -178,6 +180,21 @@ void managed_free(struct range *range)
 	free(managed->page);
 	free(managed->home);
 	free(managed);
+	if (pool)
+		managed_pool_gone(pool, size);
+}
+
+bool managed_prefer(struct range *range, CUmemLocation location)
+{
+	struct managed *managed = range->managed;
+	if (location.type == CU_MEM_LOCATION_TYPE_NONE)
+		return true;
+	pthread_mutex_lock(&managed->lock);
+	bool kept = keep_pages(managed);
+	for (size_t i = 0; kept && i < pages_of(managed); i++)
+		managed->page[i].preferred = location;
+	pthread_mutex_unlock(&managed->lock);
+	return kept;
 }
 
 /* The managed range that holds all of [address, address + size), or NULL. */

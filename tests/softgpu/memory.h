@@ -98,13 +98,13 @@ struct range {
 	struct graph_memory *graph_memory; /* a memory node's */
 	struct physical *physical;         /* a mapping's or a large allocation's own */
 	struct small_block *block;         /* a small allocation's */
-	struct pool *pool;                 /* a pooled one's */
+	struct pool *pool;                 /* a pooled one's, or managed memory's */
 	struct pool_extent *extent;        /* and its place there */
 	struct managed *managed;
 	struct arrays *arrays;
 	bool of_module; /* managed, but a variable of a module */
 	bool sync_memops;
-	int opened;             /* an imported one: how many times */
+	int opened;             /* an imported one: how many times; managed of a pool: not freed */
 	uint64_t import_offset; /* and where in its physical memory it begins */
 };
 
@@ -140,6 +140,10 @@ void host_range_free(struct range *range);
 CUresult managed_allocate(struct context *context, uint64_t size, unsigned int flags,
                           struct range **range);
 void managed_free(struct range *range);
+/* Advises all of it to prefer a location; false without memory for that. */
+bool managed_prefer(struct range *range, CUmemLocation location);
+/* managed_pool.c: so many bytes of the pool are gone. */
+void managed_pool_gone(struct pool *pool, uint64_t size);
 /* A kernel of the device touches managed memory at this address; memory_lock is read-held. */
 void managed_touch(struct range *range, int device, uint64_t address);
 /* Returns whether a device has that block. */

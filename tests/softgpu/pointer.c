@@ -14,7 +14,8 @@ static bool is_host_kind(const struct range *range)
 static CUcontext context_of(const struct range *range)
 {
 	/* Mappings, pooled memory and that of graphs belong to no context. */
-	bool unowned = range->kind == RANGE_POOLED || range->kind == RANGE_GRAPH;
+	bool unowned = range->kind == RANGE_POOLED || range->kind == RANGE_GRAPH ||
+	               (range->kind == RANGE_MANAGED && range->pool);
 	return unowned ? NULL : (CUcontext)range->context;
 }
 

@@ -25,13 +25,13 @@ struct pool *pool_new(struct device *device)
 		return NULL;
 	}
 	pool->device = device;
-	pool->access = 1U << device->index;
+	pool->access = device ? 1U << device->index : 0;
 	pool->id = ++last_id;
 	for (int i = 0; i < 3; i++)
 		pool->reuse[i] = 1;
 	pool->properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
 	pool->properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	pool->properties.location.id = device->index;
+	pool->properties.location.id = device ? device->index : 0;
 	DL_APPEND(pools, pool);
 	return pool;
 }
@@ -146,6 +146,8 @@ static bool split(struct pool_extent *extent, uint64_t size)
 
 static CUresult allocate(struct pool *pool, uint64_t size, struct stream *stream, CUdeviceptr *out)
 {
+	if (pool_is_managed(pool))
+		return managed_pool_allocate(pool, size, stream, out);
 	if (size > window_size())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t rounded = (size + UNIT - 1) / UNIT * UNIT;
@@ -220,6 +222,11 @@ static void settle_pool(struct pool *pool, uint64_t keep)
 		DL_DELETE(pools, pool);
 		handle_free(pool);
 	}
+}
+
+void pool_give_back(struct pool *pool)
+{
+	settle_pool(pool, 0);
 }
 
 void pools_trim(struct context *context)
@@ -318,6 +325,8 @@ static CUresult cuMemFreeAsync_on(const char *call, CUdeviceptr address, CUstrea
 		return leave(graph_memory_free(range, stream));
 	if (range && range->base == address && range->kind == RANGE_IMPORTED && range->pool)
 		return leave(imported_free_on(range, stream));
+	if (range && range->base == address && range->kind == RANGE_MANAGED && range->pool)
+		return leave(managed_pool_free(range, stream));
 	if (!range || range->base != address || range->kind != RANGE_POOLED)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	return leave(pooled_free(range, stream));
@@ -363,16 +372,26 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
 	struct pool *pool = handle_find(handle, HANDLE_POOL);
 	if (!device)
 		return leave(CUDA_ERROR_INVALID_DEVICE);
-	if (!pool || pool->device != device || pool->exporter)
+	if (!pool || pool->device != device || pool->exporter || pool_is_managed(pool))
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	device->pool = pool;
 	return leave(CUDA_SUCCESS);
 }
 
-/* Since 13.0 pools are found by place and kind of memory; here only devices have them. */
+/* Since 13.0 pools are found by place and kind of memory; plain memory here only devices have. */
 static CUresult pool_at(const char *call, CUmemoryPool *out, const CUmemLocation *location,
                         CUmemAllocationType type, struct pool *(*which)(struct device *))
 {
+	if (out && location && type == CU_MEM_ALLOCATION_TYPE_MANAGED) {
+		struct pool *pool;
+		CUresult result = enter_driver(call);
+		if (result != CUDA_SUCCESS)
+			return result;
+		result = managed_pool_at(location, which == current_pool, &pool);
+		if (result == CUDA_SUCCESS)
+			*out = (CUmemoryPool)pool;
+		return leave(result);
+	}
 	if (!out || !location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -392,6 +411,25 @@ EXPORT CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location,
 	return pool_at(__func__, out, location, type, current_pool);
 }
 
+EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
+                                CUmemoryPool handle)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct pool *pool = handle_find(handle, HANDLE_POOL);
+	if (!location || !pool || pool->exporter)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		return leave(managed_pool_set(location, pool));
+	if (type != CU_MEM_ALLOCATION_TYPE_PINNED || pool_is_managed(pool) ||
+	    location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    device_of(location->id) != pool->device)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	pool->device->pool = pool;
+	return leave(CUDA_SUCCESS);
+}
+
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
 {
 	CUresult result = enter_driver(__func__);
@@ -399,9 +437,17 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *propert
 		return result;
 	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
-	if (!out || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	    properties->win32SecurityAttributes ||
+	if (!out || !properties || properties->win32SecurityAttributes ||
 	    properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct pool *pool;
+	if (properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) {
+		result = managed_pool_new(properties, &pool);
+		if (result == CUDA_SUCCESS)
+			*out = (CUmemoryPool)pool;
+		return leave(result);
+	}
+	if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	int known = device_attribute(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
 	if (((int)properties->handleTypes & ~known) ||
@@ -410,7 +456,7 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *propert
 	struct device *device = device_of(properties->location.id);
 	if (!device)
 		return leave(CUDA_ERROR_INVALID_DEVICE);
-	struct pool *pool = pool_new(device);
+	pool = pool_new(device);
 	if (!pool)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	pool->properties = *properties;
@@ -434,9 +480,9 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 	CUresult result = enter_pool(__func__, handle, &pool);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (pool == pool->device->default_pool)
+	if (pool_is_managed(pool) ? !managed_pool_forget(pool) : pool == pool->device->default_pool)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (pool->device->pool == pool)
+	if (pool->device && pool->device->pool == pool)
 		pool->device->pool = NULL;
 	handle_remove(&pool->handle);
 	pool->destroyed = true;
@@ -536,6 +582,8 @@ EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *w
 		return result;
 	if (!wanted || count == 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (pool_is_managed(pool)) /* every device has it, and the host */
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	uint32_t access = pool->access;
 	for (size_t i = 0; i < count; i++) {
 		const struct device *device = device_of(wanted[i].location.id);
@@ -571,6 +619,10 @@ EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle
 	CUresult result = enter_pool(__func__, handle, &pool);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (flags && location && pool_is_managed(pool)) {
+		*flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+		return leave(CUDA_SUCCESS);
+	}
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    !device_of(location->id))
 		return leave(CUDA_ERROR_INVALID_VALUE);

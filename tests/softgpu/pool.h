@@ -22,7 +22,7 @@ struct pool_chunk {
 
 struct pool {
 	struct handle handle;
-	struct device *device;
+	struct device *device; /* NULL: managed, and on no device */
 	CUmemPoolProps properties;
 	uint32_t access; /* devices, by bit */
 	bool destroyed;  /* by its handle; lives on until its last allocation is freed */
@@ -35,7 +35,26 @@ struct pool {
 	struct pool *prev, *next;
 };
 
-/* An empty pool of the device, or NULL. */
+static inline bool pool_is_managed(const struct pool *pool)
+{
+	return pool->properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+}
+
+/* managed_pool.c: pools of managed memory; one that is on no device has none */
+CUresult managed_pool_new(const CUmemPoolProps *properties, struct pool **pool);
+/* The pool of a location that is current, or that was there first; and sets the former. */
+CUresult managed_pool_at(const CUmemLocation *location, bool current, struct pool **pool);
+CUresult managed_pool_set(const CUmemLocation *location, struct pool *pool);
+/* It is current nowhere any more. False: it is the first of its location, and stays. */
+bool managed_pool_forget(const struct pool *pool);
+CUresult managed_pool_allocate(struct pool *pool, uint64_t size, const struct stream *stream,
+                               CUdeviceptr *out);
+/* Frees the memory when the stream has come to it. */
+CUresult managed_pool_free(struct range *range, struct stream *stream);
+
+/* Frees the pool itself, if nobody can reach it and nothing of it is left. */
+void pool_give_back(struct pool *pool);
+/* An empty pool of the device (NULL: of none), or NULL. */
 struct pool *pool_new(struct device *device);
 /* pool_share.c: frees what cuMemPoolImportPointer made, when the stream has come to it. */
 CUresult imported_free_on(struct range *range, struct stream *stream);

@@ -1,0 +1,213 @@
+/* Pools of managed memory: what they give, where it is, when it goes, what they refuse. */
+#include "tests/softgpu/test.h"
+#include "tests/softgpu/test_kernels.h"
+
+static const CUmemLocation on_device = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+static const CUmemLocation on_host = {.type = CU_MEM_LOCATION_TYPE_HOST};
+static const CUmemLocation on_node = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA};
+static const CUmemLocation anywhere = {.type = CU_MEM_LOCATION_TYPE_NONE};
+
+static CUmemPoolProps managed(CUmemLocation location)
+{
+	return (CUmemPoolProps){.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED, .location = location};
+}
+
+static CUmemoryPool pool_on(CUmemLocation location)
+{
+	const CUmemPoolProps properties = managed(location);
+	CUmemoryPool pool;
+	OK(cuMemPoolCreate(&pool, &properties));
+	return pool;
+}
+
+static uint64_t used(CUmemoryPool pool)
+{
+	cuuint64_t bytes = 0;
+	OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &bytes));
+	return bytes;
+}
+
+static CUfunction fill_of(void)
+{
+	CUmodule module;
+	CUfunction fill;
+	OK(cuModuleLoadData(&module, kernels));
+	OK(cuModuleGetFunction(&fill, module, "fill"));
+	return fill;
+}
+
+static void launch(CUfunction fill, CUdeviceptr out, unsigned int value, unsigned int count,
+                   CUstream stream)
+{
+	OK(cuLaunchKernel(fill, (count + 255) / 256, 1, 1, 256, 1, 1, 0, stream,
+	                  (void *[]){&out, &value, &count}, NULL));
+}
+
+/* Both sides use it in turns; the device has it when a kernel touched it and it may come. */
+static void use(CUmemLocation location, bool comes)
+{
+	CUfunction fill = fill_of();
+	CUmemoryPool pool = pool_on(location), of;
+	CUstream stream;
+	CUdeviceptr memory;
+	enum { COUNT = 5 << 18 }; /* 5 MiB */
+	uint64_t before = physical_bytes(0);
+	int is = 0;
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuMemAllocFromPoolAsync(&memory, COUNT * 4, pool, stream));
+	CHECK(used(pool) == 6 * MIB && physical_bytes(0) == before);
+	OK(cuPointerGetAttribute(&is, CU_POINTER_ATTRIBUTE_IS_MANAGED, memory));
+	OK(cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, memory + 100));
+	CHECK(is && of == pool);
+	OK(cuStreamSynchronize(stream));
+	unsigned int *on_cpu = (unsigned int *)memory;
+	for (unsigned int round = 0; round < 3; round++) {
+		unsigned int from = round * COUNT / 3, count = COUNT / 3, value = (unsigned)rand();
+		for (unsigned int i = 0; i < COUNT; i++)
+			on_cpu[i] = ~i;
+		launch(fill, memory + from * 4UL, value, count, stream);
+		OK(cuStreamSynchronize(stream));
+		for (unsigned int i = 0; i < COUNT; i++)
+			CHECK(on_cpu[i] == (i - from < count ? value + i - from : ~i));
+	}
+	CHECK(physical_bytes(0) - before == (comes ? 6 * MIB : 0));
+	/* Until the stream is at the free, kernels before it have the memory. */
+	launch(fill, memory, 1, COUNT, stream);
+	OK(cuMemFreeAsync(memory, stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(memory, stream));
+	OK(cuStreamSynchronize(stream));
+	CHECK(used(pool) == 0 && physical_bytes(0) == before);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(memory, stream));
+	OK(cuMemAllocFromPoolAsync(&memory, 100, pool, stream));
+	OK(cuMemFree_v2(memory));
+	CHECK(used(pool) == 0);
+	/* It lives on while something of it does. */
+	OK(cuMemAllocFromPoolAsync(&memory, 100, pool, stream));
+	OK(cuMemPoolDestroy(pool));
+	launch(fill, memory, 7, 25, stream);
+	OK(cuStreamSynchronize(stream));
+	CHECK(((unsigned int *)memory)[24] == 31);
+	OK(cuMemFreeAsync(memory, stream));
+	OK(cuStreamSynchronize(stream));
+	/* A kernel that comes after the free finds nothing. */
+	launch(fill, memory, 7, 25, stream);
+	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(stream));
+}
+
+static void device_pool(void)
+{
+	start();
+	use(on_device, true);
+}
+
+static void host_pool(void)
+{
+	start();
+	use(on_host, false);
+}
+
+static void free_pool(void)
+{
+	start();
+	use(anywhere, true);
+}
+
+static int preferred(CUmemoryPool pool)
+{
+	CUdeviceptr memory;
+	int where;
+	OK(cuMemAllocFromPoolAsync(&memory, 3 * MIB, pool, NULL));
+	OK(cuMemRangeGetAttribute(&where, sizeof(where), CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+	                          memory, 3 * MIB));
+	OK(cuMemFree_v2(memory));
+	return where;
+}
+
+static void locations(void)
+{
+	start();
+	CUmemLocation places[] = {on_device, on_host, on_node, anywhere};
+	CUmemoryPool first, own, found;
+	CHECK(preferred(pool_on(on_device)) == 0);
+	CHECK(preferred(pool_on(on_host)) == CU_DEVICE_CPU);
+	CHECK(preferred(pool_on(anywhere)) == CU_DEVICE_INVALID);
+	for (int i = 0; i < 4; i++) {
+		OK(cuMemGetDefaultMemPool(&first, &places[i], CU_MEM_ALLOCATION_TYPE_MANAGED));
+		OK(cuMemGetMemPool(&found, &places[i], CU_MEM_ALLOCATION_TYPE_MANAGED));
+		CHECK(found == first);
+		own = pool_on(places[i]);
+		for (int k = 0; k < 4; k++)
+			EXPECT(i == k ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+			       cuMemSetMemPool(&places[k], CU_MEM_ALLOCATION_TYPE_MANAGED, own));
+		OK(cuMemGetMemPool(&found, &places[i], CU_MEM_ALLOCATION_TYPE_MANAGED));
+		CHECK(found == own);
+		OK(cuMemPoolDestroy(own));
+		OK(cuMemGetMemPool(&found, &places[i], CU_MEM_ALLOCATION_TYPE_MANAGED));
+		CHECK(found == first);
+		EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(first));
+	}
+	/* Plain pools are set as by cuDeviceSetMemPool, and are no managed ones. */
+	OK(cuDeviceGetDefaultMemPool(&first, 0));
+	OK(cuMemSetMemPool(&places[0], CU_MEM_ALLOCATION_TYPE_PINNED, first));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuMemSetMemPool(&places[0], CU_MEM_ALLOCATION_TYPE_MANAGED, first));
+	own = pool_on(on_device);
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuMemSetMemPool(&places[0], CU_MEM_ALLOCATION_TYPE_PINNED, own));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceSetMemPool(0, own));
+}
+
+static void refusals(void)
+{
+	start();
+	CUmemPoolProps properties = managed(on_device);
+	CUmemoryPool pool;
+	CUdeviceptr a, b;
+	properties.location.id = 1;
+	EXPECT(CUDA_ERROR_INVALID_DEVICE, cuMemPoolCreate(&pool, &properties));
+	properties = managed(on_device);
+	properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolCreate(&pool, &properties));
+	properties = managed(on_device);
+	properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolCreate(&pool, &properties));
+	properties = managed(on_device);
+	properties.maxSize = 8 * MIB;
+	OK(cuMemPoolCreate(&pool, &properties));
+	OK(cuMemAllocFromPoolAsync(&a, 5 * MIB, pool, NULL));
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&b, 3 * MIB, pool, NULL));
+	OK(cuMemAllocFromPoolAsync(&b, 2 * MIB, pool, NULL));
+	OK(cuMemFreeAsync(a, NULL));
+	OK(cuMemFreeAsync(b, NULL));
+	OK(cuCtxSynchronize());
+	CHECK(used(pool) == 0);
+}
+
+static void older(void)
+{
+	start();
+	const CUmemPoolProps properties = managed(on_device);
+	CUmemoryPool pool;
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolCreate(&pool, &properties));
+}
+
+static void without(void)
+{
+	start();
+	const CUmemPoolProps properties = managed(on_device);
+	CUmemoryPool pool;
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMemPoolCreate(&pool, &properties));
+}
+
+int main(void)
+{
+	int failed = 0;
+	failed += RUN(device_pool, "SOFTGPU_QUIET=1");
+	failed += RUN(host_pool, "SOFTGPU_QUIET=1");
+	failed += RUN(free_pool, "SOFTGPU_QUIET=1");
+	failed += RUN(locations, NULL);
+	failed += RUN(refusals, NULL);
+	failed += RUN(older, "SOFTGPU_DRIVER_VERSION=12090");
+	failed += RUN(without, "SOFTGPU_ATTRIBUTES=CONCURRENT_MANAGED_ACCESS=0");
+	return failed != 0;
+}
