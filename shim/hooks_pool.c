@@ -12,6 +12,7 @@
 #include "core/memory/uses/side.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
+#include "core/memory/alloc/managed.h"
 #include "shim/allocate.h"
 
 typedef CUresult alloc_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
@@ -63,12 +64,24 @@ static struct pool *current_pool(CUstream stream)
 	return context_current(&context) ? pool_current(context.device) : NULL;
 }
 
+/* Allocates managed memory, which is charged as such, and not with its pool. */
+static CUresult allocate_managed(struct async_request *r, CUdeviceptr *dptr,
+                                 const CUmemLocation *location)
+{
+	CUresult result = native(r, dptr);
+
+	if (result == CUDA_SUCCESS)
+		managed_made_by_pool(*dptr, r->size, *location);
+	return result;
+}
+
 /* Allocates in the order of a stream. stream: as the pacer names it, with NULL replaced. */
 static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream stream)
 {
 	KEEP_ERRNO;
 	struct vmem_request request = {
 	    .size = r->size, .native = native, .cookie = r, .stream = stream};
+	CUmemLocation location;
 	CUresult result;
 
 	if (!job_is_active() || !dptr || !r->size)
@@ -81,7 +94,8 @@ static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream st
 	/* A pool that is not known is none of a device's; and there may be no pools at all. */
 	if (!request.pool)
 		return native(r, dptr);
-	result = allocate_acted_on(&request, dptr);
+	result = pool_is_managed(request.pool, &location) ? allocate_managed(r, dptr, &location)
+	                                                  : allocate_acted_on(&request, dptr);
 	pool_release(request.pool);
 	return result;
 }
@@ -139,20 +153,41 @@ static struct device *device_of(const CUmemLocation *location)
 	           : NULL;
 }
 
-/* Learns of a pool that the program was given. Managed ones are on a device, too. */
-static void meet(const CUmemoryPool *pool, const CUmemLocation *location, CUmemAllocationType type)
+/*
+ * Returns the device by which a pool is known. A managed one need not be on a device: its memory
+ * counts where it is allocated.
+ */
+static struct device *device_for(const CUmemLocation *location, CUmemAllocationType type)
 {
 	struct device *device = device_of(location);
-	struct pool *known;
 
-	if (device && pool && *pool)
-		pool_met(device, *pool);
-	if (type == CU_MEM_ALLOCATION_TYPE_PINNED || !pool)
-		return;
-	known = pool_find(*pool);
-	if (known)
+	if (!device && location && type == CU_MEM_ALLOCATION_TYPE_MANAGED && job_devices()->count)
+		device = &job_devices()->device[0];
+	return device;
+}
+
+/* Notes of a pool that is known which memory it gives. */
+static void note_type(CUmemoryPool pool, const CUmemLocation *location, CUmemAllocationType type)
+{
+	struct pool *known = pool_find(pool);
+
+	if (known && type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		pool_gives_managed(known, location);
+	else if (known && type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		pool_leave_to_driver(known);
 	pool_release(known);
+}
+
+/* Learns of a pool that the program was given. */
+static void meet(const CUmemoryPool *pool, const CUmemLocation *location, CUmemAllocationType type)
+{
+	struct device *device = device_for(location, type);
+
+	if (!pool || !*pool)
+		return;
+	if (device)
+		pool_met(device, *pool);
+	note_type(*pool, location, type);
 }
 
 static void meet_on(const CUmemoryPool *pool, CUdevice device)
@@ -164,18 +199,20 @@ static void meet_on(const CUmemoryPool *pool, CUdevice device)
 
 AFTER(cuMemPoolCreate, (CUmemoryPool *, pool), (const CUmemPoolProps *, poolProps))
 {
-	struct device *device = poolProps ? device_of(&poolProps->location) : NULL;
+	struct device *device =
+	    poolProps ? device_for(&poolProps->location, poolProps->allocType) : NULL;
 	struct pool *known;
 
 	if (!pool || !poolProps)
 		return;
 	if (device && *pool)
 		pool_made(device, *pool);
+	note_type(*pool, &poolProps->location, poolProps->allocType);
 	known = pool_find(*pool);
 	if (!known)
 		return;
 	pool_bound(known, poolProps->maxSize);
-	if (poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || poolProps->usage)
+	if (poolProps->usage)
 		pool_leave_to_driver(known);
 	if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		pool_share(known);

@@ -3,6 +3,8 @@
  * the same on any driver. With "churn" as argument four threads have and give back memory of a
  * pool. With "moves" it fills memory of a pool, looks at it for each byte of input, and says
  * whether it stayed right. With "peer" a second device uses it.
+ * With "managed" the CPU and the device use managed memory of two pools in turns; it waits for
+ * input before the memory is freed, before its stream is there, and after.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -443,12 +445,76 @@ static void churn_in_threads(void)
 	say("wrong words", wrong);
 }
 
+/* --- managed memory --- */
+
+/* Does on the CPU as elastic_mix() does. */
+static void mix_here(uint32_t *to, const uint32_t *from, size_t bytes, uint32_t salt)
+{
+	size_t words = bytes / 4, stride = words / 4096 + 1;
+
+	for (size_t i = salt % stride; i < words; i += stride)
+		to[i] = to[i] * 1664525 + from[i] + salt;
+}
+
+static void use_managed(const struct elastic *elastic)
+{
+	static const CUmemLocationType places[] = {CU_MEM_LOCATION_TYPE_NONE,
+	                                           CU_MEM_LOCATION_TYPE_DEVICE};
+	enum { BYTES = 12 * MIB };
+	uint32_t *model[2] = {malloc(BYTES), malloc(BYTES)};
+	CUmemoryPool pool[2];
+	CUdeviceptr memory[2];
+	uint64_t state = 1;
+	sem_t semaphore;
+	long wrong = 0;
+
+	for (int i = 0; i < 2; i++) {
+		const CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED,
+		                                   .location = {.type = places[i], .id = 0}};
+
+		CHECK(cuMemPoolCreate(&pool[i], &properties));
+		CHECK(cuMemAllocFromPoolAsync(&memory[i], BYTES, pool[i], one));
+		for (size_t k = 0; k < BYTES / 4; k++)
+			model[i][k] = (uint32_t)elastic_random(&state);
+	}
+	CHECK(cuStreamSynchronize(one));
+	for (int i = 0; i < 2; i++)
+		memcpy((void *)(uintptr_t)memory[i], model[i], BYTES);
+	for (int round = 0; round < 12; round++) {
+		uint32_t salt = (uint32_t)elastic_random(&state);
+		int to = round % 2;
+
+		CHECK(elastic_mix(elastic, memory[to], memory[1 - to], BYTES, salt, one));
+		mix_here(model[to], model[1 - to], BYTES, salt);
+	}
+	CHECK(cuStreamSynchronize(one));
+	for (int i = 0; i < 2; i++)
+		wrong += memcmp((void *)(uintptr_t)memory[i], model[i], BYTES) != 0;
+	say("wrong buffers", wrong);
+	getchar();
+	hold(one, &semaphore);
+	for (int i = 0; i < 2; i++) {
+		CHECK(cuMemFreeAsync(memory[i], one));
+		say("freed again", cuMemFreeAsync(memory[i], one));
+		CHECK(cuMemPoolDestroy(pool[i]));
+		free(model[i]);
+	}
+	puts("to be freed");
+	getchar();
+	sem_post(&semaphore);
+	CHECK(cuStreamSynchronize(one));
+	CHECK(cuCtxSynchronize()); /* the books follow with the calls of the program */
+	CHECK(cuCtxSynchronize());
+	puts("freed");
+	getchar();
+}
+
 int main(int argc, char **argv)
 {
 	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	elastic_start();
+	const struct elastic elastic = elastic_start();
 	CHECK(cuCtxGetCurrent(&context));
 	CHECK(cuCtxGetDevice(&device));
 	CHECK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
@@ -459,6 +525,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && strcmp(argv[1], "churn") == 0) {
 		churn_in_threads();
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "managed") == 0) {
+		use_managed(&elastic);
 		return 0;
 	}
 	properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};

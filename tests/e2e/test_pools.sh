@@ -59,6 +59,29 @@ exec 8>&-
 wants_line "wrong words: 0"
 wait $job || fail "moves: exit status $?"
 
+# 24 MiB of managed pools, of which 16 MiB may be on the device: the rest is used where it is.
+limit_file "$scratch/managed.ini" $((16 * mib))
+alone=$(on_softgpu "$pools" managed </dev/null)
+has "managed, alone" "$alone" "wrong buffers: 0"
+mkfifo "$scratch/managed-in" "$scratch/managed-out"
+"$spillway" run --softgpu --quiet --name managed --config "$scratch/managed.ini" "$pools" managed \
+	<"$scratch/managed-in" >"$scratch/managed-out" &
+job=$!
+exec 8>"$scratch/managed-in" 9<"$scratch/managed-out"
+wants_line "wrong buffers: 0"
+device_within $((16 * mib)) || fail "managed: $(device_bytes) bytes on the device"
+[ "$(counter managed device_used)" -gt $((12 * mib)) ] || fail "managed: only $(counter managed device_used) bytes count"
+echo >&8
+wants_line "freed again: 1"
+wants_line "freed again: 1"
+wants_line "to be freed"
+[ "$(counter managed device_used)" -gt $((12 * mib)) ] || fail "managed: less counts before its stream is at the free"
+echo >&8
+wants_line freed
+same "managed: all is given back" 0 "$(counter managed device_used)"
+exec 8>&-
+wait $job || fail "managed: exit status $?"
+
 # Four threads, while the limit goes up and down.
 limit_file "$scratch/churn.ini" $((64 * mib))
 "$spillway" run --softgpu --quiet --name churn --config "$scratch/churn.ini" timeout 300 "$pools" churn >"$scratch/churned" 2>&1 &

@@ -260,6 +260,26 @@ struct allocation *allocation_in_slab(CUdeviceptr address)
 	return small_owner(address, hold_around);
 }
 
+/* --- freed by the driver, in the order of a stream --- */
+
+static CUresult release_nothing(const struct allocation *a)
+{
+	(void)a;
+	return CUDA_SUCCESS;
+}
+
+static const struct provider provider_driver = {
+    .factory = {"driver", 0},
+    .kind = SPILL_AUTO,
+    .outlives_context = true,
+    .release = release_nothing,
+};
+
+void allocation_frees_itself(struct allocation *a)
+{
+	a->backing.provider = &provider_driver;
+}
+
 /* --- in the books --- */
 
 CUresult allocation_give_back(const struct allocation *a)

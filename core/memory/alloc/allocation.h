@@ -64,6 +64,10 @@ struct allocation *allocation_create_elastic(const struct context *context, size
 /* Does the same for a block of a slab of the driver's (small.h). */
 struct allocation *allocation_create_small(const struct context *context, size_t size,
                                            uint64_t now_ns);
+/*
+ * Notes that the driver frees it in the order of a stream: it is charged until the stream is there.
+ */
+void allocation_frees_itself(struct allocation *allocation);
 /* Returns whether the allocation lives in an arena. */
 bool elastic_is(const struct allocation *allocation);
 /* Returns whether it is a block of a slab of the driver's. */

@@ -93,7 +93,7 @@ static CUresult free_ours(const struct leaving *leaving, const struct vmem_free 
 static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 {
 	struct leaving leaving = allocation_leaving(address);
-	const struct allocation *a = (const struct allocation *)leaving.resource;
+	struct allocation *a = (struct allocation *)leaving.resource;
 	CUresult result;
 
 	if (!a)
@@ -102,7 +102,10 @@ static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 	if (a->backing.provider)
 		return free_ours(&leaving, how);
 	result = how->native(how->cookie, address);
-	allocation_left(&leaving, result == CUDA_SUCCESS);
+	if (allocation_left(&leaving, result == CUDA_SUCCESS) && how->wait) {
+		allocation_frees_itself(a);
+		freed_take_over(a, how->wait);
+	}
 	resource_release(leaving.resource); /* still in the books, it is still charged */
 	return result;
 }

@@ -101,14 +101,11 @@ static void let_come(const struct allocation *a, uint64_t from, uint64_t to)
 	} while (changes != advice_changes(a->advice));
 }
 
-void managed_made(CUdeviceptr address, size_t size)
+static void made_in(struct context context, CUdeviceptr address, size_t size)
 {
-	struct context context;
 	struct allocation *a;
 	uint64_t charged;
 
-	if (!context_current(&context))
-		return;
 	charged = charge_what_fits(context.device, rounded(size));
 	a = allocation_create(&context, address, size, SEGMENT_ON_DEVICE, charged);
 	if (!a) {
@@ -124,6 +121,27 @@ void managed_made(CUdeviceptr address, size_t size)
 	}
 	if (allocation_enter(a) != 0)
 		resource_release(&a->resource); /* gives it back */
+}
+
+void managed_made(CUdeviceptr address, size_t size)
+{
+	struct context context;
+
+	if (context_current(&context))
+		made_in(context, address, size);
+}
+
+void managed_made_by_pool(CUdeviceptr address, size_t size, CUmemLocation preferred)
+{
+	const struct device *device =
+	    preferred.type == CU_MEM_LOCATION_TYPE_DEVICE ? context_device(preferred.id) : NULL;
+	struct context context;
+
+	if ((device && context_of_device(device, &context)) || context_current(&context))
+		made_in(context, address, size);
+	if (preferred.type != CU_MEM_LOCATION_TYPE_INVALID)
+		managed_advised(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, preferred,
+		                managed_mark());
 }
 
 /* Charges an allocation up to `to`, as far as the limit allows, and lets that come. */

@@ -57,6 +57,12 @@ bool pool_is_shared(const struct pool *pool);
  * Leaves it to the driver to make what the program asks of it: it is no plain memory of the device.
  */
 void pool_leave_to_driver(struct pool *pool);
+/*
+ * Notes that it gives managed memory, which prefers a location. That is charged as managed memory
+ * is, by allocation (alloc/managed.h); the pool is charged nothing.
+ */
+void pool_gives_managed(struct pool *pool, const CUmemLocation *location);
+bool pool_is_managed(struct pool *pool, CUmemLocation *location);
 /* Returns whether what is allocated from it may live in the arena. */
 bool pool_is_elastic(struct pool *pool);
 /* Counts elastic memory that came or went: bytes in use, bytes reserved. */

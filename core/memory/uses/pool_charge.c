@@ -200,6 +200,25 @@ void pool_leave_to_driver(struct pool *pool)
 	atomic_store(&pool->is_driver_s, true);
 }
 
+void pool_gives_managed(struct pool *pool, const CUmemLocation *location)
+{
+	lock_acquire(&pool->lock);
+	pool->is_managed = true;
+	pool->location = *location;
+	lock_release(&pool->lock);
+}
+
+bool pool_is_managed(struct pool *pool, CUmemLocation *location)
+{
+	bool is_managed;
+
+	lock_acquire(&pool->lock);
+	is_managed = pool->is_managed;
+	*location = pool->location;
+	lock_release(&pool->lock);
+	return is_managed;
+}
+
 bool pool_is_elastic(struct pool *pool)
 {
 	bool is_bounded;

@@ -27,6 +27,8 @@ struct pool {
 	bool has_threshold;
 	uint64_t threshold; /* the program's */
 	uint64_t most;      /* likewise; 0: as much as there is */
+	bool is_managed;
+	CUmemLocation location; /* is_managed: that its memory prefers */
 };
 
 /* Pools that are charged more than is live. */
