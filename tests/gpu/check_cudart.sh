@@ -19,6 +19,7 @@ for runtime in static shared; do
 		continue
 	}
 	ran=yes
+	framework nvcc "CUDA 13" failed
 	alone=$("$program" "$blocks")
 	echo "$runtime alone:   $alone"
 	with_all "cudart-$runtime-all" "$(echo "$alone" | field checksum)" "$program" "$blocks"
@@ -28,3 +29,4 @@ for runtime in static shared; do
 		"$(echo "$limited" | field checksum)" "$for_good"
 done
 [ -n "${ran:-}" ] || skip "they do not run natively: $(tail -n 1 "$TMPDIR/said")"
+framework nvcc "CUDA 13" ok

@@ -28,10 +28,12 @@ for name in jax cupy triton numba; do
 		continue
 	}
 	found=$((found + 1))
-	(one $name) || {
+	version=$("$PYTHON" -c "import $name; print($name.__version__)" 2>/dev/null) || version=
+	if (one $name); then framework $name "$version" ok; else
+		framework $name "$version" failed
 		bad=$((bad + 1))
 		echo "$name: $(tail -n 5 "$TMPDIR/said")"
-	}
+	fi
 done
 [ $found -gt 0 ] || skip "none of them is installed for $PYTHON"
 [ $bad -eq 0 ] || fail "$bad of $found failed"

@@ -6,6 +6,8 @@ set -eu
 . tests/gpu/needs.sh
 need_gpu
 need_pytorch
+version=$("$PYTHON" -c 'import torch; print(torch.__version__)')
+framework pytorch "$version" failed
 
 for way in default expandable_segments:True backend:cudaMallocAsync graphs; do
 	case $way in
@@ -24,3 +26,4 @@ for way in default expandable_segments:True backend:cudaMallocAsync graphs; do
 	same_within_limit "$job" $limit \
 		"$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)" "$for_good"
 done
+framework pytorch "$version" ok

@@ -109,6 +109,12 @@ bar() {
 	[ "$word" = met ]
 }
 
+# framework NAME VERSION VERDICT: a cell of the table of reports (README.md); of a name the last
+# counts
+framework() {
+	printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$RESULTS/frameworks.tsv"
+}
+
 # with_all JOB CHECKSUM COMMAND...: runs it with the whole GPU as its limit, which does not change
 # its results. What it was charged for good is in $for_good: contexts, modules and the like, which
 # no limit moves. It is what its peak was above its own working set.

@@ -35,4 +35,6 @@ for one in one two; do
 done
 diff "$scratch/one/build/packages/release/SHA256SUMS" "$scratch/two/build/packages/release/SHA256SUMS" ||
 	fail 'two runs of make release differ'
+tar -C "$scratch" -xzf "$scratch/one/build/packages/release/gpu-kit.tar.gz"
+STEPS=machine "$scratch/gpu-kit/selftest" "$scratch/out" 1 >"$scratch/said" 2>&1 || fail "the GPU kit: $(cat "$scratch/said")"
 same 'the files of a release' 6 "$(wc -l <"$scratch/one/build/packages/release/SHA256SUMS")"

@@ -18,7 +18,7 @@ kit_files := $(wildcard tests/gpu/check_*.sh tests/gpu/*.py) tests/gpu/needs.sh 
 	tests/gpu/questions/risks.tsv tests/gpu/questions/changes.awk tests/gpu/kit/results.awk \
 	tests/conformance/record tests/conformance/compare tests/conformance/driver_version $(wildcard tests/conformance/documented/*.txt) \
 	tests/bench/run tests/bench/report.awk
-kit_doors := $(addprefix tests/gpu/kit/,run-all run-part selftest README)
+kit_doors := $(addprefix tests/gpu/kit/,run-all run-part selftest README REPORT.md)
 
 kit_older := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/gpu/kit/older_*.c))
 # What the loader of an older glibc has to find, as libraries of their own.

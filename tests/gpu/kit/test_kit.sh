@@ -39,14 +39,27 @@ if (bare /kit/run-part 1 /out/none) >"$TMPDIR/said" 2>&1; then fail "a part ran 
 grep -q 'no GPU answers here' "$TMPDIR/said" || fail "$(cat "$TMPDIR/said")"
 
 # A part of a part, with the software GPU.
-(VARIABLES="STEPS=machine|questions|addresses" bare /kit/selftest /out/run 1) >"$TMPDIR/said" 2>&1 || fail "$(cat "$TMPDIR/said")"
-cat "$TMPDIR/said"
+for part in "1 machine|questions|addresses" "2 doctor"; do
+	(VARIABLES="STEPS=${part#* }" bare /kit/selftest /out/run "${part%% *}") >"$TMPDIR/said" 2>&1 || fail "$(cat "$TMPDIR/said")"
+	cat "$TMPDIR/said"
+done
 archived() { # archived OUT FILE: a file of the archive, which can be read to its end
 	tar -tf "$TMPDIR/out/$1.tar" >/dev/null || fail "$1.tar cannot be read"
 	tar -xOf "$TMPDIR/out/$1.tar" "$1/$2" 2>/dev/null
 }
 archived run results.md | grep -q '^| 1-questions | ok |' || fail "results.md: $(archived run results.md)"
 archived run what-to-change.md | grep -q '^# What to change' || fail "what-to-change.md: $(archived run what-to-change.md)"
+printf 'gpu\tSpillway software GPU\ndriver\t%s\nspillway\t%s\nsteps\t4 ok, 0 failed, 0 skipped\n' \
+	"$(tests/conformance/driver_version || :)" "$("$BUILD/spillway" --version | sed 's/.* //')" >"$TMPDIR/expected"
+archived run report.tsv | diff "$TMPDIR/expected" - || fail "the report: $(archived run report.tsv)"
+# What the kit's README says that is not recorded.
+mkdir "$TMPDIR/unpacked"
+tar -xf "$TMPDIR/out/run.tar" -C "$TMPDIR/unpacked"
+host=$(uname -n)
+case $host in ??????*) ;; *) host=no-such-host ;; esac # a short one is a part of words
+for name in /out/run /kit/ /tmp/gpu-kit "$host" GPU-7370696c; do
+	! grep -rF -e "$name" "$TMPDIR/unpacked" || fail "the archive names $name"
+done
 [ "$(archived run 1-questions/answers.tsv | wc -l)" -ge 80 ] || fail "answers.tsv: $(archived run 1-questions/answers.tsv)"
 [ "$(archived run 1-addresses/addresses.tsv | grep -c ' driver cu')" -ge 1000 ] || fail "few addresses"
 
