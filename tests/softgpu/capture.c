@@ -241,7 +241,7 @@ CUresult capture_add_exec(struct stream *stream, const struct graph_exec *exec)
 {
 	struct graph *copy;
 	struct graph_node *node;
-	if (graph_has_memory_nodes(exec->graph))
+	if (graph_has_memory_nodes(exec->graph) || graph_has_conditionals(exec->graph))
 		return invalidate(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	CUresult result = graph_copy(exec->graph, false, &copy);
 	if (result != CUDA_SUCCESS)

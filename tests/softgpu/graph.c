@@ -68,6 +68,7 @@ void graph_free(struct graph *graph)
 	}
 	if (graph->instance)
 		graph->instance->source = NULL;
+	conditionals_drop(graph);
 	user_references_drop(&graph->references);
 	if (!graph->hidden)
 		handle_remove(&graph->handle);
@@ -146,6 +147,8 @@ CUresult graph_add(struct graph *graph, const CUgraphNode *dependencies,
 	}
 	if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		params->alloc.dptr = node->params.alloc.dptr;
+	if (params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		params->conditional.phGraph_out = node->params.conditional.phGraph_out;
 	*out = node;
 	return CUDA_SUCCESS;
 }
@@ -189,6 +192,18 @@ CUresult graph_copy(const struct graph *from, bool hidden, struct graph **out)
 	graph->origin = from->serial;
 	*out = graph;
 	return CUDA_SUCCESS;
+}
+
+CUresult graph_of_copy(const struct graph_node *node, struct graph **out)
+{
+	struct graph *graph = graph_new(true);
+	struct graph_node *copy = graph ? node_new(graph, node->context) : NULL;
+	CUresult result = copy ? node_copy(copy, node) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS)
+		*out = graph;
+	else if (graph)
+		graph_free(graph);
+	return result;
 }
 
 struct graph_node **graph_sort(const struct graph *graph, struct graph_node **offender)
@@ -279,7 +294,7 @@ EXPORT CUresult cuGraphClone(CUgraph *out, CUgraph handle)
 	CUresult result = enter_graph(__func__, handle, &graph);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!out || graph_has_memory_nodes(graph))
+	if (!out || graph_has_memory_nodes(graph) || graph_has_conditionals(graph))
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	result = graph_copy(graph, false, &copy);
 	if (result == CUDA_SUCCESS)
@@ -294,9 +309,12 @@ static struct graph_node *find_copy(const struct graph *graph, uint64_t origin)
 	DL_FOREACH (graph->nodes, node) {
 		if (node->origin == origin)
 			return node;
-		struct graph_node *within = node->child ? find_copy(node->child, origin) : NULL;
-		if (within)
-			return within;
+		const struct graph *inner;
+		for (unsigned int i = 0; (inner = node_within(node, i)); i++) {
+			struct graph_node *within = find_copy(inner, origin);
+			if (within)
+				return within;
+		}
 	}
 	return NULL;
 }

@@ -18,6 +18,7 @@
 struct function;
 struct graph_memory;
 struct graph_exec;
+struct conditional;
 
 /* The part of its parameters that a copied kernel node keeps. */
 struct kernel_arguments {
@@ -44,8 +45,10 @@ struct graph_node {
 	CUlaunchAttributeValue *attributes[CU_LAUNCH_ATTRIBUTE_MAX]; /* KERNEL; NULL: default */
 	struct graph *child;                                         /* GRAPH */
 	struct graph_memory *memory;                                 /* MEM_ALLOC, MEM_FREE */
-	CUmemAccessDesc *accesses;                                   /* MEM_ALLOC */
-	bool by_cpu; /* MEMCPY: made while both sides were memory of the host */
+	struct conditional *conditional;                             /* CONDITIONAL */
+	struct graph **bodies;     /* CONDITIONAL: params.conditional.size */
+	CUmemAccessDesc *accesses; /* MEM_ALLOC */
+	bool by_cpu;               /* MEMCPY: made while both sides were memory of the host */
 	bool disabled;
 	struct node_set before, after;
 	size_t rank;             /* scratch of sorting and searching */
@@ -62,11 +65,20 @@ struct graph {
 	struct graph_node *nodes;
 	size_t count;
 	unsigned int last_id;
-	struct graph_node *holder;   /* the child graph node it belongs to */
+	struct graph_node *holder;   /* the child graph or conditional node it belongs to */
 	struct capture *capture;     /* that is going into it */
-	struct graph_exec *instance; /* the one a graph with memory nodes may have */
+	struct graph_exec *instance; /* the one a graph with memory or conditional nodes may have */
 	struct user_reference *references;
+	struct conditional *conditionals; /* handles made for it */
 };
+
+/* The i-th graph within a node: its child graph, or a body; NULL past the last. */
+static inline struct graph *node_within(const struct graph_node *node, unsigned int i)
+{
+	if (node->bodies)
+		return i < node->params.conditional.size ? node->bodies[i] : NULL;
+	return i == 0 ? node->child : NULL;
+}
 
 /* node_set.c: nodes with the data of an edge to each */
 size_t node_set_find(const struct node_set *set, const struct graph_node *node);
@@ -86,6 +98,8 @@ struct graph *graph_find(CUgraph handle);
 /* A copy with the parameters as they are; nothing is checked again. */
 CUresult graph_copy(const struct graph *from, bool hidden, struct graph **out);
 struct graph_node *node_find(CUgraphNode handle);
+/* A hidden graph with a copy of the node alone. */
+CUresult graph_of_copy(const struct graph_node *node, struct graph **out);
 /* Adds a node, which takes the parameters as node_assign() does. Wrong dependencies are refused. */
 CUresult graph_add(struct graph *graph, const CUgraphNode *dependencies,
                    const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params,
@@ -116,15 +130,19 @@ CUgraphExecUpdateResult node_may_become(const struct graph_node *node,
 
 /* graph_exec.c */
 #define LANES 8 /* at most, for each device */
+struct lanes {
+	struct stream *of[MAX_DEVICES][LANES];
+	unsigned int next;
+};
+
 struct graph_exec {
 	struct handle handle;
 	int references; /* the handle's and one of each launch that is not over */
 	struct graph *graph;
-	struct graph *source; /* the graph with memory nodes it keeps from having another */
+	struct graph *source; /* the graph that it keeps from having another */
 	unsigned long long flags;
 	struct graph_node *by_origin;
-	struct stream *lanes[MAX_DEVICES][LANES];
-	unsigned int next_lane;
+	struct lanes lanes;
 	struct point last; /* the end of its latest launch */
 };
 void exec_unreference(struct graph_exec *exec);
@@ -132,7 +150,27 @@ struct graph_exec *exec_find(CUgraphExec handle);
 
 /* graph_launch.c */
 CUresult exec_launch(struct graph_exec *exec, struct stream *stream);
-void lane_close(struct stream **lane);
+void lanes_close(struct lanes *lanes);
+
+/* graph_conditional.c */
+bool graph_has_conditionals(const struct graph *graph);
+/* Its handles are gone with the graph, where no node has them. */
+void conditionals_drop(struct graph *graph);
+/* Returns whether each handle that was made for the graph has a node. */
+bool conditionals_are_used(const struct graph *graph);
+/* Returns whether the node may be where it is: a body takes few types, of one context. */
+bool node_fits_body(const struct graph_node *node);
+/* What a node holds, by its parameters; by another node; nothing any more. */
+CUresult conditional_assign(struct graph_node *node);
+CUresult conditional_copy(struct graph_node *node, const struct graph_node *from);
+void conditional_clear(struct graph_node *node);
+/* The bodies and the handle know this node from now on. */
+void conditional_belongs_to(struct graph_node *node);
+/* A launch begins: the handles get their initial values, at all depths. */
+void conditionals_begin(const struct graph *graph);
+/* The body that is to run by the value of now; NULL: none. */
+struct graph *conditional_choose(const struct graph_node *node);
+struct lanes *conditional_lanes(const struct graph_node *node);
 
 /* graph_memory.c: what memory nodes stand for */
 CUresult graph_memory_new(const struct graph *graph, struct context *context,

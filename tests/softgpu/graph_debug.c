@@ -17,6 +17,7 @@ static const char *const type_names[] = {
     [CU_GRAPH_NODE_TYPE_EVENT_RECORD] = "EVENT_RECORD",
     [CU_GRAPH_NODE_TYPE_MEM_ALLOC] = "MEM_ALLOC",
     [CU_GRAPH_NODE_TYPE_MEM_FREE] = "MEM_FREE",
+    [CU_GRAPH_NODE_TYPE_CONDITIONAL] = "CONDITIONAL",
 };
 
 static bool wants(unsigned int flags, unsigned int detail)
@@ -75,8 +76,9 @@ static void print_graph(FILE *file, const struct graph *graph, unsigned int flag
 		        node->id, type_names[node->params.type]);
 		print_details(file, node, flags);
 		fprintf(file, "\"]\n");
-		if (node->child)
-			print_graph(file, node->child, flags);
+		const struct graph *within;
+		for (unsigned int i = 0; (within = node_within(node, i)); i++)
+			print_graph(file, within, flags);
 	}
 	DL_FOREACH (graph->nodes, node) {
 		for (size_t i = 0; i < node->after.count; i++)

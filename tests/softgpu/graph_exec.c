@@ -16,8 +16,12 @@ static bool index_nodes(struct graph_exec *exec, struct graph *graph)
 	struct graph_node *node;
 	DL_FOREACH (graph->nodes, node) {
 		HASH_ADD(by_origin, exec->by_origin, origin, sizeof(node->origin), node);
-		if (!node->by_origin.tbl || (node->child && !index_nodes(exec, node->child)))
+		if (!node->by_origin.tbl)
 			return false;
+		struct graph *within;
+		for (unsigned int i = 0; (within = node_within(node, i)); i++)
+			if (!index_nodes(exec, within))
+				return false;
 	}
 	return true;
 }
@@ -43,9 +47,12 @@ static CUresult find_circle(const struct graph *graph, struct graph_node **offen
 	free(order);
 	const struct graph_node *node;
 	DL_FOREACH (graph->nodes, node) {
-		CUresult result = node->child ? find_circle(node->child, offender) : CUDA_SUCCESS;
-		if (result != CUDA_SUCCESS)
-			return result;
+		const struct graph *within;
+		for (unsigned int i = 0; (within = node_within(node, i)); i++) {
+			CUresult result = find_circle(within, offender);
+			if (result != CUDA_SUCCESS)
+				return result;
+		}
 	}
 	return CUDA_SUCCESS;
 }
@@ -72,7 +79,7 @@ static CUresult make(struct graph *graph, unsigned long long flags, struct graph
 		exec_unreference(exec);
 		return result;
 	}
-	if (graph_has_memory_nodes(graph)) {
+	if (graph_has_memory_nodes(graph) || graph_has_conditionals(graph)) {
 		exec->source = graph;
 		graph->instance = exec;
 	}
@@ -80,9 +87,24 @@ static CUresult make(struct graph *graph, unsigned long long flags, struct graph
 	return CUDA_SUCCESS;
 }
 
-static CUresult instantiate(const char *call, CUgraphExec *out, CUgraph handle,
-                            unsigned long long flags, CUgraphNode *error_node)
+/* Returns whether each handle made for the graph or one within it has a node. */
+static bool handles_are_used(const struct graph *graph)
 {
+	const struct graph_node *node;
+	const struct graph *within;
+	DL_FOREACH (graph->nodes, node) {
+		for (unsigned int i = 0; (within = node_within(node, i)); i++)
+			if (!handles_are_used(within))
+				return false;
+	}
+	return conditionals_are_used(graph);
+}
+
+static CUresult instantiate(const char *call, CUgraphExec *out, CUgraph handle,
+                            unsigned long long flags, CUgraphNode *error_node,
+                            CUgraphInstantiateResult *why)
+{
+	*why = CUDA_GRAPH_INSTANTIATE_ERROR;
 	CUresult result = enter_driver(call);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -97,8 +119,16 @@ static CUresult instantiate(const char *call, CUgraphExec *out, CUgraph handle,
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	}
 	result = find_circle(graph, &offender);
+	if (result == CUDA_SUCCESS && !handles_are_used(graph)) {
+		*why = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+		result = CUDA_ERROR_INVALID_VALUE;
+	}
 	if (result == CUDA_SUCCESS)
 		result = make(graph, flags, &exec);
+	if (result == CUDA_SUCCESS)
+		*why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	else if (offender)
+		*why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
 	if (error_node)
 		*error_node = (CUgraphNode)offender;
 	if (result == CUDA_SUCCESS)
@@ -112,7 +142,8 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
 	/* To upload needs a stream to do it in. */
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
 		return CUDA_ERROR_INVALID_VALUE;
-	return instantiate(__func__, out, graph, flags, NULL);
+	CUgraphInstantiateResult why;
+	return instantiate(__func__, out, graph, flags, NULL, &why);
 }
 
 /* The older forms fill a text; there is nothing to say in it but where a circle is. */
@@ -120,7 +151,8 @@ static CUresult instantiate_with_log(const char *call, CUgraphExec *out, CUgraph
                                      CUgraphNode *error_node, char *log, size_t size)
 {
 	CUgraphNode node = NULL;
-	CUresult result = instantiate(call, out, graph, 0, &node);
+	CUgraphInstantiateResult why;
+	CUresult result = instantiate(call, out, graph, 0, &node, &why);
 	if (log && size)
 		snprintf(log, size, "%s", node ? "the graph has a circle" : "");
 	if (error_node)
@@ -146,17 +178,18 @@ static CUresult instantiate_with_params(const char *call, bool per_thread, CUgra
 	if (!params)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUgraphNode node = NULL;
-	CUresult result = instantiate(call, out, graph, params->flags, &node);
+	CUgraphInstantiateResult why;
+	CUresult result = instantiate(call, out, graph, params->flags, &node, &why);
 	if (result == CUDA_SUCCESS && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) {
 		result = per_thread ? cuGraphUpload_ptsz(*out, params->hUploadStream)
 		                    : cuGraphUpload(*out, params->hUploadStream);
-		if (result != CUDA_SUCCESS)
+		if (result != CUDA_SUCCESS) {
 			cuGraphExecDestroy(*out);
+			why = CUDA_GRAPH_INSTANTIATE_ERROR;
+		}
 	}
 	params->hErrNode_out = node;
-	params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-	                     : node                 ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
-	                                            : CUDA_GRAPH_INSTANTIATE_ERROR;
+	params->result_out = why;
 	return result;
 }
 
@@ -204,9 +237,7 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec handle)
 	if (exec->source)
 		exec->source->instance = NULL;
 	exec->source = NULL;
-	for (int i = 0; i < MAX_DEVICES; i++)
-		for (int j = 0; j < LANES; j++)
-			lane_close(&exec->lanes[i][j]); /* after what is queued there */
+	lanes_close(&exec->lanes); /* after what is queued there */
 	exec_unreference(exec);
 	return leave(CUDA_SUCCESS);
 }
@@ -274,7 +305,7 @@ static CUresult set(const char *call, CUgraphExec handle, CUgraphNode original,
 	struct graph_node *node = find_node(exec, original);
 	if (!node || node->params.type != params->type)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (node->memory)
+	if (node->memory || node->conditional)
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	if (node->child) {
 		CUgraphExecUpdateResultInfo info;
@@ -456,8 +487,9 @@ static CUgraphExecUpdateResult compare(struct graph *into, struct graph *from,
 		result = node_may_become(node->pair, node);
 		if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
 			info->errorNode = (CUgraphNode)node;
-		else if (node->child)
-			result = compare(node->pair->child, node->child, info);
+		for (unsigned int i = 0;
+		     result == CU_GRAPH_EXEC_UPDATE_SUCCESS && node_within(node, i); i++)
+			result = compare(node_within(node->pair, i), node_within(node, i), info);
 	}
 	return result;
 }
@@ -468,7 +500,9 @@ static CUresult take_over(const struct graph *from)
 	struct graph_node *node;
 	DL_FOREACH (from->nodes, node) {
 		struct graph_node *own = node->pair;
-		CUresult result = node->child ? take_over(node->child) : node_copy(own, node);
+		CUresult result = node_within(node, 0) ? CUDA_SUCCESS : node_copy(own, node);
+		for (unsigned int i = 0; result == CUDA_SUCCESS && node_within(node, i); i++)
+			result = take_over(node_within(node, i));
 		if (result != CUDA_SUCCESS)
 			return result;
 	}

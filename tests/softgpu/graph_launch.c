@@ -11,11 +11,11 @@
 #include "tests/softgpu/work.h"
 
 struct launch {
-	struct graph_exec *exec;
-	struct stream *home;
+	struct lanes *lanes;
+	struct context *context; /* of nodes that have none */
 };
 
-void lane_close(struct stream **lane)
+static void lane_close(struct stream **lane)
 {
 	if (!*lane)
 		return;
@@ -25,10 +25,17 @@ void lane_close(struct stream **lane)
 	*lane = NULL;
 }
 
-/* A stream for work of that context which follows what is last in none. */
-static struct stream *choose_lane(struct graph_exec *exec, struct context *context)
+void lanes_close(struct lanes *lanes)
 {
-	struct stream **lane = &exec->lanes[context->device->index][exec->next_lane++ % LANES];
+	for (int i = 0; i < MAX_DEVICES; i++)
+		for (int j = 0; j < LANES; j++)
+			lane_close(&lanes->of[i][j]);
+}
+
+/* A stream for work of that context which follows what is last in none. */
+static struct stream *choose_lane(struct lanes *lanes, struct context *context)
+{
+	struct stream **lane = &lanes->of[context->device->index][lanes->next++ % LANES];
 	if (*lane && ((*lane)->closing || (*lane)->context != context))
 		lane_close(lane);
 	if (!*lane) {
@@ -40,7 +47,7 @@ static struct stream *choose_lane(struct graph_exec *exec, struct context *conte
 }
 
 /* Queues the work after those points, in the stream of one of them where that costs no wait. */
-static CUresult queue(struct launch *launch, struct context *context, struct work *work,
+static CUresult queue(const struct launch *launch, struct context *context, struct work *work,
                       const struct point *after, size_t count, struct point *point)
 {
 	struct stream *stream = NULL;
@@ -49,7 +56,7 @@ static CUresult queue(struct launch *launch, struct context *context, struct wor
 		    after[i].stream->context == context)
 			stream = after[i].stream;
 	if (!stream)
-		stream = choose_lane(launch->exec, context);
+		stream = choose_lane(launch->lanes, context);
 	bool complete = stream != NULL;
 	for (size_t i = 0; i < count && complete; i++)
 		if (after[i].stream != stream)
@@ -92,6 +99,8 @@ static struct work *work_of_copy(const struct graph_node *node)
 	return copy_work(to, from, shape, node->by_cpu);
 }
 
+static struct work *work_of_conditional(const struct graph_node *node);
+
 static struct work *work_of(const struct graph_node *node)
 {
 	if (node->disabled)
@@ -113,18 +122,20 @@ static struct work *work_of(const struct graph_node *node)
 		return graph_memory_work(node->memory, true);
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		return graph_memory_work(node->memory, false);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return work_of_conditional(node);
 	default:
 		return empty_work();
 	}
 }
 
-static CUresult launch_nodes(struct launch *launch, struct graph *graph, struct point entry,
+static CUresult launch_nodes(const struct launch *launch, struct graph *graph, struct point entry,
                              struct work *last, struct context *context, struct point *exit);
 
-static CUresult launch_node(struct launch *launch, struct graph_node *node,
+static CUresult launch_node(const struct launch *launch, struct graph_node *node,
                             const struct point *after, size_t count)
 {
-	struct context *context = node->context ? node->context : launch->home->context;
+	struct context *context = node->context ? node->context : launch->context;
 	if (!node->child) {
 		struct work *work = work_of(node);
 		if (!work)
@@ -147,7 +158,7 @@ static CUresult launch_node(struct launch *launch, struct graph_node *node,
 }
 
 /* Queues all nodes after the entry, and `last`, which it takes, after all nodes. */
-static CUresult launch_nodes(struct launch *launch, struct graph *graph, struct point entry,
+static CUresult launch_nodes(const struct launch *launch, struct graph *graph, struct point entry,
                              struct work *last, struct context *context, struct point *exit)
 {
 	struct graph_node *offender = NULL;
@@ -178,6 +189,85 @@ static CUresult launch_nodes(struct launch *launch, struct graph *graph, struct 
 	return result;
 }
 
+/* A conditional node: as it was when the graph was launched, for changes do not reach it. */
+struct conditional_work {
+	struct work work;
+	struct graph *graph; /* with a copy of the node alone */
+};
+
+/* Queues a body and waits until it has run. driver_lock is held, and let go for the wait. */
+static CUresult run_body(const struct launch *launch, struct graph *body)
+{
+	struct work *first = empty_work(), *last = empty_work();
+	struct point entry, exit;
+	if (!first || !last) {
+		free(first);
+		free(last);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	CUresult result = queue(launch, launch->context, first, NULL, 0, &entry);
+	if (result != CUDA_SUCCESS) {
+		work_free(last);
+		return result;
+	}
+	result = launch_nodes(launch, body, entry, last, launch->context, &exit);
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream_reference(exit.stream);
+	while (!stream_reached(exit.stream, exit.ticket))
+		wait_for_progress();
+	stream_unreference(exit.stream);
+	return CUDA_SUCCESS;
+}
+
+static CUresult run_conditional(struct work *work, CUresult broken)
+{
+	const struct graph_node *node = ((struct conditional_work *)work)->graph->nodes;
+	struct launch launch = {.lanes = conditional_lanes(node), .context = node->context};
+	CUresult result = CUDA_SUCCESS;
+	struct graph *body;
+	(void)broken;
+	pthread_mutex_lock(&driver_lock);
+	bool again = true;
+	while (again && (body = conditional_choose(node))) {
+		result = run_body(&launch, body);
+		again = node->params.conditional.type == CU_GRAPH_COND_TYPE_WHILE &&
+		        result == CUDA_SUCCESS && node->context->error == CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&driver_lock);
+	return result;
+}
+
+static void release_conditional(struct work *work)
+{
+	graph_free(((struct conditional_work *)work)->graph);
+}
+
+static struct work *work_of_conditional(const struct graph_node *node)
+{
+	struct conditional_work *work = calloc(1, sizeof(*work));
+	if (!work || graph_of_copy(node, &work->graph) != CUDA_SUCCESS) {
+		free(work);
+		return NULL;
+	}
+	work->work.run = run_conditional;
+	work->work.release = release_conditional;
+	return &work->work;
+}
+
+static CUresult prepare(const struct graph_exec *exec, const struct graph *graph);
+
+static CUresult prepare_within(const struct graph_exec *exec, const struct graph_node *node)
+{
+	const struct graph *within;
+	for (unsigned int i = 0; (within = node_within(node, i)); i++) {
+		CUresult result = prepare(exec, within);
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	return CUDA_SUCCESS;
+}
+
 /* Refuses a launch that could not run, and takes the memory it needs. */
 static CUresult prepare(const struct graph_exec *exec, const struct graph *graph)
 {
@@ -190,8 +280,8 @@ static CUresult prepare(const struct graph_exec *exec, const struct graph *graph
 			result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 		else if (node->context && node->context->error != CUDA_SUCCESS)
 			result = node->context->error;
-		else if (node->child)
-			result = prepare(exec, node->child);
+		else if (node_within(node, 0))
+			result = prepare_within(exec, node);
 		else if (node->params.type == CU_GRAPH_NODE_TYPE_KERNEL)
 			result = node_function(node, &function);
 		else if (node->params.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
@@ -214,73 +304,91 @@ static CUresult prepare(const struct graph_exec *exec, const struct graph *graph
 	return CUDA_SUCCESS;
 }
 
-/* The end of a launch, which keeps the exec until then. */
-struct end {
+/* The beginning or the end of a launch, which keeps the exec until then. */
+struct edge {
 	struct work work;
 	struct graph_exec *exec;
 };
 
-static void release_end(struct work *work)
+static void release_edge(struct work *work)
 {
-	exec_unreference(((struct end *)work)->exec);
+	exec_unreference(((struct edge *)work)->exec);
+}
+
+static CUresult run_beginning(struct work *work, CUresult broken)
+{
+	(void)broken;
+	pthread_mutex_lock(&driver_lock);
+	conditionals_begin(((struct edge *)work)->exec->graph);
+	pthread_mutex_unlock(&driver_lock);
+	return CUDA_SUCCESS;
+}
+
+static struct edge *edge_work(struct graph_exec *exec)
+{
+	struct edge *edge = calloc(1, sizeof(*edge));
+	if (!edge)
+		return NULL;
+	edge->exec = exec;
+	edge->work.release = release_edge;
+	exec->references++;
+	return edge;
 }
 
 /* Queues what begins a launch in its stream: after the exec's launch before, in any stream. */
-static CUresult begin(const struct launch *launch, struct point *entry)
+static CUresult begin(struct graph_exec *exec, struct stream *home, struct point *entry)
 {
-	const struct point *before = &launch->exec->last;
-	struct work *work = empty_work();
-	if (!work)
+	const struct point *before = &exec->last;
+	struct edge *edge = edge_work(exec);
+	if (!edge)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (before->stream && !work_depend(work, before->stream, before->ticket)) {
-		work_free(work);
+	if (graph_has_conditionals(exec->graph))
+		edge->work.run = run_beginning;
+	if (before->stream && !work_depend(&edge->work, before->stream, before->ticket)) {
+		work_free(&edge->work);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	CUresult result = stream_submit(launch->home, work);
-	*entry = (struct point){.stream = launch->home, .ticket = launch->home->issued};
+	CUresult result = stream_submit(home, &edge->work);
+	*entry = (struct point){.stream = home, .ticket = home->issued};
 	return result;
 }
 
 /* Queues the end: the launch is over in its stream, whatever lane was the last. */
-static CUresult finish(const struct launch *launch, struct point last)
+static CUresult finish(struct graph_exec *exec, struct stream *home, struct point last)
 {
-	struct graph_exec *exec = launch->exec;
-	struct end *end = calloc(1, sizeof(*end));
-	if (!end)
+	struct edge *edge = edge_work(exec);
+	if (!edge)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	end->exec = exec;
-	end->work.release = release_end;
-	exec->references++;
-	if (!work_depend(&end->work, last.stream, last.ticket)) {
-		work_free(&end->work);
+	if (!work_depend(&edge->work, last.stream, last.ticket)) {
+		work_free(&edge->work);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	CUresult result = stream_submit(launch->home, &end->work);
+	CUresult result = stream_submit(home, &edge->work);
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream_reference(launch->home);
+	stream_reference(home);
 	if (exec->last.stream)
 		stream_unreference(exec->last.stream);
-	exec->last = (struct point){.stream = launch->home, .ticket = launch->home->issued};
+	exec->last = (struct point){.stream = home, .ticket = home->issued};
 	return CUDA_SUCCESS;
 }
 
 CUresult exec_launch(struct graph_exec *exec, struct stream *stream)
 {
-	struct launch launch = {.exec = exec, .home = stream};
+	const struct launch launch = {.lanes = &exec->lanes, .context = stream->context};
 	struct point entry, last;
 	CUresult result = capture_check_queue(stream);
 	if (result == CUDA_SUCCESS)
 		result = prepare(exec, exec->graph);
 	if (result == CUDA_SUCCESS)
-		result = begin(&launch, &entry);
+		result = begin(exec, stream, &entry);
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct work *all = empty_work();
 	if (!all)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = launch_nodes(&launch, exec->graph, entry, all, stream->context, &last);
-	return result == CUDA_SUCCESS ? finish(&launch, last) : result;
+	return result == CUDA_SUCCESS ? finish(exec, stream, last) : result;
 }
 
 static CUresult cuGraphLaunch_on(const char *call, CUgraphExec handle, CUstream stream_handle)

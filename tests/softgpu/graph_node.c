@@ -21,6 +21,7 @@ static void clear_contents(struct graph_node *node)
 	}
 	if (node->memory)
 		graph_memory_unreference(node->memory);
+	conditional_clear(node);
 	node->arguments = NULL;
 	node->accesses = NULL;
 	node->child = NULL;
@@ -163,7 +164,7 @@ static CUresult assign_child(struct graph_node *node)
 {
 	CUDA_CHILD_GRAPH_NODE_PARAMS *child = &node->params.graph;
 	struct graph *graph = graph_find(child->graph);
-	if (!graph || graph->capture)
+	if (!graph || graph->capture || graph_has_conditionals(graph))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (child->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE) {
 		if (graph_has_memory_nodes(graph))
@@ -240,10 +241,11 @@ static CUresult assign(struct graph_node *node, bool cooperative)
 		return assign_allocation(node);
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		return assign_free(node);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return conditional_assign(node);
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		say("graph nodes of type %d are not supported", (int)node->params.type);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	default:
@@ -256,6 +258,8 @@ CUresult node_assign(struct graph_node *node, const CUgraphNodeParams *params,
 {
 	struct graph_node fresh = {.graph = node->graph, .context = context, .params = *params};
 	CUresult result = assign(&fresh, node_is_cooperative(node));
+	if (result == CUDA_SUCCESS && !node_fits_body(&fresh))
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS) {
 		clear_contents(&fresh);
 		return result;
@@ -268,8 +272,12 @@ CUresult node_assign(struct graph_node *node, const CUgraphNodeParams *params,
 	node->child = fresh.child;
 	node->memory = fresh.memory;
 	node->accesses = fresh.accesses;
+	node->conditional = fresh.conditional;
+	node->bodies = fresh.bodies;
 	if (node->child)
 		node->child->holder = node;
+	if (node->conditional)
+		conditional_belongs_to(node);
 	return CUDA_SUCCESS;
 }
 
@@ -304,12 +312,25 @@ CUresult node_copy(struct graph_node *node, const struct graph_node *from)
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
+	if (from->conditional) {
+		CUresult result = conditional_copy(&fresh, from);
+		if (result != CUDA_SUCCESS) {
+			conditional_clear(&fresh);
+			return result;
+		}
+	}
 	clear_contents(node);
 	node->context = from->context;
 	node->params = fresh.params;
 	node->by_cpu = fresh.by_cpu;
 	node->arguments = fresh.arguments;
 	node->child = fresh.child;
+	node->conditional = fresh.conditional;
+	node->bodies = fresh.bodies;
+	if (node->conditional) {
+		node->params.conditional.phGraph_out = (CUgraph *)node->bodies;
+		conditional_belongs_to(node);
+	}
 	if (node->arguments)
 		point_to_arguments(node, from->params.kernel.extra != NULL);
 	if (node->child) {
@@ -401,6 +422,10 @@ CUgraphExecUpdateResult node_may_become(const struct graph_node *node,
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		if (node->memory != other->memory)
+			return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+		break;
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		if (node->conditional != other->conditional)
 			return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
 		break;
 	default:

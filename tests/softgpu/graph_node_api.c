@@ -29,7 +29,7 @@ static CUresult set(const char *call, CUgraphNode handle, const CUgraphNodeParam
 	struct graph_node *node = node_find(handle);
 	if (!node || node->params.type != params->type)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (node->memory)
+	if (node->memory || node->conditional)
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	struct context *context = node->context ? node->context : current_context();
 	return leave(node_assign(node, params, context));

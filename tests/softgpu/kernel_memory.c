@@ -74,6 +74,7 @@ struct ptx_memory kernel_memory(struct context *context)
 	    .release = release,
 	    .heap_allocate = kernel_heap_allocate,
 	    .heap_free = kernel_heap_free,
+	    .set_conditional = conditional_set,
 	    .cookie = context,
 	};
 }

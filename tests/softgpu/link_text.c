@@ -216,7 +216,8 @@ static bool is_definition(const struct item *item)
 static bool is_builtin(struct span name)
 {
 	return is(name, "vprintf") || is(name, "malloc") || is(name, "free") ||
-	       is(name, "__cuda_syscall_aligned_malloc") || is(name, "__assertfail");
+	       is(name, "__cuda_syscall_aligned_malloc") || is(name, "cudaGraphSetConditional") ||
+	       is(name, "__assertfail");
 }
 
 /*

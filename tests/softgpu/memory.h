@@ -204,6 +204,9 @@ void kernel_heap_close(struct context *context);
 uint64_t kernel_heap_allocate(void *context, uint64_t size, uint64_t align);
 bool kernel_heap_free(void *context, uint64_t address);
 
+/* graph_conditional.c: sets the value of a handle; false: the context has no such handle */
+bool conditional_set(void *context, uint64_t id, uint32_t value);
+
 /* kernel_memory.c: the memory description for the executor. */
 struct ptx_memory kernel_memory(struct context *context);
 

@@ -233,7 +233,7 @@ static void not_supported(void)
 {
 	start();
 	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuTexObjectCreate(NULL, NULL, NULL, NULL));
-	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGraphConditionalHandleCreate(NULL, NULL, NULL, 0, 0));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMulticastCreate(NULL, NULL));
 	const void *table;
 	CUuuid id = {{0}};
 	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGetExportTable(&table, &id));

@@ -298,10 +298,10 @@ static void other_nodes(void)
 	OK(cuGraphDestroyNode(host_node));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphExecHostNodeSetParams(exec, host_node, &host));
 	/* Kinds that are not there say so. */
-	CUgraphNodeParams conditional = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
-	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGraphAddNode(&wrong, graph, NULL, 0, &conditional));
-	conditional.type = 99;
-	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddNode(&wrong, graph, NULL, 0, &conditional));
+	CUgraphNodeParams other = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGraphAddNode(&wrong, graph, NULL, 0, &other));
+	other.type = 99;
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddNode(&wrong, graph, NULL, 0, &other));
 }
 
 /* Events that nodes record and wait for connect graphs with streams. */

@@ -81,6 +81,10 @@ static enum control builtin(struct decoder *d, const char *name, const struct ca
 		d->r->module->uses_heap = true;
 		return call->result_count ? CONTROL_MALLOC : CONTROL_FREE;
 	}
+	if (!strcmp(name, "cudaGraphSetConditional") && call->argument_count == 2) {
+		d->function->serial = true;
+		return CONTROL_SET_CONDITIONAL;
+	}
 	reader_fail(d->r, PTX_NOT_SUPPORTED, d->s->line, "function %s has no body here", name);
 }
 

@@ -1,6 +1,6 @@
 /*
- * malloc and free of device code. A kernel that uses them has one thread of the host, so each run
- * of a program finds the same addresses.
+ * malloc, free and cudaGraphSetConditional of device code. A kernel that uses them has one thread
+ * of the host, so each run of a program finds the same addresses.
  */
 #include "device_calls.h"
 
@@ -62,5 +62,23 @@ void kernel_free(struct warp *w, const struct insn *in, uint32_t mask)
 			fault_raise(w, PTX_ILLEGAL_ADDRESS, lane, address, 0, true,
 			            "free of 0x%llx, which malloc has not given",
 			            (unsigned long long)address);
+	}
+}
+
+void kernel_set_conditional(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	const struct call *call = &w->frame->function->calls[in->target];
+	const struct ptx_memory *m = w->grid->memory;
+	for (; mask; mask &= mask - 1) {
+		uint32_t lane = (uint32_t)__builtin_ctz(mask);
+		uint64_t handle = call_argument(w, call, lane, 0);
+		uint32_t value = (uint32_t)call_argument(w, call, lane, 1);
+		fault_unguard();
+		bool known = m->set_conditional && m->set_conditional(m->cookie, handle, value);
+		fault_guard(w->worker);
+		if (!known)
+			fault_raise(w, PTX_ILLEGAL_ADDRESS, lane, handle, 0, true,
+			            "0x%llx is no conditional handle of this context",
+			            (unsigned long long)handle);
 	}
 }

@@ -15,4 +15,7 @@ void call_result(struct warp *w, const struct call *call, uint32_t lane, uint64_
 void kernel_malloc(struct warp *w, const struct insn *in, uint32_t mask);
 void kernel_free(struct warp *w, const struct insn *in, uint32_t mask);
 
+/* cudaGraphSetConditional. */
+void kernel_set_conditional(struct warp *w, const struct insn *in, uint32_t mask);
+
 #endif

@@ -204,6 +204,9 @@ static bool control(struct warp *w, const struct insn *in, uint32_t mask)
 	case CONTROL_FREE:
 		kernel_free(w, in, mask);
 		return true;
+	case CONTROL_SET_CONDITIONAL:
+		kernel_set_conditional(w, in, mask);
+		return true;
 	default:
 		stop(w, in, mask);
 	}

@@ -79,6 +79,7 @@ enum control {
 	CONTROL_PRINT,
 	CONTROL_MALLOC,
 	CONTROL_FREE,
+	CONTROL_SET_CONDITIONAL,
 };
 
 /* Generic addresses of what is not global carry the space in the top byte. */

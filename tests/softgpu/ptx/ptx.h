@@ -45,6 +45,8 @@ struct ptx_memory {
 	 */
 	uint64_t (*heap_allocate)(void *cookie, uint64_t size, uint64_t align);
 	bool (*heap_free)(void *cookie, uint64_t address);
+	/* cudaGraphSetConditional of kernels; false: no such handle. NULL: there are none. */
+	bool (*set_conditional)(void *cookie, uint64_t handle, uint32_t value);
 	void *cookie;
 };
 
