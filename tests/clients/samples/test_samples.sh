@@ -61,4 +61,10 @@ if [ "${spilled:-0}" -eq 0 ]; then
 	echo "FAILED: nothing spilled"
 	failures=$((failures + 1))
 fi
+# A graph with a loop in it is one launch, however often the loop runs; it waits for its turn.
+launched=$("$BUILD/spillway" stat sample-conditional --json | sed 's/.*"graph_launches":\([0-9]*\).*/\1/')
+if [ "${launched:-0}" -ne 6 ]; then
+	echo "FAILED: conditional: ${launched:-0} graph launches counted, expected 6"
+	failures=$((failures + 1))
+fi
 [ $failures -eq 0 ]
