@@ -212,14 +212,17 @@ const struct config *config(void)
 	return &settings;
 }
 
+void (*say_too)(const char *line);
+
 void say(const char *format, ...)
 {
-	if (config()->quiet)
-		return;
 	char line[512];
 	va_list arguments;
 	va_start(arguments, format);
 	vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
-	fprintf(stderr, "softgpu: %s\n", line);
+	if (say_too)
+		say_too(line);
+	if (!config()->quiet)
+		fprintf(stderr, "softgpu: %s\n", line);
 }

@@ -76,6 +76,8 @@ struct config {
 const struct config *config(void);
 
 /* One line on stderr, unless SOFTGPU_QUIET is set. */
+/* Gets what is said, too, quiet or not; NULL: nobody. */
+extern void (*say_too)(const char *line);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -134,6 +134,9 @@ bool driver_is_ready(void);
 /* fault_injection.c: the error the environment asks this use of a call to give. */
 CUresult injected_failure(const char *name);
 
+/* logs.c: tells the callbacks of the program what was said. No lock is held. */
+void logs_deliver(void);
+
 /* device.c */
 struct device {
 	int index;         /* among the visible ones: CUdevice */

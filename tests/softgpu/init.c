@@ -16,6 +16,7 @@ void driver_acquire(void)
 void driver_release(void)
 {
 	pthread_mutex_unlock(&driver_lock);
+	logs_deliver();
 	cancelling_on();
 }
 
