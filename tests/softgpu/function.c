@@ -35,7 +35,7 @@ CUresult function_attribute(const struct function *function, CUfunction_attribut
 		*value = (int)info->local_bytes;
 		break;
 	case CU_FUNC_ATTRIBUTE_NUM_REGS:
-		*value = (int)info->registers;
+		*value = (int)module_registers(function->module, info);
 		break;
 	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
 		*value = (int)info->target;

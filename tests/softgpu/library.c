@@ -21,31 +21,35 @@ static void release(void *cookie, uint64_t address)
 }
 
 /* Reads the code without a context, so that errors come out now and names can be asked for. */
-static CUresult list_contents(const char *text, struct ptx_module **catalogue)
+static CUresult list_contents(const char *text, struct ptx_module **catalogue, char *log,
+                              size_t log_size)
 {
 	struct ptx_memory memory = {
 	    .allocate = allocate, .allocate_managed = allocate, .release = release};
-	char log[256] = "";
-	CUresult result = result_of_load(
-	    ptx_module_load(text, strlen(text), &memory, catalogue, log, sizeof(log)));
+	CUresult result =
+	    result_of_load(ptx_module_load(text, strlen(text), &memory, catalogue, log, log_size));
 	if (log[0])
 		say("library: %s", log);
 	return result;
 }
 
-static CUresult load(const char *call, CUlibrary *out, const void *code)
+static CUresult load(const char *call, CUlibrary *out, const void *code, unsigned int count,
+                     const CUjit_option *names, void **values)
 {
+	struct jit jit;
 	CUresult result = enter_driver(call);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!out || !code)
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	char *text;
+	result = out && code ? jit_begin(&jit, count, names, values) : CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return leave(result);
+	char *text, log[256] = "";
 	result = image_text(code, &text);
 	if (result != CUDA_SUCCESS)
 		return leave(result);
 	struct ptx_module *catalogue;
-	result = list_contents(text, &catalogue);
+	result = list_contents(text, &catalogue, log, sizeof(log));
+	jit_end(&jit, log, "");
 	if (result != CUDA_SUCCESS) {
 		free(text);
 		return leave(result);
@@ -59,6 +63,7 @@ static CUresult load(const char *call, CUlibrary *out, const void *code)
 	}
 	library->text = text;
 	library->catalogue = catalogue;
+	library->max_registers = jit.max_registers;
 	*out = (CUlibrary)library;
 	return leave(CUDA_SUCCESS);
 }
@@ -70,7 +75,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option
 	if ((jit_count && (!jit_options || !jit_values)) || (count && !options))
 		return CUDA_ERROR_INVALID_VALUE;
 	(void)values; /* how long `code` lives does not matter: it is copied */
-	return load(__func__, out, code);
+	return load(__func__, out, code, jit_count, jit_options, jit_values);
 }
 
 EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jit_options,
@@ -83,7 +88,7 @@ EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_op
 	char *text = read_text(path, NULL);
 	if (!text)
 		return CUDA_ERROR_FILE_NOT_FOUND;
-	CUresult result = load(__func__, out, text);
+	CUresult result = load(__func__, out, text, jit_count, jit_options, jit_values);
 	free(text);
 	return result;
 }
@@ -105,6 +110,7 @@ CUresult library_module(struct library *library, struct context *context, struct
 		return result;
 	}
 	module->library = library;
+	module->max_registers = library->max_registers;
 	*out = module;
 	return CUDA_SUCCESS;
 }

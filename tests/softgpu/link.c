@@ -8,7 +8,7 @@
 
 struct link_state {
 	struct handle handle;
-	struct jit_log errors; /* the caller keeps its buffers until the link is destroyed */
+	struct jit jit; /* the caller keeps its buffers until the link is destroyed */
 	char **texts;
 	size_t count;
 	char *linked; /* NULL until completed */
@@ -21,14 +21,16 @@ static CUresult create(const char *call, unsigned int count, const CUjit_option 
 	CUresult result = enter_context(call, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!out || (count && (!options || !values)))
-		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct jit jit;
+	result = out ? jit_begin(&jit, count, options, values) : CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	struct link_state *link = calloc(1, sizeof(*link));
 	if (!link || !handle_add(&link->handle, HANDLE_LINK)) {
 		free(link);
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
-	jit_log_find(&link->errors, count, options, values);
+	link->jit = jit;
 	*out = (CUlinkState)link;
 	return leave(CUDA_SUCCESS);
 }
@@ -143,16 +145,18 @@ EXPORT CUresult cuLinkComplete(CUlinkState handle, void **image, size_t *size)
 	CUresult result = enter_link(__func__, handle, &link);
 	if (result != CUDA_SUCCESS)
 		return result;
-	char log[256];
+	char log[256] = "";
 	if (!image || !size || link->count == 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	/* A driver answers UNKNOWN when names do not resolve (seen in numba's issue 7159). */
-	if (!link->linked && !link_texts((const char *const *)link->texts, link->count,
-	                                 &link->linked, log, sizeof(log))) {
+	if (!link->linked &&
+	    !link_texts((const char *const *)link->texts, link->count, link->jit.max_registers,
+	                &link->linked, log, sizeof(log))) {
 		say("%s: %s", __func__, log);
-		jit_log_write(&link->errors, log);
+		jit_end(&link->jit, log, "");
 		return leave(CUDA_ERROR_UNKNOWN);
 	}
+	jit_end(&link->jit, "", "");
 	*image = link->linked;
 	*size = strlen(link->linked) + 1;
 	return leave(CUDA_SUCCESS);

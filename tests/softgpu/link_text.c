@@ -26,7 +26,9 @@ struct item {
 	enum item_kind kind;
 	enum linkage linkage;
 	bool has_body, dropped;
-	size_t text; /* the number of its text */
+	bool is_entry, is_bounded; /* by .maxnreg */
+	const char *brace;         /* of its body */
+	size_t text;               /* the number of its text */
 	struct span name, body;
 };
 
@@ -34,7 +36,7 @@ struct linker {
 	struct item *items;
 	size_t count, capacity;
 	double version;
-	unsigned target;
+	unsigned target, max_registers;
 	char *out;
 	size_t length, room;
 	char *log;
@@ -169,6 +171,7 @@ static struct span read_item(struct linker *l, struct span token, size_t text)
 			item->kind = ITEM_SHARED;
 		else if (is(token, ".func") || is(token, ".entry"))
 			item->kind = ITEM_FUNCTION;
+		item->is_entry |= is(token, ".entry");
 		while (is(after(token), "(")) { /* results, .attribute(...) */
 			token = after(token);
 			struct span rest = after_brackets(token);
@@ -179,6 +182,9 @@ static struct span read_item(struct linker *l, struct span token, size_t text)
 		item->name = token;
 	while (token.length && !is(token, ";")) {
 		bool braces = is(token, "{");
+		item->is_bounded |= is(token, ".maxnreg");
+		if (braces && !item->brace)
+			item->brace = token.at;
 		token = is(token, "(") || braces || is(token, "[") ? after_brackets(token)
 		                                                   : after(token);
 		if (braces && item->kind == ITEM_FUNCTION) {
@@ -305,6 +311,14 @@ static void put_item(struct linker *l, const struct item *item)
 	const char *from = item->body.at, *end = from + item->body.length;
 	for (struct span token = next_token(from); token.length && token.at < end;
 	     token = after(token)) {
+		if (token.at == item->brace && l->max_registers && item->is_entry &&
+		    !item->is_bounded) {
+			char bound[32];
+			snprintf(bound, sizeof(bound), ".maxnreg %u\n", l->max_registers);
+			put(l, (struct span){from, (size_t)(token.at - from)});
+			put_text(l, bound);
+			from = token.at;
+		}
 		if (!is_name(token) || !needs_suffix(l, token, item->text))
 			continue;
 		char suffix[32];
@@ -317,9 +331,10 @@ static void put_item(struct linker *l, const struct item *item)
 	put_text(l, "\n");
 }
 
-bool link_texts(const char *const *texts, size_t count, char **linked, char *log, size_t log_size)
+bool link_texts(const char *const *texts, size_t count, unsigned int max_registers, char **linked,
+                char *log, size_t log_size)
 {
-	struct linker l = {.log = log, .log_size = log_size};
+	struct linker l = {.log = log, .log_size = log_size, .max_registers = max_registers};
 	log[0] = '\0';
 	for (size_t i = 0; i < count; i++)
 		read_text(&l, texts[i], i);

@@ -75,48 +75,75 @@ void module_free(struct module *module)
 	free(module);
 }
 
+unsigned int module_registers(const struct module *module, const struct ptx_function_info *info)
+{
+	return module->max_registers && module->max_registers < info->registers &&
+	               !info->bounds_registers
+	           ? module->max_registers
+	           : info->registers;
+}
+
 void modules_forget_context(struct context *context)
 {
 	while (context->modules)
 		module_free(context->modules);
 }
 
-static CUresult load(const char *call, CUmodule *out, const void *image,
-                     const struct jit_log *errors)
+/* What a compiler would tell of the functions. */
+static void describe(const struct module *module, char *text, size_t size)
+{
+	const struct ptx_function *ptx;
+	size_t used = 0;
+	for (uint32_t i = 0; (ptx = ptx_module_function(module->ptx, i)) && used < size; i++) {
+		const struct ptx_function_info *info = ptx_function_info(ptx);
+		int written = snprintf(text + used, size - used,
+		                       "info    : function %s: %u registers, %u bytes shared, %u "
+		                       "bytes local\n",
+		                       info->name, module_registers(module, info),
+		                       info->shared_bytes, info->local_bytes);
+		used += written > 0 ? (size_t)written : 0;
+	}
+}
+
+static CUresult load(const char *call, CUmodule *out, const void *image, unsigned int count,
+                     const CUjit_option *names, void **values)
 {
 	struct context *context;
+	struct jit jit;
 	CUresult result = enter_context(call, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!out)
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	char log[LOG_SIZE] = "";
+	result = out ? jit_begin(&jit, count, names, values) : CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return leave(result);
+	char log[LOG_SIZE] = "", info[4 * LOG_SIZE] = "";
 	struct module *module;
 	result = module_load(context, image, log, sizeof(log), &module);
-	jit_log_write(errors, log);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		module->max_registers = jit.max_registers;
+		describe(module, info, sizeof(info));
 		*out = (CUmodule)module;
-	else if (log[0])
+	} else if (log[0]) {
 		say("%s: %s", call, log);
+	}
+	jit_end(&jit, log, info);
 	return leave(result);
 }
 
 EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 {
-	return load(__func__, out, image, &(struct jit_log){0});
+	return load(__func__, out, image, 0, NULL, NULL);
 }
 
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count,
                                    CUjit_option *names, void **values)
 {
-	struct jit_log errors = {0};
-	jit_log_find(&errors, count, names, values);
-	return load(__func__, out, image, &errors);
+	return load(__func__, out, image, count, names, values);
 }
 
 EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
 {
-	return load(__func__, out, image, &(struct jit_log){0});
+	return load(__func__, out, image, 0, NULL, NULL);
 }
 
 char *read_text(const char *path, size_t *size)
@@ -153,7 +180,7 @@ EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path)
 	char *text = read_text(path, NULL);
 	if (!text)
 		return CUDA_ERROR_FILE_NOT_FOUND;
-	CUresult result = load(__func__, out, text, &(struct jit_log){0});
+	CUresult result = load(__func__, out, text, 0, NULL, NULL);
 	free(text);
 	return result;
 }

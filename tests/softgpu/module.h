@@ -10,6 +10,7 @@ struct module {
 	struct ptx_module *ptx;
 	struct library *library;    /* it was made for, or NULL: cuModuleUnload is not for those */
 	struct function *functions; /* asked for so far */
+	unsigned int max_registers; /* of a thread; 0: as many as it wants */
 	struct module *prev, *next;
 };
 
@@ -29,6 +30,7 @@ struct library {
 	char *text;
 	struct ptx_module *catalogue; /* what is in it; never run */
 	struct kernel *kernels;
+	unsigned int max_registers; /* of its modules */
 	struct library *prev, *next;
 };
 
@@ -39,15 +41,22 @@ struct kernel {
 	struct kernel *prev, *next;
 };
 
-/* jit_log.c: where the caller of a compiler or linker wants to read what went wrong. */
+/* jit.c: what the caller of a compiler or linker wants, and where it wants its answers. */
 struct jit_log {
 	char *text;
 	size_t size;
 	void **used; /* the option's value, which becomes the bytes written */
 };
-void jit_log_find(struct jit_log *errors, unsigned int count, const CUjit_option *names,
-                  void **values);
-void jit_log_write(const struct jit_log *errors, const char *what);
+struct jit {
+	struct jit_log errors, info;
+	void **wall_time; /* the option's value, which becomes a float: milliseconds */
+	uint64_t began_ns;
+	unsigned int max_registers; /* of a thread; 0: as many as it wants */
+	bool verbose, for_threads, for_target;
+};
+CUresult jit_begin(struct jit *jit, unsigned int count, const CUjit_option *names, void **values);
+/* Answers; `info` is for who wants a verbose log. */
+void jit_end(const struct jit *jit, const char *error, const char *info);
 
 /* The function of that name in the module; the same pointer each time. NULL: there is none. */
 CUresult module_function(struct module *module, const char *name, struct function **function);
@@ -60,6 +69,8 @@ CUresult module_load(struct context *context, const void *image, char *log, size
 CUresult result_of_load(enum ptx_status status);
 /* Waits for the module's context, releasing driver_lock meanwhile. */
 void module_free(struct module *module);
+/* Registers of a thread, within the bound of the module; a kernel's own bound wins. */
+unsigned int module_registers(const struct module *module, const struct ptx_function_info *info);
 void modules_forget_context(struct context *context);
 /* The bytes of a file and a NUL behind them; NULL: FILE_NOT_FOUND. `size` may be NULL. */
 char *read_text(const char *path, size_t *size);

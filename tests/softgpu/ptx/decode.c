@@ -599,6 +599,9 @@ void decode_function(struct reader *r, struct body *body)
 	f->local_bytes = (body->local_bytes + 15) & ~15u;
 	f->info.local_bytes = body->local_bytes;
 	f->info.registers = body->register_count < 250 ? body->register_count + 4 : 254;
+	if (f->max_registers && f->max_registers < f->info.registers)
+		f->info.registers = f->max_registers;
+	f->info.bounds_registers = f->max_registers != 0;
 	f->info.shared_bytes = r->shared_bytes + body->shared_bytes;
 	f->info.ptx_version = r->module->version;
 	f->info.target = r->module->target;

@@ -528,8 +528,9 @@ static void parse_function(struct reader *r, bool entry)
 			while (accept_char(r, ','))
 				threads *= expect_number(r);
 			f->info.max_threads = threads && threads < 1024 ? threads : 1024;
-		} else if (accept_word(r, ".minnctapersm") || accept_word(r, ".maxnreg") ||
-		           accept_word(r, ".maxnctapersm")) {
+		} else if (accept_word(r, ".maxnreg")) {
+			f->max_registers = (uint32_t)expect_number(r);
+		} else if (accept_word(r, ".minnctapersm") || accept_word(r, ".maxnctapersm")) {
 			expect_number(r);
 		} else if (accept_word(r, ".pragma")) {
 			lex_next(r);

@@ -74,6 +74,7 @@ struct ptx_function_info {
 	uint32_t parameter_bytes;
 	const struct ptx_param *parameters;
 	uint32_t registers;      /* per thread, an estimate */
+	bool bounds_registers;   /* by .maxnreg */
 	uint32_t shared_bytes;   /* static */
 	uint32_t local_bytes;    /* per thread */
 	uint32_t constant_bytes; /* user .const of the module */
