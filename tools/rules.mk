@@ -124,6 +124,12 @@ run-wheel: $(packages)/venv/made $(install_out)
 		$(packages)/stage $(packages) $(wheel_tag) $(version) >/dev/null
 	@echo 'made: $(packages)/gpu_spillway-$(version)-$(wheel_tag).whl'
 
+# The documents as static pages; the commands of tools/site run on the software GPU.
+.PHONY: run-site
+run-site: $(packages)/venv/made $(man_out) $(install_out)
+	@$(packages)/venv/bin/python tools/dev/site $(BUILD) $(BUILD)/site
+	@echo 'made: $(BUILD)/site/index.html'
+
 # The sources as git knows them, or in a tarball's own tree all there are.
 dist := $(packages)/spillway-$(version).tar.gz
 dist_files := { git ls-files -z 2>/dev/null || find . -path ./$(BUILD) -prune -o -type f -printf '%P\0'; }

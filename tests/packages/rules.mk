@@ -4,5 +4,5 @@ package_long_tests := $(sort $(wildcard tests/packages/long_*.sh))
 package_tests := $(sort $(wildcard tests/packages/test_*.sh))
 
 .PHONY: run-check-packages
-run-check-packages: run-dist run-wheel run-deb
+run-check-packages: run-dist run-wheel run-deb run-site
 	@BUILD=$(BUILD) tests/run $(call selected,$(package_tests))
