@@ -262,13 +262,13 @@ static CUresult enter_native(const struct serving *s, const struct native *made)
 	}
 	if (a && allocation_enter(a) == 0)
 		return CUDA_SUCCESS;
+	driver.cuMemFree_v2(made->address); /* charged until it is free */
 	if (a)
 		resource_release(&a->resource);
 	else if (pool)
 		pool_freed(pool, made->pool_live);
 	else
 		device_uncharge(s->device, SEGMENT_ON_DEVICE, made->charged);
-	driver.cuMemFree_v2(made->address);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -420,6 +420,18 @@ static bool may_spill(struct serving *s)
 	return false;
 }
 
+/* Without an entry for its slab the request has memory of its own, which is charged as much. */
+static CUresult make_small_or_native(struct serving *s, CUdeviceptr *address)
+{
+	CUresult result = make_small(s, address);
+
+	if (result != CUDA_ERROR_OUT_OF_MEMORY || !s->small.has_no_entry)
+		return result;
+	drop(s);
+	s->in_slab = false;
+	return make_native(s, address);
+}
+
 static CUresult try(struct serving *s, CUdeviceptr *address)
 {
 	s->tried |= 1u << s->place;
@@ -430,7 +442,7 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 	if (s->in_arena)
 		return make_elastic(s, address);
 	if (s->place == ON_DEVICE)
-		return s->in_slab ? make_small(s, address) : make_native(s, address);
+		return s->in_slab ? make_small_or_native(s, address) : make_native(s, address);
 	/* Where it can come back from, if there is such a place. */
 	return has_arena(s) && host_probe_allows(s->device) ? make_elastic(s, address)
 	                                                    : spill_for_good(s, address);

@@ -163,7 +163,8 @@ static CUresult small_make(struct small_making *m)
 	if (result == CUDA_SUCCESS) {
 		m->lack.bytes = 0; /* room on the device is not what is lacking from here on */
 		result = small_publish(m, base);
-		if (result != CUDA_SUCCESS)
+		m->has_no_entry = result != CUDA_SUCCESS;
+		if (m->has_no_entry)
 			driver.cuMemFree_v2(base);
 	}
 	if (result != CUDA_SUCCESS)
@@ -235,6 +236,7 @@ CUresult small_take(struct small_making *m, CUdeviceptr *address)
 	m->lack = (struct lack){.side = SEGMENT_ON_DEVICE};
 	for (;;) {
 		slabs = small_take_or_turn(m, &taken, &seen);
+		m->has_no_entry = !slabs;
 		if (!slabs)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		if (taken)

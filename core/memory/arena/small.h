@@ -21,7 +21,7 @@
 struct allocation;
 struct device;
 
-/* A request for up to SLAB_BLOCK_MAX bytes: the caller fills in all but the last two. */
+/* A request for up to SLAB_BLOCK_MAX bytes: the caller fills in all but the last three. */
 struct small_making {
 	size_t size;
 	const struct context *context; /* the current one */
@@ -29,6 +29,8 @@ struct small_making {
 	struct deadline *until; /* for a slab that another thread makes */
 	struct lack lack;
 	struct slab_turn turn;
+	bool has_no_entry; /* a slab cannot be entered in the books: without one the driver serves
+	                      it */
 };
 
 /*
