@@ -9,6 +9,7 @@
 
 #include "tests/unit/devices.h"
 #include "core/cuda/context.h"
+#include "core/cuda/idle.h"
 #include "core/memory/arena/small.h"
 #include "fake_driver.h"
 #include "calls.h"
@@ -30,6 +31,7 @@ static struct device *gpu;
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext slot_of[SLOTS]; /* the context that has it; NULL: free */
 static uint64_t held;
+static int units_made;
 static CUdeviceptr first_address;
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
@@ -62,6 +64,7 @@ static CUresult allocate_unit(CUdeviceptr *address, size_t size)
 	if (!slot_of[slot]) {
 		slot_of[slot] = stack[depth];
 		held += SLAB_BYTES;
+		units_made++;
 		note_held();
 		*address = first_address + slot * SLAB_BYTES;
 		result = CUDA_SUCCESS;
@@ -190,6 +193,32 @@ START_TEST(a_slab_that_cannot_be_entered_is_no_refusal)
 }
 END_TEST
 
+static CUresult is_broken(CUstream stream)
+{
+	(void)stream;
+	return CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+/* Where a context may be broken the driver is asked by a byte, for which it takes 2 MiB. */
+START_TEST(a_question_to_the_driver_is_charged_first)
+{
+	CUdeviceptr address;
+
+	start(BASE);
+	driver.cuStreamQuery = is_broken;
+	idle_note(CUDA_ERROR_ILLEGAL_ADDRESS);
+	ck_assert_int_eq(allocate(4096, &address), CUDA_SUCCESS);
+	ck_assert_int_eq(units_made, 2);
+	ck_assert_int_eq(release(address), CUDA_SUCCESS);
+	ck_assert_uint_eq(small_trim(gpu), 2 * MIB);
+	/* Without room for 2 MiB the driver is asked for what it cannot have. */
+	set_limit(1 * MIB);
+	ck_assert_int_eq(allocate(4096, &address), CUDA_ERROR_OUT_OF_MEMORY);
+	ck_assert_int_eq(units_made, 2);
+	ck_assert_nothing_left();
+}
+END_TEST
+
 /* --- threads --- */
 
 static _Atomic unsigned char taken[SLOTS * SLAB_BYTES / STEP];
@@ -302,6 +331,7 @@ int main(void)
 
 	tcase_set_timeout(tests, 120);
 	tcase_add_test(tests, a_slab_that_cannot_be_entered_is_no_refusal);
+	tcase_add_test(tests, a_question_to_the_driver_is_charged_first);
 	tcase_add_test(tests, what_the_driver_holds_is_charged_at_every_moment);
 	return suite_run("small", tests);
 }

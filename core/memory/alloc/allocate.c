@@ -3,7 +3,7 @@
  *
  * What the driver would answer now is asked of it, because memory of the arena needs no context:
  * an empty query shows a broken one, and while a capture is active a byte is allocated and freed,
- * which the driver refuses where it would refuse the program.
+ * which the driver refuses where it would refuse the program. The byte is charged as 2 MiB first.
  */
 #include "core/memory/alloc/allocate.h"
 
