@@ -180,6 +180,22 @@ static void globals(void)
 	CHECK(value == 42 + 256);
 }
 
+/* Functions report the bytes they declare, not those that alignment adds. */
+static void shared_sizes(void)
+{
+	static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+	                           ".shared .align 4 .b8 all[400];\n"
+	                           ".visible .entry plain()\n{\n	ret;\n}\n";
+	CUmodule module;
+	CUfunction plain;
+	int bytes;
+	start();
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&plain, module, "plain"));
+	OK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, plain));
+	CHECK(bytes == 400);
+}
+
 static void libraries(void)
 {
 	start();
@@ -320,6 +336,7 @@ int main(void)
 	failed += RUN(launches, NULL);
 	failed += RUN(host_memory_in_kernels, NULL);
 	failed += RUN(globals, NULL);
+	failed += RUN(shared_sizes, NULL);
 	failed += RUN(libraries, NULL);
 	failed += RUN(faults, NULL);
 	failed += RUN(trap, NULL);

@@ -602,7 +602,8 @@ void decode_function(struct reader *r, struct body *body)
 	if (f->max_registers && f->max_registers < f->info.registers)
 		f->info.registers = f->max_registers;
 	f->info.bounds_registers = f->max_registers != 0;
-	f->info.shared_bytes = r->shared_bytes + body->shared_bytes;
+	f->info.shared_bytes =
+	    body->shared_bytes ? r->shared_bytes + body->shared_bytes : r->shared_used;
 	f->info.ptx_version = r->module->version;
 	f->info.target = r->module->target;
 	f->info.constant_bytes = r->module->constant_bytes;

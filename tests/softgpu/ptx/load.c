@@ -143,6 +143,7 @@ static bool load(struct reader *r)
 	if (setjmp(r->failed))
 		return false;
 	parse_module(r);
+	r->shared_used = r->shared_bytes;
 	r->shared_bytes = (r->shared_bytes + 127) & ~127u;
 	r->module->dynamic_align = r->dynamic_align > 16 ? r->dynamic_align : 16;
 	index_functions(r);

@@ -146,6 +146,7 @@ struct reader {
 	uint64_t storage_bytes; /* of all globals but the managed ones */
 	uint64_t managed_bytes;
 	uint32_t shared_bytes; /* of module-scope .shared variables */
+	uint32_t shared_used;  /* the same, before it is rounded up for those of an entry */
 	uint32_t dynamic_align;
 	struct ptx_function **functions_end, *functions;
 	uint32_t depth; /* nesting, bounded */
