@@ -109,7 +109,17 @@
 	CALL(cuCtxPopCurrent)                   \
 	CALL(cuLibraryLoadData)                 \
 	CALL(cuLibraryGetKernel)                \
-	CALL(cuFuncGetParamInfo)
+	CALL(cuFuncGetParamInfo)                \
+	CALL(cuCtxSetLimit)                     \
+	CALL(cuMemPoolCreate)                   \
+	CALL(cuMemPoolGetAttribute)             \
+	CALL(cuMemAllocFromPoolAsync)           \
+	CALL(cuMemFreeAsync)                    \
+	CALL(cuMemRangeGetAttribute)            \
+	CALL(cuMemAdvise_v2)                    \
+	CALL(cuGraphConditionalHandleCreate)    \
+	CALL(cuGraphAddNode)                    \
+	CALL(cuGraphAddMemAllocNode)
 
 /* gpu.cuInit(0): the driver's function, or one that answers CUDA_ERROR_NOT_SUPPORTED. */
 struct gpu {

@@ -33,6 +33,7 @@ static const struct {
     {"sharing", sharing_questions},
     {"speed", speed_questions},
     {"costs", cost_questions},
+    {"newer", newer_questions},
 };
 enum { TOPICS = sizeof(topics) / sizeof(*topics) };
 

@@ -31,7 +31,7 @@ struct question {
 /* Each ends with a question without a name. */
 extern const struct question host_memory_questions[], async_questions[], wait_questions[],
     mixed_questions[], atomic_questions[], moved_questions[], sharing_questions[],
-    speed_questions[], cost_questions[];
+    speed_questions[], cost_questions[], newer_questions[];
 
 /* True where a short form is wanted, as on the software GPU. */
 extern bool short_form;
