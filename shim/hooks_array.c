@@ -1,8 +1,9 @@
 /*
  * Arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the host:
- * beyond the limit the program gets out of memory, as on a device of that size. They are charged
- * the bytes they hold, and what the driver takes beyond that for its layout is measured. Arrays
- * that other calls hand out are not in the books.
+ * beyond the limit the program gets out of memory, as on a device of that size. All that the driver
+ * may take for one is charged first. Once it is there it is charged the bytes it holds and, as
+ * measured, what the driver took beyond them. Arrays that other calls hand out are not in the
+ * books.
  */
 #include "shim/track.h"
 
@@ -12,14 +13,12 @@
 #include "core/memory/uses/measured.h"
 #include "core/memory/alloc/reclaim.h"
 
-/* A driver takes no less for an array that finds no place in what it has. */
-#define LACKED_LEAST ((uint64_t)2 << 20)
-
 struct making {
 	struct context context;
 	bool has_context;
 	struct measuring measuring;
-	uint64_t bytes;  /* charged before the call */
+	uint64_t bytes;  /* that it holds */
+	uint64_t taken;  /* that the driver may take: charged before the call */
 	uint64_t lacked; /* where the driver refused that */
 	struct terms terms;
 	struct deadline until;
@@ -38,11 +37,11 @@ static void begin_reclaim(struct making *making)
 static void note_refusal(const struct making *making, enum spill_reason why)
 {
 	struct device *device = making->context.device;
-	const struct lack lack = {SEGMENT_ON_DEVICE, making->bytes ? making->bytes : LACKED_LEAST,
-	                          making->bytes, why};
+	const struct lack lack = {SEGMENT_ON_DEVICE, making->taken ? making->taken : ARRAY_UNIT,
+	                          making->taken, why};
 	struct refused refused =
-	    why == SPILL_LIMIT ? refusal_of_unmovable(device, making->bytes)
-	                       : refusal_by_lack(device, &making->terms, making->bytes, &lack);
+	    why == SPILL_LIMIT ? refusal_of_unmovable(device, making->taken)
+	                       : refusal_by_lack(device, &making->terms, making->taken, &lack);
 
 	refusal_note(device, REFUSED_ARRAY, &refused);
 }
@@ -51,6 +50,7 @@ static bool begin(struct making *making, const struct array_extent *extent)
 {
 	making->has_context = context_current(&making->context);
 	making->bytes = making->has_context ? array_bytes(extent) : 0;
+	making->taken = making->has_context ? array_taken(extent) : 0;
 	if (making->has_context) {
 		making->terms = terms_of(making->context.device);
 		making->until = reclaim_deadline(&making->terms, true);
@@ -58,8 +58,8 @@ static bool begin(struct making *making, const struct array_extent *extent)
 	}
 	/* First, so that what is charged by us is none of what grows. */
 	measured_begin(&making->measuring);
-	if (!making->bytes ||
-	    reclaim_and_charge(&making->reclaim, SEGMENT_ON_DEVICE, making->bytes) == 0)
+	if (!making->taken ||
+	    reclaim_and_charge(&making->reclaim, SEGMENT_ON_DEVICE, making->taken) == 0)
 		return true;
 	measured_end(&making->measuring, NULL, 0);
 	note_refusal(making, SPILL_LIMIT);
@@ -84,7 +84,7 @@ static bool is_full(struct making *making, CUresult result)
 	if (result != CUDA_ERROR_OUT_OF_MEMORY || !making->has_context)
 		return false;
 	if (!making->lacked)
-		making->lacked = making->bytes > LACKED_LEAST ? making->bytes : LACKED_LEAST;
+		making->lacked = making->taken ? making->taken : ARRAY_UNIT;
 	while (!make_room(making)) {
 		if (making->lacked > making->terms.limit / 2 ||
 		    making->lacked > making->context.device->id.memory / 2 ||
@@ -98,16 +98,21 @@ static bool is_full(struct making *making, CUresult result)
 
 static void end(const struct making *making, CUresult result, const void *array)
 {
-	bool made = result == CUDA_SUCCESS;
+	struct device *device = making->context.device;
+	uint64_t charged = making->bytes;
 
-	measured_end(&making->measuring, made ? array : NULL, array_most_beyond(making->bytes));
-	if (made && making->has_context)
-		side_enter(&side_type_array, &making->context, (uintptr_t)array, making->bytes,
-		           making->bytes);
-	else if (making->bytes)
-		device_uncharge(making->context.device, SEGMENT_ON_DEVICE, making->bytes);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context)
-		note_refusal(making, SPILL_DEVICE_FULL);
+	if (result != CUDA_SUCCESS || !making->has_context) {
+		measured_end(&making->measuring, NULL, 0);
+		if (making->taken)
+			device_uncharge(device, SEGMENT_ON_DEVICE, making->taken);
+		if (result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context)
+			note_refusal(making, SPILL_DEVICE_FULL);
+		return;
+	}
+	if (!measured_end_ahead(&making->measuring, array, array_most_beyond(making->bytes),
+	                        making->taken - making->bytes))
+		charged = making->taken;
+	side_enter(&side_type_array, &making->context, (uintptr_t)array, making->bytes, charged);
 }
 
 /* descriptor: NULL is the driver's to judge. */

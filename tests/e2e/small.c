@@ -2,6 +2,8 @@
  * small hold KIB COUNT READY END: takes so many allocations of so many KiB in turn, writes how many
  * it got to the file READY, and keeps them until there is a file END.
  *
+ * small arrays KIB COUNT READY END: likewise, arrays.
+ *
  * small check: small allocations look like the driver's own. Ends with 1 where one does not.
  */
 #define __CUDA_API_VERSION_INTERNAL
@@ -25,13 +27,29 @@ static int failed;
 	} while (0)
 #define CHECK(call) EXPECT((call) == CUDA_SUCCESS)
 
-static void hold(size_t size, int count, const char *ready, const char *end)
+static CUresult take_memory(size_t size)
 {
 	CUdeviceptr address;
-	FILE *file;
-	int got = 0;
 
-	while (got < count && cuMemAlloc_v2(&address, size) == CUDA_SUCCESS)
+	return cuMemAlloc_v2(&address, size);
+}
+
+static CUresult take_array(size_t size)
+{
+	const CUDA_ARRAY_DESCRIPTOR plane = {64, size / 64, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+	CUarray array;
+
+	return cuArrayCreate_v2(&array, &plane);
+}
+
+static void hold(CUresult (*take)(size_t size), char **words)
+{
+	size_t size = strtoul(words[0], NULL, 10) * KIB;
+	int count = atoi(words[1]), got = 0;
+	const char *ready = words[2], *end = words[3];
+	FILE *file;
+
+	while (got < count && take(size) == CUDA_SUCCESS)
 		got++;
 	file = fopen(ready, "w");
 	fprintf(file, "%d\n", got);
@@ -128,8 +146,8 @@ int main(int argc, char **argv)
 
 	if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&context, 0, 0) != CUDA_SUCCESS)
 		return 2;
-	if (argc == 6 && strcmp(argv[1], "hold") == 0) {
-		hold(strtoul(argv[2], NULL, 10) * KIB, atoi(argv[3]), argv[4], argv[5]);
+	if (argc == 6) {
+		hold(strcmp(argv[1], "arrays") == 0 ? take_array : take_memory, argv + 2);
 		return 0;
 	}
 	check_queries();

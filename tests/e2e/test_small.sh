@@ -7,22 +7,22 @@ set -eu
 small=$build/tests/e2e/small
 mib=1048576
 
-# hold WHO KIB COUNT: a process of the job that has it
+# hold WHO KIB COUNT [arrays]: a process of the job that has it
 hold() {
 	rm -f "$scratch/ready.$1"
-	under_shim "$small" hold "$2" "$3" "$scratch/ready.$1" "$scratch/end" &
+	under_shim "$small" "${4-hold}" "$2" "$3" "$scratch/ready.$1" "$scratch/end" &
 	until_true $patience test -s "$scratch/ready.$1" || fail "$1: not ready"
 }
 got() { cat "$scratch/ready.$1"; }
 
-# beside LIMIT: eight processes with 4 KiB each beside 24 MiB; how many of them get it
+# beside LIMIT [arrays]: eight processes with 4 KiB each beside 24 MiB; how many of them get it
 beside() {
 	rm -f "$scratch/end"
 	export SPILLWAY_MEMORY_LIMIT="$1"
 	hold large 8192 3
 	same "large allocations" 3 "$(got large)"
 	for i in 1 2 3 4 5 6 7 8; do
-		hold $i 4 1
+		hold $i 4 1 ${2-hold}
 	done
 	held=$(device_bytes) served=0 shown=$(counter "$SPILLWAY_JOB" device_used)
 	for i in 1 2 3 4 5 6 7 8; do
@@ -47,6 +47,16 @@ done
 export SPILLWAY_JOB=wide SPILLWAY_SPILL=off
 beside 40MiB
 same "wide: held, served" "$((40 * mib)) 8" "$held $served"
+
+# An array of 4 KiB has a block of 2 MiB, too, which is charged before the driver is asked for it.
+# NVML knows what the driver took, or else the device's free memory.
+export SPILLWAY_JOB=arrays-tight
+beside 24.06MiB arrays
+same "arrays-tight: held, served" "$((24 * mib)) 0" "$held $served"
+export SPILLWAY_JOB=arrays-wide SOFTGPU_NVML=host
+beside 32.06MiB arrays
+unset SOFTGPU_NVML
+same "arrays-wide: held, served" "$((32 * mib)) 4" "$held $served"
 
 # Many share a slab: 2048 of 4 KiB have four, and the program may have as many as fit.
 rm -f "$scratch/end"

@@ -71,10 +71,36 @@ START_TEST(parts_of_blocks_count_as_blocks)
 }
 END_TEST
 
+static uint64_t taken(CUarray_format format, size_t width, size_t height, size_t depth)
+{
+	return array_taken(&(struct array_extent){.width = width,
+	                                          .height = height,
+	                                          .depth = depth,
+	                                          .channels = 1,
+	                                          .levels = 1,
+	                                          .format = format});
+}
+
+/* What is charged first holds the padding of the layout, in the blocks that the driver takes. */
+START_TEST(what_may_be_taken_is_whole_blocks)
+{
+	const uint64_t mib = 1 << 20;
+
+	ck_assert_uint_eq(taken(CU_AD_FORMAT_FLOAT, 16, 16, 0), 2 * mib);
+	ck_assert_uint_eq(taken(CU_AD_FORMAT_FLOAT, 1024, 6144, 0), 24 * mib);
+	ck_assert_uint_eq(taken(CU_AD_FORMAT_FLOAT, 1024, 6145, 0), 26 * mib);
+	ck_assert_uint_eq(taken(CU_AD_FORMAT_UNSIGNED_INT8, 1, 65536, 0), 4 * mib);
+	ck_assert_uint_eq(taken(CU_AD_FORMAT_FLOAT, 1024, 256, 33), 64 * mib);
+	ck_assert_uint_eq(taken((CUarray_format)0x7777, 1024, 1024, 0), 16 * mib);
+	ck_assert_uint_eq(taken(CU_AD_FORMAT_FLOAT, SIZE_MAX, SIZE_MAX, SIZE_MAX), UINT64_MAX);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("array_bytes");
 
+	tcase_add_test(tests, what_may_be_taken_is_whole_blocks);
 	tcase_add_test(tests, each_format_is_known);
 	tcase_add_test(tests, parts_of_blocks_count_as_blocks);
 	return suite_run("array_bytes", tests);

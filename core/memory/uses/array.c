@@ -94,15 +94,42 @@ static size_t blocks_along(size_t extent, unsigned int level, unsigned int block
 	return extent / block + (extent % block || !extent);
 }
 
-static uint64_t level_bytes(const struct array_extent *e, unsigned int level)
+/* How much of it: the bytes of its elements, or those that the layout may take with padding. */
+enum extent_of { HELD, TAKEN };
+
+/* Of a format that came later, to be taken: none has more to an element. */
+enum { UNKNOWN_BYTES = 16, TILE_BYTES = 64, TILE_ROWS = 8, LEVEL_ALIGN = 512 };
+
+static uint64_t rounded(uint64_t bytes, uint64_t unit)
+{
+	return bytes > UINT64_MAX - unit ? UINT64_MAX : (bytes + unit - 1) / unit * unit;
+}
+
+/* Tiles are blocks of a power of two, up to `most`, that grow with the extent. */
+static uint64_t padded(uint64_t extent, uint64_t least, uint64_t most)
+{
+	while (least < extent && least < most)
+		least *= 2;
+	return rounded(extent, least);
+}
+
+static uint64_t level_bytes(const struct array_extent *e, unsigned int level, enum extent_of what)
 {
 	bool layers = e->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
 	size_t depth = layers ? e->depth : e->depth >> level;
 	struct block block = block_of(e->format, e->channels);
-	uint64_t bytes = block.bytes;
+	uint64_t bytes = block.bytes, rows = blocks_along(e->height, level, block.height);
 
-	if (__builtin_mul_overflow(bytes, blocks_along(e->width, level, block.width), &bytes) ||
-	    __builtin_mul_overflow(bytes, blocks_along(e->height, level, block.height), &bytes) ||
+	if (what == TAKEN && !bytes)
+		bytes = UNKNOWN_BYTES;
+	if (__builtin_mul_overflow(bytes, blocks_along(e->width, level, block.width), &bytes))
+		return UINT64_MAX;
+	if (what == TAKEN) {
+		bytes = rounded(bytes, TILE_BYTES);
+		rows = e->height ? padded(rows, TILE_ROWS, 256) : rows;
+		depth = layers ? depth : padded(depth, 1, 32);
+	}
+	if (__builtin_mul_overflow(bytes, rows, &bytes) ||
 	    __builtin_mul_overflow(bytes, depth ? depth : 1, &bytes))
 		return UINT64_MAX;
 	return bytes;
@@ -118,7 +145,7 @@ static unsigned int levels_made(const struct array_extent *e)
 	return e->levels < 1 ? 1 : (e->levels < most ? e->levels : most);
 }
 
-uint64_t array_bytes(const struct array_extent *e)
+static uint64_t sum_of_levels(const struct array_extent *e, enum extent_of what)
 {
 	unsigned int levels = levels_made(e);
 	uint64_t sum = 0;
@@ -127,10 +154,22 @@ uint64_t array_bytes(const struct array_extent *e)
 	if (e->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return 0;
 	for (unsigned int level = 0; level < levels; level++) {
-		if (__builtin_add_overflow(sum, level_bytes(e, level), &sum))
+		if (what == TAKEN)
+			sum = rounded(sum, LEVEL_ALIGN);
+		if (__builtin_add_overflow(sum, level_bytes(e, level, what), &sum))
 			return UINT64_MAX;
 	}
 	return sum;
+}
+
+uint64_t array_bytes(const struct array_extent *e)
+{
+	return sum_of_levels(e, HELD);
+}
+
+uint64_t array_taken(const struct array_extent *e)
+{
+	return rounded(sum_of_levels(e, TAKEN), ARRAY_UNIT);
 }
 
 uint64_t array_most_beyond(uint64_t bytes)

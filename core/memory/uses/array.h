@@ -1,6 +1,7 @@
 /*
- * Bytes of arrays and mipmapped arrays. Their layout is the driver's own: they cannot be on the
- * host, are charged the bytes they hold, and what the driver takes beyond that is measured.
+ * Bytes of arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the
+ * host. All that the driver may take for one is charged first. Afterwards it is charged the bytes
+ * it holds, and what the driver took beyond them is measured.
  */
 #ifndef SPILLWAY_ARRAY_H
 #define SPILLWAY_ARRAY_H
@@ -22,6 +23,14 @@ struct array_extent {
  * UINT64_MAX beyond all.
  */
 uint64_t array_bytes(const struct array_extent *extent);
+/*
+ * Returns what the driver may take for it: rows and planes in tiles, in whole blocks of 2 MiB. For
+ * example, an array of 16 by 16 words holds 1 KiB, and the driver may take a block of 2 MiB for it.
+ * An element of a format that is not known has 16 bytes. 0 where it has no memory of its own.
+ */
+uint64_t array_taken(const struct array_extent *extent);
+/* What the driver takes memory in. */
+#define ARRAY_UNIT ((uint64_t)2 << 20)
 /*
  * Returns what its layout may take beyond so many bytes: padding and tiles at most double what is
  * not tiny; formats that are not known have no figure to go by, and 1 GiB is much.

@@ -177,21 +177,34 @@ static bool begin(struct device *device, enum way way)
 	return known;
 }
 
-static uint64_t end(struct device *device, enum way way, const struct context *context,
-                    const void *owner, uint64_t most)
+/* ahead: bytes charged before the call for what grew. */
+static uint64_t end_ahead(struct device *device, enum way way, const struct context *context,
+                          const void *owner, uint64_t most, uint64_t ahead)
 {
 	struct reading *r = reading_of(device, way);
 	uint64_t bytes = 0;
+	bool known;
 
 	lock_acquire(&r->lock);
 	r->running--;
-	if (owner && read_taken(r, device, way)) {
+	known = owner && read_taken(r, device, way);
+	if (known) {
+		r->now.charged -= ahead < r->now.charged ? ahead : r->now.charged;
 		bytes = charge_growth(r, device, most);
-		note_reading(r, device);
 	}
+	if (ahead)
+		device_uncharge(device, SEGMENT_ON_DEVICE, ahead);
+	if (known)
+		note_reading(r, device);
 	lock_release(&r->lock);
 	enter(context, owner, bytes);
 	return bytes;
+}
+
+static uint64_t end(struct device *device, enum way way, const struct context *context,
+                    const void *owner, uint64_t most)
+{
+	return end_ahead(device, way, context, owner, most, 0);
 }
 
 void measured_catch_up_now(struct device *device)
@@ -282,6 +295,18 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 	else
 		return end(measuring->device, BY_CONTEXT, &measuring->context, owner, most);
 	return 0;
+}
+
+bool measured_end_ahead(const struct measuring *measuring, const void *owner, uint64_t most,
+                        uint64_t ahead)
+{
+	if (!measuring->device)
+		return false;
+	if (measuring->is_told)
+		overhead_settle(measuring->device, ahead);
+	else
+		end_ahead(measuring->device, BY_CONTEXT, &measuring->context, owner, most, ahead);
+	return true;
 }
 
 /* Returns whether what was read a moment ago for the first context need not be read again. */

@@ -59,6 +59,13 @@ void measured_begin_seldom(struct measuring *measuring);
  */
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most);
 /*
+ * Ends it likewise where `ahead` bytes were charged for what the call might take. They are given
+ * back once what it took is charged, so that the job is never charged less than it has. Returns
+ * false where nothing is measured: they stay the caller's.
+ */
+bool measured_end_ahead(const struct measuring *measuring, const void *owner, uint64_t most,
+                        uint64_t ahead);
+/*
  * Charges what was left out on a device. For the next call that takes memory, and for the mover
  * once measured_rest_ns() is 0: until then another job's memory would be taken for it.
  */

@@ -26,7 +26,8 @@ struct figure {
 static struct asking {
 	LOCK_OF(OVERHEAD) lock; /* of who asks */
 	_Atomic uint64_t asked_ns;
-	bool is_open; /* the last look changed the figure, or could not be had */
+	bool is_open;   /* the last look changed the figure, or could not be had */
+	uint64_t ahead; /* charged for what the figure is about to have */
 } asking[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
 /* --- the rule --- */
@@ -118,6 +119,16 @@ static void leave_open(struct asking *asked, bool is_open)
 		overhead_note();
 }
 
+/* Gives back what was charged ahead, with the lock held. */
+static void overhead_give_back(struct device *device)
+{
+	struct asking *asked = &asking[device->id.ordinal];
+
+	if (asked->ahead)
+		device_uncharge(device, SEGMENT_ON_DEVICE, asked->ahead);
+	asked->ahead = 0;
+}
+
 /* Asks NVML what this process has, with the lock held. Returns whether it knows the process. */
 static bool ask(struct device *device)
 {
@@ -134,9 +145,12 @@ static bool ask(struct device *device)
 	}
 	told = in_use_by_process && in_use_by_process(&device->id, &look.held);
 	atomic_store(&asked->asked_ns, clock_now());
-	if (!told)
+	if (!told) {
+		overhead_give_back(device);
 		return false;
-	look.charged[1] = device_used(device, SEGMENT_ON_DEVICE);
+	}
+	look.charged[0] = less(look.charged[0], asked->ahead);
+	look.charged[1] = less(device_used(device, SEGMENT_ON_DEVICE), asked->ahead);
 	look.elsewhere = device_elsewhere(device);
 	uncharged = device_uncharged(device);
 	if (look.uncharged < uncharged)
@@ -145,6 +159,7 @@ static bool ask(struct device *device)
 	                                   create, device);
 	leave_open(asked, figure && !follow((struct figure *)figure, &look));
 	resource_release(figure);
+	overhead_give_back(device);
 	atomic_store(&overhead_is_told[device->id.ordinal], true);
 	return true;
 }
@@ -158,6 +173,16 @@ bool overhead_ask(struct device *device)
 	told = ask(device);
 	lock_release(&asked->lock);
 	return told;
+}
+
+void overhead_settle(struct device *device, uint64_t ahead)
+{
+	struct asking *asked = &asking[device->id.ordinal];
+
+	lock_acquire(&asked->lock);
+	asked->ahead += ahead;
+	ask(device);
+	lock_release(&asked->lock);
 }
 
 void overhead_changed(struct device *device)
@@ -190,6 +215,7 @@ void overhead_end(struct device *device)
 	lock_acquire(&asked->lock);
 	atomic_store(&overhead_is_told[device->id.ordinal], false);
 	registry_delete(device->registry, NULL, &overhead_type, "overhead");
+	overhead_give_back(device);
 	lock_release(&asked->lock);
 }
 

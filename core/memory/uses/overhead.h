@@ -61,6 +61,11 @@ static inline void overhead_note(void)
 
 /* Asks NVML now, whatever was asked before. Returns whether it knows the process. */
 bool overhead_ask(struct device *device);
+/*
+ * Gives back bytes that were charged ahead of a call, once the figure has what the driver took:
+ * now, or after a capture.
+ */
+void overhead_settle(struct device *device, uint64_t ahead);
 /* Returns the figure's bytes; 0: there is none. */
 uint64_t overhead_bytes(const struct device *device);
 /* Asks likewise, unless it was asked within the last 50 ms: then the change is noted. */
