@@ -56,7 +56,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install wheel deb dist release site check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install wheel deb dist release site image check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 
 .PHONY: all
 all:
@@ -102,7 +102,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g $(without_place) -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install wheel deb dist release site check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install wheel deb dist release site image check check-programs check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -121,6 +121,11 @@ site:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@DEPS=$(DEPS) tools/dev/deps site
 	@+$(MAKE) --no-print-directory run-site
+
+image:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@DEPS=$(DEPS) tools/dev/deps image
+	@+$(MAKE) --no-print-directory run-image
 
 # They are built with as many processes as there are processors, unless somebody has said otherwise;
 # one after the other.
@@ -204,6 +209,7 @@ help:
 	@echo 'make dist       the sources as a tarball, in build/packages'
 	@echo 'make deb        packages for Debian and its like, in build/packages'
 	@echo 'make release    all of them, the GPU kit and checksums, from a commit that is tagged with its version'
+	@echo 'make image      an image for containers, by podman'
 	@echo 'make site       man pages, guide and tasks as static HTML, in build/site'
 	@echo 'make check-packages  the packages, installed where each is meant to be'
 	@echo 'make check-all  all four, minutes of chaos, the long forms of tests, check-gpu-kit'

@@ -114,12 +114,14 @@ $(packages)/venv/made: tools/dev/packages.txt
 	$(Q)$(@D)/bin/pip --disable-pip-version-check --quiet --no-input install -r $<
 	@touch $@
 
+without_debug = find $(1) -type f \( -name '*.so*' -o -perm -u+x \) | while read -r file; do \
+	case $$(head -c 4 "$$file" | od -An -tx1) in *'7f 45 4c 46') $(CROSS)strip --strip-unneeded "$$file" ;; esac; done
+
 .PHONY: run-wheel
 run-wheel: $(packages)/venv/made $(install_out)
 	@rm -rf $(packages)/stage $(packages)/wheel
 	@+$(MAKE) --no-print-directory --silent run-install PREFIX=$(abspath $(packages)/stage) DESTDIR= >/dev/null
-	@find $(packages)/stage -type f \( -name '*.so*' -o -perm -u+x \) | while read -r file; do \
-		case $$(head -c 4 "$$file" | od -An -tx1) in *'7f 45 4c 46') strip --strip-unneeded "$$file" ;; esac; done
+	@$(call without_debug,$(packages)/stage)
 	@SOURCE_DATE_EPOCH=$(date_of_change) $(packages)/venv/bin/python tools/dev/wheel \
 		$(packages)/stage $(packages) $(wheel_tag) $(version) >/dev/null
 	@echo 'made: $(packages)/gpu_spillway-$(version)-$(wheel_tag).whl'
@@ -129,6 +131,20 @@ run-wheel: $(packages)/venv/made $(install_out)
 run-site: $(packages)/venv/made $(man_out) $(install_out)
 	@$(packages)/venv/bin/python tools/dev/site $(BUILD) $(BUILD)/site
 	@echo 'made: $(BUILD)/site/index.html'
+
+# The image of conf/kubernetes/daemonset.yaml. IMAGE_BASE: another base than Debian's, which podman
+# has.
+PODMAN ?= podman
+IMAGE_BASE ?=
+image_root := $(packages)/image/root
+.PHONY: run-image
+run-image: $(install_out)
+	@rm -rf $(packages)/image && mkdir -p $(image_root)
+	@+$(MAKE) --no-print-directory --silent run-install PREFIX=/usr/local DESTDIR=$(abspath $(image_root)) >/dev/null
+	@$(call without_debug,$(image_root))
+	@$(PODMAN) build --quiet --timestamp $(date_of_change) $(if $(IMAGE_BASE),--pull-never --build-arg BASE=$(IMAGE_BASE)) \
+		-f conf/kubernetes/Containerfile --target spillway -t localhost/spillway:$(version) $(packages)/image >/dev/null
+	@echo 'made: localhost/spillway:$(version), an image that podman has'
 
 # The sources as git knows them, or in a tarball's own tree all there are.
 dist := $(packages)/spillway-$(version).tar.gz
