@@ -76,7 +76,7 @@ $(shim_probe): $(BUILD)/shim/probe/driver_probe.o $(old_start)
 $(BUILD)/lib/libspillway-alias.so: $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so \
 		$(BUILD)/lib/libcuda.so.1
 	$(call say,LD)
-	$(Q)$(CC) -shared $(all_ldflags) -nostdlib -Wl,-soname,libcuda.so -Wl,--no-as-needed \
+	$(Q)$(CC) -shared $(filter-out -pthread,$(all_ldflags)) -nostdlib -Wl,-soname,libcuda.so -Wl,--no-as-needed \
 		-Wl,-rpath,'$$ORIGIN' -o $@ $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so
 
 # What a caller of dlopen("libnvidia-ml.so.1") gets: empty, and before the real NVML it needs the
@@ -90,7 +90,7 @@ $(BUILD)/shim/libnvidia-ml.so.1: shim/rules.mk
 $(BUILD)/lib/libspillway-nvml.so: $(BUILD)/shim/nvml_stand_in.o $(BUILD)/lib/libspillway.so \
 		$(BUILD)/lib/libcuda.so.1 $(BUILD)/shim/libnvidia-ml.so.1
 	$(call say,LD)
-	$(Q)$(CC) -shared $(all_ldflags) -nostdlib -Wl,-soname,$(@F) -Wl,--no-as-needed -Wl,-rpath,'$$ORIGIN' \
+	$(Q)$(CC) -shared $(filter-out -pthread,$(all_ldflags)) -nostdlib -Wl,-soname,$(@F) -Wl,--no-as-needed -Wl,-rpath,'$$ORIGIN' \
 		-o $@ $(BUILD)/shim/nvml_stand_in.o $(BUILD)/lib/libspillway.so $(BUILD)/shim/libnvidia-ml.so.1
 
 # What /etc/ld.so.preload is in a container (spillway cdi).

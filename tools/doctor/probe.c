@@ -414,7 +414,7 @@ enum probe_outcome probe_make(const char *shim, const char *driver, bool makes_n
 
 void probe_forget(const char *job)
 {
-	char *mark = jobs_file(job, PROBE_WANTED + 1);
+	char *mark = jobs_file(job, &PROBE_WANTED[1]);
 
 	unlink(mark);
 	free(mark);
@@ -423,7 +423,7 @@ void probe_forget(const char *job)
 /* Reads which driver a process of the job asks a probe of. It may be about to write it. */
 static bool probe_is_asked(const char *job, char driver[PATH_MAX])
 {
-	char *mark = jobs_file(job, PROBE_WANTED + 1);
+	char *mark = jobs_file(job, &PROBE_WANTED[1]);
 	int fd = own_file_open(AT_FDCWD, mark, O_RDONLY, 0);
 	ssize_t got = fd < 0 ? -1 : read(fd, driver, PATH_MAX - 1);
 

@@ -95,7 +95,7 @@ static inline bool heat_is_due(void)
 {
 	if (__builtin_expect(!atomic_load_explicit(&heat_sampling, memory_order_relaxed), 1))
 		return false;
-	return __builtin_expect((--heat_countdown.left <= 0) | capture_is_active(), 0);
+	return __builtin_expect((--heat_countdown.left <= 0) | (int)capture_is_active(), 0);
 }
 
 /* --- for who looks (used.h) --- */

@@ -335,7 +335,7 @@ void heat_graph_launched(const void *handle)
 	heat_sampled();
 	if (!lock_try(&lock))
 		return;
-	is_blind = touch_all(handle, now) | touch_all(HEAT_ANY_GRAPH, now);
+	is_blind = touch_all(handle, now) | (int)touch_all(HEAT_ANY_GRAPH, now);
 	lock_release(&lock);
 	if (is_blind)
 		heat_launched_blindly();

@@ -60,8 +60,8 @@ static void decode_multiply(struct decoder *d, int unused)
 	static const char *const words[] = {
 	    [MATRIX_F16] = "f16", [MATRIX_BF16] = "bf16", [MATRIX_TF32] = "tf32"};
 	(void)unused;
-	bool synced = modifier(d, "sync") & modifier(d, "aligned");
-	bool ordered = modifier(d, "row") & modifier(d, "col");
+	bool synced = modifier(d, "sync") & (int)modifier(d, "aligned");
+	bool ordered = modifier(d, "row") & (int)modifier(d, "col");
 	uint32_t depth = matrix_depth(d), type = 0;
 	const char *types[4];
 	if (!synced || !ordered || !depth)
@@ -88,8 +88,9 @@ static void decode_multiply(struct decoder *d, int unused)
 /* ldmatrix.sync.aligned.m8n8.xN{.trans}{.shared}.b16 d, [a]; stmatrix has [a], d */
 static void decode_matrix(struct decoder *d, int store)
 {
-	bool synced = modifier(d, "sync") & modifier(d, "aligned");
-	bool is_shaped = modifier(d, "m8n8") & modifier(d, "b16"), trans = modifier(d, "trans");
+	bool synced = modifier(d, "sync") & (int)modifier(d, "aligned");
+	bool is_shaped = modifier(d, "m8n8") & (int)modifier(d, "b16"),
+	     trans = modifier(d, "trans");
 	uint32_t count = modifier(d, "x4") ? 4 : modifier(d, "x2") ? 2 : modifier(d, "x1") ? 1 : 0;
 	if (!synced || !is_shaped || !count)
 		fail_unsupported(d);

@@ -4,7 +4,7 @@ ptx_obj := $(ptx_src:%.c=$(BUILD)/%.o)
 
 # The same bits whatever the host: no contraction, and no memcpy in place of a loop that may fault.
 cflags_tests_softgpu_ptx_ := -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math \
-	-fno-tree-loop-distribute-patterns
+	$(if $(findstring clang,$(CC)),-Wno-pass-failed -fno-builtin-memcpy -fno-builtin-memmove -fno-builtin-memset,-fno-tree-loop-distribute-patterns)
 
 ptx_test_src := tests/softgpu/test_ptx.c $(wildcard tests/softgpu/ptx/tests/*.c)
 ptx_test_obj := $(ptx_test_src:%.c=$(BUILD)/%.o)
