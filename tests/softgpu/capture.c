@@ -18,7 +18,8 @@ struct capture {
 	unsigned long long thread; /* that began it */
 	struct stream *origin;
 	struct graph *graph;
-	bool own_graph; /* it was made for the capture */
+	struct node_set left; /* the last work of streams that are destroyed */
+	bool own_graph;       /* it was made for the capture */
 	bool invalid, ended;
 	struct capture *prev, *next;
 };
@@ -27,8 +28,10 @@ static struct capture *captures; /* the open ones */
 
 static void release(struct capture *capture)
 {
-	if (--capture->references == 0)
-		free(capture);
+	if (--capture->references)
+		return;
+	node_set_clear(&capture->left);
+	free(capture);
 }
 
 /* Every stream in the capture, whatever its context; false ends the walk. */
@@ -149,6 +152,11 @@ bool capture_blocks_legacy(const struct stream *stream)
 	return false;
 }
 
+bool capture_is_origin(const struct stream *stream)
+{
+	return stream->capture && stream->capture->origin == stream;
+}
+
 CUresult capture_check_queue(struct stream *stream)
 {
 	if (stream->capture)
@@ -181,12 +189,27 @@ static void close_capture(struct capture *capture)
 	release(capture);
 }
 
+/* Adds what is not in it yet. */
+static bool merge(struct node_set *set, const struct node_set *more)
+{
+	for (size_t i = 0; i < more->count; i++) {
+		struct graph_node *node = (struct graph_node *)more->nodes[i];
+		if (node_set_find(set, node) == set->count &&
+		    !node_set_add(set, node, &more->edges[i]))
+			return false;
+	}
+	return true;
+}
+
 void capture_forget_stream(struct stream *stream)
 {
 	struct capture *capture = stream->capture;
 	if (!capture)
 		return;
-	capture->invalid = true;
+	/* What the stream leaves behind must be joined in the end all the same. */
+	if (stream == capture->origin || stream->context->dying ||
+	    !merge(&capture->left, &stream->tail))
+		capture->invalid = true;
 	leave_capture(stream, NULL);
 	if (stream != capture->origin)
 		return;
@@ -281,18 +304,6 @@ CUresult capture_record_event(struct stream *stream, struct captured_event *even
 	event->capture = capture;
 	event->nodes = nodes;
 	return CUDA_SUCCESS;
-}
-
-/* Adds what is not in it yet. */
-static bool merge(struct node_set *set, const struct node_set *more)
-{
-	for (size_t i = 0; i < more->count; i++) {
-		struct graph_node *node = (struct graph_node *)more->nodes[i];
-		if (node_set_find(set, node) == set->count &&
-		    !node_set_add(set, node, &more->edges[i]))
-			return false;
-	}
-	return true;
 }
 
 CUresult capture_wait_event(struct stream *stream, const struct captured_event *event)
@@ -446,13 +457,18 @@ static bool mark_ancestors(struct graph *graph, const struct node_set *set)
 	return true;
 }
 
+static bool all_joined(const struct node_set *tail)
+{
+	for (size_t i = 0; i < tail->count; i++)
+		if (((struct graph_node *)tail->nodes[i])->rank == 0)
+			return false;
+	return true;
+}
+
 static bool has_joined(struct stream *stream, void *cookie)
 {
 	(void)cookie;
-	for (size_t i = 0; i < stream->tail.count; i++)
-		if (((struct graph_node *)stream->tail.nodes[i])->rank == 0)
-			return false;
-	return true;
+	return all_joined(&stream->tail);
 }
 
 static CUresult cuStreamEndCapture_on(const char *call, CUstream handle, CUgraph *out)
@@ -477,7 +493,7 @@ static CUresult cuStreamEndCapture_on(const char *call, CUstream handle, CUgraph
 		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	else if (!mark_ancestors(capture->graph, &stream->tail))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (!for_streams(capture, has_joined, NULL))
+	else if (!for_streams(capture, has_joined, NULL) || !all_joined(&capture->left))
 		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 	struct graph *graph = capture->graph;
 	bool own_graph = capture->own_graph;

@@ -23,6 +23,8 @@ CUresult capture_check_unsafe(void);
 CUresult capture_check_queue(struct stream *stream);
 /* Returns whether the legacy stream would wait for a captured one; without harm to the capture. */
 bool capture_blocks_legacy(const struct stream *stream);
+/* Returns whether a capture began in the stream, and has not ended. */
+bool capture_is_origin(const struct stream *stream);
 /* The stream takes no part any more: it is being closed. */
 void capture_forget_stream(struct stream *stream);
 /* Takes a piece of work into the captured stream's graph. */

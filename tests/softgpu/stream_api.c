@@ -55,8 +55,11 @@ static CUresult destroy(const char *call, CUstream handle)
 	struct stream *stream = handle_find(handle, HANDLE_STREAM);
 	if (!stream || stream->legacy || stream->owner)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
-	/* The headers do not say what becomes of a capture then: it has to be ended first. */
-	result = stream->capture ? capture_check_queue(stream) : CUDA_SUCCESS;
+	/*
+	 * cuda-core destroys streams that joined a capture before that ends. Of the one where it
+	 * began the headers say nothing: it has to be ended first.
+	 */
+	result = capture_is_origin(stream) ? capture_check_queue(stream) : CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS)
 		return leave(result);
 	stream_close(stream);

@@ -250,7 +250,24 @@ static void bad_ends(void)
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, cuStreamEndCapture(b, &graph));
 	expect_invalidated(a);
 	CHECK(status_of(b) == CU_STREAM_CAPTURE_STATUS_NONE);
-	/* A stream that is captured is not destroyed. */
+	/* One that joined may be destroyed before the end; what it did must still be joined. */
+	for (int joins = 0; joins < 2; joins++) {
+		CUevent done = new_event();
+		begin(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
+		OK(cuEventRecord(event, a));
+		OK(cuStreamWaitEvent(b, event, 0));
+		OK(cuLaunchHostFunc(b, count_call, &calls));
+		OK(cuEventRecord(done, b));
+		OK(cuStreamDestroy_v2(b));
+		CHECK(status_of(a) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+		if (joins)
+			OK(cuStreamWaitEvent(a, done, 0));
+		EXPECT(joins ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+		       cuStreamEndCapture(a, &graph));
+		b = new_stream(CU_STREAM_NON_BLOCKING);
+	}
+	OK(cuGraphDestroy(graph));
+	/* The one where it began is not. */
 	begin(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamDestroy_v2(a));
 	expect_invalidated(a);
