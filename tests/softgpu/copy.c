@@ -90,6 +90,9 @@ void *side_bytes(uint64_t address, bool write, uint64_t *run)
 {
 	if (window_holds(address))
 		return window_bytes(address, write, run);
+	const struct range *range = range_find(address);
+	if (range && range->graph_memory && !graph_memory_may_touch(range->graph_memory))
+		return NULL;
 	*run = UINT64_MAX;
 	return (void *)address;
 }

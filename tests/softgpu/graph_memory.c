@@ -1,7 +1,8 @@
 /*
  * Memory that graphs allocate and free. Its addresses are reserved when the node is made and stay;
  * physical memory comes with the first launch and is kept until cuDeviceGraphMemTrim(). Between a
- * free and the next allocation nobody may touch it: hardware would not notice.
+ * free and the next allocation nobody may touch it: hardware would not notice. Managed memory is
+ * the same, but lies where managed memory does, and its bytes come to a device by touches.
  */
 #include <stdlib.h>
 
@@ -15,10 +16,12 @@ struct graph_memory {
 	struct range *range; /* NULL: its context is gone */
 	uint64_t base, size; /* size in whole pages */
 	uint32_t access;     /* devices, by bit */
-	struct physical *physical;
-	bool allocated;                      /* at the end of what is queued */
-	int queued;                          /* pieces of work that are about it */
-	uint64_t owner;                      /* the graph whose node allocates it */
+	bool managed, backed;
+	bool allowed;              /* managed: kernels and copies may touch it; under memory_lock */
+	struct physical *physical; /* backed, and not managed */
+	bool allocated;            /* at the end of what is queued */
+	int queued;                /* pieces of work that are about it */
+	uint64_t owner;            /* the graph whose node allocates it */
 	bool freed_by_owner, freed_by_other; /* some node of it does */
 	struct graph_memory *prev, *next;
 };
@@ -28,13 +31,28 @@ static struct {
 	uint64_t used, used_high, reserved, reserved_high;
 } books[MAX_DEVICES];
 
+/* Every device may access managed memory; it counts on the one that it prefers. */
+static CUresult check_managed(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, struct device **device)
+{
+	const CUmemLocation *location = &what->poolProps.location;
+	CUresult result = managed_location_check(location);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+		*device = device_of(location->id);
+	return what->bytesize > window_size() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
 /* Checks what is asked for; the devices that may access it, by bit. */
 static CUresult check(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, struct device **device,
                       uint32_t *access)
 {
 	const CUmemPoolProps *properties = &what->poolProps;
-	if (what->bytesize == 0 || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	    properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	if (what->bytesize == 0 || properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		return check_managed(what, device);
+	if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -54,11 +72,36 @@ static CUresult check(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, struct device *
 	return what->bytesize > window_size() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
+/* Finds addresses. */
+static bool place(struct graph_memory *memory, struct context *context, uint64_t size)
+{
+	pthread_rwlock_wrlock(&memory_lock);
+	memory->base = window_reserve(memory->size, 0, 0);
+	pthread_rwlock_unlock(&memory_lock);
+	memory->range = memory->base ? range_add(RANGE_GRAPH, memory->base, size, context) : NULL;
+	if (!memory->range && memory->base)
+		window_unreserve(memory->base, memory->size);
+	return memory->range != NULL;
+}
+
+static bool place_managed(struct graph_memory *memory, struct context *context,
+                          const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what)
+{
+	if (managed_allocate(context, what->bytesize, CU_MEM_ATTACH_GLOBAL, &memory->range) !=
+	    CUDA_SUCCESS)
+		return false;
+	memory->base = memory->range->base;
+	if (managed_prefer(memory->range, what->poolProps.location))
+		return true;
+	managed_free(memory->range);
+	return false;
+}
+
 CUresult graph_memory_new(const struct graph *graph, struct context *context,
                           CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, struct graph_memory **out)
 {
-	struct device *device;
-	uint32_t access;
+	struct device *device = context->device;
+	uint32_t access = 0;
 	CUresult result = check(what, &device, &access);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -66,18 +109,15 @@ CUresult graph_memory_new(const struct graph *graph, struct context *context,
 	if (!memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memory->size = (what->bytesize + GRANULARITY - 1) / GRANULARITY * GRANULARITY;
-	pthread_rwlock_wrlock(&memory_lock);
-	memory->base = window_reserve(memory->size, 0, 0);
-	pthread_rwlock_unlock(&memory_lock);
-	memory->range =
-	    memory->base ? range_add(RANGE_GRAPH, memory->base, what->bytesize, context) : NULL;
-	if (!memory->range) {
-		if (memory->base)
-			window_unreserve(memory->base, memory->size);
+	memory->managed = what->poolProps.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+	if (!(memory->managed ? place_managed(memory, context, what)
+	                      : place(memory, context, what->bytesize))) {
 		free(memory);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	pthread_rwlock_wrlock(&memory_lock);
 	memory->range->graph_memory = memory;
+	pthread_rwlock_unlock(&memory_lock);
 	memory->range->device = device->index;
 	memory->references = 1;
 	memory->context = context;
@@ -94,7 +134,7 @@ CUresult graph_memory_for_free(const struct graph *graph, CUdeviceptr address,
                                struct graph_memory **out)
 {
 	const struct range *range = range_find(address);
-	if (!range || range->base != address || range->kind != RANGE_GRAPH)
+	if (!range || range->base != address || !range->graph_memory)
 		return CUDA_ERROR_INVALID_VALUE;
 	struct graph_memory *memory = range->graph_memory;
 	bool own = memory->owner == graph->serial;
@@ -115,9 +155,14 @@ CUresult graph_memory_for_free(const struct graph *graph, CUdeviceptr address,
 /* Gives the physical memory back; nothing may be queued that needs it. */
 static void unback(struct graph_memory *memory)
 {
-	if (!memory->physical)
+	if (!memory->backed)
 		return;
+	memory->backed = false;
 	books[memory->device->index].reserved -= memory->size;
+	if (memory->managed) {
+		managed_evict(memory->range);
+		return;
+	}
 	pthread_rwlock_wrlock(&memory_lock);
 	window_unmap(memory->base, memory->size);
 	pthread_rwlock_unlock(&memory_lock);
@@ -127,14 +172,18 @@ static void unback(struct graph_memory *memory)
 
 static CUresult back(struct graph_memory *memory)
 {
-	if (memory->physical)
+	if (memory->backed)
 		return CUDA_SUCCESS;
-	CUresult result = physical_create(memory->device->index, memory->size, &memory->physical);
-	if (result != CUDA_SUCCESS)
-		return result;
-	pthread_rwlock_wrlock(&memory_lock);
-	window_map(memory->base, memory->physical);
-	pthread_rwlock_unlock(&memory_lock);
+	if (!memory->managed) {
+		CUresult result =
+		    physical_create(memory->device->index, memory->size, &memory->physical);
+		if (result != CUDA_SUCCESS)
+			return result;
+		pthread_rwlock_wrlock(&memory_lock);
+		window_map(memory->base, memory->physical);
+		pthread_rwlock_unlock(&memory_lock);
+	}
+	memory->backed = true;
 	uint64_t reserved = books[memory->device->index].reserved += memory->size;
 	if (reserved > books[memory->device->index].reserved_high)
 		books[memory->device->index].reserved_high = reserved;
@@ -149,9 +198,16 @@ void graph_memory_reference(struct graph_memory *memory)
 /* The addresses mean nothing any more. */
 static void dissolve(struct graph_memory *memory)
 {
-	if (!memory->range)
+	struct range *range = memory->range;
+	if (!range)
 		return;
-	range_remove(memory->range);
+	if (memory->managed) {
+		unback(memory);
+		memory->range = NULL;
+		managed_free(range);
+		return;
+	}
+	range_remove(range);
 	memory->range = NULL;
 	unback(memory);
 	pthread_rwlock_wrlock(&memory_lock);
@@ -207,6 +263,11 @@ CUresult graph_memory_prepare(struct graph_memory *memory, bool may_be_allocated
 	return back(memory);
 }
 
+bool graph_memory_may_touch(const struct graph_memory *memory)
+{
+	return !memory->managed || memory->allowed;
+}
+
 bool graph_memory_is_allocated(const struct graph_memory *memory)
 {
 	return memory->allocated;
@@ -231,6 +292,7 @@ static CUresult run_memory_work(struct work *work, CUresult broken)
 	(void)broken;
 	pthread_mutex_lock(&driver_lock);
 	pthread_rwlock_wrlock(&memory_lock);
+	memory->allowed = change->allow;
 	for (int i = 0; i < device_count && memory->physical; i++)
 		if (memory->access >> i & 1)
 			done = window_allow(memory->base, memory->size, &devices[i], change->allow,

@@ -11,7 +11,8 @@ static bool host_access(void *cookie, uint64_t address, size_t size, bool write)
 	(void)write;
 	pthread_rwlock_rdlock(&memory_lock);
 	struct range *range = range_find(address);
-	bool allowed = range && size <= range->size - (address - range->base);
+	bool allowed = range && size <= range->size - (address - range->base) &&
+	               (!range->graph_memory || graph_memory_may_touch(range->graph_memory));
 	if (allowed && range->kind == RANGE_MANAGED)
 		managed_touch(range, context->device->index, address);
 	if (allowed && config()->host_bandwidth && is_on_host(address))

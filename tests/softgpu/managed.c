@@ -184,6 +184,11 @@ void managed_free(struct range *range)
 		managed_pool_gone(pool, size);
 }
 
+void managed_evict(struct range *range)
+{
+	move_blocks(range, range->base, range->size, -1);
+}
+
 bool managed_prefer(struct range *range, CUmemLocation location)
 {
 	struct managed *managed = range->managed;

@@ -31,7 +31,7 @@ static int place_of(const CUmemLocation *location)
 	}
 }
 
-static CUresult check(const CUmemLocation *location)
+CUresult managed_location_check(const CUmemLocation *location)
 {
 	if (config()->driver_version < 13000)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -46,7 +46,7 @@ static CUresult check(const CUmemLocation *location)
 
 CUresult managed_pool_new(const CUmemPoolProps *properties, struct pool **out)
 {
-	CUresult result = check(&properties->location);
+	CUresult result = managed_location_check(&properties->location);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
@@ -63,7 +63,7 @@ CUresult managed_pool_new(const CUmemPoolProps *properties, struct pool **out)
 
 CUresult managed_pool_at(const CUmemLocation *location, bool current, struct pool **out)
 {
-	CUresult result = check(location);
+	CUresult result = managed_location_check(location);
 	if (result != CUDA_SUCCESS)
 		return result;
 	int place = place_of(location);
@@ -78,7 +78,7 @@ CUresult managed_pool_at(const CUmemLocation *location, bool current, struct poo
 
 CUresult managed_pool_set(const CUmemLocation *location, struct pool *pool)
 {
-	CUresult result = check(location);
+	CUresult result = managed_location_check(location);
 	if (result != CUDA_SUCCESS)
 		return result;
 	int place = place_of(location);

@@ -245,7 +245,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 			context_drain(range->context);
 			continue;
 		}
-		if (range->kind == RANGE_GRAPH) {
+		if (range->graph_memory) {
 			result = graph_memory_free(range, NULL);
 			return leave(result == CUDA_SUCCESS ? context->error : result);
 		}
@@ -298,6 +298,10 @@ EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevic
 
 static void free_range(struct range *range)
 {
+	if (range->graph_memory) {
+		graph_memory_forget(range);
+		return;
+	}
 	switch (range->kind) {
 	case RANGE_HOST:
 	case RANGE_REGISTERED:
@@ -308,9 +312,6 @@ static void free_range(struct range *range)
 		break;
 	case RANGE_POOLED:
 		pooled_free(range, NULL);
-		break;
-	case RANGE_GRAPH:
-		graph_memory_forget(range);
 		break;
 	case RANGE_IMPORTED:
 		imported_free(range);
@@ -323,8 +324,9 @@ static void free_range(struct range *range)
 	case RANGE_HEAP:
 		device_free(range);
 		break;
+	case RANGE_GRAPH:
 	case RANGE_MAPPING:
-		break; /* belongs to the process, not to a context */
+		break; /* a mapping belongs to the process, not to a context */
 	}
 }
 

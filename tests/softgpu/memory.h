@@ -142,7 +142,11 @@ CUresult managed_allocate(struct context *context, uint64_t size, unsigned int f
 void managed_free(struct range *range);
 /* Advises all of it to prefer a location; false without memory for that. */
 bool managed_prefer(struct range *range, CUmemLocation location);
-/* managed_pool.c: so many bytes of the pool are gone. */
+/* None of it is on a device any more. */
+void managed_evict(struct range *range);
+/* managed_pool.c: whether managed memory of pools and graphs may be there. */
+CUresult managed_location_check(const CUmemLocation *location);
+/* So many bytes of the pool are gone. */
 void managed_pool_gone(struct pool *pool, uint64_t size);
 /* A kernel of the device touches managed memory at this address; memory_lock is read-held. */
 void managed_touch(struct range *range, int device, uint64_t address);
@@ -176,6 +180,8 @@ CUresult pooled_free(struct range *range, struct stream *stream);
 CUresult graph_memory_free(struct range *range, struct stream *stream);
 /* Its context ends: the memory goes, whoever knows of it. */
 void graph_memory_forget(struct range *range);
+/* Returns whether it is allocated where the work is now, if it is managed. Hold memory_lock. */
+bool graph_memory_may_touch(const struct graph_memory *memory);
 CUmemAllocationHandleType pool_handle_types(const struct pool *pool);
 
 /* bandwidth.c */

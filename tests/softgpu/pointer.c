@@ -15,7 +15,7 @@ static CUcontext context_of(const struct range *range)
 {
 	/* Mappings, pooled memory and that of graphs belong to no context. */
 	bool unowned = range->kind == RANGE_POOLED || range->kind == RANGE_GRAPH ||
-	               (range->kind == RANGE_MANAGED && range->pool);
+	               (range->kind == RANGE_MANAGED && (range->pool || range->graph_memory));
 	return unowned ? NULL : (CUcontext)range->context;
 }
 

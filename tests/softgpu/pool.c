@@ -321,7 +321,7 @@ static CUresult cuMemFreeAsync_on(const char *call, CUdeviceptr address, CUstrea
 	if (stream->capture)
 		return leave(capture_free(stream, address));
 	struct range *range = range_find(address);
-	if (range && range->base == address && range->kind == RANGE_GRAPH)
+	if (range && range->base == address && range->graph_memory)
 		return leave(graph_memory_free(range, stream));
 	if (range && range->base == address && range->kind == RANGE_IMPORTED && range->pool)
 		return leave(imported_free_on(range, stream));

@@ -183,6 +183,114 @@ static void refusals(void)
 	CHECK(used(pool) == 0);
 }
 
+/* --- nodes of graphs --- */
+
+static uint64_t graph_bytes(CUgraphMem_attribute attribute)
+{
+	cuuint64_t bytes = 0;
+	OK(cuDeviceGetGraphMemAttribute(0, attribute, &bytes));
+	return bytes;
+}
+
+static CUgraphNode add_fill(CUgraph graph, CUgraphNode after, CUfunction fill, CUdeviceptr out,
+                            unsigned int value, unsigned int count)
+{
+	CUgraphNode node;
+	CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = fill,
+	                                     .gridDimX = (count + 255) / 256,
+	                                     .gridDimY = 1,
+	                                     .gridDimZ = 1,
+	                                     .blockDimX = 256,
+	                                     .blockDimY = 1,
+	                                     .blockDimZ = 1,
+	                                     .kernelParams = (void *[]){&out, &value, &count}};
+	OK(cuGraphAddKernelNode_v2(&node, graph, &after, 1, &params));
+	return node;
+}
+
+/* A graph allocates managed memory, fills it, and the CPU reads it after the launch. */
+static void nodes(void)
+{
+	start();
+	CUfunction fill = fill_of();
+	CUstream stream;
+	CUgraph graph;
+	CUgraphExec exec;
+	CUgraphNode node;
+	enum { COUNT = 3 << 18 }; /* 3 MiB */
+	uint64_t before = physical_bytes(0);
+	CUDA_MEM_ALLOC_NODE_PARAMS_v1 what = {.poolProps = managed(on_device),
+	                                      .bytesize = COUNT * 4};
+	int is = 0;
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuGraphCreate(&graph, 0));
+	OK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &what));
+	OK(cuPointerGetAttribute(&is, CU_POINTER_ATTRIBUTE_IS_MANAGED, what.dptr));
+	CHECK(is && physical_bytes(0) == before);
+	add_fill(graph, node, fill, what.dptr, 1000, COUNT);
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	/* Nobody may use it before it is allocated. */
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(what.dptr, stream));
+	for (int round = 0; round < 3; round++) {
+		OK(cuGraphLaunch(exec, stream));
+		OK(cuStreamSynchronize(stream));
+		CHECK(physical_bytes(0) - before == 4 * MIB);
+		CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT) == 4 * MIB);
+		for (unsigned int i = 0; i < COUNT; i++)
+			CHECK(((unsigned int *)what.dptr)[i] == 1000 + i);
+		memset((void *)what.dptr, 0, COUNT * 4);
+		EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, stream));
+		if (round % 2)
+			OK(cuMemFree_v2(what.dptr));
+		else
+			OK(cuMemFreeAsync(what.dptr, stream));
+		OK(cuStreamSynchronize(stream));
+		CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT) == 0);
+	}
+	CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) == 4 * MIB);
+	OK(cuDeviceGraphMemTrim(0));
+	CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) == 0);
+	CHECK(physical_bytes(0) == before);
+	/* A kernel after the free finds nothing. */
+	launch(fill, what.dptr, 1, COUNT, stream);
+	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(stream));
+}
+
+/* In a captured stream an allocation from a managed pool is such a node. */
+static void captured(void)
+{
+	start();
+	CUfunction fill = fill_of();
+	CUmemoryPool pool = pool_on(anywhere);
+	CUdeviceptr memory, out;
+	CUstream stream;
+	CUgraph graph;
+	CUgraphExec exec;
+	enum { COUNT = 1000 };
+	unsigned int got[COUNT];
+	OK(cuMemAlloc_v2(&out, sizeof(got)));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	OK(cuMemAllocFromPoolAsync(&memory, sizeof(got), pool, stream));
+	launch(fill, memory, 70, COUNT, stream);
+	OK(cuMemcpyDtoDAsync_v2(out, memory, sizeof(got), stream));
+	OK(cuMemFreeAsync(memory, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CHECK(used(pool) == 0); /* it is the graph's */
+	for (int round = 0; round < 3; round++) {
+		OK(cuMemsetD8_v2(out, 0, sizeof(got)));
+		OK(cuGraphLaunch(exec, stream));
+		OK(cuStreamSynchronize(stream));
+		OK(cuMemcpyDtoH_v2(got, out, sizeof(got)));
+		for (unsigned int i = 0; i < COUNT; i++)
+			CHECK(got[i] == 70 + i);
+	}
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+	CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) == 0);
+}
+
 static void older(void)
 {
 	start();
@@ -207,6 +315,8 @@ int main(void)
 	failed += RUN(free_pool, "SOFTGPU_QUIET=1");
 	failed += RUN(locations, NULL);
 	failed += RUN(refusals, NULL);
+	failed += RUN(nodes, "SOFTGPU_QUIET=1");
+	failed += RUN(captured, NULL);
 	failed += RUN(older, "SOFTGPU_DRIVER_VERSION=12090");
 	failed += RUN(without, "SOFTGPU_ATTRIBUTES=CONCURRENT_MANAGED_ACCESS=0");
 	return failed != 0;
