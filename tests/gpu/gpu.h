@@ -119,7 +119,8 @@
 	CALL(cuMemAdvise_v2)                    \
 	CALL(cuGraphConditionalHandleCreate)    \
 	CALL(cuGraphAddNode)                    \
-	CALL(cuGraphAddMemAllocNode)
+	CALL(cuGraphAddMemAllocNode)            \
+	CALL(cuDeviceGetGraphMemAttribute)
 
 /* gpu.cuInit(0): the driver's function, or one that answers CUDA_ERROR_NOT_SUPPORTED. */
 struct gpu {

@@ -92,6 +92,35 @@ static void ask_pool_advice(const struct question *q)
 		answer(q->name, where == CU_DEVICE_CPU ? "yes" : "no", "prefers %d", where);
 }
 
+/* What a graph allocates of managed memory: in the driver's books of graphs, or not. */
+static void ask_graph_counts(const struct question *q)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS what = {
+	    .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED,
+	                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}},
+	    .bytesize = 4 * small_chunk};
+	CUgraphExec executable = NULL;
+	CUgraph graph = NULL;
+	CUgraphNode node = NULL;
+	cuuint64_t before = 0, after = 0;
+
+	ATTEMPT(cuGraphCreate(&graph, 0));
+	ATTEMPT(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &what));
+	ATTEMPT(cuGraphInstantiate(&executable, graph, 0));
+	if (not_asked(q))
+		return;
+	ATTEMPT(
+	    cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &before));
+	ATTEMPT(cuGraphLaunch(executable, stream));
+	ATTEMPT(cuStreamSynchronize(stream));
+	ATTEMPT(
+	    cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &after));
+	if (!refused(q))
+		answer(q->name, after - before >= what.bytesize ? "yes" : "no",
+		       "%llu bytes reserved, %llu after a launch", (unsigned long long)before,
+		       (unsigned long long)after);
+}
+
 /* --- conditional nodes --- */
 
 static CUgraph body_of(CUgraph graph)
@@ -198,6 +227,13 @@ const struct question newer_questions[] = {
      .then = "what is beyond the limit stays on the host by that advice",
      .otherwise = "refuse what does not fit, or allocate it from a managed pool of the host",
      .ask = ask_pool_advice},
+    {.name = "managed_graph_memory_counts",
+     .risk = "-",
+     .asks = "Does managed memory that a graph allocates count as the memory of graphs?",
+     .counted_on = "yes",
+     .then = "it counts in the limit by the driver's books of graphs",
+     .otherwise = "count the nodes of managed memory by what they ask for",
+     .ask = ask_graph_counts},
     {.name = "conditional_body_allocates",
      .risk = "-",
      .asks = "Can the body of a conditional node allocate?",
