@@ -69,9 +69,10 @@ has "LD_AUDIT" "$said" "neighbour_audit: "
 beside "LD_AUDIT, LD_BIND_NOW" "$shim" LD_AUDIT="$neighbour""_audit.so" LD_BIND_NOW=1
 beside "tunables" "$shim" GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:glibc.rtld.optional_static_tls=0:glibc.pthread.rseq=0
 
-# valgrind sees no error of ours, on a driver that does nothing.
+# valgrind sees no error of ours, on a driver that does nothing. Its search for leaks, which are no
+# errors here, reads the whole segment, and each word beyond the file's end is a SIGBUS: 16 s.
 if command -v valgrind >/dev/null; then
-	out=$(LD_LIBRARY_PATH=$build/bench/null LD_PRELOAD=$shim valgrind -q --error-exitcode=9 "$build/tests/e2e/guest" \
+	out=$(LD_LIBRARY_PATH=$build/bench/null LD_PRELOAD=$shim valgrind -q --leak-check=no --error-exitcode=9 "$build/tests/e2e/guest" \
 		init context alloc:8:4 free 2>&1) || fail "valgrind: $out"
 	has "valgrind" "$out" "total=16777216"
 	case $out in *==*) fail "valgrind: $out" ;; esac
