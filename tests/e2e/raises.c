@@ -65,7 +65,8 @@ static void fail(const char *what)
 	exit(2);
 }
 
-static void write_limit(const char *path, uint64_t limit)
+/* As set does, which rings: no helper then sleeps until it looks at its files by itself. */
+static void write_limit(const char *job, const char *path, uint64_t limit)
 {
 	const char *const keys[] = {"memory_limit", NULL};
 	char text[32];
@@ -76,6 +77,7 @@ static void write_limit(const char *path, uint64_t limit)
 	snprintf(text, sizeof(text), "%lluB", (unsigned long long)limit);
 	if (config_override_write(path, "", keys, values, &until, &error) != 0)
 		fail(error.message);
+	segment_ring(job);
 }
 
 /* As set does: all live processes follow, and no more is there than is to be. */
@@ -119,7 +121,7 @@ int main(int argc, char **argv)
 	changes = strtol(argv[2], NULL, 10);
 	seed = (unsigned int)strtoul(argv[3], NULL, 10);
 	bound = now;
-	write_limit(path, now);
+	write_limit(argv[1], path, now);
 	wait_until_held(argv[1], now, view);
 	pthread_create(&sampler, NULL, sample, NULL);
 	for (long i = 0; i < changes; i++) {
@@ -137,7 +139,7 @@ int main(int argc, char **argv)
 		} else {
 			lowerings++;
 		}
-		write_limit(path, next);
+		write_limit(argv[1], path, next);
 		/* A raise is changed again before all has come back. */
 		if (!rises || rand_r(&seed) % 4 == 0)
 			wait_until_held(argv[1], next, view);

@@ -25,3 +25,7 @@ has "nothing beyond a limit" "$out" "over=0 "
 echo "$out"
 # shellcheck disable=SC2086 # a list
 for runner in $runners; do kill -0 "$runner" || fail "a process ended: $(cat "$scratch"/*.errors)"; done
+# Waited for, so that the weight of this test has their time.
+# shellcheck disable=SC2086 # a list
+kill $runners
+wait || true
