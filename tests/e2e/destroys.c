@@ -142,6 +142,7 @@ static void set_limit(int mib)
 	fprintf(out, "[gpu]\nmemory_limit = %dMiB\ndemote_deadline = 1ms\n", mib);
 	fclose(out);
 	rename(fresh, options.ini);
+	elastic_ring();
 }
 
 static void *move(void *unused)

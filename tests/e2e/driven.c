@@ -30,7 +30,7 @@
  *   resident                                    bytes of the process that are in memory (VmRSS)
  *   context, thread                             makes one more: not current | until the end; the
  *                                               error
- *   limit FILE BYTES [LINE...]                  writes a configuration
+ *   limit FILE BYTES [LINE...]                  writes a configuration, at which jobs look
  *   held                                        bytes on the device, by its own books
  *   rise BYTES                                  as settle, until so many are
  *   try COMMAND...                              once more if it answers an error
@@ -329,7 +329,7 @@ static int write_limit(char **words)
 	        words[1][strspn(words[1], "0123456789")] ? "" : "B");
 	for (words += 2; *words; words++)
 		fprintf(file, "%s\n", *words);
-	return fclose(file) != 0 || rename(next, path) != 0;
+	return fclose(file) != 0 || rename(next, path) != 0 || elastic_ring() != 0;
 }
 
 static uint64_t on_device(void)

@@ -1,8 +1,10 @@
 # Sourced by the tests of elastic memory, after lib.sh.
 # shellcheck shell=sh disable=SC2034,SC2154
 mib=1048576
+ELASTIC_RING=$build/tests/e2e/ring
+export ELASTIC_RING
 
-# limit_file FILE BYTES|SIZE [LINE...]: a configuration, written as a whole
+# limit_file FILE BYTES|SIZE [LINE...]: a configuration, written as a whole, at which jobs look now
 limit_file() {
 	file=$1
 	case $2 in *[!0-9]*) unit='' ;; *) unit=B ;; esac
@@ -10,6 +12,7 @@ limit_file() {
 	shift 2
 	for line in "$@"; do printf '%s\n' "$line" >>"$file.next"; done
 	mv "$file.next" "$file"
+	"$ELASTIC_RING"
 }
 
 # device_within BYTES: the software GPU's own count is no more

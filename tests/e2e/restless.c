@@ -1,12 +1,16 @@
 /*
  * restless FILE LEAST MOST MILLISECONDS [LINE...]: writes a configuration with a memory limit at
  * random between LEAST and MOST bytes, the LINEs behind it, again and again after so many
- * milliseconds, until it is killed. A whole file at a time, as an editor does it.
+ * milliseconds, until it is killed. A whole file at a time, as an editor does it; ELASTIC_RING
+ * names a program that has jobs look at it.
  */
 #include <inttypes.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* SplitMix64. */
 static uint64_t draw(uint64_t *state)
@@ -16,6 +20,15 @@ static uint64_t draw(uint64_t *state)
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
 	z = (z ^ z >> 27) * 0x94d049bb133111eb;
 	return z ^ z >> 31;
+}
+
+static void ring(void)
+{
+	char *const argv[] = {getenv("ELASTIC_RING"), NULL};
+	pid_t child;
+
+	if (argv[0] && posix_spawn(&child, argv[0], NULL, NULL, argv, environ) == 0)
+		waitpid(child, NULL, 0);
 }
 
 int main(int argc, char **argv)
@@ -43,6 +56,7 @@ int main(int argc, char **argv)
 			fprintf(file, "%s\n", argv[i]);
 		if (fclose(file) != 0 || rename(next, argv[1]) != 0)
 			break;
+		ring();
 		nanosleep(&pause, NULL);
 	}
 	perror("restless");
