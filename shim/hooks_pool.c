@@ -65,13 +65,13 @@ static struct pool *current_pool(CUstream stream)
 }
 
 /* Allocates managed memory, which is charged as such, and not with its pool. */
-static CUresult allocate_managed(struct async_request *r, CUdeviceptr *dptr,
-                                 const CUmemLocation *location)
+static CUresult allocate_managed(struct async_request *r, CUdeviceptr *dptr, struct pool *pool,
+                                 CUmemLocation preferred)
 {
 	CUresult result = native(r, dptr);
 
 	if (result == CUDA_SUCCESS)
-		managed_made_by_pool(*dptr, r->size, *location);
+		managed_made_by_pool(pool, *dptr, r->size, preferred);
 	return result;
 }
 
@@ -94,8 +94,9 @@ static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream st
 	/* A pool that is not known is none of a device's; and there may be no pools at all. */
 	if (!request.pool)
 		return native(r, dptr);
-	result = pool_is_managed(request.pool, &location) ? allocate_managed(r, dptr, &location)
-	                                                  : allocate_acted_on(&request, dptr);
+	result = pool_is_managed(request.pool, &location)
+	             ? allocate_managed(r, dptr, request.pool, location)
+	             : allocate_acted_on(&request, dptr);
 	pool_release(request.pool);
 	return result;
 }

@@ -102,7 +102,7 @@ static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 	if (a->backing.provider)
 		return free_ours(&leaving, how);
 	result = how->native(how->cookie, address);
-	if (allocation_left(&leaving, result == CUDA_SUCCESS) && how->wait) {
+	if (allocation_left(&leaving, result == CUDA_SUCCESS) && how->wait && a->pool) {
 		allocation_frees_itself(a);
 		freed_take_over(a, how->wait);
 	}

@@ -101,7 +101,8 @@ static void let_come(const struct allocation *a, uint64_t from, uint64_t to)
 	} while (changes != advice_changes(a->advice));
 }
 
-static void made_in(struct context context, CUdeviceptr address, size_t size)
+/* pool: that the memory was asked of, or NULL. */
+static void made_in(struct context context, CUdeviceptr address, size_t size, struct pool *pool)
 {
 	struct allocation *a;
 	uint64_t charged;
@@ -113,6 +114,10 @@ static void made_in(struct context context, CUdeviceptr address, size_t size)
 		return;
 	}
 	a->is_managed = true;
+	if (pool) {
+		pool_hold(pool);
+		a->pool = pool;
+	}
 	device_count_elsewhere(context.device, (int64_t)charged);
 	if (charged < size) {
 		/* Without a book the program sees our advice, but the limit holds. */
@@ -128,17 +133,18 @@ void managed_made(CUdeviceptr address, size_t size)
 	struct context context;
 
 	if (context_current(&context))
-		made_in(context, address, size);
+		made_in(context, address, size, NULL);
 }
 
-void managed_made_by_pool(CUdeviceptr address, size_t size, CUmemLocation preferred)
+void managed_made_by_pool(struct pool *pool, CUdeviceptr address, size_t size,
+                          CUmemLocation preferred)
 {
 	const struct device *device =
 	    preferred.type == CU_MEM_LOCATION_TYPE_DEVICE ? context_device(preferred.id) : NULL;
 	struct context context;
 
 	if ((device && context_of_device(device, &context)) || context_current(&context))
-		made_in(context, address, size);
+		made_in(context, address, size, pool);
 	if (preferred.type != CU_MEM_LOCATION_TYPE_INVALID)
 		managed_advised(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, preferred,
 		                managed_mark());

@@ -11,7 +11,7 @@
 #ifndef SPILLWAY_MANAGED_H
 #define SPILLWAY_MANAGED_H
 
-#include "core/cuda/driver.h"
+#include "core/memory/uses/pool.h"
 
 /* Enters managed memory that the driver made in the current context. */
 void managed_made(CUdeviceptr address, size_t size);
@@ -19,7 +19,8 @@ void managed_made(CUdeviceptr address, size_t size);
  * Does the same for memory of a pool, which prefers that location; it counts on the device that it
  * prefers, if that is one.
  */
-void managed_made_by_pool(CUdeviceptr address, size_t size, CUmemLocation preferred);
+void managed_made_by_pool(struct pool *pool, CUdeviceptr address, size_t size,
+                          CUmemLocation preferred);
 /*
  * Charges what is not charged yet of [address, address + size), which the program wants on the
  * device, as far as the limit allows. Returns how many bytes from address on may come; size where
