@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/loading.h"
 #include "core/base/log.h"
 #include "core/base/once.h"
 #include "core/config/config.h"
@@ -289,8 +290,10 @@ static __attribute__((noinline)) void find_and_attach(const char *path)
 	mine = atomic_load(&attached) ? NULL : calloc(1, sizeof(*mine));
 	if (mine) {
 		found = mine; /* says, too, that the driver's constructors call back */
+		loading_begin();
 		find_driver(path);
 		once_call(&attach_once, attach);
+		loading_end();
 		found = NULL;
 		if (mine->handle)
 			dlclose(mine->handle);

@@ -15,6 +15,7 @@
 #include "core/budget/device.h"
 #include "core/budget/in_use.h"
 #include "core/cuda/gate.h"
+#include "core/base/loading.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
@@ -232,8 +233,11 @@ static bool start(void)
 		return false;
 	}
 	/* While the helper sleeps. A job nobody named need not wait for it. */
-	if (!this_job.config.is_unnamed && in_use_open_nvml)
+	if (!this_job.config.is_unnamed && in_use_open_nvml) {
+		loading_begin();
 		in_use_open_nvml(&this_job.devices.device[0].id);
+		loading_end();
+	}
 	entered = device_set_enter(&this_job.devices, this_job.segment, this_job.config.name) == 0;
 	if (!entered)
 		device_set_clear(&this_job.devices);

@@ -6,6 +6,7 @@
  *   outlived HOW   the child lives on when its parent is killed: the parent's slot and bytes go
  *   own            children of a parent without CUDA use it: a slot each; one outlives its parent
  *   busy           children of a process whose threads are inside the driver: none hangs
+ *   first          children of a process with a thread in its first cuInit: none hangs
  *
  * HOW: fork, raw (the system call, past pthread_atfork), shared (vfork's child, which should not
  * exit by exit(), but programs do). LIFE_NO_WIPE=1: as on a kernel without MADV_WIPEONFORK.
@@ -25,7 +26,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { HANGS_AFTER_S = 200 };
+enum { HANGS_AFTER_S = 200, FIRST_CALLS = 24 };
 
 #ifdef __SANITIZE_THREAD__
 enum { BUSY_CHILDREN = 10 }; /* forking its shadow memory takes a second */
@@ -386,6 +387,63 @@ static void busy(void)
 	EXPECT(book("allocations") == 0);
 }
 
+/* --- first --- */
+
+static void *begin_in_a_thread(void *cookie)
+{
+	(void)cookie;
+	begin_cuda();
+	return NULL;
+}
+
+/* Forks so long after another thread has begun to initialise CUDA. The child does so, too. */
+static void fork_in_first_call(long us)
+{
+	struct timespec until, now;
+	pthread_t thread;
+	CUresult result;
+	pid_t pid;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	EXPECT(pthread_create(&thread, NULL, begin_in_a_thread, NULL) == 0);
+	until.tv_nsec += us * 1000;
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - until.tv_sec) * 1000000000 + now.tv_nsec < until.tv_nsec);
+	pid = fork();
+	if (pid == 0) {
+		alarm(HANGS_AFTER_S);
+		result = cuInit(0);
+		EXPECT(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_INITIALIZED);
+		if (result == CUDA_SUCCESS) {
+			begin_cuda();
+			take_mib(2);
+		}
+		exit(0);
+	}
+	expect_exit_0(pid);
+	pthread_join(thread, NULL);
+	begin_cuda();
+	take_mib(2);
+}
+
+static void first(void)
+{
+	for (long i = 0; i < FIRST_CALLS; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			alarm(HANGS_AFTER_S);
+			fork_in_first_call(i * 50);
+			exit(0);
+		}
+		expect_exit_0(pid);
+	}
+	EVENTUALLY(processes("live") == 0);
+	begin_cuda();
+	EVENTUALLY(mib_charged() == 0 && processes("live") == 1);
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 2 ? argv[2] : "fork";
@@ -401,6 +459,8 @@ int main(int argc, char **argv)
 		outlived(how);
 	else if (strcmp(argv[1], "own") == 0)
 		own();
+	else if (strcmp(argv[1], "first") == 0)
+		first();
 	else
 		busy();
 	printf("ok\n");

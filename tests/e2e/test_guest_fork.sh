@@ -42,4 +42,5 @@ jobs=$((jobs + 1))
 guest "$life_fork" outlived raw
 wait $other
 guest "$life_fork" own
+guest "$life_fork" first
 guest SPILLWAY_SHARE=50 "$life_fork" busy

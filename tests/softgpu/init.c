@@ -20,12 +20,20 @@ void driver_release(void)
 	cancelling_on();
 }
 
-/* FORKED and ENDED only ever replace READY. */
+/* ENDED only ever replaces READY; FORKED that, and UNKNOWN where cuInit had begun. */
 static enum { UNKNOWN, READY, NO_DEVICE, FORKED, ENDED } state;
+static bool has_begun;
 
 static void in_child(void)
 {
-	__atomic_store_n(&state, state == READY ? FORKED : state, __ATOMIC_RELAXED);
+	if (state == READY || (state == UNKNOWN && __atomic_load_n(&has_begun, __ATOMIC_RELAXED)))
+		__atomic_store_n(&state, FORKED, __ATOMIC_RELAXED);
+}
+
+/* Before the first cuInit: another thread may fork while that runs. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
 }
 
 /* Whoever calls later, from a destructor of his own, finds the driver gone. */
@@ -48,7 +56,6 @@ static CUresult initialise(void)
 		return CUDA_ERROR_NO_DEVICE;
 	if (!machine_join() || !physical_open() || !window_open())
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	pthread_atfork(NULL, NULL, in_child);
 	return CUDA_SUCCESS;
 }
 
@@ -63,6 +70,7 @@ EXPORT CUresult cuInit(unsigned int flags)
 	 * exec first. The lock may be held by a thread that is not here. */
 	if (__atomic_load_n(&state, __ATOMIC_RELAXED) >= FORKED)
 		return not_ready();
+	__atomic_store_n(&has_begun, true, __ATOMIC_RELAXED);
 	driver_acquire();
 	if (state == UNKNOWN) {
 		result = initialise();
