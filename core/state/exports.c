@@ -27,18 +27,16 @@
  *
  * A record says all of it, so that totals can be made anew from the records whoever was killed in
  * between; a record whose owner is 0 is orphaned. Records change under the segment's lock; the
- * kernel's list is read without it, before the importers are looked at: who imports still has the
- * descriptor when it says so.
+ * kernel's list (kernel_locks.h) is read without it, before the importers are looked at: an
+ * importer still has the descriptor when it says so.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/state/kernel_locks.h"
 #include "core/state/layout.h"
 
 /* A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of what
@@ -47,11 +45,11 @@ enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_
 #define KEY_MARK  ((uint64_t)1 << (JOB_SHIFT + JOB_BITS))
 #define TURN_MASK (((uint32_t)1 << TURN_BITS) - 1)
 #define BYTES_MAX ((uint64_t)1 << 48)
-/* The kernel's list is everybody's, and its length costs more than its share: 1000 locks are 14
- * reads and 0.3 ms, 20000 are 285 reads and 50 ms. Who gives up one piece of memory reads so much
- * of it, who would be refused and who tends the segment more. Where there is yet more, the job
- * stays charged. */
-enum { READS_OF_ONE = 64, READS_OF_ALL = 256, TAG_READS = 64 };
+/* The kernel's list holds the locks of the whole machine, and a long one costs more than its share:
+ * 1000 locks are 14 pages and 0.3 ms, 20000 are 285 pages and 50 ms. A release of one piece of
+ * memory reads the fewest. A call that would be refused reads more, and so does the helper. With
+ * yet more locks the job stays charged. */
+enum { PAGES_OF_ONE = 64, PAGES_OF_ALL = 256 };
 static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
 static_assert(SEGMENT_EXPORTS % 64 == 0, "a bit per export");
 
@@ -117,72 +115,6 @@ void segment_tag(const struct segment *segment, int descriptor, uint64_t key, ui
 	errno = saved;
 }
 
-/* The numbers of a line of locks, wherever a read ends: the last two are where one begins and
- * ends. */
-struct numbers {
-	uint64_t before, last, now;
-	bool is_in_word, is_number;
-};
-
-/* Returns whether a line ends with this character. */
-static bool read_character(struct numbers *n, char c)
-{
-	if (c == ' ' || c == '\t' || c == '\n') {
-		if (n->is_in_word) {
-			n->before = n->last;
-			n->last = n->is_number ? n->now : 0;
-		}
-		n->is_in_word = false;
-		return c == '\n';
-	}
-	if (!n->is_in_word) {
-		n->is_in_word = n->is_number = true;
-		n->now = 0;
-	}
-	n->is_number &= c >= '0' && c <= '9' && n->now < UINT64_MAX / 16;
-	n->now = n->now * 10 + (uint64_t)(c - '0');
-	return false;
-}
-
-/* Returns whether a file that could not be opened would not be another time, either. */
-static bool is_never_opened(int error)
-{
-	return error != EMFILE && error != ENFILE && error != ENOMEM && error != EINTR;
-}
-
-/* Calls found() with where each lock in the file begins and ends. Returns how many reads brought
- * something, at most so many; 0: it cannot be read here; -1: that was not all of it, or it could
- * not be opened this time. */
-static int each_lock(const char *path, int most,
-                     void (*found)(void *cookie, uint64_t start, uint64_t end), void *cookie)
-{
-	struct numbers numbers = {0};
-	char text[4096];
-	int saved = errno, reads = 0, cancel, fd;
-	ssize_t length = 0;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && !is_never_opened(errno))
-		reads = -1;
-	while (fd >= 0 && (length = read(fd, text, sizeof text)) > 0 && reads < most) {
-		reads++;
-		for (ssize_t i = 0; i < length; i++) {
-			if (!read_character(&numbers, text[i]))
-				continue;
-			found(cookie, numbers.before, numbers.last);
-			numbers = (struct numbers){0};
-		}
-	}
-	if (fd >= 0)
-		close(fd);
-	if (length != 0)
-		reads = -1;
-	pthread_setcancelstate(cancel, NULL);
-	errno = saved;
-	return reads;
-}
-
 static void take_tag(void *cookie, uint64_t start, uint64_t end)
 {
 	struct segment_tag *tag = cookie;
@@ -194,10 +126,8 @@ static void take_tag(void *cookie, uint64_t start, uint64_t end)
 struct segment_tag segment_read_tag(int descriptor)
 {
 	struct segment_tag tag = {0};
-	char path[40];
 
-	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", descriptor);
-	each_lock(path, TAG_READS, take_tag, &tag);
+	kernel_locks_of(descriptor, take_tag, &tag);
 	if (!index_of(tag.key))
 		tag.bytes = 0;
 	return tag;
@@ -289,14 +219,12 @@ static bool is_candidate(struct judged *judged, const struct segment_export *e)
 }
 
 /* Lets go those that nobody has open; in doubt they stay. Returns whether there were any. */
-static bool judge(struct segment *segment, struct judged *judged, int most)
+static bool judge(struct segment *segment, struct judged *judged, int pages)
 {
-	int reads = each_lock("/proc/locks", most, is_open, judged);
+	enum kernel_locks_read read = kernel_locks_all(pages, is_open, judged);
 
-	/* Between two reads a lock that ends moves those behind it up, past the reader. */
-	if (reads > 1)
-		reads = each_lock("/proc/locks", most, is_open, judged);
-	return reads >= 0 && let_go(segment, judged);
+	return (read == KERNEL_LOCKS_WHOLE || read == KERNEL_LOCKS_UNREADABLE) &&
+	       let_go(segment, judged);
 }
 
 static void judge_one(struct segment *segment, const struct segment_export *e)
@@ -305,7 +233,7 @@ static void judge_one(struct segment *segment, const struct segment_export *e)
 
 	see_importers(&judged);
 	if (is_candidate(&judged, e))
-		judge(segment, &judged, READS_OF_ONE);
+		judge(segment, &judged, PAGES_OF_ONE);
 }
 
 bool segment_judge_exports(struct segment *segment)
@@ -318,7 +246,7 @@ bool segment_judge_exports(struct segment *segment)
 	see_importers(&judged);
 	for (int i = 1; i < SEGMENT_EXPORTS; i++)
 		candidates += is_candidate(&judged, &segment->file->export[i]);
-	return candidates && judge(segment, &judged, READS_OF_ALL);
+	return candidates && judge(segment, &judged, PAGES_OF_ALL);
 }
 
 /* --- for the owner --- */
