@@ -1,8 +1,6 @@
 /* Words of use. Rules: runs inside the user's process, also within launches. */
 #include "core/memory/heat/touched.h"
 
-#include <stdlib.h>
-
 #include "core/base/late.h"
 
 /* Addresses have 48 bits: so many blocks of 16 GiB. */
@@ -14,7 +12,7 @@ struct block {
 
 static _Atomic(void *) blocks; /* BLOCKS of them */
 
-typedef _Atomic(struct block *) block_place;
+typedef _Atomic(void *) block_place;
 
 struct touched_span touched_span = {.low = UINT64_MAX};
 
@@ -22,24 +20,17 @@ static struct block *block_of(uint64_t unit)
 {
 	block_place *place = late_of(&blocks);
 
-	return place && unit / BLOCK_UNITS < BLOCKS
-	           ? atomic_load_explicit(&place[unit / BLOCK_UNITS], memory_order_acquire)
-	           : NULL;
+	return place && unit / BLOCK_UNITS < BLOCKS ? late_of(&place[unit / BLOCK_UNITS]) : NULL;
 }
 
+/* A search for leaks does not look at late memory: so nothing of the heap hangs on it. */
 static struct block *make_block(uint64_t unit)
 {
 	block_place *place = late_make(&blocks, BLOCKS * sizeof(*place));
-	struct block *made, *there = block_of(unit);
 
-	if (there || !place || unit / BLOCK_UNITS >= BLOCKS)
-		return there;
-	made = calloc(1, sizeof(*made));
-	if (made && !atomic_compare_exchange_strong(&place[unit / BLOCK_UNITS], &there, made)) {
-		free(made);
-		made = there;
-	}
-	return made;
+	return place && unit / BLOCK_UNITS < BLOCKS
+	           ? late_make(&place[unit / BLOCK_UNITS], sizeof(struct block))
+	           : NULL;
 }
 
 static void widen(CUdeviceptr low, CUdeviceptr high)
