@@ -12,8 +12,8 @@
 
 struct lack {
 	enum segment_side side;
-	uint64_t bytes; /* in all; 0: it is not room that is lacking */
-	uint64_t least; /* of them of use alone */
+	uint64_t bytes;        /* in all; 0: it is not room that is lacking */
+	uint64_t least;        /* of them of use alone */
 	enum spill_reason why; /* SPILL_NONE on the host: it is the process that has no memory */
 };
 

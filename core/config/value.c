@@ -287,7 +287,7 @@ int config_value_parse(enum config_key index, const char *text, bool is_by_progr
 {
 	const struct key *key = &keys[index];
 	struct config_value result = {0};
-	char none[1];
+	char none[1] = "";
 	int status = -EINVAL;
 	bool truth;
 

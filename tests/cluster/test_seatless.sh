@@ -88,11 +88,11 @@ cp "$node/bin/allocate" "$scratch/other"
 mount --bind "$node/bin/allocate" "$lib/driver-probe"
 for program in "$lib/driver-probe" "$scratch/other"; do
 	"$program" --mib 8 --count 1 --until "$scratch/end" --ready "$scratch/ready.${program##*/}" >/dev/null 2>&1 &
-	eval "pid_of_${program##*[/-]}=$!"
+	other=$! # of the last
 	until_true $patience test -e "$scratch/ready.${program##*/}" || fail "$program: not ready"
 done
 told=$("$spillway" stat)
-has "stat beside a probe" "$told" "process $pid_of_other of root"
+has "stat beside a probe" "$told" "process $other of root"
 same "stat beside a probe: named" 1 "$(echo "$told" | grep -c 'without Spillway')"
 
 # Not known differs from none; and where nothing is enforced it is no fault.
@@ -102,6 +102,6 @@ has "json without NVML" "$("$spillway" stat --json)" '"without_spillway":null'
 umount "$node/driver/libnvidia-ml.so.1"
 configured '[gpu]' 'memory_limit = 24MiB'
 ! "$spillway" stat | grep 'without Spillway' || fail 'stat names programs where nothing is enforced'
-has "doctor, not enforced" "$("$spillway" doctor || true)" "ok  without Spillway: process $pid_of_other of root"
+has "doctor, not enforced" "$("$spillway" doctor || true)" "ok  without Spillway: process $other of root"
 : >"$scratch/end"
 wait

@@ -81,7 +81,8 @@ static const struct number syscalls[] = {
 	{                   \
 #name, name \
 	}
-static const struct number errors[] = {ERROR(EPERM), ERROR(ENOSYS), ERROR(EACCES), ERROR(EAGAIN), ERROR(EDQUOT)};
+static const struct number errors[] = {ERROR(EPERM), ERROR(ENOSYS), ERROR(EACCES), ERROR(EAGAIN),
+                                       ERROR(EDQUOT)};
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

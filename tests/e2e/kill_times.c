@@ -128,13 +128,18 @@ static int ascending(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
+static double milliseconds_of(const struct kind *kind, int kill)
+{
+	return (double)kind->took_ns[kill] / 1e6;
+}
+
 static void say(struct kind *kind)
 {
 	qsort(kind->took_ns, (size_t)kind->kills, sizeof *kind->took_ns, ascending);
 	printf("%s kills=%d median_ms=%.1f p99_ms=%.1f longest_ms=%.0f\n", kind->name, kind->kills,
-	       (double)kind->took_ns[kind->kills / 2] / 1e6,
-	       (double)kind->took_ns[kind->kills * 99 / 100] / 1e6,
-	       (double)kind->took_ns[kind->kills - 1] / 1e6);
+	       milliseconds_of(kind, kind->kills / 2),
+	       milliseconds_of(kind, kind->kills * 99 / 100),
+	       milliseconds_of(kind, kind->kills - 1));
 }
 
 int main(int argc, char **argv)

@@ -60,7 +60,7 @@ export SOFTGPU_TRAITS
 without survives 8MiB
 unset SOFTGPU_TRAITS
 [ ! -e "$known" ] || fail "a process wrote the cache"
-[ -z "$(ls -A "$SPILLWAY_STATE_DIR" | grep '\.probe$')" ] || fail "a process asked for a probe that nobody makes"
+[ -z "$(find "$SPILLWAY_STATE_DIR" -name '*.probe')" ] || fail "a process asked for a probe that nobody makes"
 # A damaged cache is as none, and so is one that is another file, or that others may write to.
 damaged() {
 	SPILLWAY_JOB=damaged$1 SPILLWAY_MEMORY_LIMIT=10MiB under_shim "$childless" 2>"$scratch/err" || fail "damaged $1: $(cat "$scratch/err")"
@@ -169,7 +169,7 @@ most=0
 have_spilled() {
 	bytes=$(device_bytes)
 	[ "$bytes" -le "$most" ] || most=$bytes
-	have_all done
+	have_all 'done'
 }
 until_true $patience have_spilled || fail "eight: $(cat "$scratch"/err-*)"
 same "eight: held beyond the limit" 0 $((most > 1024 * mib ? most - 1024 * mib : 0))

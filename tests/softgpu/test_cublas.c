@@ -147,7 +147,7 @@ static void compare(const struct wanted *how)
 		for (int column = 0; column < N; column++) {
 			for (int row = 0; row < M; row++)
 				write_element(expected.host, c.type,
-				              (size_t)(batch * SIZE + column * LEAD + row),
+				              (size_t)batch * SIZE + (size_t)(column * LEAD + row),
 				              finished(product(how, batch, row, column), how, row));
 		}
 	}

@@ -233,6 +233,7 @@ static void write_other(uint32_t version, const char *boot_id)
 	int fd;
 
 	memset(bytes, 0xa5, sizeof bytes);
+	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a file begins with 8 bytes */
 	memcpy(bytes, SEGMENT_MAGIC, 8);
 	memcpy(bytes + 8, &version, sizeof version);
 	memcpy(bytes + 16, &size, sizeof size);

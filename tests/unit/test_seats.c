@@ -410,8 +410,8 @@ static void kill_unmarked(bool with_lock)
 		bool is_right = segment && segment_device(segment, &gpu) == 0 &&
 		                segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 5, UINT64_MAX) == 0;
 
-		if (with_lock)
-			is_right &= segment_lock(segment->file) == 0;
+		if (is_right && with_lock)
+			is_right = segment_lock(segment->file) == 0;
 		lose_robust_list();
 		byte = is_right;
 		if (write(ready[1], &byte, 1) != 1)

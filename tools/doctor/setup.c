@@ -27,11 +27,11 @@ static gid_t setup_find_group(const char *name)
 		usage_error("--setup: which group's users may share the GPUs? Name it by --group, "
 		            "such as --group gpu");
 	group = getgrnam(name);
-	if (!group)
-		fail("--group '%s': there is no such group; make it by 'groupadd %s', and add "
-		     "users by 'usermod -aG %s USER'",
-		     name, name, name);
-	return group->gr_gid;
+	if (group)
+		return group->gr_gid;
+	fail("--group '%s': there is no such group; make it by 'groupadd %s', and add users by "
+	     "'usermod -aG %s USER'",
+	     name, name, name);
 }
 
 static void setup_say(const struct setup *setup, const char *path, const char *what)

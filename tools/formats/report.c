@@ -219,7 +219,7 @@ void report_text(const struct segment_view *view)
 		printf("\n");
 		node_find_apart(view, NULL, report_apart);
 		device_table(view, pace);
-		if (memchr(report_apart, true, sizeof report_apart))
+		if (memchr(report_apart, 1, sizeof report_apart))
 			value_explain_apart(stdout);
 		print_notes(view);
 		report_sharing(view);

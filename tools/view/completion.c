@@ -53,7 +53,7 @@ static void read_word(struct typing *typing, const char *word)
 		typing->only_operands = true;
 	} else {
 		option = word[1] == '-' ? find(typing, word + 2, strlen(word + 2), 0)
-		                        : find(typing, NULL, 0, word[strlen(word) - 1]);
+		                        : find(typing, "", 0, word[strlen(word) - 1]);
 		typing->awaits = option && option->value ? option : NULL;
 	}
 }

@@ -18,7 +18,7 @@ static void launch(CUmodule module, const char *name, CUdeviceptr *with)
 /* What the kernels do to one list: the sum over all cells, and over those that thinning leaves. */
 static void expect(unsigned seed, unsigned *all, unsigned *left)
 {
-	unsigned cells[MOST], count = seed % 17, state = seed;
+	unsigned cells[MOST] = {0}, count = seed % 17, state = seed;
 
 	*all = *left = 0;
 	for (unsigned i = count; i-- > 0;)

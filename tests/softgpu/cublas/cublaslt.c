@@ -339,7 +339,7 @@ CALL(cublasLtMatmul,
       const void *c, const struct layout *c_layout, void *d, const struct layout *d_layout,
       const void *algorithm, void *workspace, size_t workspace_size, CUstream stream))
 {
-	struct product product;
+	struct product product = {.bias = NULL};
 	(void)handle, (void)algorithm, (void)workspace, (void)workspace_size;
 	if (!alpha || !beta)
 		return BLAS_INVALID_VALUE;

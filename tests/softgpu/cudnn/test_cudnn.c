@@ -47,7 +47,8 @@ static void check_answered(void)
 	for (int i = 0; i < 3; i++)
 		check(cudnnGetProperty(i, &version[i]) == 0, "cudnnGetProperty");
 	check(cudnnGetProperty(3, &other) == 2000 && other == 7, "an unknown property");
-	check((size_t)(version[0] * 10000 + version[1] * 100 + version[2]) == cudnnGetVersion(),
+	check((size_t)version[0] * 10000 + (size_t)version[1] * 100 + (size_t)version[2] ==
+	          cudnnGetVersion(),
 	      "one version in both forms");
 	check(strcmp(cudnnGetErrorString(3000), "CUDNN_STATUS_NOT_SUPPORTED") == 0,
 	      "the name of \"not supported\"");

@@ -116,6 +116,7 @@ void matrix_multiply(struct warp *w, const struct insn *in, uint32_t mask)
 	for (uint32_t row = 0; row < ROWS; row++)
 		for (uint32_t k = 0; k < depth; k++)
 			for (uint32_t column = 0; column < COLUMNS; column++)
+				/* NOLINTNEXTLINE(clang-analyzer-core.*): all was read */
 				d[row][column] += a[row][k] * b[k][column];
 	matrix_write_d(w, m, mask, d);
 }

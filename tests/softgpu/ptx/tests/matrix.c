@@ -350,7 +350,7 @@ static void test_padded_copy(int bytes, bool by_predicate)
 	uint8_t from[LANES * 16];
 	for (int i = 0; i < LANES * bytes; i++)
 		from[i] = (uint8_t)random_bits();
-	uint64_t p = buffer(from, (size_t)(LANES * bytes)), q = buffer(NULL, LANES * 16);
+	uint64_t p = buffer(from, (size_t)bytes * LANES), q = buffer(NULL, LANES * 16);
 	run_ok(m, "f", 1, 1, LANES, 1, &p, &q);
 	const uint8_t *got = on_host(q);
 	for (int lane = 0; lane < LANES; lane++)
