@@ -1,7 +1,7 @@
 # Spillway. `make help` lists the targets; each room has its own rules.mk.
 #
 # SANITIZER=address|undefined|thread   build and test in build-address/ etc.
-# CROSS=aarch64-linux-gnu-             `make shim` for another machine, in build-aarch64-linux-gnu/
+# CROSS=aarch64-linux-gnu-             `make shim`, `make wheel` for it, in build-aarch64-linux-gnu/
 # V=1                                  show the commands
 # WERROR=0                             warnings are no errors, as for `make install`
 # DEPS=never                           only print what is missing, install nothing
@@ -31,6 +31,11 @@ BUILD := build$(addprefix -,$(SANITIZER))$(addprefix -,$(CROSS:-=))
 ifneq ($(CROSS),)
 CC := $(CROSS)gcc
 AR := $(CROSS)ar
+# Debian's static libraries for that machine, which `make wheel` fetches.
+cross_arch := $(patsubst aarch64,arm64,$(firstword $(subst -, ,$(CROSS))))
+cross_debs := $(CURDIR)/build/debs/$(cross_arch)
+CPPFLAGS ?= -I$(cross_debs)/usr/include
+LDFLAGS ?= -B$(cross_debs)/usr/lib/$(CROSS:-=) -L$(cross_debs)/usr/lib/$(CROSS:-=)
 endif
 version := 0.3.0
 
@@ -115,6 +120,7 @@ install:
 wheel deb dist release:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@DEPS=$(DEPS) tools/dev/deps packages
+	$(if $(CROSS),@tools/dev/fetch-deb bookworm main $(cross_arch) $(cross_debs) libinih-dev libncurses-dev)
 	@+$(MAKE) --no-print-directory run-$@
 
 site:
@@ -205,7 +211,7 @@ help:
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
 	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus, containers'
-	@echo 'make wheel      the package for pip, pipx and uvx, in build/packages'
+	@echo 'make wheel      the package for pip, pipx and uvx, in build/packages; CROSS= as above'
 	@echo 'make dist       the sources as a tarball, in build/packages'
 	@echo 'make deb        packages for Debian and its like, in build/packages'
 	@echo 'make release    all of them, the GPU kit and checksums, from a commit that is tagged with its version'

@@ -24,11 +24,14 @@ $(BUILD)/tools/man/%: tools/man/%.scd
 	@mkdir -p $(@D)
 	$(Q)scdoc <$< >$@.tmp && mv $@.tmp $@
 
+# Runs a program of another machine.
+emulator := $(if $(CROSS),qemu-$(firstword $(subst -, ,$(CROSS))) -L /usr/$(CROSS:-=))
+
 # The metrics are those that the tool itself names, so that none is missing.
 $(BUILD)/tools/man/spillway-stat.1: tools/man/spillway-stat.1.scd $(BUILD)/spillway
 	$(call say,MAN)
 	@mkdir -p $(@D)
-	$(Q)SPILLWAY_STATE_DIR=/nonexistent $(BUILD)/spillway stat --format prometheus | \
+	$(Q)SPILLWAY_STATE_DIR=/nonexistent $(emulator) $(BUILD)/spillway stat --format prometheus | \
 		sed -n 's/_/\\_/g; s/^# HELP \([^ ]*\) \(.*\)/*\1*\n\t\2.\n/p' | \
 		sed -e '/^@METRICS@$$/r /dev/stdin' -e '/^@METRICS@$$/d' $< | scdoc >$@.tmp && mv $@.tmp $@
 
@@ -104,10 +107,11 @@ endif
 machine := $(firstword $(subst -, ,$(CROSS)) $(shell uname -m))
 wheel_tag := py3-none-manylinux_2_28_$(machine)
 packages := $(BUILD)/packages
+venv := build/packages/venv
 date_of_change = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 # Those that pack and judge packages.
-$(packages)/venv/made: tools/dev/packages.txt
+$(venv)/made: tools/dev/packages.txt
 	$(call say,FETCH)
 	@rm -rf $(@D)
 	$(Q)python3 -m venv $(@D)
@@ -118,18 +122,18 @@ without_debug = find $(1) -type f \( -name '*.so*' -o -perm -u+x \) | while read
 	case $$(head -c 4 "$$file" | od -An -tx1) in *'7f 45 4c 46') $(CROSS)strip --strip-unneeded "$$file" ;; esac; done
 
 .PHONY: run-wheel
-run-wheel: $(packages)/venv/made $(install_out)
+run-wheel: $(venv)/made $(install_out)
 	@rm -rf $(packages)/stage $(packages)/wheel
 	@+$(MAKE) --no-print-directory --silent run-install PREFIX=$(abspath $(packages)/stage) DESTDIR= >/dev/null
 	@$(call without_debug,$(packages)/stage)
-	@SOURCE_DATE_EPOCH=$(date_of_change) $(packages)/venv/bin/python tools/dev/wheel \
+	@SOURCE_DATE_EPOCH=$(date_of_change) $(venv)/bin/python tools/dev/wheel \
 		$(packages)/stage $(packages) $(wheel_tag) $(version) >/dev/null
 	@echo 'made: $(packages)/gpu_spillway-$(version)-$(wheel_tag).whl'
 
 # The documents as static pages; the commands of tools/site run on the software GPU.
 .PHONY: run-site
-run-site: $(packages)/venv/made $(man_out) $(install_out)
-	@$(packages)/venv/bin/python tools/dev/site $(BUILD) $(BUILD)/site
+run-site: $(venv)/made $(man_out) $(install_out)
+	@$(venv)/bin/python tools/dev/site $(BUILD) $(BUILD)/site
 	@echo 'made: $(BUILD)/site/index.html'
 
 # The image of conf/kubernetes/daemonset.yaml. IMAGE_BASE: another base than Debian's, which podman
