@@ -5,7 +5,6 @@
 
 #include "core/base/log.h"
 #include "core/job/job.h"
-#include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/budget/exported.h"
 #include "core/memory/uses/pool.h"
@@ -16,22 +15,8 @@
 #include "core/memory/uses/side.h"
 
 /*
- * The driver's handle would be of the whole slab, and open at its first block. What the process
- * allocates from now on has the driver's own handles.
- */
-static CUresult refuse_small(struct allocation *a)
-{
-	vmem_share_small();
-	const struct refused refused = {REFUSED_SHARED_BLOCK, a->size, 0, REFUSED_NO_LIMIT};
-
-	refusal_note(a->context.device, REFUSED_GIVE, &refused);
-	resource_release(&a->resource);
-	return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-/*
- * Memory of an arena has handles of ours, any other on the host none. The program is told what is
- * true, the device has no room for this, by a status the call may answer.
+ * Memory of an arena and blocks of slabs have handles of ours, any other on the host none. The
+ * program is told what is true, the device has no room for this, by a status the call may answer.
  */
 HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
@@ -45,9 +30,6 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
 	if (ipc_memory_give(dptr, pHandle, &result))
 		return result;
-	a = allocation_in_slab(dptr);
-	if (a)
-		return refuse_small(a);
 	a = allocation_spilled_at(dptr);
 	if (a) {
 		refused = refusal_of_unmovable(a->context.device, a->size);

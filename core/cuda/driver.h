@@ -45,6 +45,9 @@
 	X(cuGraphInstantiateWithFlags)            \
 	X(cuGraphLaunch)                          \
 	X(cuKernelGetParamInfo)                   \
+	X(cuIpcCloseMemHandle)                    \
+	X(cuIpcGetMemHandle)                      \
+	X(cuIpcOpenMemHandle_v2)                  \
 	X(cuMemAddressFree)                       \
 	X(cuMemAddressReserve)                    \
 	X(cuMemAdvise)                            \
@@ -56,6 +59,7 @@
 	X(cuMemFreeAsync)                         \
 	X(cuMemFreeHost)                          \
 	X(cuMemFree_v2)                           \
+	X(cuMemGetAddressRange_v2)                \
 	X(cuMemGetAllocationGranularity)          \
 	X(cuMemGetAllocationPropertiesFromHandle) \
 	X(cuMemGetInfo_v2)                        \

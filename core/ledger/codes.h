@@ -35,15 +35,14 @@
 	X(REFUSED_MEMORY_LIMIT, "memory_limit") /* spill = off: beyond it nothing is placed */ \
 	X(REFUSED_UNMOVABLE, "unmovable")       /* the limit, by memory that cannot leave */   \
 	X(REFUSED_HOST_LIMIT, "host_limit")                                                    \
-	X(REFUSED_HOST_FULL, "host_full")       /* the machine, or its memory cgroup */        \
-	X(REFUSED_POOL_SIZE, "pool_size")       /* the maxSize of the program's own pool */    \
-	X(REFUSED_NO_BOOKS, "no_books")         /* the process is not in its job's books */    \
-	X(REFUSED_DEVICE_FULL, "device_full")   /* the device, whatever the limit */           \
-	X(REFUSED_FIRST, "spill_after")         /* so that the program frees its cache */      \
-	X(REFUSED_PROCESS, "process")           /* the process has no memory for its books */  \
-	X(REFUSED_SHARED_BLOCK, "shared_block") /* other allocations lie in its 2 MiB */       \
-	X(REFUSED_BOOKS_HELD, "books_held")     /* another process stands still with them */   \
-	X(REFUSED_BY_DRIVER, "driver")          /* the driver, for a reason of its own */
+	X(REFUSED_HOST_FULL, "host_full")     /* the machine, or its memory cgroup */          \
+	X(REFUSED_POOL_SIZE, "pool_size")     /* the maxSize of the program's own pool */      \
+	X(REFUSED_NO_BOOKS, "no_books")       /* the process is not in its job's books */      \
+	X(REFUSED_DEVICE_FULL, "device_full") /* the device, whatever the limit */             \
+	X(REFUSED_FIRST, "spill_after")       /* so that the program frees its cache */        \
+	X(REFUSED_PROCESS, "process")         /* the process has no memory for its books */    \
+	X(REFUSED_BOOKS_HELD, "books_held")   /* another process stands still with them */     \
+	X(REFUSED_BY_DRIVER, "driver")        /* the driver, for a reason of its own */
 
 /* Why a wanted move has not happened yet. */
 #define CODES_pending(X)                                                                    \

@@ -46,11 +46,6 @@ static struct refused_words refused_words_of(enum refusal_reason reason)
 		return (struct refused_words){
 		    "the process has no memory or no addresses left for it",
 		    "Raise its `ulimit -v`, or its memory cgroup's memory.max."};
-	case REFUSED_SHARED_BLOCK:
-		return (struct refused_words){
-		    "it shares a block of 2 MiB with other allocations",
-		    "What this process allocates from now on can be shared; `spill = auto` lets "
-		    "all be shared."};
 	case REFUSED_BOOKS_HELD:
 		return (struct refused_words){
 		    "another process of the job stands still with the job's books",

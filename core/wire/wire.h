@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_VERSION = 1, WIRE_BATCH = 32 };
+enum { WIRE_VERSION = 2, WIRE_BATCH = 32 };
 #define WIRE_PATIENCE_NS 2000000000ull /* for one answer */
 
 struct wire_token {
@@ -46,18 +46,22 @@ struct wire_request {
 
 enum wire_status {
 	WIRE_OK,
-	WIRE_GONE, /* the allocation was freed, or never was */
-	WIRE_BUSY, /* no descriptor can be had just now */
+	WIRE_GONE,     /* the allocation was freed, or never was */
+	WIRE_BUSY,     /* no descriptor can be had just now */
+	WIRE_DRIVER_S, /* it lies in memory of which the driver makes handles; none is a piece */
 };
 
 struct wire_reply {
-	uint32_t status; /* enum wire_status; the rest holds for WIRE_OK */
+	uint32_t status; /* enum wire_status; the rest holds for WIRE_OK and WIRE_DRIVER_S */
 	uint32_t count;  /* descriptors that come with it: the pieces from `first` on */
 	uint32_t total;  /* pieces of the allocation */
 	uint32_t first;
-	uint64_t bytes;  /* of all pieces */
+	uint64_t bytes;  /* of all pieces, or of the driver's memory */
 	uint64_t offset; /* where in the first piece of all the allocation begins */
-	uint64_t size[WIRE_BATCH];
+	union {
+		uint64_t size[WIRE_BATCH];
+		uint8_t driver_s[64]; /* of WIRE_DRIVER_S: the driver's handle of that memory */
+	};
 };
 
 /* Returns whether the 64 bytes are a handle of Spillway's, of this version or another. */

@@ -4,6 +4,8 @@
  *
  *   give FILE      writes a handle there and waits to be killed
  *   open FILE      prints what opening it answers
+ *   give_small FIRST SECOND   the same of two small ones, one after the other
+ *   open_small FILE           as open; its bytes are right
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <time.h>
@@ -431,6 +433,66 @@ static void blocks(void)
 	end_other();
 }
 
+/* --- blocks of a slab of the driver's memory --- */
+
+enum { SHARED = 3, LATER = 4 };
+
+static void give_in_slab(void)
+{
+	CUdeviceptr block[SHARED], later[LATER];
+
+	start_cuda(0);
+	for (uint32_t i = 0; i < SHARED; i++) {
+		OK(cuMemAlloc_v2(&block[i], BLOCK));
+		fill(block[i], BLOCK, i);
+	}
+	for (int i = 0; i < SHARED; i++) {
+		CHECK(block[i] >> 21 == block[0] >> 21);
+		give(block[i]);
+	}
+	await(); /* the other has opened and written them */
+	for (uint32_t i = 0; i < SHARED; i++) {
+		CHECK(has_pattern(block[i], BLOCK, i + 10));
+		OK(cuMemFree_v2(block[i]));
+	}
+	for (int i = 0; i < LATER; i++) {
+		OK(cuMemAlloc_v2(&later[i], BLOCK));
+		fill(later[i], BLOCK, 9);
+	}
+	tell();
+	give(later[0]); /* by the driver's own handle */
+	await();
+}
+
+static void in_slab(void)
+{
+	CUdeviceptr block[SHARED], later;
+	size_t left;
+
+	become_two(give_in_slab);
+	start_cuda(0);
+	for (uint32_t i = 0; i < SHARED; i++) {
+		block[i] = open_next();
+		left = i ? left : memory_left();
+		expect_told(block[i] + 999, block[i], BLOCK);
+		CHECK(has_pattern(block[i], BLOCK, i));
+		fill(block[i], BLOCK, i + 10);
+	}
+	CHECK(memory_left() == left); /* the job has it already */
+	tell();
+	await(); /* all of them are freed, and their like are made */
+	for (uint32_t i = 0; i < SHARED; i++) {
+		CHECK(has_pattern(block[i], BLOCK, i + 10));
+		OK(cuIpcCloseMemHandle(block[i]));
+		EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(block[i]));
+	}
+	later = open_next();
+	CHECK(has_pattern(later, BLOCK, 9));
+	OK(cuIpcCloseMemHandle(later));
+	tell();
+	end_other();
+}
+
 static void give_and_hang(void)
 {
 	CUdeviceptr memory, unopened;
@@ -807,34 +869,60 @@ static void refused(void)
 	CHECK(has_pattern(address, 20 * MIB, 1));
 }
 
-static void give_to_file(const char *file)
+static void write_handle(CUdeviceptr address, const char *file)
 {
 	char unfinished[4096];
-	CUdeviceptr address;
 	CUipcMemHandle handle;
 	FILE *out;
 
-	start_cuda(0);
-	OK(cuMemAlloc_v2(&address, 20 * MIB));
 	OK(cuIpcGetMemHandle(&handle, address));
 	snprintf(unfinished, sizeof(unfinished), "%s.unfinished", file);
 	out = fopen(unfinished, "w");
 	CHECK(out && fwrite(&handle, sizeof(handle), 1, out) == 1 && fclose(out) == 0);
 	CHECK(rename(unfinished, file) == 0);
+}
+
+static void give_to_file(const char *file)
+{
+	CUdeviceptr address;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&address, 20 * MIB));
+	write_handle(address, file);
 	for (;;)
 		pause();
 }
 
-static void open_from_file(const char *file)
+static void give_small(const char *first, const char *second)
+{
+	CUdeviceptr address;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&address, BLOCK));
+	OK(cuMemAlloc_v2(&address, BLOCK));
+	fill(address, BLOCK, 1);
+	write_handle(address, first);
+	OK(cuMemAlloc_v2(&address, BLOCK));
+	fill(address, BLOCK, 1);
+	write_handle(address, second);
+	for (;;)
+		pause();
+}
+
+/* Prints what opening it answers, and of a small one (seed not 0) whether the bytes are right. */
+static void open_from_file(const char *file, uint32_t seed)
 {
 	FILE *in = fopen(file, "r");
 	CUipcMemHandle handle;
 	CUdeviceptr address;
+	CUresult result;
 
 	CHECK(in && fread(&handle, sizeof(handle), 1, in) == 1);
 	fclose(in);
 	start_cuda(0);
-	printf("%d\n", (int)cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	result = cuIpcOpenMemHandle_v2(&address, handle, LAZY);
+	printf("%d\n", (int)result);
+	CHECK(result != CUDA_SUCCESS || !seed || has_pattern(address, BLOCK, seed));
 }
 
 int main(int argc, char **argv)
@@ -842,25 +930,19 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = {{"plain", plain},
-	             {"freed", freed},
-	             {"blocks", blocks},
-	             {"killed", killed},
-	             {"silent", silent},
-	             {"demoted", demoted},
-	             {"much", much},
-	             {"threads", threads},
-	             {"captured", captured},
-	             {"devices", devices},
-	             {"with_its_context", with_its_context},
-	             {"elsewhere", elsewhere},
-	             {"refused", refused},
-	             {"exchanged", exchanged}};
+	} cases[] = {
+	    {"plain", plain},         {"freed", freed},     {"blocks", blocks},
+	    {"in_slab", in_slab},     {"killed", killed},   {"silent", silent},
+	    {"demoted", demoted},     {"much", much},       {"threads", threads},
+	    {"captured", captured},   {"devices", devices}, {"with_its_context", with_its_context},
+	    {"elsewhere", elsewhere}, {"refused", refused}, {"exchanged", exchanged}};
 
 	if (argc == 3 && strcmp(argv[1], "give") == 0)
 		give_to_file(argv[2]);
-	if (argc == 3 && strcmp(argv[1], "open") == 0) {
-		open_from_file(argv[2]);
+	if (argc == 4 && strcmp(argv[1], "give_small") == 0)
+		give_small(argv[2], argv[3]);
+	if (argc == 3 && strncmp(argv[1], "open", 4) == 0) {
+		open_from_file(argv[2], strcmp(argv[1], "open_small") == 0);
 		return 0;
 	}
 	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(*cases); i++) {

@@ -67,3 +67,23 @@ until_true $patience test -e "$scratch/native" || fail "no handle of the driver"
 same "the driver's own" 0 "$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open "$scratch/native")"
 kill $!
 wait $! || :
+
+# Small allocations without an arena are blocks of a slab. The first that is given away can be
+# opened under Spillway alone, and the giver is told so. The next can be opened by any process.
+export SPILLWAY_SPILL=off
+a_case in_slab 64MiB
+has "in_slab" "$(cat "$scratch/out")" "only a process under Spillway, of this user and state directory"
+"$spillway" run --softgpu --quiet --name giver --memory 64MiB "$ipc" give_small "$scratch/first" "$scratch/second" \
+	2>"$scratch/out" &
+until_true $patience test -e "$scratch/second" || fail "no handles: $(cat "$scratch/out")"
+same "a block, without Spillway" 1 "$(on_softgpu "$ipc" open_small "$scratch/first")"
+same "the next, without Spillway" 0 "$(on_softgpu "$ipc" open_small "$scratch/second")"
+same "the job's own" "$(counter giver device_used)" "$(device_bytes)"
+for handle in first second; do
+	same "$handle, by another job" 0 \
+		"$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open_small "$scratch/$handle")"
+done
+same "a block, beyond the limit of another job" 2 \
+	"$("$spillway" run --softgpu --quiet --name taker --memory 1MiB "$ipc" open_small "$scratch/first" 2>"$scratch/out")"
+kill $!
+wait $! || :

@@ -80,6 +80,6 @@ export SPILLWAY_MEMORY_LIMIT=64MiB
 for spill in off pinned; do
 	export SPILLWAY_JOB=check-$spill SPILLWAY_SPILL=$spill
 	under_shim "$small" check >"$scratch/check" 2>&1 || fail "check: $spill: $(cat "$scratch/check")"
-	has "$spill: the log" "$(cat "$scratch/check")" "shares a block of 2 MiB"
+	has "$spill: the log" "$(cat "$scratch/check")" "lies in a block of 2 MiB with others"
 done
 same "what is left" 0 "$(device_bytes)"

@@ -215,7 +215,10 @@ static CUresult small_release(const struct allocation *a)
 	const struct terms terms = terms_of(device);
 	uint64_t most = terms.limit - terms.limit / 4;
 
-	small_give(a->address, a, device_charged(device, SEGMENT_ON_DEVICE) <= most);
+	small_give(a->address, &(struct small_giving){
+	                           .owner = a,
+	                           .keeps = device_charged(device, SEGMENT_ON_DEVICE) <= most,
+	                           .is_spent = a->is_given_away});
 	return CUDA_SUCCESS;
 }
 

@@ -8,9 +8,11 @@
 #include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
+#include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
+#include "core/memory/arena/small.h"
 #include "core/memory/ipc/ipc.h"
 
 #define EXPORT_PATIENCE_NS 60000000000ull
@@ -62,10 +64,58 @@ static void note_refused_gift(const struct allocation *a)
 /* Gives it away: once it is freed it may still be open elsewhere. */
 static CUresult give(struct allocation *a, CUipcMemHandle *handle)
 {
-	const struct ipc_gift gift = {a->context.device, a->address, a->size, &a->shared_as};
+	const struct ipc_gift gift = {.device = a->context.device,
+	                              .address = a->address,
+	                              .size = a->size,
+	                              .number = &a->shared_as};
 
 	a->is_given_away = true;
 	return ipc_give(&gift, handle);
+}
+
+static CUresult give_in_slab(struct allocation *a, CUipcMemHandle *handle)
+{
+	CUipcMemHandle of_slab;
+	struct ipc_gift gift = {.device = a->context.device,
+	                        .address = a->address,
+	                        .size = a->size,
+	                        .of_slab = &of_slab,
+	                        .number = &a->shared_as};
+	CUresult result = small_export(a->address, &of_slab, &gift.offset);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	a->is_shared = a->is_given_away = true;
+	return ipc_give(&gift, handle);
+}
+
+/*
+ * Gives a block of a slab away, by a handle of ours. The driver's handle would be of the whole
+ * slab, and open at its first block: only an importer under Spillway knows the block's offset. A
+ * block cannot move to memory of its own either, because its address would not stay. So what the
+ * process allocates from now on has the driver's own handles, which any importer can open.
+ */
+static bool give_block(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
+{
+	struct allocation *a = allocation_in_slab(address);
+	int cancel;
+
+	if (!a)
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	vmem_share_small();
+	*result = give_in_slab(a, handle);
+	if (*result == CUDA_SUCCESS)
+		log_once(
+		    LOG_WARNING,
+		    "gpu %d: an allocation of %zu bytes that is given to another process "
+		    "(cuIpcGetMemHandle) lies in a block of 2 MiB with others: only a process "
+		    "under Spillway, of this user and state directory, can open it. Any process "
+		    "can open what this one allocates from now on",
+		    a->context.device->id.ordinal, a->size);
+	pthread_setcancelstate(cancel, NULL);
+	resource_release(&a->resource);
+	return true;
 }
 
 bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
@@ -75,7 +125,7 @@ bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *resu
 	int cancel;
 
 	if (!a)
-		return false;
+		return handle && give_block(address, handle, result);
 	if (is_ours) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		*result = make_exportable(a);

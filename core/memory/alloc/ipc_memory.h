@@ -13,8 +13,8 @@
 
 /*
  * Makes the handle of the allocation around an address, always the same one. Returns false if that
- * is no memory of an arena; the driver answers then. *result: OUT_OF_MEMORY where there is no room
- * for all of it on the device, MAP_FAILED where it cannot be had now.
+ * is no memory of an arena and no block of a slab; the driver answers then. *result: OUT_OF_MEMORY
+ * where there is no room for all of it on the device, MAP_FAILED where it cannot be had now.
  */
 bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result);
 /* Opens as ipc_open(), with room made where another job's memory lacks it. */

@@ -11,6 +11,7 @@
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/budget/device.h"
+#include "core/budget/exported.h"
 
 /* A slab's memory. */
 struct small_piece {
@@ -18,7 +19,8 @@ struct small_piece {
 	struct small_context *of;
 	struct slab *slab; /* NULL: it goes back to the driver */
 	CUdeviceptr base;
-	bool is_going; /* a thread gives it back now */
+	uint64_t exported_as; /* a key of exported.h; 0: none */
+	bool is_going;        /* a thread gives it back now */
 };
 
 /* The slabs of a context. It is never freed, but serves another context afterwards. */
@@ -304,7 +306,7 @@ static void small_release(struct small_piece *piece)
 	lock_release(&lock);
 	if (!goes)
 		return;
-	device_uncharge(device, SEGMENT_ON_DEVICE, SLAB_BYTES);
+	device_uncharge_exported(device, piece->exported_as, SLAB_BYTES);
 	free(piece);
 }
 
@@ -315,17 +317,26 @@ static bool small_is_last(const struct small_piece *piece)
 	return !slab->next && piece->of->slabs.with_room[slab->class] == slab;
 }
 
-void small_give(CUdeviceptr address, const struct allocation *owner, bool keeps)
+/* Returns whether the slab is empty now. */
+static bool small_give_block(struct small_piece *piece, uint32_t offset,
+                             const struct small_giving *how)
+{
+	/* A context's end may have taken the slab, and another one may have its addresses. */
+	if (slab_owner(piece->slab, offset) != how->owner)
+		return false;
+	return how->is_spent ? slab_spend(piece->slab, offset)
+	                     : slab_give(&piece->of->slabs, piece->slab, offset);
+}
+
+void small_give(CUdeviceptr address, const struct small_giving *how)
 {
 	struct small_piece *piece;
 	bool goes = false;
 
 	lock_acquire(&lock);
 	piece = small_find(address);
-	/* A context's end may have taken the slab, and another one may have its addresses. */
-	if (piece && slab_owner(piece->slab, (uint32_t)(address - piece->base)) == owner &&
-	    slab_give(&piece->of->slabs, piece->slab, (uint32_t)(address - piece->base))) {
-		goes = !keeps || !small_is_last(piece);
+	if (piece && small_give_block(piece, (uint32_t)(address - piece->base), how)) {
+		goes = !how->keeps || piece->slab->spent || !small_is_last(piece);
 		piece->is_going = goes;
 		if (goes)
 			small_withdraw(piece);
@@ -405,9 +416,54 @@ void small_forget_context(const struct context *context)
 	lock_release(&lock);
 	for (; taken; taken = next) {
 		next = taken->next;
-		device_uncharge(context->device, SEGMENT_ON_DEVICE, SLAB_BYTES);
+		device_uncharge_exported(context->device, taken->exported_as, SLAB_BYTES);
 		free(taken);
 	}
+}
+
+/* --- for other processes --- */
+
+/* Follows a slab, of which the driver made this handle, until nobody of the job can hold it. */
+static void small_follow(CUdeviceptr base, const CUipcMemHandle *handle)
+{
+	struct device *device = NULL;
+	struct small_piece *piece;
+	uint64_t key = 0;
+
+	lock_acquire(&lock);
+	piece = small_find(base);
+	if (piece) {
+		device = piece->of->device;
+		key = piece->exported_as;
+	}
+	lock_release(&lock);
+	if (device && !key)
+		key = exported_as(device, SLAB_BYTES);
+	if (!key)
+		return;
+	segment_export_name(device->segment, key, handle, sizeof(*handle));
+	lock_acquire(&lock);
+	piece = small_find(base);
+	if (piece)
+		piece->exported_as = key;
+	lock_release(&lock);
+}
+
+CUresult small_export(CUdeviceptr address, CUipcMemHandle *handle, uint64_t *offset)
+{
+	static LOCK_OF(EXPORTS) exporting = LOCK_FREE;
+	struct address_range slab;
+	CUresult result;
+
+	if (!address_map_find(address, &slab) || slab.kind != ADDRESS_OF_SLAB)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_acquire(&exporting);
+	result = driver.cuIpcGetMemHandle(handle, slab.first);
+	if (result == CUDA_SUCCESS)
+		small_follow(slab.first, handle);
+	lock_release(&exporting);
+	*offset = address - slab.first;
+	return result;
 }
 
 /* --- looking --- */

@@ -39,11 +39,20 @@ struct small_making {
  */
 CUresult small_take(struct small_making *making, CUdeviceptr *address);
 void small_drop(struct small_making *making);
+/* How a block comes back. */
+struct small_giving {
+	const struct allocation *owner;
+	bool keeps; /* an empty slab, if it is the last of its class; else it goes to the driver */
+	bool is_spent; /* it was given away: nobody gets it again while its slab lives */
+};
+/* Gives the block at this address back, if it is this owner's. */
+void small_give(CUdeviceptr address, const struct small_giving *how);
 /*
- * Gives the block at this address back, if it is this owner's. An empty slab goes back to the
- * driver, or is kept (`keeps`) where it is the last of its class.
+ * Makes the driver's handle of the slab around an address, by which other processes open all of it.
+ * *offset: the address's in it. From then on the slab is charged until nobody of the job can hold
+ * it.
  */
-void small_give(CUdeviceptr address, const struct allocation *owner, bool keeps);
+CUresult small_export(CUdeviceptr address, CUipcMemHandle *handle, uint64_t *offset);
 /* Returns whether the address lies in a slab. Takes no lock. */
 bool small_holds(CUdeviceptr address);
 /* Returns the owner of the block around an address if hold() agrees, which is called with a lock

@@ -15,12 +15,16 @@
 #include "core/base/log.h"
 #include "core/budget/exported.h"
 #include "core/memory/arena/elastic.h"
+#include "core/memory/arena/slab.h"
 #include "core/memory/ipc/server.h"
 
 struct given {
 	uint64_t number; /* never used twice in this process */
 	struct device *device;
 	CUdeviceptr address;
+	bool is_in_slab;
+	CUipcMemHandle of_slab; /* then: the driver's handle of it */
+	uint64_t offset;        /* in it */
 	UT_hash_handle hh;
 };
 
@@ -66,9 +70,18 @@ static void give_pieces(struct device *device, const struct wire_request *reques
 static void give(const struct given *given, const struct wire_request *request,
                  struct wire_reply *reply, int descriptors[WIRE_BATCH])
 {
-	size_t total = elastic_pieces(given->address, NULL, 0, &reply->offset);
-	struct elastic_piece *pieces = calloc(total, sizeof(*pieces));
+	struct elastic_piece *pieces;
+	size_t total;
 
+	if (given->is_in_slab) {
+		reply->status = WIRE_DRIVER_S;
+		reply->bytes = SLAB_BYTES;
+		reply->offset = given->offset;
+		memcpy(reply->driver_s, &given->of_slab, sizeof(reply->driver_s));
+		return;
+	}
+	total = elastic_pieces(given->address, NULL, 0, &reply->offset);
+	pieces = calloc(total, sizeof(*pieces));
 	reply->total = (uint32_t)total;
 	if (pieces && request->first < total &&
 	    elastic_pieces(given->address, pieces, total, &reply->offset) == total)
@@ -92,13 +105,19 @@ static void answer(const struct wire_request *request, struct wire_reply *reply,
 /* --- what the program calls --- */
 
 /* Enters what is given, with the lock held. Returns its number, or 0 where there is no memory. */
-static uint64_t enter(struct device *device, CUdeviceptr address)
+static uint64_t enter(const struct ipc_gift *gift)
 {
 	struct given *given = calloc(1, sizeof(*given));
 
 	if (!given)
 		return 0;
-	*given = (struct given){.number = ++last_number, .device = device, .address = address};
+	*given = (struct given){.number = ++last_number,
+	                        .device = gift->device,
+	                        .address = gift->address,
+	                        .is_in_slab = gift->of_slab != NULL,
+	                        .offset = gift->offset};
+	if (gift->of_slab)
+		given->of_slab = *gift->of_slab;
 	HASH_ADD(hh, all, number, sizeof(given->number), given);
 	if (given->hh.tbl)
 		return given->number;
@@ -117,7 +136,7 @@ CUresult ipc_give(const struct ipc_gift *gift, CUipcMemHandle *handle)
 	}
 	lock_acquire(&lock);
 	if (!*gift->number)
-		*gift->number = enter(gift->device, gift->address);
+		*gift->number = enter(gift);
 	ours.number = *gift->number;
 	lock_release(&lock);
 	if (!ours.number)

@@ -52,17 +52,13 @@ static bool can_note_import(struct opened *m)
 	return keys;
 }
 
-/* Has it charged to this process, unless the job has it already. */
-static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
+/* Has it charged to this process, unless the job has it already. There is room for its key. */
+static CUresult take(struct opened *m, const struct import *import, uint64_t size)
 {
 	struct device *device = m->place.context.device;
-	struct import import = {0};
 
-	if (!can_note_import(m))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	import = imported_read(device, descriptor);
-	if (import.key) {
-		m->imported[m->imported_count++] = import.key;
+	if (import->key) {
+		m->imported[m->imported_count++] = import->key;
 		return CUDA_SUCCESS;
 	}
 	if (device_charge(device, size) != 0) {
@@ -72,6 +68,16 @@ static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
 	m->charged += size;
 	device_count_elsewhere(device, (int64_t)size);
 	return CUDA_SUCCESS;
+}
+
+static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
+{
+	struct import import;
+
+	if (!can_note_import(m))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	import = imported_read(m->place.context.device, descriptor);
+	return take(m, &import, size);
 }
 
 static CUresult map_piece(struct opened *m, int descriptor, uint64_t size)
@@ -160,6 +166,40 @@ static CUresult reserve(struct opened *m, const struct wire_reply *reply)
 }
 
 /*
+ * Opens the memory around it by the driver's own handle. Opened once more by the driver, for
+ * another block of the same slab, it is at the same address.
+ */
+static CUresult import_by_driver(struct opened *m, const struct wire_request *request,
+                                 const struct wire_reply *reply)
+{
+	uint64_t wanted = request->handle.size;
+	struct import import;
+	CUipcMemHandle handle;
+	CUdeviceptr base;
+	CUresult result;
+	size_t size = 0;
+
+	if (m->bytes || reply->bytes > BYTES_MAX || reply->offset > reply->bytes ||
+	    wanted > reply->bytes - reply->offset)
+		return CUDA_ERROR_MAP_FAILED;
+	if (!can_note_import(m))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(&handle, reply->driver_s, sizeof(handle));
+	m->bytes = reply->bytes;
+	import = imported_read_name(m->place.context.device, &handle, sizeof(handle));
+	result = take(m, &import, m->bytes);
+	if (result == CUDA_SUCCESS)
+		result =
+		    driver.cuIpcOpenMemHandle_v2(&base, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+	if (result != CUDA_SUCCESS)
+		return result;
+	m->by_driver = base;
+	m->place.base = base + reply->offset;
+	result = driver.cuMemGetAddressRange_v2(&base, &size, m->by_driver);
+	return result == CUDA_SUCCESS && size >= m->bytes ? CUDA_SUCCESS : CUDA_ERROR_MAP_FAILED;
+}
+
+/*
  * Makes one request and takes what it brings. Where it returns CUDA_SUCCESS, *reply is good, though
  * it may say WIRE_BUSY.
  */
@@ -175,8 +215,10 @@ static CUresult fetch_some(int fd, struct wire_request *request, struct opened *
 	    wire_receive(fd, reply, sizeof(*reply), descriptors, WIRE_BATCH, &received, deadline) !=
 	        0)
 		return CUDA_ERROR_MAP_FAILED;
-	if (reply->status != WIRE_BUSY &&
-	    (reply->status != WIRE_OK || !is_plausible(reply, request, m, received)))
+	if (reply->status == WIRE_DRIVER_S)
+		result = import_by_driver(m, request, reply);
+	else if (reply->status != WIRE_BUSY &&
+	         (reply->status != WIRE_OK || !is_plausible(reply, request, m, received)))
 		result = CUDA_ERROR_MAP_FAILED;
 	else if (reply->status == WIRE_OK && !m->bytes)
 		result = reserve(m, reply);
@@ -201,7 +243,7 @@ static CUresult fetch_all(int fd, struct wire_request *request, struct opened *m
 
 		if (result != CUDA_SUCCESS)
 			return result;
-		if (m->bytes && m->mapped == m->bytes)
+		if (m->by_driver || (m->bytes && m->mapped == m->bytes))
 			return CUDA_SUCCESS;
 		if (reply.status == WIRE_OK)
 			until = DEADLINE_IN(WIRE_PATIENCE_NS);
@@ -227,7 +269,7 @@ static CUresult fetch(const struct wire_handle *handle, struct opened *m)
 	}
 	result = fetch_all(fd, &request, m);
 	close(fd);
-	return result == CUDA_SUCCESS ? allow_access(m, device) : result;
+	return result == CUDA_SUCCESS && !m->by_driver ? allow_access(m, device) : result;
 }
 
 /* --- what the program calls --- */

@@ -1,7 +1,8 @@
 /*
- * Memory of an arena for other processes: what cuIpcGetMemHandle, cuIpcOpenMemHandle and
- * cuIpcCloseMemHandle do for it, as the driver has no such handles for virtual memory. export.c
- * gives, import.c opens, opened.c keeps what is open and closes it.
+ * Memory of an arena, and blocks of slabs, for other processes: what cuIpcGetMemHandle,
+ * cuIpcOpenMemHandle and cuIpcCloseMemHandle do for them. The driver has no such handles for
+ * virtual memory, and of a slab only one of the whole. export.c gives, import.c opens, opened.c
+ * keeps what is open and closes it.
  *
  * Memory given away stays on the device for good. Memory opened is charged to its owner, and to the
  * job when the owner has freed it or died (exported.h); another job's memory to who opens it. It is
@@ -18,13 +19,15 @@
 /* --- memory of this process --- */
 
 /*
- * Memory of an arena that is given away: by now all of it is on the device for good, and
- * exportable.
+ * Memory that is given away: of an arena, by now all on the device for good and exportable, or a
+ * block of a slab of the driver's.
  */
 struct ipc_gift {
 	struct device *device;
 	CUdeviceptr address; /* its first */
 	size_t size;
+	const CUipcMemHandle *of_slab; /* the driver's, of the slab; NULL: of an arena */
+	uint64_t offset;               /* in the slab */
 	_Atomic uint64_t
 	    *number; /* by which it is known, kept by who has the memory; 0: it was never given */
 };

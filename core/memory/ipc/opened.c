@@ -105,8 +105,19 @@ void opened_give_up_pieces(struct opened *m, struct device *device)
 	m->charged = 0;
 }
 
+/* Where the context is gone the driver has closed it. */
+static void opened_close_by_driver(const struct opened *m)
+{
+	if (context_push(m->key.context) != CUDA_SUCCESS)
+		return;
+	driver.cuIpcCloseMemHandle(m->by_driver);
+	context_pop(m->key.context);
+}
+
 void opened_unmap(struct opened *m)
 {
+	if (m->by_driver)
+		opened_close_by_driver(m);
 	if (m->mapped)
 		driver.cuMemUnmap(m->reserved, m->mapped);
 	if (m->reserved)
@@ -167,14 +178,35 @@ static CUresult close_one(struct opened *m)
 	return CUDA_SUCCESS;
 }
 
+/*
+ * Returns whether the driver opened a slab at this address for blocks of it: to the driver that is
+ * open, to the program it is not.
+ */
+static bool opened_slab_begins_at(CUdeviceptr address)
+{
+	const struct opened *m;
+	bool begins = false;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	opened_take_turn();
+	for (m = by_key; m && !begins; m = m->hh.next)
+		begins = m->by_driver && m->by_driver == address;
+	opened_give_turn();
+	pthread_setcancelstate(cancel, NULL);
+	return begins;
+}
+
 bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result)
 {
 	struct ipc_place place;
 	struct opened *m;
 	int cancel;
 
-	if (!ipc_find(address, &place) || place.base != address)
-		return false;
+	if (!ipc_find(address, &place) || place.base != address) {
+		*result = CUDA_ERROR_INVALID_VALUE;
+		return opened_slab_begins_at(address);
+	}
 	/* What the driver thinks of closing now, it says of any address; none is odd. */
 	if (capture_is_active()) {
 		*result = native(1);

@@ -23,10 +23,11 @@ struct opened {
 	struct ipc_place place;
 	uint64_t *imported; /* keys of its pieces, of those that the job is charged for */
 	size_t imported_count;
-	uint64_t charged; /* to this process: another job's */
-	bool lacks_room;  /* the limit has none for one of its pieces */
+	uint64_t charged;      /* to this process: another job's */
+	bool lacks_room;       /* the limit has none for one of its pieces */
+	CUdeviceptr by_driver; /* what the driver opened; 0: it is mapped, as follows */
 	CUdeviceptr reserved;
-	uint64_t bytes;  /* reserved */
+	uint64_t bytes;  /* reserved, or the driver's */
 	uint64_t mapped; /* of them, from the beginning */
 	unsigned int opened;
 	struct opened *next; /* of the postponed */
