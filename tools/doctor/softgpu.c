@@ -13,7 +13,8 @@
 
 /*
  * "%s" is the software GPU's folder. XLA emits products itself, because the software GPU has no
- * cuBLAS. Autotuning would choose kernels by their time, so that two runs might differ.
+ * cuBLAS. Autotuning, of PyTorch too, would choose kernels by their time, so that two runs might
+ * differ.
  */
 static const struct {
 	const char *name, *value;
@@ -24,6 +25,7 @@ static const struct {
     {"TORCHINDUCTOR_NATIVE_MATMUL", "1"},
     {"TORCHINDUCTOR_SHAPE_PADDING", "0"},
     {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
+    {"TORCHINDUCTOR_DETERMINISTIC", "1"},
 };
 static const char *const xla_flags[] = {
     "--xla_gpu_cuda_data_dir=%s/cuda",
