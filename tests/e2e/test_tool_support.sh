@@ -28,7 +28,7 @@ END
 equal 'the segment that is read, too' "$(sed -n 's/^:\[ Version \([0-9]*\) is read.*/\1/p' $page)" "$(number state/before.h SEGMENT_VERSION_BEFORE)"
 # shellcheck disable=SC2013 # words
 for name in $(sed -n '/^\[\[ \*framework\*/,/^$/s/^|\[ //p' $page); do
-	equal "$name" "$(row "$name")" "$(sed -n "s/^$name==//p" tests/clients/frameworks/requirements.txt tests/clients/python/requirements.txt)"
+	equal "$name" "$(row "$name")" "$(sed -n "s/^$name==//p" tests/clients/requirements.txt)"
 done
 tr '\n' ' ' <$page >"$TMPDIR/line"
 equal 'the drivers' "$(sed 's/.*without a GPU: \(R[^o]*\) on x86-64.*/\1/; s/ and / /; s/[R,]/ /g' "$TMPDIR/line" | tr -s ' ' | sed 's/^ //')" \

@@ -101,7 +101,31 @@ def transformer(what, dtype):
     train(what, step, [weights, jax.jit(adam.init)(weights)], (tokens,))
 
 
+def layers():
+    """Keras on JAX: attention, normalization of batches, dropout, Adam."""
+    os.environ["KERAS_BACKEND"] = "jax"
+    import keras
+
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((256,))
+    x = keras.layers.Dense(2048, activation="relu")(inputs)
+    x = keras.layers.Dropout(0.1)(keras.layers.BatchNormalization()(x))
+    x = keras.layers.Reshape((16, 128))(x)
+    x += keras.layers.MultiHeadAttention(4, 32)(x, x)
+    outputs = keras.layers.Dense(10)(keras.layers.Flatten()(keras.layers.LayerNormalization()(x)))
+    model = keras.Model(inputs, outputs)
+    model.compile(keras.optimizers.Adam(0.002),
+                  loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    random = np.random.default_rng(7).standard_normal((64, 256), dtype=np.float32)
+    begin = time.monotonic()
+    told = model.fit(random, random[:, :10].argmax(axis=1), batch_size=16, epochs=STEPS // 2,
+                     verbose=0)
+    losses = told.history["loss"]
+    finish("keras", losses, model.get_weights(), [(time.monotonic() - begin) / len(losses)])
+
+
 WAYS = {"mlp": mlp,
+        "keras": layers,
         "fp32": lambda: transformer("fp32", jnp.float32),
         "bf16": lambda: transformer("bf16", jnp.bfloat16)}
 assert jax.default_backend() == "gpu", "JAX has no GPU"

@@ -1,28 +1,32 @@
 # Sourced by the tests here, after tests/e2e/lib.sh: where the frameworks are and how one is run.
 # shellcheck shell=sh disable=SC2034,SC2154
 here=tests/clients/frameworks
+# shellcheck source=tests/clients/judge.sh
+. tests/clients/judge.sh
 frameworks=$(cd build/frameworks 2>/dev/null && pwd) || frameworks=
-
-skip() { # skip REASON: ends the test as skipped
-	echo "$1"
-	exit 77
-}
-
-case ${SANITIZER:-} in
-address | thread) skip "this sanitizer has to be in the program: Python is built without it" ;;
-esac
 [ -n "$frameworks" ] && [ -e "$frameworks/made" ] ||
 	skip "$(cat build/frameworks.why 2>/dev/null || echo 'no frameworks: make frameworks')"
 
 # Python keeps its bytecode outside the packages: without it TensorFlow takes 4 s more to start.
 export PYTHONPATH="$frameworks/packages" PYTHONPYCACHEPREFIX="$frameworks/bytecode"
-export LD_LIBRARY_PATH="$softgpu:$frameworks/stand_ins"
+export LD_LIBRARY_PATH="$softgpu:$frameworks/stand_ins" OPTIONS=--softgpu
 
-# Triton, by itself and in PyTorch: `ptxas` hands its PTX on. Compiled kernels are kept beside the
-# packages.
-export TRITON_PTXAS_PATH="$softgpu/cuda/bin/ptxas" TRITON_LIBCUDA_PATH="$softgpu"
-export TRITON_PTXAS_BLACKWELL_PATH="$TRITON_PTXAS_PATH" TRITON_DEFAULT_FP_FUSION=1
-export TRITON_CACHE_DIR="$frameworks/compiled/triton"
+# Kernels that PyTorch and Triton compile are kept outside the clone: each is named by a checksum of
+# all that it is made from.
+compiled=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/spillway/compiled
+export TRITON_CACHE_DIR="$compiled/triton" TORCHINDUCTOR_CACHE_DIR="$compiled/inductor"
+# Triton by itself, without `run --softgpu`
+export TRITON_LIBCUDA_PATH="$softgpu" TRITON_DEFAULT_FP_FUSION=1
+
+# directly COMMAND...: without Spillway, with the variables that `run --softgpu` sets
+directly() {
+	# shellcheck disable=SC2016 # for the inner shell
+	"$spillway" run --softgpu --quiet sh -c \
+		'export -p | grep -E " (XLA|JAX|TF|TRITON|TORCHINDUCTOR)_"' >"$scratch/set"
+	# shellcheck disable=SC2016 # for the inner shell
+	LD_LIBRARY_PATH="$softgpu:$frameworks/stand_ins" LD_PRELOAD="$softgpu/libsoftgpu-node.so" \
+		sh -c '. "$0"; exec "$@"' "$scratch/set" "$@"
+}
 
 # triton_can_compile: skips the test unless Triton can make its launchers, which are C
 triton_can_compile() {
@@ -35,5 +39,5 @@ triton_can_compile() {
 limited() {
 	name=$1 memory=$2
 	shift 2
-	"$spillway" run --name "$name" --memory "$memory" "$@" 2>&1
+	"$spillway" run --softgpu --name "$name" --memory "$memory" "$@" 2>&1
 }

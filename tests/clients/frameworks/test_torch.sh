@@ -5,6 +5,8 @@
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh
+export LD_LIBRARY_PATH="$frameworks/stand_ins"
+member "PyTorch, its allocators" "$(version torch)" "spills with each allocator, in a captured graph"
 
 # spills NAME SETTINGS WHAT...: nothing is refused, and something was on the host, spilled or moved.
 spills() {
@@ -36,3 +38,4 @@ has "one refusal behind PyTorch's own bound" "$said" "torch.OutOfMemoryError"
 said=$(SPILLWAY_SPILL_AFTER=1 limited captured 32MiB python3 $here/torch_spills.py 32 graph) ||
 	fail "captured: $said"
 same "captured: refused" 0 "$(counter captured refusals)"
+judged "same bits"

@@ -1,17 +1,11 @@
 # Sourced by the tests here, after tests/e2e/lib.sh: the Python environment and how a client is run.
 # shellcheck shell=sh disable=SC2034,SC2154
 here=tests/clients/python
+# shellcheck source=tests/clients/judge.sh
+. tests/clients/judge.sh
 python_env=$(cd build/python 2>/dev/null && pwd) || python_env=
 packages=$(echo "$python_env"/lib/python3*/site-packages)
 
-skip() { # skip REASON: ends the test as skipped
-	echo "$1"
-	exit 77
-}
-
-case ${SANITIZER:-} in
-address | thread) skip "this sanitizer has to be in the program: Python is built without it" ;;
-esac
 [ -n "$python_env" ] && [ -e "$python_env/made" ] ||
 	skip "$(cat build/python.why 2>/dev/null || echo 'no Python environment: make python-clients')"
 

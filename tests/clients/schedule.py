@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""schedule.py JOB PEAK_MIB PROGRAM...: runs PROGRAM as JOB and changes its limit at random meanwhile.
+"""schedule.py JOB PEAK_KIB PROGRAM...: runs PROGRAM as JOB and changes its limit at random meanwhile.
 
-From a seed come a list of limits between an eighth and five quarters of PEAK_MIB, pauses, evictions
+From a seed come a list of limits between an eighth and five quarters of PEAK_KIB, pauses, evictions
 and resumes, and the time before each. SEED (environment) repeats a schedule; which of the program's
 steps a change meets depends on the machine. Prints the seed and the number of changes; the exit
 status is the program's, or 1 when the tool refuses a change while the program runs.
 
-Environment: SPILLWAY names the tool. TOTAL_MIB is the memory that the program is told it has (limit
+Environment: SPILLWAY names the tool. TOTAL_KIB is the memory that the program is told it has (limit
 and host together), OPTIONS holds more options of `spillway run`.
 """
 import os
@@ -26,8 +26,8 @@ def main():
 
     first = some_limit()
     running = subprocess.Popen(
-        [tool, "run", "--name", job, "--memory", f"{first}MiB", "--host-memory",
-         f"{int(os.environ.get('TOTAL_MIB', 1536)) - first}MiB", "--reported", "limit+host",
+        [tool, "run", "--name", job, "--memory", f"{first}KiB", "--host-memory",
+         f"{int(os.environ.get('TOTAL_KIB', 1536 << 10)) - first}KiB", "--reported", "limit+host",
          *os.environ.get("OPTIONS", "").split(), *program])
     done, refused, paused = [], [], False
     while True:
@@ -44,7 +44,7 @@ def main():
         elif choice < 0.3 and not paused:
             change, paused = ["pause", job, "--evict"], True
         else:
-            change = ["set", job, "--memory", f"{some_limit()}MiB"]
+            change = ["set", job, "--memory", f"{some_limit()}KiB"]
         asked = subprocess.run([tool, *change], capture_output=True, text=True, check=False)
         if asked.returncode == 0:
             done.append(change)
@@ -54,7 +54,7 @@ def main():
             refused.append(f"{' '.join(change)}: {asked.stderr.strip()}")
     kinds = {kind: sum(kind in change for change in done)
              for kind in ("set", "pause", "--evict", "resume")}
-    print(f"{job}: seed={seed} first={first}MiB " +
+    print(f"{job}: seed={seed} first={first}KiB " +
           " ".join(f"{kind.strip('-')}={count}" for kind, count in kinds.items()), flush=True)
     for line in refused:
         print(f"refused: {line}")
