@@ -25,7 +25,10 @@ run-check: all $(filter $(unit_out),$(call selected,$(unit_out))) $(e2e_out) $(c
 
 .PHONY: run-check-programs
 run-check-programs: all $(e2e_out)
-	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(program_tests))
+	@rm -rf $(BUILD)/judges
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) MUST_RUN='$(if $(JUDGES),$(judges_must_run))' \
+		tests/run $(call selected,$(program_tests))
+	@tests/clients/judges compare $(BUILD)/judges README.md
 
 .PHONY: run-check-cluster
 run-check-cluster: all slurm $(e2e_out)
