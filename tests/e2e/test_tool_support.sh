@@ -39,6 +39,8 @@ equal 'cuda.h' "$(sed 's/.*cuda\.h\* of CUDA \([0-9.]*\) or newer.*/\1/' "$TMPDI
 for suite in $(sed 's/.*is run in Debian \(.*\)\. No musl.*/\1/' "$TMPDIR/line" | grep -o '([a-z]*)' | tr -d '()'); do
 	grep -qx "source_in $suite" tests/packages/*_source.sh || fail "no test builds the sources in Debian $suite"
 done
+equal 'compilers' "$(sed -n 's/^Compilers without a warning: gcc 10, \(.*\), clang \(.*\)\.$/\1, \2/p' $page | tr -d ',' | tr ' ' '\n' | sort | paste -s -d ' ')" \
+	"$(grep '^build_with ' tests/packages/long_compilers.sh | grep -o '[a-z]*-[0-9]*' | sed 's/.*-//' | sort | paste -s -d ' ')"
 expect 0 "$spillway" stat --format prometheus
 sed -n 's/^# TYPE \([^ ]*\) .*/\1/p' "$out" | LC_ALL=C sort >"$TMPDIR/metrics"
 sed -n '/^# METRICS/,/^# SEE/p' $page | tr -d '\\' | grep -o '\*spillway_[a-z_]*\*' | tr -d '*' | LC_ALL=C sort >"$TMPDIR/named"
