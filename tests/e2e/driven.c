@@ -321,6 +321,8 @@ static int write_limit(char **words)
 	char next[4096];
 	FILE *file;
 
+	if (!path || !words[1])
+		return 1;
 	snprintf(next, sizeof(next), "%s.next", path);
 	file = fopen(next, "w");
 	if (!file)

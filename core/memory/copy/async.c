@@ -304,6 +304,7 @@ static CUgraphExec make_graph(const struct async_copy *copy, CUcontext context, 
 	struct graph g = {.context = context};
 	CUgraphExec exec = NULL;
 
+	/* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): glibc allocates 0 bytes */
 	if (is_taken_along(copy) && !(g.taken = malloc(size_of(copy))))
 		return NULL;
 	if (driver.cuGraphCreate(&g.graph, 0) == CUDA_SUCCESS) {
