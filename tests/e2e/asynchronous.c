@@ -319,16 +319,16 @@ static void expect_of(const struct lane *lane, int number)
 			exit(9);
 }
 
-static void held(int arrays, const char *is_held, const char *go)
+static void held(int mib, const char *is_held, const char *go)
 {
-	/* of 1 MiB */
+	/* 2 MiB each: the driver takes whole blocks of that, so they fill a limit to its end. */
 	const CUDA_ARRAY_DESCRIPTOR shape = {
-	    .Width = 1024, .Height = 256, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+	    .Width = 1024, .Height = 512, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
 	CUdeviceptr all;
 	CUarray array;
 	FILE *file;
 
-	for (int i = 0; i < arrays; i++)
+	for (int i = 0; i < mib / 2; i++)
 		CHECK(cuArrayCreate_v2(&array, &shape));
 	CHECK(cuMemAlloc_v2(&all, 2 * STREAMS * PART));
 	__atomic_store_n(gate, 0, __ATOMIC_RELEASE);
