@@ -68,13 +68,14 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
 	import = imported_read_name(context.device, handle, sizeof(*handle));
 	known.imported_as = import.key;
 	if (!import.key && known.bytes) {
-		if (reclaim_for_good(context.device, known.bytes) != 0) {
+		/* A small one lies in a block of 2 MiB, which stays while it is open here. */
+		known.charged = allocation_rounded(known.bytes, true);
+		if (reclaim_for_good(context.device, known.charged) != 0) {
 			REAL(cuIpcCloseMemHandle)(*dptr);
-			refused = refusal_of_unmovable(context.device, known.bytes);
+			refused = refusal_of_unmovable(context.device, known.charged);
 			refusal_note(context.device, REFUSED_IMPORT, &refused);
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
-		known.charged = known.bytes;
 	}
 	side_enter_import(&context, *dptr, &known);
 	return result;

@@ -82,8 +82,8 @@ same "the job's own" "$(counter giver device_used)" "$(device_bytes)"
 for handle in first second; do
 	same "$handle, by another job" 0 \
 		"$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open_small "$scratch/$handle")"
+	same "$handle, beyond its limit" 2 \
+		"$("$spillway" run --softgpu --quiet --name taker --memory 1MiB "$ipc" open_small "$scratch/$handle" 2>"$scratch/out")"
 done
-same "a block, beyond the limit of another job" 2 \
-	"$("$spillway" run --softgpu --quiet --name taker --memory 1MiB "$ipc" open_small "$scratch/first" 2>"$scratch/out")"
 kill $!
 wait $! || :
