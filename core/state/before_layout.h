@@ -24,18 +24,31 @@ struct before_ledger {
 };
 
 /* The counters, as they were then. */
-#define BEFORE_COUNTERS(X)                                                                      \
-	X(pinned_used)                                                                          \
-	X(allocations)                                                                          \
-	X(spills)                                                                               \
-	X(spilled_bytes)                                                                        \
-	X(refusals)                                                                             \
-	X(told_limit)                                                                           \
-	X(spill_reason) X(launches) X(graph_launches) X(busy_ns) X(idle_ns) X(idle_slots)       \
-	    X(share_held) X(share_estimated) X(paused) X(steps) X(step_ns) X(demotions)         \
-	        X(promotions) X(demoted_bytes) X(promoted_bytes) X(queued_moves) X(move_ns)     \
-	            X(move_longest_ns) X(provider) X(numa_error) X(host_error) X(managed_error) \
-	                X(pinned_error)
+#define BEFORE_COUNTERS(X) \
+	X(pinned_used)     \
+	X(allocations)     \
+	X(spills)          \
+	X(spilled_bytes)   \
+	X(refusals)        \
+	X(told_limit)      \
+	X(spill_reason)    \
+	X(launches)        \
+	X(graph_launches)  \
+	X(busy_ns)         \
+	X(idle_ns)         \
+	X(idle_slots)      \
+	X(share_held)      \
+	X(share_estimated) \
+	X(paused)          \
+	X(steps)           \
+	X(step_ns)         \
+	X(demotions)       \
+	X(promotions)      \
+	X(demoted_bytes)   \
+	X(promoted_bytes)  \
+	X(queued_moves)    \
+	X(move_ns)         \
+	X(move_longest_ns) X(provider) X(numa_error) X(host_error) X(managed_error) X(pinned_error)
 
 struct before_counters {
 	uint64_t ended;

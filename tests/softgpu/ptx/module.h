@@ -136,9 +136,9 @@ struct ptx_function {
 	struct ptx_function *next;
 	bool entry;
 	bool defined;
-	uint32_t index; /* in module->functions */
+	uint32_t index;         /* in module->functions */
 	uint32_t max_registers; /* .maxnreg; 0: none */
-	bool serial;    /* its results depend on the order of blocks: one thread runs them all */
+	bool serial; /* its results depend on the order of blocks: one thread runs them all */
 
 	struct insn *code;
 	uint32_t code_count;
