@@ -10,7 +10,7 @@ command -v git >/dev/null && git rev-parse HEAD >/dev/null 2>&1 || {
 	exit 77
 }
 clone() { # clone FOLDER: as a release is, committed, dated and tagged
-	git clone -q . "$1"
+	git clone -q "$scratch/bare" "$1"
 	(
 		cd "$1"
 		git config user.name Test
@@ -23,6 +23,7 @@ refused() { # refused TEXT: make release says so in the first clone
 	! make -C "$scratch/one" release >"$scratch/said" 2>&1 || fail "make release: not refused: $1"
 	has 'make release' "$(cat "$scratch/said")" "$1"
 }
+git clone -q --bare . "$scratch/bare" # both clones are of this moment
 clone "$scratch/one"
 refused "HEAD is not tagged v$version"
 echo >>"$scratch/one/README.md"
