@@ -16,11 +16,15 @@
 /* All steps are counted; whoever waits for an end need not hear of each this short. */
 #define TOLD_EVERY_NS 1000000u
 
+enum { PATIENCE_STEPS = 64 };
+
 static struct {
 	QUICK_LOCK_OF(STEPS) lock;
 	struct step_detector *detector; /* made when steps are first wanted, kept */
 	_Atomic unsigned int wanted;    /* enum job_steps_for, any of them */
 	uint64_t counted, told_ns;
+	uint64_t since;        /* launches since the newest step */
+	uint64_t patience;     /* so many of them may be the rest of a step or other work; 0: any */
 	struct step_ends ends; /* since their times were asked for */
 } steps[DEVICE_MAX];
 
@@ -40,6 +44,31 @@ bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted)
 	steps[ordinal].ends.are_mixed |= !wanted; /* what is launched unseen is no step */
 	lock_release(&steps[ordinal].lock);
 	return made;
+}
+
+/*
+ * Counts a launch as looked at; with the lock held, so that no other thread adds. A program that
+ * has gone on to other work for as long as 64 steps has perhaps gone on to other steps, which are
+ * told only when they are found. Until then its launches are not counted as looked at, so that the
+ * number of steps is said to be of those that were seen.
+ */
+static void count_launch(struct counters *statistics, int ordinal)
+{
+	steps[ordinal].since++;
+	if (!steps[ordinal].patience || steps[ordinal].since <= steps[ordinal].patience)
+		statistics_count(&statistics->watched_launches);
+}
+
+/* Counts the launches before the end of a step that were left out. */
+static void count_left_out(struct counters *statistics, int ordinal)
+{
+	uint64_t since = steps[ordinal].since, patience = steps[ordinal].patience;
+
+	if (patience && since > patience)
+		statistics_set(&statistics->watched_launches,
+		               statistics_get(&statistics->watched_launches) + since - patience);
+	steps[ordinal].patience = PATIENCE_STEPS * since;
+	steps[ordinal].since = 0;
 }
 
 /* Adds a step to those that have ended; with the lock held. */
@@ -83,9 +112,10 @@ void job_steps_launched(struct device *device, const struct steps_launch *launch
 		return;
 	now = launch->now_ns ? launch->now_ns : clock_now();
 	lock_acquire(&steps[ordinal].lock);
-	statistics_count(&device->statistics->watched_launches); /* under the lock: no other adds */
+	count_launch(device->statistics, ordinal);
 	ended = step_launch(steps[ordinal].detector, launch->function, launch->threads, now, &step);
 	if (ended) {
+		count_left_out(device->statistics, ordinal);
 		counted = steps[ordinal].counted;
 		steps[ordinal].counted = step.number;
 		is_told = now - steps[ordinal].told_ns >= TOLD_EVERY_NS;

@@ -14,3 +14,15 @@ member "JAX, Flax, Keras" "$(version jax), $(version flax), $(version keras)" \
 	"trains an MLP, a transformer (fp32, bf16), layers of Keras"
 program="python3 $here/jax_trains.py ${WAYS:-mlp fp32 bf16 keras}"
 judge
+
+# Its steps: those of the first training are counted and timed as it does. Those of the second are
+# too few to be found, but for some, so that the number is said to be of steps that were seen.
+printf '[gpu]\nsteps = on\n' >"$scratch/on.ini"
+MIB=2 SPILLWAY_CONFIG=$scratch/on.ini told steps "$spillway" run --softgpu --name steps \
+	python3 $here/jax_trains.py mlp:500 fp32:100
+seen=$(counter steps steps)
+[ "$seen" -ge 494 ] && [ "$seen" -le 606 ] || fail "$seen steps of 600: $(cat "$scratch/steps.err")"
+grep -q "; $seen steps seen, of " "$scratch/steps.err" || fail "no word of others: $(cat "$scratch/steps.err")"
+awk -v ms="$(sed -n 's/^mlp .* step=\(.*\)ms/\1/p' "$scratch/steps.out")" -v ns="$(counter steps step_ns)" \
+	'BEGIN { exit !(ns > ms * 1e6 * 0.6 && ns < ms * 1e6 * 1.7) }' ||
+	fail "a step of $(counter steps step_ns) ns: $(cat "$scratch/steps.out")"
