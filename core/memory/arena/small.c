@@ -437,7 +437,9 @@ static void small_follow(CUdeviceptr base, const CUipcMemHandle *handle)
 		key = piece->exported_as;
 	}
 	lock_release(&lock);
-	if (device && !key)
+	if (!device)
+		return;
+	if (!key)
 		key = exported_as(device, SLAB_BYTES);
 	if (!key)
 		return;
