@@ -23,6 +23,13 @@ spills split max_split_size_mb:20,garbage_collection_threshold:0.6 six reuse thr
 spills async backend:cudaMallocAsync six reuse threads graph
 spills expandable expandable_segments:True six reuse threads pool graph
 
+# Under limits, pauses and evictions that change at random, with half of the GPU's time
+said=$(OPTIONS="--softgpu --share 50" tests/clients/schedule.py changing $((48 << 10)) \
+	python3 $here/torch_spills.py 24 six reuse threads pool graph 2>&1) || fail "changing: $said"
+printf '%s\n' "$said" | grep 'seed='
+same "changing: failures of the allocator" 0 "$(field ooms "$said")"
+same "changing: refusals" 0 "$(counter changing refusals)"
+
 # One refusal, by a count: the cache is given back, so that nothing lies on the host.
 said=$(SPILLWAY_SPILL_AFTER=1 limited once 24MiB python3 $here/torch_spills.py 24 reuse) || fail "once: $said"
 same "once: the allocator's retries and failures" "1 0" "$(field retries "$said") $(field ooms "$said")"
