@@ -116,6 +116,12 @@ static bool read_part(int fd, void *to, size_t size, size_t at)
 	return pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
+/* Returns room for a header, aligned as in the file; NULL: there is no memory. */
+static struct before_header *before_header_alloc(void)
+{
+	return aligned_alloc(_Alignof(struct before_header), sizeof(struct before_header));
+}
+
 static bool is_of_before(const struct before_header *header, const char *job)
 {
 	bool is = memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
@@ -218,7 +224,7 @@ static bool read_still(int fd, const char *job, struct before_header *header,
 
 int before_read(int fd, const char *job, struct segment_file *copy)
 {
-	struct before_header *header = malloc(sizeof *header);
+	struct before_header *header = before_header_alloc();
 	bool is_read = header && read_still(fd, job, header, copy);
 
 	free(header);
@@ -266,7 +272,7 @@ static bool any_is_in_use(int fd, const struct before_header *header)
 
 static bool read_is_over(int fd, const char *job, bool *is_over)
 {
-	struct before_header *header = malloc(sizeof *header);
+	struct before_header *header = before_header_alloc();
 	bool is_before = header && read_header(fd, job, header);
 
 	if (is_before)
