@@ -13,6 +13,7 @@ done
 need_root bookworm procps
 runroot=/run/spillway-image.$$ # podman wants a short name
 podman="podman --root $scratch/podman --runroot $runroot --storage-driver vfs --cgroup-manager=cgroupfs --runtime runc"
+status=0
 trap 'status=$?; $podman rm -f -t 0 -a >/dev/null 2>&1 || :; rm -rf "$runroot"; end_started; exit $status' EXIT
 tar -C "$root" --exclude=./made --exclude=./var/cache -c . | $podman import - localhost/base >"$scratch/said" 2>&1 ||
 	fail "podman import: $(cat "$scratch/said")"
