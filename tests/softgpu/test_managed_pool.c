@@ -280,6 +280,7 @@ static void captured(void)
 	CHECK(used(pool) == 0); /* it is the graph's */
 	for (int round = 0; round < 3; round++) {
 		OK(cuMemsetD8_v2(out, 0, sizeof(got)));
+		OK(cuStreamSynchronize(NULL)); /* which the other stream does not wait for */
 		OK(cuGraphLaunch(exec, stream));
 		OK(cuStreamSynchronize(stream));
 		OK(cuMemcpyDtoH_v2(got, out, sizeof(got)));
