@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Spillway. `make help` lists the targets; each room has its own rules.mk.
 #
 # SANITIZER=address|undefined|thread   build and test in build-address/ etc.

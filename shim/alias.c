@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libspillway-alias.so: empty, with the SONAME libcuda.so, for programs that ask for that name
  * first. It needs libcuda.so.1, which the loader answers with the shim.

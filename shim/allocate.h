@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Allocating, with what acts on allocations around it. */
 #ifndef SPILLWAY_SHIM_ALLOCATE_H
 #define SPILLWAY_SHIM_ALLOCATE_H

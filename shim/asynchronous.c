@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Asynchronous copies; apart from the hooks, because they are rare. */
 #include "shim/asynchronous.h"
 

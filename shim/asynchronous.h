@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Copies with "Async" in their names: they go on when their memory is on the host, too
  * (core/memory/copy/async.h). Each function makes the copy if async_copy() does, and returns

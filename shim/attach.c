@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Attaching: at the first call of any entry point the real driver is opened and the tables filled.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Attaching: the tables of entry points, filled at the first call of any of them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The switch by which Spillway is left out. */
 #include "shim/disabled.h"
 

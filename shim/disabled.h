@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The switch by which Spillway does nothing in a process. */
 #ifndef SPILLWAY_SHIM_DISABLED_H
 #define SPILLWAY_SHIM_DISABLED_H

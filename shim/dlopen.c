@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * dlopen and dlmopen: a program that opens the driver's file itself gets the shim.
  *

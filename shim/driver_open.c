@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opens the real driver, by absolute path and so that its own calls do not come back to us. */
 #include "shim/driver_open.h"
 

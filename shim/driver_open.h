@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening the real driver. */
 #ifndef SPILLWAY_SHIM_DRIVER_OPEN_H
 #define SPILLWAY_SHIM_DRIVER_OPEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reading a driver's symbols. Rules: the table is the loader's, which has judged it; who looks up
  * takes no lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Finding a driver's functions: what dlsym() answers, without asking it for each of hundreds.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Every symbol the CUDA driver exports, one row each: the shim's only list.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Hides the entry points that the driver at hand lacks, so that dlsym answers as it would without
  * us.

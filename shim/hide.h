@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Taking symbols out of what dlsym finds in this library. */
 #ifndef SPILLWAY_SHIM_HIDE_H
 #define SPILLWAY_SHIM_HIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The forms from before CUDA 3.2, whose sizes and addresses are of 32 bits.
  *

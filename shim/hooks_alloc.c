@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuMemAlloc, cuMemAllocPitch, cuMemFree. */
 #include "shim/track.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the host:
  * beyond the limit the program gets out of memory, as on a device of that size. All that the driver

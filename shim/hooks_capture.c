@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture: while one is active Spillway makes no call that could invalidate it. */
 #include "shim/sampled.h"
 #include "shim/track.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Checkpoints: while this process is locked or checkpointed its device memory is on its way
  * elsewhere, so Spillway makes no driver call of its own, just as while a capture is active. What

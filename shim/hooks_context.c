@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts: what was made in one goes with it. */
 #include "shim/interop.h"
 #include "shim/track.h"

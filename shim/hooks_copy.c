@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Copies: they pass the gate, and tell what is in use. A failed or waiting copy is the driver's to
  * report.

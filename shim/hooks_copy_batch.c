@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Batches of copies. The copies of a batch are in no order among themselves, so where one would
  * wait for the stream's work, because its memory is on the host, each is made by itself.

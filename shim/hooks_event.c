@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Events: made, shared with other processes, recorded, destroyed.
  *

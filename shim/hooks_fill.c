@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memsets: they pass the gate, and tell what is in use. */
 #include "shim/sampled.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Graphs: nodes go with their graph, and know what they launch or allocate; an executable graph
  * knows the sum, and that it was changed. Addresses in nodes stay what they are: Spillway never

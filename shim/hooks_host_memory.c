@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pinned host memory of the program: in the statistics, in no quota. host_limit is for what is
  * spilled; a program that pins its own memory would have it without us, and must not fail with us.

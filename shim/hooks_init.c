@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuInit: where Spillway's part in the process begins. */
 #include "shim/shim.h"
 

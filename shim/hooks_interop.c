@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory, semaphores and resources of other APIs. Who made the memory pays for it. */
 #include "shim/interop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory and pools of other processes, and ours given to them. Another's memory is in the books.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Code: modules, libraries and what they hand out. Functions and variables go with their module,
  * kernels and modules with their library. What a function takes when it is loaded late is its

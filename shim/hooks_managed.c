@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Managed memory. Prefetches and advices are work and bring memory to the device: they pass the
  * gate, and are followed as far as the limit allows. What may not come is prefetched to where it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Stream-ordered allocation, and the pools it draws from. What a capture allocates or frees is a
  * node of its graph.

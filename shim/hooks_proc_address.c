@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * cuGetProcAddress: the driver chooses the function, we exchange its address for our hook's.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Streams: made and destroyed; and what is put into them beside launches, copies and fills: events,
  * the program's own functions, waits for and writes of values, batches of them, memory for one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Waiting for the GPU: then memory can be given back, and moved. */
 #include "shim/shim.h"
 

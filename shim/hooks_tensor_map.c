@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensor maps: they hide an address, which is known to be in use from then on. */
 #include "shim/sampled.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Textures, surfaces and texture references: small, but they keep an address in use. */
 #include "shim/sampled.h"
 #include "shim/track.h"

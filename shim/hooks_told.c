@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queries: the program is told of its memory as its job has it. */
 #include "shim/shim.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* User objects of the program, which graphs hold. */
 #include "shim/track.h"
 

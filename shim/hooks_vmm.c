@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Virtual memory management: physical memory that the program makes itself, its addresses,
  * multicast objects.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The driver's functions for OpenGL, EGL and VDPAU that Spillway hooks. cudaGL.h, cudaEGL.h and
  * cudaVDPAU.h declare them in terms of those APIs' own headers, which need not be here; the types

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * NVML's memory queries: within a job they tell of its limit, as cuMemGetInfo does.
  *

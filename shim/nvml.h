@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The part of NVML's binary interface that Spillway speaks, declared by ourselves after NVIDIA's
  * "NVML API Reference Guide" (docs.nvidia.com/deploy/nvml-api), so that no header is needed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libspillway-nvml.so: empty. A program that opens NVML gets it, see nvml.c; it needs the shim, and
  * after that libnvidia-ml.so.1.

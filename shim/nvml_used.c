@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A device's use as NVML tells it. Its memory, without a CUDA context, which is the one way to
  * learn what the first context of a process takes, and by process. Its time, of which events tell a

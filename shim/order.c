@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Who stands before us in the loader's order. LD_PRELOAD does, before /etc/ld.so.preload, and a
  * program that is linked to the driver calls whom it names: the driver itself, say, or an older

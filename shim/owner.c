@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Owners of objects. */
 #include "shim/owner.h"
 

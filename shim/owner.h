@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Owners of objects. */
 #ifndef SPILLWAY_SHIM_OWNER_H
 #define SPILLWAY_SHIM_OWNER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finds glibc's dlopen and dlmopen behind ours. */
 #include "shim/real_dlopen.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * glibc's dlopen and dlmopen: those of that name are ours (trampolines.S).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* As what the object is preloaded. */
 #include "shim/role.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * As what the object is preloaded: libspillway.so, or libvgpu.so, which is one file and has with it
  * what stands beside the other.

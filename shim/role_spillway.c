@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The role of libspillway.so. */
 #include "shim/role.h"
 

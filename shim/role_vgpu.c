@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The role of libvgpu.so: HAMi and others mount this one file into a container. What is opened in
  * place of NVML is within it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shim/: is called. The preloaded object, its alias, and the folder layout both need.
 shim_src := $(wildcard shim/*.c)
 shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c shim/nvml_stand_in.c shim/role_vgpu.c,$(shim_src))) \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The looks at what was launched and copied; apart from the hooks, because they are rare. */
 #include "shim/sampled.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Launches and copies that are looked at, so that it is known which memory is in use
  * (core/memory/heat/heat.h).

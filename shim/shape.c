@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The shapes of copies. */
 #include "shim/shape.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The shapes of copies. Each function fills in that of a copy but for its stream, and returns
  * false if it has none that core/memory/copy/async.h knows: NULL, no bytes, an array at an end,

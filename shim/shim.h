@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The table of entry points and the form of a hook, which all files of the shim share.
  *

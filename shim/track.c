@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Following objects: into the books of the context that is current, out of those that have them. */
 #include "shim/track.h"
 

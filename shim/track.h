@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Following CUDA objects from the call that makes them to the call that destroys them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One exported symbol per driver entry point: a single indirect jump through shim_target[].
  *

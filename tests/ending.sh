@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by tests/run and by test scripts: ends what a test has started, in whatever session or
 # process group that is by now.
 # shellcheck shell=sh

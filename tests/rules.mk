@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/: what runs everything. Each test is a program or script: 0 pass, 77 skip, else fail.
 include tests/softgpu/rules.mk
 include tests/clients/rules.mk

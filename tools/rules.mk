@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tools/: the spillway command, and where everything is installed.
 tools_src := $(filter-out tools/slurm/%,$(wildcard tools/*/*.c))
 tools_obj := $(tools_src:%.c=$(BUILD)/%.o)

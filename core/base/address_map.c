@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The address map. Rules: runs inside the user's process; nothing is freed, so that a reader never
  * meets what is gone.

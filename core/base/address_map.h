@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The address map: whose an address is, whatever owns it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bells. Rules: runs inside the user's process; a wait ends at its deadline, whatever fails. */
 #include "core/base/bells.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Bells: words in memory that several processes share, by which one wakes a thread of another.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory cgroups. Rules: runs inside the user's process, perhaps on a small stack.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory cgroups: how much that of this process, and each above it, still leaves.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The clock. Rules: runs inside the user's process; a wait ends at its deadline. */
 #include "core/base/clock.h"
 

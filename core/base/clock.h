@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The clock: now, and waiting until then. Simulations and tests put their own in place of the
  * kernel's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Deadlines. Rules: runs inside the user's process; errno is kept. */
 #include "core/base/deadline.h"
 

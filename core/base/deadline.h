@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Deadlines: how long a call may be kept waiting in all.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptors of our own in the user's process. */
 #ifndef SPILLWAY_DESCRIPTOR_H
 #define SPILLWAY_DESCRIPTOR_H

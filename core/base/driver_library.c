@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The search for the driver library. Rules: runs inside the user's process too. */
 #include "core/base/driver_library.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Finds the CUDA driver library a program would get without Spillway.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* stat(2) by number. Rules: runs inside the user's process. */
 #include "core/base/file_status.h"
 

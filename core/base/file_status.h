@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * File status: what a file is, as stat(2) says, by system call.
  *

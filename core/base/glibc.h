@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Oldest names of glibc's symbols, so that every installed object loads on glibc 2.28, too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Hashes (FNV-1a) of bytes, texts and words: the same on every machine and in every version, as
  * files and handles hold some. Hashes of parts are chained: each begins with the last one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kept objects. Rules: runs inside the user's process, in any thread of it, as it ends, too. */
 #include "core/base/kept.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kept: one object that the calling thread has freed, for the next of its kind. It costs a tenth of
  * free() and malloc(). There is one kind; its objects are of one size, of malloc(), and go with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Late memory. Rules: runs inside the user's process; it is mapped and never given back. */
 #include "core/base/late.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Late memory: large tables that are mapped at their first use.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loader's cache. Rules: runs inside the user's process too; believes nothing of the file. */
 #include "core/base/loader_cache.h"
 

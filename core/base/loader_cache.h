@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * /etc/ld.so.cache, the loader's index of library folders.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Forks and loads take turns. Rules: runs inside the user's process; the waits are bounded. */
 #include "core/base/loading.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Loading: while a thread of the process opens libraries for us, other threads do not fork. A child
  * that is forked in the middle of a dlopen() finds half a library in the loader's list, and dies

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Locks: how a quick one is waited for, and, in builds that check, what a thread holds. Rules: of
  * the latter nothing is in what is shipped.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Locks, and the order in which they are taken.
  *

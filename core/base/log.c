@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The log: one line, one write(2).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One line to stderr (or a file) per thing worth saying: "spillway: error: ...".
  *

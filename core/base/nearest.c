@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How far one word is from another. */
 #include "core/base/nearest.h"
 

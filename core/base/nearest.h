@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which word was meant: for those who mistype a key, a command or an option. */
 #ifndef SPILLWAY_NEAREST_H
 #define SPILLWAY_NEAREST_H

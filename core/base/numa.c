@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * NUMA nodes. Rules: runs inside the user's process; no cancellation point but open() and read().
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * NUMA nodes of the host, as /sys and /proc tell of them. Allocates nothing; opens files, so it is
  * not for hot paths. Thread-safe.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Once. Rules: runs inside the user's process; no call of the kernel where nobody waits but for the
  * process number.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Once: a function that is called one time in a process, by the first that wants it; others wait
  * until it has returned.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening and locking what should be our own. */
 #include "core/base/own_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Files that should be our own regular ones, in a place where somebody else may have put anything:
  * a pipe, whose opening waits for a reader, a link, a file of another user, a lock that is never

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Places that the environment chooses, unless the machine does not leave it the choice. */
 #include "core/base/place.h"
 

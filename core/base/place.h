@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Variables of the environment that choose places: a directory, a driver.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Printable text. Rules: runs inside the user's process. */
 #include "core/base/printable.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Text that strangers wrote, made fit for a terminal, a log and a table.
  *

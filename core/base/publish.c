@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Publishing several words together. Rules: runs inside the user's process; no lock, no wait. */
 #include "core/base/publish.h"
 

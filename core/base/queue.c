@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The queue: a ring of pointers under one lock. */
 #include "core/base/queue.h"
 

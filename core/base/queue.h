@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Queue: bounded, closable; many may put in and many take out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Targets of output. Rules: runs inside the user's process. */
 #include "core/base/target.h"
 

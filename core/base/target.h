@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Targets: where output goes that somebody named a file for: to a new file, over an old one, or
  * into what is there.

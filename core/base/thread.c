@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads of ours. Rules: runs inside the user's process; its signals are its own. */
 #include "core/base/thread.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads of ours in someone else's process: detached, with every signal blocked. */
 #ifndef SPILLWAY_THREAD_H
 #define SPILLWAY_THREAD_H

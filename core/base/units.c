@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sizes, percents and durations: text to number, strictly, and number to text. */
 #include "core/base/units.h"
 

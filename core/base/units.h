@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Sizes, percents and durations as people write them, read strictly.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pages that are wiped in forked children. Rules: runs inside the user's process. */
 #include "core/base/wiped.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Wiped pages: what a forked child finds zero, however it was forked (fork, _Fork, raw clone):
  * pages of their own that the kernel wipes. It is what a launch looks at, and all that an unpaced

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Claims: what a job's limit on a device is, how far it has risen, and what its processes are
  * charged there, for its own processes and for other jobs.

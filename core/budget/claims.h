@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Claims: which limit a process keeps to on a device, and how far it has risen by itself, for the
  * job's other processes and for other jobs. Any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Devices: their settings and what is charged to them. Rules: runs inside the user's process;
  * changes no current context.

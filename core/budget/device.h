@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The device set: the CUDA devices this process sees, their identity, settings and books.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Making the device set, and finding devices in it. Rules: runs inside the user's process; changes
  * no current context.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Keys of exported and imported memory. Rules: runs inside the user's process, within its calls and
  * on the server's thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Exported memory in this process: under which key (core/state/exports.c) the driver's handles were
  * given to others, and which keys it has imported. Thread-safe; makes no driver call.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Growth of a limit. Rules: runs inside the user's process, on the mover's thread. */
 #include "core/budget/growth.h"
 

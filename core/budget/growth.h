@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Growth: how far a job's limit rises by itself, towards memory_limit_max, while it is spilled and
  * the device has room that no other job is owed; and how it falls back when others need that room.

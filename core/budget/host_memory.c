@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Available host memory, from /proc and the memory cgroups. Rules: runs inside the user's process.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How much host memory this process may still take. Thread-safe; opens files, so not for hot paths.
  */
 #ifndef SPILLWAY_HOST_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory in use. Rules: runs inside the user's process; leaves its current context as it was. */
 #include "core/budget/in_use.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * In use: what NVML and the driver say of a device's memory, whoever has it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Lack: the room that is missing to a call which answers "no room". It keeps what it has, and goes
  * on where it is called again after room was made (memory/alloc/reclaim.h).

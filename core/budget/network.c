@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Who is a network library, and whether the process can register memory. Rules: runs inside the
  * user's process, within its calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory that a network card or a disk reaches behind the driver's back: registered by
  * nvidia-peermem (ibv_reg_mr) or nvidia-fs, of which the driver's interface shows nothing.

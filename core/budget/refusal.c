@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Refusals and spills. Rules: runs inside the user's process, within its calls. */
 #include "core/budget/refusal.h"
 

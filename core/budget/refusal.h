@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Refusals: where there is no room it is said and counted that memory was spilled, or that
  * the program was refused, and why.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Answers to the program. Rules: runs inside the user's process, within its calls. */
 #include "core/budget/reported.h"
 

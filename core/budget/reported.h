@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reported memory: a program is told `limit` bytes instead of the hardware's. The one rule for
  * those who ask CUDA and those who ask NVML; where it hides what the host has more, that is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shortage. Rules: runs inside the user's process, within its calls; errno is kept. */
 #include "core/budget/shortage.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Shortage: a device has no room, though the job may have more there, because other jobs have it.
  * Who finds that says so here; who looks at the others' cards and decides (core/job/lending.h)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Taking terms. Rules: runs inside the user's process. */
 #include "core/budget/terms.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Terms: one consistent copy of a device's settings, for one call. A call takes them once, when it
  * begins, and hands them down; nothing below it reads settings again. Only the limit is compared

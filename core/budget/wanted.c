@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The mailbox of the mover. Rules: runs inside the user's process, within its calls; errno is kept.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The mailbox of the mover, so that who needs memory to move need not know who moves it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Yields. Rules: runs inside the user's process; set by the helper thread. */
 #include "core/budget/yield.h"
 

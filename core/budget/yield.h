@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Yields: how much of a device the job may hold there for the sake of other jobs, apart from its
  * limit. Above it memory leaves the device as above a limit, and new memory goes to the host while

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The own card. Rules: runs inside the user's process, where the program may close any descriptor
  * and fork at any time. So no descriptor is kept: the lock is the open file's, which the mapping

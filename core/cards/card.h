@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A card: what one process tells the others on a device, so that jobs share it by need.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The others' cards. Rules: runs inside the user's process; no wait, no allocation but for listing
  * a directory; a descriptor is used after a look whether it is still what was opened.

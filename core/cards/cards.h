@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The cards of the others on a device: found, copied and judged.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The environment as two layers: HAMi's names, and over them Spillway's.
  *

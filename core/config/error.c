@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Errors for people: one line that names the place, what stood there and what was expected. */
 #include "core/config/snapshot.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small files, read whole: a half-read or endless one is an error, not a configuration. */
 #include "core/config/snapshot.h"
 

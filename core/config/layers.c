@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Loading: the sources in order, weakest first, into one snapshot. A layer takes effect whole or
  * not at all: it is tried in a snapshot of its own first where a bad one is not to fail the rest.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The file listener: times and sizes say when to look, a hash of each file whether it changed.
  *

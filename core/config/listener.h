@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tells when configuration files change, without a thread or a descriptor of its own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the machine's file says of how it is to be kept to, before anything else is read.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The override file: merged, checked, and replaced by a rename.
  *

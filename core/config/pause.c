@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A job's pause: a file of its own, so that no error in the override file can undo it. The file's
  * existence is the pause. Its text names the user, the time and the boot, for people and for the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The INI reader: inih behind a guard.
  *

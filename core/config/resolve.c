@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Resolving: which setting counts for a device, clamped by the ceiling, and what contradicts what.
  */
 #include "core/config/snapshot.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sections: what [job], [gpu SELECTOR] and [ceiling] of an INI file mean. */
 #include "core/config/snapshot.h"
 

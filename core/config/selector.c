@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Selectors: which devices a section is about. */
 #include "core/config/snapshot.h"
 

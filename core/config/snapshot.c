@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The snapshot: settings of all layers, and what can be read off it directly. */
 #include "core/config/snapshot.h"
 

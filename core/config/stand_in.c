@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What holds where we stand in for HAMi-core's libvgpu.so, so that who is used to that finds it: no
  * memory on the host unless somebody asked for it, and a share that holds while the GPU is shared.

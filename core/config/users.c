@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists of users. Rules: runs inside the user's process, which asks nobody for names of users. */
 #include "core/config/snapshot.h"
 

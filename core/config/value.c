@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Values: the text of one key to a number and back. */
 #include "core/config/snapshot.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The mark that blocking streams leave. */
 #include "core/cuda/blocking.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Blocking streams: those that the legacy default stream waits for and that wait for it. In a
  * process that has made none the legacy stream is a stream like any other. Thread-safe.

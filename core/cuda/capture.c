@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Active captures. Rules: runs inside the user's process; makes no driver call. */
 #include "core/cuda/capture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Making chunks. Rules: runs inside the user's process, within its calls and by the mover. */
 #include "core/cuda/chunk.h"
 

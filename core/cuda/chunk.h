@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Chunks: physical memory, made and released one by one. What it is for, what it is charged to and
  * what is done where there is none is for others to say. Thread-safe.

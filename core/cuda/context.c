@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts. Rules: runs inside the user's process; changes no current context. */
 #include "core/cuda/context.h"
 

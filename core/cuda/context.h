@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Contexts: which device a CUDA context belongs to, and the registry container it stands for.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Objects of the program, looked for in the current context's books first. Rules: as context.c. */
 #include "core/cuda/context.h"
 

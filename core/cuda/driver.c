@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The driver's functions as core/ calls them, empty until the shim, or a test's own definition, has
  * filled them in.

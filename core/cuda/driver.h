@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The driver as core/ sees it: a struct of the functions it calls, and nothing else.
  *

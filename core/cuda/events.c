@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool of events. Rules: runs inside the user's process, within its calls. */
 #include "core/cuda/events.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The shim's own events: one pool of them, so that recording one mostly makes none. They belong to
  * a context and are made without timing. Thread-safe.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The fence. Rules: runs inside the user's process, within its calls; never waits. */
 #include "core/cuda/fence.h"
 

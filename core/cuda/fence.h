@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The fence: the point up to which the contexts of this process had been given work when it was
  * set. It has been passed when all that work is done.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The gate. Rules: runs inside the user's process; errno is kept; a waiting thread holds no lock.
  */

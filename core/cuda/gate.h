@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The gate: what every call that hands work or memory to the driver passes; closed for the short
  * time in which memory must not be used.

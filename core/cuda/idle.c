@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Quiet. Rules: runs inside the user's process.
  *

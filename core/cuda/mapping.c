@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mapping. Rules: runs inside the user's process, within its calls and by the mover. */
 #include "core/cuda/mapping.h"
 

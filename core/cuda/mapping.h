@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Mapping and unmapping, each asked of the driver once more where it fails: what stays mapped keeps
  * its memory for good, and what cannot be mapped back is lost to the program. Thread-safe.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Points in streams. Rules: runs inside the user's process, within its calls; never waits. */
 #include "core/cuda/stream_point.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Points in streams: how far a stream has come where something was freed, and whether it has passed
  * that by now. Not thread-safe by themselves.

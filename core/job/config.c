@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The configuration of one process. Rules: runs inside the user's process. */
 #include "core/job/config.h"
 

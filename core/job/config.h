@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The configuration one process follows: which layers it reads, and what happens when one is bad.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The helper. Rules: a thread in someone else's process: it blocks every signal and makes no driver
  * call.

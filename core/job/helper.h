@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The helper: one thread that owns this process's seat in the segment, watches the configuration
  * files, and tells those outside of the process what they ask. It makes no driver call.

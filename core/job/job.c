@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The job. Rules: runs inside the user's process. A forked child forwards everything, for good if
  * its parent took part in the job: a driver that is initialised serves no child. pthread_atfork()

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The job, as one process takes part in it: configuration, segment, devices, pacers and the helper
  * thread, tied together. The only thing the shim needs to know.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Launches that are not plain ones: counted where the process has several devices, and paced.
  * Rules: runs inside the user's process, on its launch path.

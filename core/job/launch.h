@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Launches on which something acts: counted where the process has several devices, paced, looked at
  * for steps.

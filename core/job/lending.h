@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Lending, as this process takes part in it: a thread that looks at the cards of all devices, says
  * on its own what the process holds, needs and claims, decides by core/sharing/grant.h, and has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Answers to NVML's memory queries. Rules: runs inside the user's process, with CUDA or without. */
 #include "core/job/nvml_memory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * NVML's memory queries: what a process of the job that asks for a device's memory is told.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The pacers. Rules: runs inside the user's process; nothing is opened in cuInit, and no
  * thread is started before something paced is launched.

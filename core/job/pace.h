@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The pacers of this process, one per device, and where they meet those of others. Private to
  * core/job.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process in its job. Rules: runs inside the user's process, on its launch path. */
 #include "core/job/process.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The process in its job: the configuration it follows, the segment, the devices. The files of
  * core/job read and write it, everybody else asks by the functions.

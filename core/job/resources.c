@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Answering who asks for the resources of this process. Rules: runs inside the user's process, on
  * the helper thread.

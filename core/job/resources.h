@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The resources of this process, listed for whoever of its user asks (core/wire/resources_wire.h).
  *

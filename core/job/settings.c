@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* New settings. Rules: runs inside the user's process, on one thread at a time. */
 #include "core/job/settings.h"
 

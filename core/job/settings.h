@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * New settings take effect in this process. Not thread-safe: the thread that starts the job, then
  * its helper.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Processes that share a limit. Rules: runs inside the user's process. */
 #include "core/job/sharers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Sharers: the processes that a limit is for where nobody named the job.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sharing by need. Rules: runs inside the user's process, on the helper thread; no driver call. */
 #include "core/job/sharing.h"
 

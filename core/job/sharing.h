@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Sharing by need, as one process takes part in it: a card for each device on which it has a
  * context, and the cards of the others there. Private to core/job.

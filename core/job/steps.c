@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation. The
  * driver is called where a step has ended, some thousand times a second at most.

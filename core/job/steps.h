@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Steps of the program, per device, told from its launches (steps/step.h). Private to core/job.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Taking whole turns. Rules: a thread in someone else's process: every signal blocked, no driver
  * call while a capture is active.

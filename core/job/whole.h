@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Whole turns, as this process takes part in them: a thread that looks at the cards of all devices,
  * decides by core/sharing/gang.h, holds launches back (whole_hold.h) and has memory leave and come

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Waiting for a whole turn. Rules: runs inside the user's process, on its launch path. */
 #include "core/job/whole_hold.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Launches that wait for a whole turn (core/sharing/gang.h). Private to core/job.
  *

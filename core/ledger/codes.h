@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Counters that are codes, each with what it can say and the word for it, from one list per code.
  *

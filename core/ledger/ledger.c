@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ledgers. Rules: runs inside the user's process, in its allocations. */
 #include "core/ledger/ledger.h"
 

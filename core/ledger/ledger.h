@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The ledger: the facts of one process on one device. It stands in the process's seat, or, where
  * the process has none, in its own memory. What follows from it is computed (verdict.h) and stored

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How a process's memory is placed on a device, and what that is worth: one word, so that whoever
  * looks has all of it, or 0. It stands beside the ledger; the mover alone writes it.

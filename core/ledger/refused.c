@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sentences about refusals. Pure. */
 #include "core/ledger/refused.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The facts of a refusal, an allocation that was answered with out of memory, and the sentence that
  * tells a user of it: the same in the log, in `stat` and in the summary of `run`. */
 #ifndef SPILLWAY_REFUSED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Every figure that Spillway shows of one process on one device, from one list.
  *

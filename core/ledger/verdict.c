@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Verdicts. A pure function: it reads nothing but what it is given. */
 #include "core/ledger/verdict.h"
 

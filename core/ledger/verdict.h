@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Verdicts: what follows from the ledgers of a job's processes on one device: which limit is in
  * force, whether it is held, and why not. Computed wherever somebody asks, by one function without
  * a state; stored nowhere, so no verdict can be older than its facts. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The account of GPU time. */
 #include "core/pace/account.h"
 

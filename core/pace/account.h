@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The account of GPU time: the arithmetic of pacing, without clocks, locks or the driver.
  *

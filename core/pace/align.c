@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Slots in common. Rules: other processes write the table, and may die at any time: no word binds
  * for long.

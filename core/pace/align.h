@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Slots in common: a job that works on several devices puts its slots into the same time.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The beacon. Rules: on the watcher's thread, in relaxed capture mode. */
 #include "core/pace/beacon.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The beacon: while somebody asks, the watcher tells on the process's card whether it works on a
  * device, so that others can use the time that it leaves. A launch pays nothing for that: the count

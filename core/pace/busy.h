@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Busy time: how long the device worked for this process, measured by events.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Busy time. Rules: runs inside the user's process; no wait, no allocation per launch. */
 #include "core/pace/busy_private.h"
 

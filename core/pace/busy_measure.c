@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Measuring what a round's bursts took, by their events. Rules: runs inside the user's process; no
  * wait, no allocation.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part that busy_bursts.c and busy_measure.c share; nobody else includes it. */
 #ifndef SPILLWAY_BUSY_PRIVATE_H
 #define SPILLWAY_BUSY_PRIVATE_H

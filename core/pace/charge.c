@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Charging: what rounds took, once they are done, and what a launch costs. Rules: as launch.c. */
 #include "core/pace/pacer_private.h"
 #include "core/rings/event.h"

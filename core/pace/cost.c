@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Costs of launches. Rules: called on the paced launch path; no driver call, no allocation. */
 #include "core/pace/cost.h"
 

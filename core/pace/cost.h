@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Costs: what launches took lately, by what is launched: so that work in flight can be bounded
  * before it is measured.

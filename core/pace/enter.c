@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Entering a pacer. Rules: as launch.c. */
 #include "core/base/deadline.h"
 #include "core/cuda/capture.h"

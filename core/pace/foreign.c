@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The estimate. Rules: runs inside the user's process, on the helper thread. */
 #include "core/pace/foreign.h"
 

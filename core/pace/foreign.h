@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Foreign tenants: programs that use a device without taking turns with us. While both have work
  * the device runs them by time slices, and what events measure of our work contains their slices.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Time that others leave. The watcher reads the others' cards and decides (sharing/filler.h); who
  * launches looks at two words. Of a job that others ask for it writes the card (beacon.h). Rules:

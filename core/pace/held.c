@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The share held. Rules: runs inside the user's process, on the helper thread. */
 #include "core/pace/held.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The share of a device that this process has held over the last seconds, by the best of what is
  * known: what events measured, corrected where foreign tenants were in it (foreign.h). In the

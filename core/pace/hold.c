@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Holding back: what a launch waits for between rounds. Rules: as launch.c; a wait is without the
  * lock, and has an end.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Launches that are paced. Rules: runs inside the user's process, on its launch path. No wait
  * without an end, none with the lock held; no allocation but that of the watcher, which the first

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The pacer: holds launches back so that a job takes only its share of a device.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The part that the files of the pacer share: enter.c, charge.c, hold.c, watch.c, launch.c; nobody
  * else includes it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Turns. Rules: the table is written by others; nothing it holds is an index, a size or a reason to
  * wait.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Turns: of the processes that pace a device one works at a time, so that the time its kernels take
  * is its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The watcher. Rules: a thread in someone else's process: every signal blocked, in relaxed capture
  * mode.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The watcher: a thread that looks at what is in flight while no thread of the program does, so
  * that others of the job and other jobs need not wait for this process. It is started by the first

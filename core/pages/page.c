@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pages: writing one's own, and reading anybody's.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pages: what the jobs of a node tell everybody on it, one file per job in the node's directory
  * (directory.h).

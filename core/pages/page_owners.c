@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counting files by owner. */
 #include "core/pages/page_owners.h"
 

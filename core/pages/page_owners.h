@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts the files of each user that were met among the pages of a node. Private to page.c. */
 #ifndef SPILLWAY_PAGE_OWNERS_H
 #define SPILLWAY_PAGE_OWNERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The status file: what stands in it, and pushing it.
  *

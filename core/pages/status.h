@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The status file: what schedulers made for AntMan read of a job in its GPU_STATUS_FILE.
  * `status_file` names it, and `spillway stat --format antman` prints the same.

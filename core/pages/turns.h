@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The turn file of a device: what processes of all jobs on it tell each other, so that one works at
  * a time.

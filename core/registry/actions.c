@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Actions. Rules: runs inside the user's process, on its launch path; whoever runs a group takes no
  * lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The action registry: what is done around a launch and an allocation, at the end of a step and
  * with new settings.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Address table: (type, address, container) -> resource, for names that are addresses. One for all
  * containers of a registry, so that an object is found whichever it is in. Flat, linear probing, no

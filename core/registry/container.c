@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rules: runs inside the user's process, under the registry's lock; out of memory is an answer. */
 #include "core/registry/container.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Container: a named group of resources; its part of the registry's address table, and one table of
  * all other names. Not locked; holds no reference of its own, the registry's pass through. Private.

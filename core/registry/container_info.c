@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Container info. Rules: runs inside the user's process; takes no lock of its own. */
 #include "core/registry/container_info.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Container info: in which container and by which name a new resource is registered, from what was
  * asked for.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Who may create: one thread for each name, and the others wait for it. create() runs outside the
  * registry's lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Deleters. Rules: runs inside the user's process; never calls the driver. */
 #include "core/registry/deleter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Anonymous resources and their deleters: in the registry like all others (walked, counted, reached
  * by handle), but under a name nobody chose and owned by a deleter.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Factories: ways of making one kind of thing, of which the one with the highest priority that
  * works is chosen.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles: a resource's name for good, as a struct and as text. */
 #include <errno.h>
 #include <limits.h>

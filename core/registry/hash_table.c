@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A lookup table that is written to. Rules: runs inside the user's process; out of memory is an
  * answer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Leaving: what is known while the driver is asked to let an object go. */
 #include "core/base/lock.h"
 #include "core/registry/registry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lookup tables, whatever their kind. Rules: runs inside the user's process. */
 #include "core/registry/lookup_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Lookup table: a resource that answers for many 64-bit keys at once, each with a value of a fixed
  * size.

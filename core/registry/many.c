@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Looking up many at once: the lines that will be touched are asked for before the first of them is
  * needed, and the lock is taken anew for each batch.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Objects. Rules: runs inside the user's process; never calls the driver. */
 #include "core/registry/object.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Object: the resource for a CUDA object that needs no book-keeping but its address, container,
  * bytes and owner (contexts, modules, streams, events, ...).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The registry: every CUDA resource the process holds, by name. One per device.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A registry, as the files of this room know it. Private. */
 #ifndef SPILLWAY_REGISTRY_PRIVATE_H
 #define SPILLWAY_REGISTRY_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Resources: counted references, and what a type's name stands for. */
 #include "core/base/hash.h"
 #include "core/registry/resource.h"

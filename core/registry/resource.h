@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Resources: counted references to what has a type; the first member of whatever is registered.
  * Thread-safe.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Step containers. Rules: runs inside the user's process; no lock but the registry's. */
 #include "core/registry/step_container.h"
 

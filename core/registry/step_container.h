@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Step container: a container for one step of the program; what was made within the step goes with
  * its end.

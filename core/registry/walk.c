@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Looking at everything the registry holds: over a copy, so that no lock is held while others look.
  */
 #include <stdlib.h>

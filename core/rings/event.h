@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Events: what happened when, on which device; each process writes its own into its ring (ring.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The ring of a process: its latest events, in a file beside the job's segment.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list of rings that a reader knows. */
 #include "core/rings/ring_known.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A reader's knowledge of rings: its place in each, and the unit at hand. Private. */
 #ifndef SPILLWAY_RING_KNOWN_H
 #define SPILLWAY_RING_KNOWN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A ring as it lies in its file, and what the files of this room share about it. Private.
  *

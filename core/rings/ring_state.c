@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Places in rings, and their text form, by which one reader goes on where another was. */
 #include "core/rings/ring_known.h"
 

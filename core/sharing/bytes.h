@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reckoning with bytes and times that others say, which may be anything. */
 #ifndef SPILLWAY_SHARING_BYTES_H
 #define SPILLWAY_SHARING_BYTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Words for why a job waits for memory. */
 #include "core/sharing/claim_wait.h"
 

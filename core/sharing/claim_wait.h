@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Why a job waits for memory that it has on the host, as cards say it. */
 #ifndef SPILLWAY_CLAIM_WAIT_H
 #define SPILLWAY_CLAIM_WAIT_H

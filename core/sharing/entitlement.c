@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Entitlements. Pure functions. */
 #include "core/sharing/entitlement.h"
 

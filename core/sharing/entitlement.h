@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Who is entitled to how much of a device's memory, as the cards say it.
  *

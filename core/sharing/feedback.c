@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is lost by fillers, and how long gaps are. */
 #include "core/sharing/feedback.h"
 

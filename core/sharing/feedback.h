@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Feedback: what a guaranteed job loses by fillers where turns are blind: bandwidth, PCIe, CPU.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fillers' decisions. Rules: cards are written by others; none of their words is waited for. */
 #include "core/sharing/filler.h"
 

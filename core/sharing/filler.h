@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Fillers: opportunistic jobs, which launch only into time that others leave.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whole turns. Rules: pure; what members say is theirs to say, and costs others a bounded time. */
 #include "core/sharing/gang.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Whole turns: of the jobs that share devices and take turns as a whole, each has all its devices
  * at once, with all its memory on them, or none.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Grants. A pure function of cards, time and what was decided before. */
 #include "core/sharing/grant.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Claims and grants: how memory of a device changes hands between jobs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finds the claim that is met. Pure functions. */
 #include "core/sharing/granted.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Granted: the claim that is met is the one of the highest priority, of those the oldest, of all
  * who are heard and have not been passed over.

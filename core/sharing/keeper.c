@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Keepers. Rules: pure; found by numbers that others choose, so there are only so many. */
 #include "core/sharing/keeper.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Keepers: those that keep this process from its turn, and for how long each has since its last
  * one. For core/sharing/line.c and core/sharing/gang.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts who keeps us. Rules: pure; by what was seen and our clock. */
 #include "core/sharing/keeping.h"
 

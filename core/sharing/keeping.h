@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Counting who keeps this process from its turn, and leaving out who does for longer than a job
  * that keeps to the rules would: a turn, or two, and an exchange of a minute on a machine at load.

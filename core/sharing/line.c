@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The line. Rules: pure; what members say costs others a bounded time. */
 #include "core/sharing/line.h"
 

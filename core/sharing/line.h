@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The line: the jobs that share devices, with each other or through others, as their members tell.
  * For core/sharing/gang.c.

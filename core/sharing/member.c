@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Members: what their cards say, words for it, and what launchers tell of a job. Rules: pure.
  */

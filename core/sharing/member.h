@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A member: one process of a job that takes whole turns, as its cards tell the others (gang.h).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading segments of the version before this one. Nothing is mapped and nothing is written. */
 #include "core/state/before.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Segments of the version before this one, 7, as programs that still run with it keep them: they
  * are shown, paused and removed, and nobody joins them. Frozen: what stands here never changes;
  * with the next version of the segment another one takes its place, or none. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The segment of version 7 as it lies in its file (before.h). Private to its reader and its
  * test. */
 #ifndef SPILLWAY_BEFORE_LAYOUT_H

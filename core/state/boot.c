@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which boot of the machine a file is of, and texts in files. Runs inside the user's process:
  * descriptors are CLOEXEC and closed again. */
 #include <fcntl.h>

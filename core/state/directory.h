@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The state directory: where a user's jobs keep their segments and override files.
  *

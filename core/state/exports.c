@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Exported memory: what others can hold when its owner has given it up or died.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A process's hold on its job's segment: joining, leaving, and what it says of itself.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reading /proc/locks. Rules: runs inside the user's process, within its calls and on the helper's
  * thread; takes no lock and allocates nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kernel's list of file locks, read so that no lock is missed. Thread-safe; keeps errno, and no
  * thread is cancelled within.

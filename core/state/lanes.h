@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the processes of one job tell each other about pacing, in the job's segment: accounts, and
  * slots in common.

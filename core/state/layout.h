@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The segment file as it lies in shared memory, and what the files of this room share. Private.
  *

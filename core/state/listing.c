@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Listings. Rules: runs inside the user's process; a descriptor is closed again. */
 #include "core/state/listing.h"
 

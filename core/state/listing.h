@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Lists a directory that other users may fill. All of ours that are listed are listed by this.
  *

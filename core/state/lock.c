@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The locks of a segment, and what is done when one's holder was killed.
  *

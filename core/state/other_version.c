@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Files of a version or build that this one cannot read: whether a process still has one.
  *

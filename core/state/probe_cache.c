@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reading the cache of the driver's probe. Rules: runs inside the user's process; a file that
  * another user may have put there, or may write to, is never read.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The cache of the driver's probe: what this machine's drivers do with memory on the host.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Quota: job-wide bytes per device and side, charged under the segment's lock.
  *

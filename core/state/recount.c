@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Totals: where they stand, and how they are made anew from seats and records, whoever was killed
  * while he changed them. Runs inside the user's process, under the segment's lock: no system call.
  */

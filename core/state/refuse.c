@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Filling in the sentence. */
 #include "core/state/refuse.h"
 

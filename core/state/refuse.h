@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Refusing: an errno for the program, a sentence for people. Private. */
 #ifndef SPILLWAY_REFUSE_H
 #define SPILLWAY_REFUSE_H

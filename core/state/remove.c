@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Removing a job's files, once nobody is in it: under the job lock, so that nobody opens them
  * meanwhile, and with a word in the segment, so that who has opened it takes no seat. */
 #include <errno.h>

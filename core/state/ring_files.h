@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The files of rings: what their names say, and when they go. */
 #ifndef SPILLWAY_RING_FILES_H
 #define SPILLWAY_RING_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One seat: whether its process lives, drains or has gone, and which are in use.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Seats: who is in the job, who has died, and when the dead are let go.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The segment: what the processes of one job share, in one file of the state directory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes the counters of a job from those of its processes, by their kind. */
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Step detection: seeks a pattern in the history, then follows it launch by launch. */
 #include "core/steps/detector.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A step detector from inside: what it remembers of the launches, the pattern it finds there, and
  * how it follows that pattern. Private to core/steps. Memory of a fixed size; no clock, no lock, no

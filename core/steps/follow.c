@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Follows a pattern launch by launch: units and steps by the anchor's returns. */
 #include "core/steps/detector.h"
 

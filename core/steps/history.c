@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What is remembered of the launches, and the pattern in it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Step detection: finds the period of a program's launches, a mini-batch, without its help.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Records of steps. Rules: runs inside the user's process, after a launch that ended a step, at
  * most once a millisecond.

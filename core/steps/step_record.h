@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The container of the step that runs now on a device, and the record in it, made when somebody
  * asks for it: what was counted when the step began, so that what it has done so far can be told.

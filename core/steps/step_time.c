@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The time of steps. Rules: runs inside the user's process, after a launch that ended a step, some
  * thousand times a second at most; three events a device, no wait, no allocation.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How long steps take, by the device's clock: an event behind a step's last launch and one behind
  * that of a later step, and as many steps between them. The host's clock would not do: a program

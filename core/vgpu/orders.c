@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The shared region's orders. Rules: runs inside the user's process. */
 #include "core/vgpu/orders.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The process's part in its container's shared region: what it tells there once a second, and the
  * orders it finds, as a layer of its configuration.

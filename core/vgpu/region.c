@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* HAMi's shared region. Rules: runs inside the user's process, on the helper thread. */
 #include "core/vgpu/region.h"
 

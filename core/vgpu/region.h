@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * HAMi's shared region: the file of a container in which its monitor finds who holds what, and
  * writes what it wants (region_layout.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The shared region of HAMi-core, version 1.2, as its public header declares it
  * (src/multiprocess/multiprocess_memory_limit.h of HAMi-core 8f3a89c): names, places and sizes, by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Standing in for HAMi-core. Rules: runs inside the user's process. */
 #include "core/vgpu/stand_in.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Standing in for HAMi-core: the process was given our object by its name, libvgpu.so, by HAMi, its
  * DRA driver, KAI's isolator or Volcano's device plugin, and is to find what HAMi-core would be.

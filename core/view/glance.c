@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A glance at a segment. Runs inside the user's process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a job has of its devices, by a glance at its segment: a few KB instead of all of it, for who
  * asks often and belongs to the job without taking part in it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Summaries of a job: its processes, and all of them together. They read nothing but the copy. */
 #include "core/view/summary.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Summaries: what is shown of a job, from a copy of its segment that was read and checked (view.c).
  * Private.

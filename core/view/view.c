@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What those who look see: a copy of the segment, taken by pread, made consistent; what is shown of
  * it: summary.h.

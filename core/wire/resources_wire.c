@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The name of the socket on which a process is asked for its resources, and the head of its answer.
  */

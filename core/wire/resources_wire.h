@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The messages between who asks for the resources of a live process, `spillway stat JOB
  * --resources`, and that process.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Sockets and messages of shared memory. Rules: runs inside the user's process; nothing read is
  * believed.

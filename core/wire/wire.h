@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The messages of two processes about memory that one gives to the other: the handle, the messages,
  * the socket.

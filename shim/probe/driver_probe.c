@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * driver-probe DRIVER: prints CUDA's version of a driver library, and the first device of each kind
  * with the NUMA node of the host beside it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The start of a program that is built here and shall run on glibc 2.28, too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Nanoseconds per launch and per allocation with its free, by lines "MEASURE NS", of a job that
  * nobody shares the GPU with, once it has told others of itself: then "cards N", how many cards lie

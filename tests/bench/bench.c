@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Nanoseconds per driver call, as "MEASURE NS" lines after a "device NAME" line. What stands
  * between this program and the driver is the caller's choice (LD_PRELOAD); see the script `run`.

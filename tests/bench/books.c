@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What Spillway's own books cost, as "MEASURE NS" lines: a passage of the gate, and closing it; a
  * group of actions that is empty, and one of two that do nothing; heat, for a launch on average

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Compares the results of two benches: reads the JSON of tests/bench/run, files named base-N.json
 # and now-N.json, one row a line. A row is slower (faster) when the median of now lies above (below)
 # everything that base has shown.

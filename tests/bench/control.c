@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See control.h. */
 #include "tests/bench/control.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A limit that this process changes for itself while it runs: it replaces the file in
  * SPILLWAY_CONFIG and looks at the segment of the job in SPILLWAY_JOB for what came of it, as a

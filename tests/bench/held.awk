@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The share of a device that processes held, from the samples of `softgpu-truth --watch`.
 #
 # from, to  the time looked at, ns; a missing end is the last sample

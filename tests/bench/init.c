@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a short script pays: "init NS" is the driver opened, as every runtime does it, cuInit and a
  * context; "script NS" is all of a process that does no more, from its fork until it is gone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Nanoseconds per launch of kernels of 50 us (NULL_KERNEL_NS, SOFTGPU_KERNEL_TIME_US) that keep the
  * device busy for 80 % of the time, as "MEASURE NS" lines after a "device NAME" line: the mean over

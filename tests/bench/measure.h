@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The benches share this: calls that must succeed, the clock, medians. */
 #ifndef MEASURE_H
 #define MEASURE_H

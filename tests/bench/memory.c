@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What device memory costs, as "MEASURE NS" lines: an allocation and its free, the first of its
  * size in the process (cold) and later ones; and with many others alive, a free and an allocation

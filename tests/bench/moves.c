@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How fast live memory moves, in nanoseconds, from the moment a file says so until the last chunk
  * is on the other side. Without Spillway the same lines tell how long a plain copy of as many bytes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A libcuda.so.1 whose calls return at once: what a call costs above it is the cost of who stands
  * in front. It keeps no state and checks nothing; memory is numbers counted upwards.

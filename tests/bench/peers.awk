@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Turns lines "ROW LIBRARY VALUE" into a table: the median and the range of each row under each
 # library.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Turns lines "DRIVER VARIANT MEASURE NS" into a table of medians against the variant "direct", and
 # into JSON where the variable `json` names a file. "DRIVER VARIANT device NAME" names the device.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
 bench_out := $(addprefix $(BUILD)/bench/,bench alone sharer launches memory init race moves steps training start books empty.so null/libcuda.so.1)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Turns lines "LOAD <tab> SHARE SET <tab> HELD <tab> LEAST <tab> MOST ..." into an SVG: share set
 # against share held, a point for each load, with the least and the most over any 5 s as a line
 # through it. Hollow: the load wanted less. It follows light and dark.

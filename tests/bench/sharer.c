@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * sharer link MIB, sharer work MIB SECONDS [STEP_US [FILE]]: a program that uses all of so much
  * memory again and again, as a training does, for jobs that share a GPU by need.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What preloading costs a process without CUDA: `start ROUNDS NAME=PRELOAD...` runs /bin/true under
  * each value of LD_PRELOAD by turns and prints "NAME process_start NS", the median, for each.

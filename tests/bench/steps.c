@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * steps PLACED PERCENT MIB: how long a step of a training takes whose working set of so many MiB
  * has that percentage of it on the device, as a line "step_PERCENT% NS".

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A row is slower when it lies outside of what the base has shown, and only then; rows of one side
 # are told of.
 set -eu

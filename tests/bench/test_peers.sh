@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The table beside other libraries: medians with ranges, what failed is said, and a library that is
 # not there is an error.
 set -eu

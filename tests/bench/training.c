@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * training PLACED PERCENT LAYERS [later]: how long a step of a training takes in which every byte
  * is used each step, and of whose buffers that percentage fits on the device, as lines

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All have died: the books of the software GPU, the state directory and the tool know of nobody. */
 #include "tests/chaos/conductor.h"
 

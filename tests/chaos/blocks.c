@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/chaos/blocks.h"
 
 #include <stdlib.h>

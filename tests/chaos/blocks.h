@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The model: the memory that is alive in this process, where it is and what must be in it.
  */

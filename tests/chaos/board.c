@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/chaos/board.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The board: one file that the conductor, the workers and the sampler have mapped, so that what a
  * killed worker did and held is known after its death. Each word has one writer.

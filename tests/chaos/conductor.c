@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * chaos [--seed N] [--seconds S]: 8 processes in two jobs and in none do random operations while
  * they are stopped, killed and limited; see README.md. Status 0: all was right.

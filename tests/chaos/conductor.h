@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The conductor: it starts the workers, stops, goes on with and kills them, and changes their
  * limits; by dice of its own.

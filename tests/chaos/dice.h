@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Random numbers that depend on where they are drawn alone: the seed, who draws, and at which step.
  * So a process does the same operations with the same numbers each time, whatever happened before

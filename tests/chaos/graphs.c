@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Graphs that are captured, instantiated and launched, then and later, while the memory they are
  * over moves.

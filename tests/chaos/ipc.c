@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that is given to the other processes by IPC handles, on the board. */
 #include <string.h>
 

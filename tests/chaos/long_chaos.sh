@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Five minutes of random programs, or CHAOS_SECONDS.
 set -eu
 : "${CHAOS_SECONDS:=300}"

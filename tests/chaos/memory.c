@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plain, pitched, managed and pinned memory, and the work on it. */
 #include <stdlib.h>
 #include <string.h>

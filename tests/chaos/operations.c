@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The operations and how often each is drawn. */
 #include "tests/chaos/operations.h"
 

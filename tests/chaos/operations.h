@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The operations of a worker. Each draws all its numbers from the dice of its step, whatever there
  * is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tests/chaos/pattern.h"
 
 #include "tests/chaos/dice.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What is in an allocation: word i is i * factor + term, modulo 2^32. Both come from the
  * allocation's number; what kernels add is added to the term, so the words are known at any time

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory in stream order. */
 #include "tests/chaos/blocks.h"
 #include "tests/chaos/operations.h"

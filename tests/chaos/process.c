@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Forks, programs started and become, threads that are cancelled, contexts, modules and streams of
  * a moment.

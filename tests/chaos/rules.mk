@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/chaos: random programs against the shim on the software GPU; see README.md.
 chaos_objects = $(patsubst %,$(BUILD)/tests/chaos/%.o,$(1))
 chaos_out := $(BUILD)/tests/chaos/chaos $(BUILD)/tests/chaos/chaos_worker

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A process that reads the software GPU's own books a thousand times a second and holds what each
  * job has against its bound.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Live changes: limits, shares, pauses, evictions. The bound of a job is what it may hold in any
  * case: it is raised before a higher limit is set, and lowered once the tool has said that a lower

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Random programs, ten seconds of them, from a seed that is printed; see README.md. The same seed
 # is the same operations.
 set -eu

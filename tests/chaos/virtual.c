@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Physical memory that is made, mapped, mapped elsewhere, exported to other processes and imported
  * from them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * chaos_worker SEAT LIFE: does random operations on the software GPU, in the working directory of
  * the conductor's board, until it ends by itself or is killed. chaos_worker --plan SEED SEAT LIFE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One process of the chaos: what it has, and how it says what is wrong. It knows CUDA, and nothing
  * of Spillway.

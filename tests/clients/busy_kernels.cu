@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of gpu_busy and pace_load. */
 
 /* Keeps the device busy for a time in proportion to `loops`. */

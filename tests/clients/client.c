@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The clients share this; see client.h. */
 #include "tests/clients/client.h"
 

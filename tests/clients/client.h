@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The clients share this: checked driver calls, modules from the PTX beside the program, and
  * counted device memory. Every failure is named on stderr and ends the program with status 1.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The handwritten digits; see digits.h. */
 #include "tests/clients/digits.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The handwritten digits of data/digits.csv, in an order and with a split that never change. */
 #ifndef DIGITS_H
 #define DIGITS_H

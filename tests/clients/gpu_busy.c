@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Keeps CUDA device 0 busy with kernels of a chosen length, and prints how much work got through:
  * the other half of every measurement of a share.

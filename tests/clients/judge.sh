@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the lib.sh of each folder here, after tests/e2e/lib.sh: how a program judges Spillway.
 #
 #   member "JAX" "$(version jax)" "trains a network"   # its row in the table of README.md

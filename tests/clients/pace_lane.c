@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stream that is kept busy; see pace_load.h. */
 #include "tests/clients/pace_load.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Loads a CUDA device in the ways that programs do, and says how much work got through: what pacing
  * is tested and measured with. `pace_load --help` lists the ways.

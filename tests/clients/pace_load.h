@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of pace_load share this: its options, and lanes, each a stream that is kept busy. */
 #ifndef PACE_LOAD_H
 #define PACE_LOAD_H

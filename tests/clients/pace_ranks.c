@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The ranks of pace_load: a device each, and after each launch of work a kernel that waits for
  * those of all other ranks, as an all-reduce does. They are threads of one process, or processes;

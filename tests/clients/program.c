@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any small program needs this; see program.h. */
 #include "tests/clients/program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any small program needs this, with or without CUDA. */
 #ifndef PROGRAM_H
 #define PROGRAM_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/clients: programs that know CUDA and nothing of Spillway, with their data beside them.
 clients_out := $(addprefix $(BUILD)/clients/,train_mlp gpu_busy pace_load)
 client_tests := $(addprefix tests/clients/,test_judges.sh test_train.sh)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """schedule.py JOB PEAK_KIB PROGRAM...: runs PROGRAM as JOB and changes its limit at random meanwhile.
 
 From a seed come a list of limits between an eighth and five quarters of PEAK_KIB, pauses, evictions

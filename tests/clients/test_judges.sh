@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The table of the programs that judge: README's is that of the members, and one that says
 # something else is found. A test that must run may not be skipped.
 set -eu

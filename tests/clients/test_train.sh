@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # train_mlp on the software GPU: reaches 95 % accuracy, and the same seed gives the same weights.
 set -eu
 : "${BUILD:=build}"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kernels of train_mlp. Every sum is taken in one fixed order, so the same inputs give the same
  * bits on the same device. `make ptx` turns this file into train_kernels.ptx.

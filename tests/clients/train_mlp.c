@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Trains a multi-layer perceptron on handwritten digits with the CUDA Driver API alone.
  *

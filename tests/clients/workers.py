@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """workers.py tinygrad|jax direct|fork|spawn|forkserver...: sums of floats by workers that are started in each of these
 ways; prints a checksum of the sums of each way, the same for all. direct: no workers.
 

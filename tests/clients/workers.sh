@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of Python's multiprocessing, after tests/e2e/lib.sh.
 # shellcheck shell=sh disable=SC2154
 

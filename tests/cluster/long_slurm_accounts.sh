@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Slurm with slurmdbd and MariaDB: what a job used on its nodes is told by sacct when it has ended.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of enforcement: a machine of its own, in a mount namespace, where the shim is
 # preloaded for everybody and /etc/spillway/spillway.ini is what the test writes. The test begins
 # anew within it.

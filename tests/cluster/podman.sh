@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of containers: node.sh's machine, on which podman with runc runs containers
 # that see the software GPU by a driver which the loader finds by itself.
 # shellcheck shell=sh disable=SC2154,SC2034

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Every tests/cluster/test_*.sh: a machine with its administrator's configuration, and what watches
 # it. They need packages (tools/dev/deps cluster) and a mount namespace.
 cluster_tests := $(sort $(wildcard tests/cluster/test_*.sh))

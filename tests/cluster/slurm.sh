@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of Slurm: a machine of its own (node.sh) on which a controller and two nodes
 # run, with the plugin and the software GPU. Its users alice and bob have the numbers 5001 and 5002.
 # shellcheck shell=sh disable=SC2154,SC2034

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway cdi and podman: a container that asks for a device has its limits, whatever it runs; root
 # on the node sees it and changes it; two of one name are two jobs.
 set -eu

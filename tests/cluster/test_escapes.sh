@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Five ways out of a limit that the machine's file enforces, and some more: each ends below it.
 set -eu
 # shellcheck source=tests/cluster/node.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # libvgpu.so in containers that are given what HAMi's device plugin answers, what Volcano's and the
 # DRA driver's do, and what KAI's scheduler and isolator set: two processes, a fresh shell, a
 # cleared environment are one quota; NVML tells of it; the region is as their monitors want it; root

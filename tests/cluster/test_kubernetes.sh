@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The manifests of conf/kubernetes against the schemas of Kubernetes' API, the values against those
 # of HAMi's chart, and what the DaemonSet's first container does to a node's folder.
 set -eu

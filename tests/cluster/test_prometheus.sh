@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A real Prometheus scrapes jobs of two users on the software GPU: no query of the board comes back
 # empty, the alerts are right and name metrics that there are.
 set -eu

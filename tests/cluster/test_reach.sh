@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Root looks at the jobs of all users in full, whichever command it uses, and harms nobody; another
 # user sees of them what they tell everybody.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A job that is limited is refused, never run without its limit: where the machine's file is not
 # root's alone or is wrong, and with `required = yes` wherever the shim cannot hold a process to its
 # part.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A program that got around an enforced limit is named: by stat, doctor, the JSON and the metrics.
 # One that is in a job is not, nor is the probe of the driver.
 set -eu

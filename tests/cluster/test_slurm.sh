@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Slurm: memory and share asked for where a job is submitted hold on the node, whatever the job
 # does; by Debian's own slurmctld, slurmd and munge. What a job holds the software GPU counts.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Slurm with job_container/tmpfs, where a job has a mount namespace of its own that its tasks share:
 # limits hold as without it (test_slurm.sh).
 set -eu

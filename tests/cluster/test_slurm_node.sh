@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Slurm: what a node's own files say binds its jobs, whatever they ask for, and what a user does to
 # those who work for Slurm keeps neither the job nor the node from ending it.
 set -eu

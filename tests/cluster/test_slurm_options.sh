@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Slurm: how the plugin's options are written: bad values, twice, in a script and beside it, of a
 # step, of each part of a heterogeneous job.
 set -eu

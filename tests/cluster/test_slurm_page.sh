@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Spillway-slurm(7)'s way from packages to a shard that is enforced: each of its commands, as it is
 # written. Packages are there already, and services are started without systemd.
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture: what is captured, what invalidates it from which thread, what ends it. */
 #include "tests/conformance/transcript.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The context stack of a thread, primary contexts and how often they are retained. */
 #include "tests/conformance/transcript.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wrong arguments before cuInit and after; names of errors; copies and fills. */
 #include "tests/conformance/transcript.h"
 

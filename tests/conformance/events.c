@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Answers of events and streams before, while and after work runs, and the order in which work
  * runs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Freeing: what may be freed by which call, what it waits for, what comes after. */
 #include "tests/conformance/transcript.h"
 

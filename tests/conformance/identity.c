@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names the driver and the device that a recorded transcript comes from. */
 #include "tests/clients/client.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of the transcript programs. */
 
 /* Each loop waits for the one before: a few nanoseconds each, on any device. */

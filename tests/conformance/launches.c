@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules, functions and launches: what is found, what attributes say, what is refused. */
 #include "tests/conformance/transcript.h"
 

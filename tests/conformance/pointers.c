@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver's answers about an address, by each kind of memory behind it. */
 #include "tests/conformance/transcript.h"
 

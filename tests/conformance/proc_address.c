@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Answers of cuGetProcAddress: versions, flags, suffixes and misses, before and after cuInit. */
 #include "tests/conformance/transcript.h"
 

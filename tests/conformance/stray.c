@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Accesses that go wrong, by copies and by kernels. Each is tried in a process of its own, since
  * what breaks a context stays broken.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every transcript program on the software GPU: its answers are those recorded on a real driver, or
 # else those documented; and under the shim, without limits, they are the same.
 set -eu

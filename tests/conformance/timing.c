@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What must hold of times, whatever the device: all answers are yes or no. */
 #include "tests/conformance/transcript.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The transcript programs share this; see transcript.h. */
 #include "tests/conformance/transcript.h"
 

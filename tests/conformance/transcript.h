@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The transcript programs share this. Each prints what the driver answers, as lines of "question:
  * answer"; nothing in it depends on the machine, so that transcripts of two drivers can be compared

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Virtual memory management: what an address says of itself, and what is a mistake. */
 #include "tests/conformance/transcript.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Virtual memory whose bytes are on the host: what addresses say, and that kernels use it. */
 #include "tests/conformance/transcript.h"
 

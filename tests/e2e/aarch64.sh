@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of the shim for aarch64, which run it under an emulator of that machine:
 # cross-builds it.
 # shellcheck shell=sh disable=SC2034

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Gives random advice for managed memory, prefetches it and asks for what was advised; prints each
  * answer. Beside it takes and gives back plain memory, so that under a limit some of it finds room

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * allocate [OPTIONS]: takes device memory in a chosen way, fills and verifies every block, frees
  * it.

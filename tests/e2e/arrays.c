@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * arrays: makes arrays and memory as its input says, a command per line, and answers each with a
  * line, as driven.c does. NAME is a letter.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * asynchronous [graph LIMIT_FILE | held MIB HELD GO]: copies to and from memory that was spilled,
  * of bytes, rows and batches of both, in a stream that waits for the host, come back at once and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * blind_calls [--init] NAME...: calls each function of the driver with arguments that mean nothing:
  * all zero, then all the address of a page of zeros; each in a process of its own, after cuInit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * books [open HANDLE|refused]: takes device memory in ways of its own each and gives it back,
  * stopping at each step; or opens what another process shares.

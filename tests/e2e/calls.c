@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * calls [NAME...]: calls the entry points of echo_driver.c (all of them without a NAME), each with
  * arguments of its own, which the driver prints; "changed" is added where a call did not answer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * capture: captures a stream, in each of the modes, while another thread launches, paced, on a
  * second one and on the legacy stream; replays the graph; ends a capture that was invalidated; then

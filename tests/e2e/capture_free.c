@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * capture_free: frees memory while another thread captures, once in each mode, by cuMemFree and
  * cuMemFreeAsync.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * childless [DONE FILE [READY START]]: fills and checks 24 MiB of device memory in pieces. Where a
  * library makes a process meanwhile, by any system call, or executes a program, the kernel ends it

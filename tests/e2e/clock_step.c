@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Preloaded: the settable clock is off by as many seconds as the file CLOCK_STEP says, which others
  * change while the program runs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * closure CASE: does what a program may do and what leaves little time to move memory. Before and
  * after it says so and waits for a line on its input, so that others can ask for a move meanwhile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Takes device memory in every way the software GPU has, one after the other. After each step it
  * says what it did and waits for a line on its input, so that others can look at the books.

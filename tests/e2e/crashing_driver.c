@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A libcuda.so.1 that can be loaded and asked for its version, and dies in cuInit. */
 #include <stdlib.h>
 

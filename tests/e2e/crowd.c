@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * crowd seats | lock: keeps others out of the job in SPILLWAY_JOB until it is killed: takes every
  * seat of its segment, or the lock under which one joins. Prints "held".

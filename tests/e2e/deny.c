@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * deny SYSCALL[=ERROR]... -- COMMAND...: runs COMMAND where the kernel answers these system calls
  * with ERROR (EPERM, ENOSYS, EACCES, EAGAIN or EDQUOT; EPERM), as a container's seccomp profile

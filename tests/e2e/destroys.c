@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * destroys --ini FILE [OPTIONS]: threads that make contexts, work in them and destroy them while
  * their memory moves. A thread of its own lowers and raises the job's limit in FILE, so that a move

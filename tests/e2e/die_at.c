@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Preloaded: kills the process where a file gets its name: DIE_AT=before or after, at the first
  * renameat() to a name that ends with DIE_NAME.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * driven: does what its input says, a command per line, and answers each with a line.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A libcuda.so.1 that prints the arguments of a call as it received them, for calls.c: every way in
  * which an argument can be passed on the machines Spillway runs on. Each call answers 600, which no

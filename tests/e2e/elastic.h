@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The clients of the tests of elastic memory share this: checked calls, a device, kernels as text,
  * sums of bytes. They know nothing of Spillway.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of elastic memory, after lib.sh.
 # shellcheck shell=sh disable=SC2034,SC2154
 mib=1048576

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kernels of elastic.h as a fat binary: their text, for the software GPU, and a cubin without
  * code, whose sections .nv.info say of mix and mix_table how large their parameters are, as ptxas

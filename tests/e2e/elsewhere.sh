@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of another architecture or C library: builds small programs and drivers for
 # it, and checks there what the shim does everywhere. The test gives
 #   there_cc        the compiler for it, in words

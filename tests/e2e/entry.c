@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * entry NAME...: opens the driver under each name as programs do and says which library answers:
  * "NAME: shim" or "NAME: driver", or "NAME: none" when there is none and dlerror() says so. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * exported CASE: programs that make memory, give it to others and let it go, in the orders that
  * NCCL, vLLM and careless programs do. They know nothing of Spillway. Where LOOK names a program it

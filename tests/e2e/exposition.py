@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Prometheus' text exposition format 0.0.4, read strictly.
 
 parse(TEXT) gives {metric: (type, help, {labels as a sorted tuple: value})} and refuses what a scraper

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * fake_job [-d] [-r] [-1] [-m BYTES] [-s BYTES] [-i NS] [-b NS] [-u UUID] [-c COUNTER=VALUE]...: a
  * job's process without CUDA, for tests of the tool.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * forge_card UUID PRIORITY: a card that lies. Until it is killed it claims all of the device since
  * the beginning of time, and asks one job after the other there to give everything.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * free waits|deferred: frees memory that a kernel still uses, allocates as much again and writes it
  * at once. The kernel, on the legacy stream or on another, reads and then overwrites the freed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * guest STEP...: a program that does to itself, around its use of the driver, what programs do:
  * takes or closes every descriptor, runs out of memory. A line per step that has something to say.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * handles: needs two devices. Makes physical memory and maps it, says "ready" and waits for a line;
  * then asks everything that can be asked of handles and mappings, wrongly as well, and prints each

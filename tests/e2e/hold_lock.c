@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * hold_lock MS | stop: takes the lock of the segment of the job in SPILLWAY_JOB, prints "held", and
  * lets go after MS milliseconds, or stops until it is continued.

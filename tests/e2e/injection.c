@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An injection library: what the driver loads in cuInit, and which calls the driver by the
  * program's names; built with INSIDE_CALLS, in the midst of the program's calls too, as profilers

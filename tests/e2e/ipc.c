@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * ipc CASE: one process gives memory to another by cuIpcGetMemHandle, as programs do that know
  * nothing of Spillway. The child, forked before either touches the driver, gives; the parent opens.

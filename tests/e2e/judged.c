@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What is the driver's or the program's to decide, as lines to compare with and without Spillway:
  *

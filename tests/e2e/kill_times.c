@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * kill_times KILLS LOAD FOLDER PROGRAM NAME=PRELOAD...: how long a killed process takes to die, by
  * the libraries that are preloaded into it.

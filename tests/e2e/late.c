@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A library that keeps CUDA objects until its destructor runs, and frees them then: after
  * Spillway's, and after the driver's where it is unloaded first. Writes "late:" and the answers to

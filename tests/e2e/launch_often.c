@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * launch_often N: launches N kernels in rows of 40, waiting after each row; of as many kinds as a
  * step may have.

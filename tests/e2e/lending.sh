@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of memory that changes hands, after elastic.sh.
 # shellcheck shell=sh disable=SC2154
 moves=$build/tests/e2e/moves

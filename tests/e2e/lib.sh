@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the test scripts: the shim preloaded, and checks that say what they found.
 # shellcheck shell=sh disable=SC2034
 # shellcheck source=tests/ending.sh

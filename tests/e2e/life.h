@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The life_* programs share this: they know CUDA and nothing of Spillway, but ask its tool what the
  * books say of them. Environment: SPILLWAY_JOB, and SPILLWAY_TOOL, the tool's path.

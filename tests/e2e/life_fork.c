@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * life_fork CASE HOW: what becomes of a process's part in its job when it forks; prints "ok".
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * life_leave HOW: a process with all of its job's 16 MiB, queued kernels and threads that launch,
  * ends.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A training's shape: a parent with CUDA, and data loaders made in each way multiprocessing knows. Loaders
 that were forked use no CUDA; those that were not use their own. Prints "ok"."""
 import ctypes

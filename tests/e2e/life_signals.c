@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * life_signals CASE: signals of the process go where they would without Spillway; prints "ok".
  *

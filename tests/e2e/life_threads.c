@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * life_threads CASE: threads that come, call and go; prints "ok".
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A library whose destructor waits until the file that LINGERS names is gone, as one that saves a
  * model would.

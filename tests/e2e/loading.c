@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A library that calls the driver as it is loaded, when another thread (LOADING_WAIT: a descriptor
  * that says so, by a byte) is about to call it for the first time.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # As test_counts.sh, with 600 processes.
 set -eu
 COUNT_PROCESSES=600

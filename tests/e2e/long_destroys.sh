@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # As test_destroys.sh, for two minutes.
 set -eu
 : "${DESTROYS_MS:=60000}"

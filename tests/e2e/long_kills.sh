@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A process with Spillway dies as soon as one without when it is killed, on a busy machine: of 1,000
 # kills the longest takes no more than a second longer than the longest without Spillway in the same
 # run. KILLS, KILL_LOAD: how many, and beside how many processes that compute. KILL_ALSO: libraries

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # As test_whole_kills.sh, for thirty minutes.
 set -eu
 : "${WHOLE_KILLS_SECONDS:=1800}"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Whole turns and lending with more jobs and more random worlds than every day.
 set -eu
 export FORM=long

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * moves [OPTIONS]: works on many buffers as a training does, for others to move its memory
  * meanwhile. What it computes depends on nothing but the options and the number of steps.

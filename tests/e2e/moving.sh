@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced after elastic.sh: programs that work while their limit moves at random every 50 ms between
 # 20 % and 120 % of their working set, and end with the same bits as without Spillway.
 # shellcheck shell=sh disable=SC2034,SC2154

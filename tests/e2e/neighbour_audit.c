@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An auditor (LD_AUDIT): every object and every binding passes through it, in a namespace of its
  * own.

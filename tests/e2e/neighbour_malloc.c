@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An allocator in place of glibc's, as jemalloc and tcmalloc are: every block bears a mark, and
  * freeing what was not allocated here, or twice, ends the process with a line. At exit it says on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Another library that is preloaded and stands before the driver: it wraps dlopen and
  * cuMemAlloc_v2, each by the next one of that name, and says at exit on stderr how often it was

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Another library that is preloaded, as fakechroot's is: some files of the machine are those below
  * the folder REDIRECT_TO.

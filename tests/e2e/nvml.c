@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * nvml [OPTIONS] [NAME...]: asks NVML for the memory of every device, as nvidia-smi does. Linked to
  * NVML when built with LINKED; else it opens each NAME (libnvidia-ml.so.1) and asks that. A NAME

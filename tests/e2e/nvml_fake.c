@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libnvidia-ml.so.1 of an older driver: without nvmlDeviceGetMemoryInfo_v2, not linked -Bsymbolic,
  * with one device, that of the software GPU, of 1 GiB. FAKE_MIG: the device is a part of a GPU

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * orders: what other hardware asks of memory, of memory that moves.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of pacing, after lib.sh: loads, judged by the software GPU's own clock.
 # shellcheck shell=sh disable=SC2034,SC2154
 load=$build/clients/pace_load

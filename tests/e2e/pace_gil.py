@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Threads of Python that launch while they hold the interpreter's lock, which the host functions in their streams need.
 Prints "ok" and how often the host functions ran."""
 import ctypes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * peers: two devices that reach each other's memory in every way, each answer a line: the
  * transcript is to be the same whoever stands between the program and the driver.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pools: memory of pools in stream order. Each line says what was asked and how it was answered,
  * the same on any driver. With "churn" as argument four threads have and give back memory of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of priorities, after elastic.sh.
 # shellcheck shell=sh disable=SC2154
 load=$build/clients/pace_load

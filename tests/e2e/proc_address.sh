@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of cuGetProcAddress: what it hands out under the shim against the driver's
 # own answers.
 # shellcheck shell=sh disable=SC2034

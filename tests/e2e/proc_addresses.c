@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * proc_addresses [--first] TABLE: asks cuGetProcAddress for every (name, version, flags) of the
  * table and prints "name version flags RESULT STATUS owner symbol": owner shim or driver, symbol

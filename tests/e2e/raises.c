@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * raises JOB CHANGES SEED: sets the memory limit of a running job again and again, by its override,
  * and compares what the software GPU has given to processes with what may be there, as often as it

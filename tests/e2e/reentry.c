@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * reentry [EARLY]: calls the driver's composed functions (tiny_driver.c) and prints what the driver
  * counted; EARLY is a file that is opened before the driver is asked for. It takes 12 MiB, 4 more

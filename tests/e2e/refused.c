@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * refused: destroys what the driver does not destroy, and looks at what is left: the device's own
  * context, which goes by release and reset alone, from this thread and another; a context that is

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reads a shared region as HAMi's monitor does, by the declarations of HAMi-core's public header, and writes what the
 monitor writes.
 

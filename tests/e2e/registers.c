@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * registers LIBRARY [DEVICE_FILE]: memory of a library that registers it for a network, memory that
  * the library or the program asks about as one does before registering it, and other memory, 4 MiB

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the program of registers.c asks of the library of registers_library.c, which is built as
  * libnccl.so.2 and by a name that is nobody's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A library that makes memory of its own and asks about the program's, as one does that registers
  * both for a network.

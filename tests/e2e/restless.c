@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * restless FILE LEAST MOST MILLISECONDS [LINE...]: writes a configuration with a memory limit at
  * random between LEAST and MOST bytes, the LINEs behind it, again and again after so many

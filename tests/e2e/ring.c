@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * ring: wakes the helpers of all jobs in the state directory, so that a changed configuration is
  * read at once. A helper that no bell wakes looks at its files once a second, and a test that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
 # Of these, what downloads packages: other C libraries, NVIDIA's drivers, another machine's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A runtime library of one CUDA version, RUNTIME = 11080, 12040 or 13000: like NVIDIA's it opens
  * libcuda.so.1, asks cuGetProcAddress, in the form of its time, for each function at the version

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The work of a runtime library (runtime.c) for the program that loads several of them
  * (runtimes.c).

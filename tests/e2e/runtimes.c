@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * runtimes [--cudart LIBRARY] LIBRARY...: loads runtime libraries of several CUDA versions
  * (runtime.c) and works through all of them in turns: what one allocates another frees, each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """schema.py DEFINITION=FILE...: each line of each FILE is a document as conf/json/schema.json defines it.
 
 It has no key that the definition does not name, and without any one of the keys that it must have it is refused.

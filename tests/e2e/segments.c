@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * segments [OPTIONS]: memory in the pattern of PyTorch's expandable segments. Addresses are
  * reserved once, far more than are used; physical memory is mapped behind them as they grow, some

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * seats CASE: what a program may do while one of its launches is held back, or around one; prints
  * "ok".

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * small hold KIB COUNT READY END: takes so many allocations of so many KiB in turn, writes how many
  * it got to the file READY, and keeps them until there is a file END.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * static_tls FOLDER LIBRARY...: opens the libraries of the folder, which want their thread-local
  * memory beside that of the program's start, until room for no more than two of them is left, which

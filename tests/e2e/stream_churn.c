@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * stream_churn COUNT: one thread makes and destroys so many streams, beside some that stay, while
  * another one takes and gives back memory all the time, once some of it was spilled. Prints

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * streams COUNT READY: makes so many streams, with work in each, and 32 MiB of memory; makes the
  * file READY and goes on with that until a line comes on stdin. Then each stream is destroyed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * syscalls FILE COMMAND...: runs COMMAND and writes to FILE one line per system call of it and of
  * its children: "open PATH", "shared mapping", "private mapping", "timed wait" (by futex) or the

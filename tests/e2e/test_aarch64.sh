@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The shim for aarch64, cross-built, does there what it does here: run under an emulator of that
 # machine.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a program advises for managed memory reads back as without us, whatever the limit holds back:
 # random advice, prefetches and questions, directly and under limits, answer by answer.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Arrays and mipmapped arrays, which cannot be on the host: they are charged to the limit and freed
 # from it, make room where other memory can move, and are refused beyond it as a device of that
 # size would refuse them. Judged by what the program is told and by the software GPU's books.

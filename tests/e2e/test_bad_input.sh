@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Bad input never stops the user's process: one line names file, line, value and what was expected,
 # the job goes on with what is good, and stat shows it.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # One way of taking device memory after the other: at each step what Spillway says the job uses is,
 # to the byte, what the software GPU's own books say the process has; it is as much as was asked
 # for, and all of it comes back. What another job shares is charged to who opens it as well.

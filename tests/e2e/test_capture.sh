@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Captures stay valid while the job is paced; graphs are counted and paced; one that was invalidated
 # stops nothing.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Memory that is freed while another thread captures: spilled memory answers as the driver does of
 # its own, keeps every capture that the driver would keep, stays charged until it is really gone,
 # and goes.

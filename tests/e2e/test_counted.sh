@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Everything that takes device memory is counted: after each step of a program that takes it in
 # every way, the bytes that stat shows become those of the software GPU's own books, where NVML
 # tells what the process has, and where it does not know the process.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Jobs that make their contexts at the same moment, where NVML does not know their processes: each
 # is charged its own and nobody else's.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Large numbers: a million allocations, ten thousand streams while memory moves, lists of all
 # resources, crowds of processes. On a driver that does nothing, so that what takes time is ours.
 set -eu

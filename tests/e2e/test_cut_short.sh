@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a job maps is cut short: nobody but its own user can do that, and he ends its processes or
 # they go on; nobody has more than the limit afterwards.
 set -eu

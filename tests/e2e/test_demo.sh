@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The demo passes, its figures say what its picture shows, and a training that fails ends it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

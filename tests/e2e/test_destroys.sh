@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Contexts are destroyed, reset and released by eight threads while the mover moves their memory,
 # and while its calls fail: nothing hangs or crashes, bytes are right, and no memory stays taken.
 # DESTROYS_MS, DESTROYS_SEED.

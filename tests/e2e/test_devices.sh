@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Limits of one GPU among several, by ordinal, UUID and PCI bus id, whatever CUDA_VISIBLE_DEVICES
 # says.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a process held that exits stays charged until the driver can have given it back, however long
 # exit() took.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What the driver takes for itself counts within a limit, is never refused, and is shown apart.
 # Bytes granted stay within the limit less the driver's own, and at 0 where that is more.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a test has started ends with it, in a session of its own, too: when it fails, when it runs
 # too long, when it is killed, and when tests/run is interrupted.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every name of the driver's file, opened in every manner, leads to the shim; what is no driver
 # fails as it does without us; a driver in a namespace of its own works, out of reach, and that is
 # said.

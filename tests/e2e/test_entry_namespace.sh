@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A plugin that a program loads into a namespace of its own (dlmopen) has the driver for itself
 # there, out of our reach: it works as without us, and so does the program, whose own calls are
 # counted.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Python's ctypes finds the shim by every name, calls through it, and learns what is missing as
 # without it.
 set -eu

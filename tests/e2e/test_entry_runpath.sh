@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A library that opens another one beside it is found by the RUNPATH of whoever calls dlopen: a
 # program, or a plugin in a program that has none, built with and without optimisation. Ours keeps
 # the caller's return address, by which glibc knows it.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a process under Spillway notes of itself: its events and its counters tell the same, of
 # memory and of time.
 set -eu

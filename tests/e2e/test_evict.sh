@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # pause --evict: the memory leaves the device and others use it; resume brings it back, with the
 # bits it had. What cannot go is said, and what does not go in time is a failure.
 set -eu

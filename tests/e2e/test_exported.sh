@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a job has exported stays in its quota until nobody of it can hold it: whoever frees it, is
 # killed, keeps a descriptor or has it open. Judged by the software GPU's own books; 20 MiB a piece,
 # 100 MiB a job.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The shim exports exactly the entry points, dlopen, dlmopen and NVML's memory queries, and needs
 # glibc's own libraries alone. Each installed object loads on glibc 2.28.
 set -eu

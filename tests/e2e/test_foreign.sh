@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A program without Spillway on the device of a paced job: the job pays for its own time and not for
 # the other's, and says that what it tells is an estimate; jobs that take turns are not taken for
 # such programs; NVML is asked while paced alone.

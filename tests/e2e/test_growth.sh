@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Growth: a limit rises by itself while the job is spilled and the device has room, also such as
 # other jobs are owed and do not use, and falls back when another job needs it.
 set -eu

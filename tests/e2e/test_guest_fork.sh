@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Forking: a child that uses no CUDA costs its parent nothing, one that does has a slot of its own,
 # and none hangs, however it was forked.
 set -eu

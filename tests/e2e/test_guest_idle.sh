@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A process without CUDA under the preloaded objects: past their loading it makes no system call
 # that it would not make beside two empty ones. So no file, thread, mapping or memory of Spillway's.
 # One that has memory on the host and does nothing: it is not asked again and again how much of the

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # However a process ends, in the middle of whatever: it ends as it would without us, and its memory
 # comes back to its job.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Data loaders as Python's multiprocessing makes them: forked, spawned, by a fork server.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

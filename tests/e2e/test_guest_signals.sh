@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Signals reach the program's own threads and disturb no call; errno is the program's; a process
 # that is stopped holds up nobody for ever.
 set -eu

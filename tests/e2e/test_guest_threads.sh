@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Threads: a thousand first calls at once start one job; a thread that is cancelled inside a call
 # leaves nothing locked.
 set -eu

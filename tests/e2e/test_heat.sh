@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # After a shrink the memory in use is on the device, whatever the order of allocation: one hot
 # buffer among nine cold ones, a working set that shifts, a graph's memory, memory whose addresses
 # lie in a table on the device. Where memory is, is seen by what kernels fetch from the host.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A limit lowered further than memory can move: what stays on the GPU is said, and why, by set and
 # by stat.
 set -eu

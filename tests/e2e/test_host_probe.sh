@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a driver may not survive is asked by a probe outside of every job, once per driver and boot,
 # and kept in a cache. A program's process reads that, and makes no process. Whatever comes of it,
 # the program's bytes are right.

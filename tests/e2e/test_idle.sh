@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A job that does nothing wakes twice a second at most, all its threads together, spilled or not,
 # paced or not.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a short program pays for cuInit, a context and its end, by its system calls: none after which
 # the kernel waits for other processors (membarrier), no inotify, for which a process's end waits,
 # and no thread but the helper before something is launched that is paced.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Memory of a job that is moved is given to other processes by cuIpcGetMemHandle all the same: what
 # is on the host comes back first, much of it needs few descriptors, it outlives its giver, and who
 # cannot be reached is told so at once.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Who cannot join a job has no part of its limits: none of its memory is on the GPU, one line says
 # why, and the program goes on. Without a limit it runs as ever.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What the driver decides is decided as without us: absurd sizes, bounded pools, frees of the wrong
 # kind; they leave no trace in what a job is said to have had. Spilled memory is freed when no
 # device uses it any more.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A process that nobody named and that is killed while it makes its files leaves nothing for ever:
 # the next such process that is not over at once takes it away, whichever step it was killed at.
 set -eu

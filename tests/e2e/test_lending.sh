@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Memory changes hands: what an idle job has leaves the device while another job claims it, and
 # comes back with its next call as far as there is room. Judged by the books of the software GPU.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A card that claims everything all the time, and a process that is stopped while its memory is
 # asked for: a job that works keeps what it is entitled to, goes on, and computes what it computes
 # alone. Judged by the books of the software GPU.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A GPU that is lent out to the margin: a job has grown into what others' limits promise. Whatever
 # they need within their limits they have, though it cannot be on the host: memory for other
 # processes, arrays, contexts, code, memory that is to stay. Judged by the books of the software

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Jobs that start at once and want more than there is: none is refused, though none knows yet what
 # the others hold. Judged by how they end, and by the books of the software GPU.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Memory changes hands between two users' jobs, who share the node's directory and no other: what
 # one's idle job holds the other's has while it works, and its owner has it back, with all its
 # bytes. Judged by the books of the software GPU.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Memory beyond the limit is on the host: the program gets it, its bytes are right, it looks like
 # device memory, and the device's own count stays within the limit.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Limits and shares change while the job runs; what is bad changes nothing and is said.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The shim built here does on the C libraries of Debian 11 (glibc 2.31) and Debian 13 (2.41) what it
 # does on this machine's.
 #

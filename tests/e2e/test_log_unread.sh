@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A pipe on stderr that nobody reads, and a log file that is one: the program goes on and ends. What
 # was not read is counted and told with the next line that is.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A program that looks at the memory's size before it allocates: with --reported limit+host it finds
 # enough and spills; else it ends without having been refused anything, and is told what to try. One
 # that ran fine is not.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A graph with a loop in it is launched again and again while the limit of its memory goes up and
 # down: the loop's kernels find their memory wherever it is.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Each driver call that allocating and moving memory use fails at each of its uses, in a program
 # that allocates, computes, has its limit lowered and raised, exports and frees: its bytes are
 # right, an error it sees is mended by trying again, and no memory stays taken.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # While a program's limit moves all the time, 400 chunks and more move while work is queued (in the
 # long form a thousand), and it ends with the same bits as without Spillway: one stream, eight
 # threads, four streams; copies and fills in flight.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # While a program's limit moves all the time, graphs that were captured before a move are replayed
 # after it, captures stay valid, and the demo's training ends with the same weights.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # pin_new = auto: in a process that can register memory behind the driver's back, what a library of
 # the network made, or asks about, stays on the device while all else leaves it. Devices' files are
 # ours; the process is shown them in /dev.

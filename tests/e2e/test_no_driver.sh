@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # On a machine without a driver cuInit says so, with one line, and nothing else happens.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # NVML's memory queries tell of the job's limit and of what the job holds, however NVML is reached;
 # where nothing is limited, switched off or of another job they tell the truth; everything else is
 # the real NVML's.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Out of memory is CUDA_ERROR_OUT_OF_MEMORY, and everything is as usable afterwards as before; what
 # the program is told of memory in the arena is the same on either side; the host's pages come back
 # to the system.

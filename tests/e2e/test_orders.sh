@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What other hardware asks of memory works on memory that moves, where drivers refuse it or answer
 # by the mapping: SYNC_MEMOPS is kept by the shim, BUFFER_ID is the allocation's. Forms of calls
 # that take memory and that the shim does not know are kept from the program, because the driver

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A paced launch allocates nothing, nor does the end of a step: ten times the launches, as many
 # blocks.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A share that is changed while the program runs is in force at once, also for a launch that sleeps
 # in a slot of the old one; a pause holds back launches and nothing else; work in flight goes on.
 set -eu

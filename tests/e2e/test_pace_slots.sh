@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A slot holds back a launch and nothing else: processes end, fork, synchronise, destroy contexts
 # and hold locks around it, and the program's own timings are those of its kernels.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Jobs on one device take turns: each keeps to its share while both want more, a job with a weight
 # has what others leave, and one that stops or dies in its turn does not take the other with it.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A pause belongs to the job's life: it ends with the last process and with a boot. Who comes to a
 # job that is paused says so. Whatever stands in the override file, pause and resume work.
 set -eu

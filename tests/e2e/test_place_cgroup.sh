@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # host_limit = auto follows the memory cgroups above the process, as systemd and Slurm make them:
 # what they do not leave is refused, and nobody is killed. Their files are ours; the process is
 # shown them where the kernel shows its own.

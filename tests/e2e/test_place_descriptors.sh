@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # No descriptor left, or all closed behind our back: the limits hold, one line says what cannot be
 # had, and no descriptor of the program's is ever touched.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # SPILLWAY_DISABLE leaves nothing but trampolines; and peer access between two devices is as without
 # us, disabled, active, under a limit that nothing exceeds, and with the memory on the host.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A state directory without room: no inode, no page, a quota, read-only; from the beginning, or from
 # the middle of a job. The program runs, its limit is kept, and one line says which file, why, and
 # what is lost. What needs a file says so and changes nothing.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Read-only, full and missing file systems: the program runs with a limit of 0, one line says what
 # is missing, and a full one is noticed before it is a SIGBUS.
 set -eu

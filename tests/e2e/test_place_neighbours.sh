@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Others in the process: allocators, sanitizers, other preload libraries on either side, auditors
 # and the loader's own settings. The job works, and so do they.
 set -eu

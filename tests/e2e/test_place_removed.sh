@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The files of the state directory go while a job runs, as RemoveIPC of logind has them go when a
 # user's last session ends: the job keeps the limit it was given, its memory and its pause; programs
 # that start later, and the tool, come out sensibly.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # No thread and no memory to be had: the driver's answers are passed on or memory is refused,
 # nothing crashes, and one line says what Spillway could not have.
 set -eu

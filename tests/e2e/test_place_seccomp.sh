@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # In a container whose seccomp profile refuses system calls a job works as outside: same answers,
 # same bits, same limits, and nothing to complain of.
 set -eu

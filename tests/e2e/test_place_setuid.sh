@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # In /etc/ld.so.preload the shim comes into set-uid programs too: there it reads no environment,
 # writes no file, limits nothing and starts nothing. What the program asks of the driver it gets.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A state directory that cannot be used: the program runs with a limit of 0, one line says which
 # directory and why, and nothing of someone else's is touched.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A program whose libraries have taken all memory for thread-local variables that the loader keeps
 # beside that of the start: the preloaded shim has its own since then, and works; opened later it
 # cannot be had, which the loader says, and nothing else happens.

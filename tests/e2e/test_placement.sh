@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A training that uses all of its memory in each step, larger than its limit: its steps are found
 # and surveyed, memory moves once to where it costs kernels least, and then nothing moves any more;
 # its data is what it counted. What is seen of its kernels and what the settings allow decides

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A training that uses all of its memory in each step, larger than the device, without a limit that
 # it would meet: memory moves once to where it costs kernels least, for what has left, and then
 # nothing moves any more; its data is what it counted. Nothing could be tried of the driver on the

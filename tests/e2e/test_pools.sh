@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Memory that is allocated in stream order lives in the arena: it answers as the driver's pools do,
 # is ordered by its streams, is given back, and moves with the limit.
 set -eu

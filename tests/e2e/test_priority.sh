@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Priorities: a guaranteed job waits for nobody; opportunistic and normal ones work in the time that
 # it leaves, and go on when it stops, dies or has gaps. Two guaranteed ones hold nobody up but them.
 # Judged by the jobs' books and the device's own.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every address libcudart 11.8, 12.4 or 13.0 asks for: our hook of exactly the symbol the driver
 # answers with, or the driver's own address where nothing is hooked. On the software GPU;
 # test_real_driver.sh asks NVIDIA's.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # One limit for all processes of a job, by any race; a killed process's share comes back.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

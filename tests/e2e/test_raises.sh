@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A limit that rises and falls under load: what the software GPU has given is never above one that
 # is said to be held. RAISES=N: so many changes, of which half are raises; RAISES_SEED=N.
 set -eu

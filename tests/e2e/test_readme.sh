@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # README is short, its links lead somewhere, a newcomer's words stand first, and its lines run as
 # they are.
 # shellcheck source=tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # NVIDIA's own driver libraries, old and new, behind the shim; no GPU is needed.
 # SPILLWAY_TEST_DRIVER=/path/libcuda.so.1: that one too.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # NVIDIA's own driver library for aarch64 behind the cross-built shim, under an emulator; no GPU is
 # needed.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Why a program is out of memory: the limit that refused, by how much, and the option that raises
 # it; in the summary of `run`, in `stat`, in its JSON and metrics, in the log and in the events.
 set -eu

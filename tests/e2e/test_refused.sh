@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What the driver refuses to destroy is what it was, with all memory in it, wherever that lies; what
 # it destroys leaves nothing.
 set -eu

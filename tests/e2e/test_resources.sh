@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway stat JOB --resources: what a process says it holds, how it is asked, and what is made of
 # those that do not answer or answer nonsense. And the page and the status file of a real job.
 set -eu

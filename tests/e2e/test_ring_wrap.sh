@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A job has more events than its ring holds: what is read while it runs and afterwards is in order,
 # none is torn, and those that are lost are counted where they are missing.
 set -eu

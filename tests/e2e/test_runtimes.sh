@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Runtime libraries of different CUDA versions in one process, each with the functions of its time:
 # cuCtxCreate v2, v3 and v4, captures of both forms, three ways to make a graph executable, streams
 # of both kinds; and the stand-in for libcudart 13 among them. What one allocates another frees. The

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The program's own physical memory moves: with expandable segments the bits are the same as without
 # Spillway while the limit moves, the books are those of the software GPU, and a handle is the same
 # handle wherever its memory is.

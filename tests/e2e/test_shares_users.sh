@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Shares between two users: both are told that they do not hold together until root has made the
 # place for turns by `spillway doctor --setup`; from then on 60 % and 60 % have half each.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Small allocations without an arena: what a job holds on the device, by the software GPU's own
 # books, is within its limit, and what stat shows is what it holds.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a guaranteed job loses beside a filler, as stat, JSON and metrics tell it: its launches in a
 # second alone and now, the loss with its error, and what the filler takes of the gaps. Judged by
 # what must hold however busy the machine is: who is told what, one figure by the others, and bounds

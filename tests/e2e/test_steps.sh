@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Steps are found in a program's launches while it is paced, or where the configuration asks for
 # them; else nothing looks.
 set -eu

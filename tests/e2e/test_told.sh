@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What the driver tells of memory, status by status and value by value, it tells the same under
 # Spillway, of memory on the device and of memory that was spilled; NULL is refused or accepted
 # where the driver does.

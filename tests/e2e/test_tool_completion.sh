@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Completion in bash, zsh and fish: every command and option, the jobs there are, the values of
 # options.
 # shellcheck source=tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # conf/: each example is what its reader takes, and names what Spillway has.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The demo leaves nothing behind when it is told to end.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # find-cuda and deps: a cuda.h that is too old is none; looking fetches nothing.
 
 # A toolkit of this machine is covered up where that is possible.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway doctor: broken drivers, sources of values, programs that cannot be shimmed.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway events: lines, JSON and traces of what processes wrote into their rings; following,
 # filters, state, interrupts.
 # shellcheck source=tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway stat: CSV, Prometheus, AntMan, a text file for a collector; in each every counter there
 # is.
 # shellcheck source=tests/e2e/tool.sh

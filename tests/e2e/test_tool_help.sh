@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Help, versions, mistakes on the command line, and that the man pages know every option.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

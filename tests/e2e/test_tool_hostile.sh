@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What strangers write into their segments, pages, rings and files drives nobody's terminal: no
 # control character of theirs, of C0, DEL or C1, comes out of any command in any format; nor what is
 # no UTF-8.

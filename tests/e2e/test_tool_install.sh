@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # make install without root, a run from there, make uninstall.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

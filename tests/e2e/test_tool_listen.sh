@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway stat --listen: what a scraper is given, and what strangers are.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Files that options name: a file is replaced, and everything else stays what it is and is written
 # into; a link is followed, unless a stranger put it where everybody may.
 # shellcheck source=tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway run: exit statuses, environment, names, signals, what it leaves behind.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway set --save: what people wrote in the file stays, to the byte.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

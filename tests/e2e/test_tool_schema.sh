@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Each JSON document of a real run is one of conf/json/schema.json: of jobs that spill, are refused
 # memory, share a GPU and have ended; and the schema names every figure as statistics.h does.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway set, pause, resume: what they refuse, what they write, that they wait.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

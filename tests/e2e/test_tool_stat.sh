@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway stat: no job, live jobs, ended jobs, damaged ones; text and JSON.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway-support(7) against the sources: version, drivers, frameworks, the schema, the versions of
 # files and the names of metrics.
 # shellcheck source=tests/e2e/tool.sh

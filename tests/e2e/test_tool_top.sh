@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # spillway top, driven as a person would: in a terminal that tmux keeps, by keys, seen by its
 # screen.
 # shellcheck source=tests/e2e/tool.sh

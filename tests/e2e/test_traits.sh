@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What only some drivers or machines do (SOFTGPU_TRAITS) changes nothing that a program under a
 # limit sees, whether this driver does it or not: each trait that has no test of its own.
 set -eu

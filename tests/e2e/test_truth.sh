@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What stat says a job did and holds is what the software GPU itself counted: launches, of graphs
 # too, memory and what moved of it to the number, the GPU time of its kernels as closely as events
 # measure it, and nothing that nobody measured. Threads are what the kernel says, contexts what the

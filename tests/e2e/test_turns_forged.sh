@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Somebody writes random bytes over the turn file while paced jobs run: they go on, to their ends,
 # with right results; what is in the file is believed for moments at most.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A limit of a job that nobody named is one quota: for all who share HAMi's cache, a Slurm job, a
 # container or a POSIX session. Who has other limits is another job; who has none is one of his own.
 set -eu

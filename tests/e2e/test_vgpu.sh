@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # libvgpu.so in place of HAMi-core's: alone in the preload list, with the variables that HAMi hands
 # out; one quota for a container, what does not fit is refused, NVML tells of it, the monitor's
 # region is written and followed.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # turn = whole: two jobs that each want most of a device have it by turns, all of it, and compute
 # what they compute alone. One that is killed, stopped or set to fine turns in the middle leaves the
 # other running, and one alone has no turns.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # turn = whole beside a card that says that it has the device since the beginning of time, and never
 # makes way: the others go on by whole turns without it, and say so.
 set -eu

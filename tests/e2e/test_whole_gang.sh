@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # turn = whole on several devices: a job has all of its devices or none. Two jobs on both devices
 # and one on the first have turns that never overlap on a device, and each turn is of all devices of
 # its job at the same time; nobody waits for ever, and when two are killed the third goes on.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # turn = whole under kills: processes of two jobs are killed and stopped at random and start anew,
 # 3 s of it or WHOLE_KILLS_SECONDS. No job stands still for longer than two minutes, as
 # spillway-sharing(7) says, and afterwards nothing is left.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # turn = whole for a job whose ranks are processes, a device each: a rank that has left the device
 # launches what the kernels of another one wait for, which could not leave otherwise. Each time that
 # its turn ends the ranks have launched differently far.

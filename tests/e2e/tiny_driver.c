@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A libcuda.so.1 of a few calls that is not linked to itself, unlike NVIDIA's: what it calls of its
  * own by name is looked up by the loader. It counts what is done. Some calls are made of others:

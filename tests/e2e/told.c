@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * told: asks the driver everything it tells of memory, with every NULL, of memory of each kind, and
  * prints the answers.

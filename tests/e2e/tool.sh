@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of the tool: a tree of its own, in which the shim is an empty library, so
 # that the tool is tested alone; and what a test needs to say what it expects.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a trace must be for Perfetto to show it, checked: trace.read(FILE) gives its tracks, or fails."""
 import collections
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What shim/trampolines.S needs to lead to a driver, without the rest of the shim: for a machine
  * that enforces landing pads, which a distribution's start files and archives may lack. Every entry

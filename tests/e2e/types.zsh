@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # types.zsh FUNCTIONS LINE: types LINE and a tab into a zsh at a terminal of its own, whose
 # completion functions lie in FUNCTIONS too, and prints the line as it stands then.
 zmodload zsh/zpty

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of whole turns on several devices, after elastic.sh.
 # shellcheck shell=sh disable=SC2154
 export SOFTGPU_MEMORY=64M SOFTGPU_DEVICES=2

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * write_events: a job's process without CUDA that writes the events it is told, for tests of the
  * tool.

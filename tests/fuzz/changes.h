@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Changes of a file that is good, as fuzz targets read them from their input: of 4 bytes each and
  * as many as the last of them says, offset (little endian; above the file's end: counted within its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: the text of a handle, which others may have written. What is read as one is written
  * the same and names nothing that was not registered; what is said of it fits where it is put.

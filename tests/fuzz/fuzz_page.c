@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libFuzzer target of the reader of pages. How: rules.mk of this folder. Without clang its main
  * part is run by tests/unit/test_fuzz_page.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libFuzzer target of the PTX executor: text in, and what loads is run. How: rules.mk of the
  * executor.

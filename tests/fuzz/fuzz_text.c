@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libFuzzer target of what is read as text: INI files, the environment, sizes and other values.
  * How: rules.mk of this folder. Without clang its main part is run by tests/unit/test_fuzz_text.c.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # make fuzz: libFuzzer targets, run by hand (needs clang with its fuzzer library):
 #   build/fuzz/fuzz_ring -max_len=600 -timeout=20 -max_total_time=600 CORPUS
 # Of fuzz_handle -max_len=399. Short runs without clang are tests/unit/test_fuzz_*.c. That of the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """add_report.py [--readme FILE] OUT.tar...: adds reports of the GPU kit to the table in tests/gpu/README.md.
 
 Each row is a GPU with a driver. A report replaces the cells that it tested and leaves the others; a cell that no report

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A process for each question; see apart.h. */
 #include "tests/gpu/apart.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Questions that are each asked in a process of their own, and their answers in print: what one of
  * them breaks, no other meets, and that a process died, or did not end in time, is an answer.

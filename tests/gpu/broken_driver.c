@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A driver that breaks as real ones were seen to: it opens, and then cuMemCreate kills the process,
  * or never comes back (BROKEN_DRIVER=hangs, and it is deaf to signals that can be caught). For

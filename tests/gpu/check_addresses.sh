@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Which addresses cuGetProcAddress hands out, by name, version and kind of default stream: as
 # addresses.tsv in $RESULTS.
 set -eu

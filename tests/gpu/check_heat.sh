@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Half of a working set on the device: where Spillway sees what the kernels use, a step takes less
 # than half the time that it takes where the memory lies as it was allocated.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Memory that moves is given to another process by cuIpcGetMemHandle: as it is, after it was
 # demoted, much of it with few descriptors, and by a process that dies.
 set -eu

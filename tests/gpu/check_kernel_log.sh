@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Faults that the GPU's kernel driver wrote down (Xid lines). There are none since SINCE (seconds
 # after the machine's start; 0).
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Programs whose limit moves at random every 50 ms between 20 % and 120 % of their working set end
 # with the same bits as without Spillway: on one stream and four, from eight threads, by graphs
 # captured before a move, with captures under way; and a training.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # How exactly shares are held, by the work that gets done against the same load without Spillway:
 # each kind of load at several shares, and two jobs at once. What NVML says of the device's
 # utilisation stands beside it.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # How exactly PyTorch's trainings hold their shares, by steps against the same training without
 # Spillway: alone at several shares, and two at once.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Puts the probe's questions to the real driver. The answers are left as probe.tsv in $RESULTS.
 set -eu
 . tests/gpu/needs.sh

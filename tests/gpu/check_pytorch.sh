@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A PyTorch training under half its working set ends with the same weights, bit for bit, by each of
 # PyTorch's ways to take memory (its own pool, expandable segments, the driver's pool), and one
 # whose steps are a CUDA graph.

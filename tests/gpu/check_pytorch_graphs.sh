@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A PyTorch training whose steps are one captured graph has the same loss at each step while its
 # limit moves at random, by PyTorch's own pool and by expandable segments.
 set -eu

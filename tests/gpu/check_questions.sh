@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Puts all questions to the driver, or those of TOPICS. The answers are left as answers.tsv in
 # $RESULTS, and what is asked as questions.tsv.
 set -eu

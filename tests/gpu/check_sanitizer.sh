@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # compute-sanitizer, where it is installed, finds nothing in a training whose memory moves.
 set -eu
 . tests/gpu/needs.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A lowered limit makes room on the device, by what the driver tells another process, and a raised
 # one takes it again; every byte is still there at the end.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # How long a CUDA program takes to start and end, natively, unlimited and under a limit: the middle
 # of nine each.
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Fills blocks of 64 MiB through the CUDA runtime, as many as asked for, all held at once; changes
  * each in a second pass and checks every word. Prints a checksum. Knows nothing of Spillway.

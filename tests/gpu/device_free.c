@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Prints the free bytes of device 0 as the driver says them, for others to compare with; one
  * context more is taken.

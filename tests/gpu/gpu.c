@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver's functions, attempts, and ranges of chunks. See gpu.h. */
 #include "tests/gpu/gpu.h"
 

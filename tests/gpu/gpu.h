@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Ground of the probe and of the questions: the driver's functions, attempts, and ranges of chunks.
  *

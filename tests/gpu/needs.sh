@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=sh
 # For the tests of this folder, which source it: what they need, and how they read results. Files
 # that are worth keeping go to $RESULTS, a folder, which is the test's own scratch where nobody

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=sh disable=SC2034
 # For the checks of pacing, which source it after needs.sh: runs of a load with NVML looking on, and
 # the table's lines.

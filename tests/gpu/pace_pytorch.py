@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trains a small model with PyTorch for so many seconds and prints how many steps it made. Knows nothing of Spillway."""
 import sys
 import time

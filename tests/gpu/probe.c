@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Puts every question to the driver, a process per question, and prints "question: answer
  * (evidence)", with --json one object, with --json=FILE both, with --tsv a line of three columns.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The probe: questions about virtual memory that documentation leaves open, put to a driver.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Questions on copies and fills of every kind and form over mixed ranges. The destination is a
  * range of chunks dhdh, the source hdhd; both are filled and read back chunk by chunk, which is not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Questions on what moving a chunk costs: the calls that make, map, open, unmap and release it. */
 #include "tests/gpu/probe.h"
 

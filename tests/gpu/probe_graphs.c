@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Questions on captured graphs: does a graph that was instantiated while a chunk was in one place
  * do its work after the chunk was moved, to the host and back, under the same address?

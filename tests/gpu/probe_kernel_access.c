@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Questions on kernels that use host backing: do atomics count right, and how fast is it? */
 #include "tests/gpu/probe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of the probe. `make ptx` turns this file into probe_kernels.ptx. */
 
 extern "C" __global__ void add_to_words(unsigned *words, unsigned count, unsigned value)

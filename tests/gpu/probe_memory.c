@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Questions on what memory there is and who may see it: device, providers, sharing, peers, reset.
  */
 #include "tests/gpu/probe.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Questions on runs of several mappings, which is what an allocation of several chunks is: may they
  * be opened and unmapped by one call, and what does that save?

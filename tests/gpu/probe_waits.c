@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Questions on who waits for whom: what a query of the default stream sees, which calls of memory
  * management wait for running work, and what another thread may do while a stream is captured.

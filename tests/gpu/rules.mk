@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/gpu: what only a real GPU can show, and the probe, which asks any driver.
 gpu_out := $(addprefix $(BUILD)/gpu/,probe probe_kernels.ptx device_free utilisation)
 gpu_tests := tests/gpu/test_probe.sh tests/gpu/test_needs.sh tests/gpu/test_reports.sh

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """start_framework.py jax|cupy|triton|numba: computes something with a framework and prints a checksum of it and how much
 memory it held. Knows nothing of Spillway."""
 import hashlib

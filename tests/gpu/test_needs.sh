@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What the scripts of this folder judge by: memory that is charged for good does not count against a
 # limit, all else does; and those that need what is not here are skipped.
 set -eu

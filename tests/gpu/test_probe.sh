@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The probe gives an answer to every question on the software GPU too, in both formats.
 set -eu
 : "${BUILD:=build}"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every question is put to the software GPU and answered, once; names are unique and risks are
 # known. A driver that kills the process, or does not come back, is an answer, too; and the list of
 # changes is made from the answers.

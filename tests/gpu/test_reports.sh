@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The table of reports: a report adds its row and what it tested, a later one of the same GPU and
 # driver replaces that alone, cells without a report are untested, and the software GPU has no row.
 # While there is no row README's headline says so.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trains a small model with PyTorch, deterministically, and prints its working set and a checksum of
 its weights. Knows nothing of Spillway."""
 import hashlib

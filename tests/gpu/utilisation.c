@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * utilisation SECONDS: prints the mean of what NVML says of device 0's utilisation in that time, in
  * percent.

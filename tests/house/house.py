@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads the house: which files there are, which room each is in, and which uses which, by includes and by symbols."""
 
 import collections

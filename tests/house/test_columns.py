@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """No line of a comment is longer than 100 columns, in code and scripts of core, shim, tools, tests and conf. (Of code
 itself clang-format decides.)
 

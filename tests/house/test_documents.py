@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds what documents say of the house against the code: the table of rooms in core/README.md against core/rooms, and of
 each README the files, folders and functions it names; a walk's functions are in the files beside them. Takes no exceptions.
 

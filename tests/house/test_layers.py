@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds the code against core/rooms: each include and each symbol of an object goes to a room that may be used, and no
 files form a circle, by includes (a .c and its .h are one there) or by symbols. Takes no exceptions.
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The test of layers names what is wrong in a house of five files, and is content once it is mended.
 set -eu
 cd "$(dirname "$0")/../.."

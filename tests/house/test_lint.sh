@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # tools/dev/lint looks at each file of a fresh clone, then at what has changed or was not clean: in
 # a repository of two files, where the tools are stand-ins that write down what they look at.
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Each public function of core/registry has a caller in the product: in core, shim or tools, in another file than its own.
 
 test_registry_callers.py [ROOT]

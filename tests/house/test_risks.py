@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds tests/gpu/RISKS.md against the tree: each test, check and question it names exists, each row names a test or says
 why there is none; and each trait, and each switch that it names, of the software GPU is run under the shim by an end-to-end test."""
 

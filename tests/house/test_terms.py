@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A device's settings are read as terms and in no other way (core/budget/terms.h): nobody else reads what stands published
 in the device, and a function that has terms, its own or given, takes none again and calls none that take them.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Every function that core/ or shim/ gives to other files is called by one of the product's.
 
 Whoever no object of core, shim or tools refers to is for tests alone, or for nobody: it goes, or it is static. What

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The sources build without a warning with gcc 11 to 14 and clang, as Debian 12 and 13 have them,
 # and train under a limit. test_source.sh has gcc 10.
 set -eu

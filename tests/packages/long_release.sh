@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # make release: refused without a tag, a date or a clean tree; from two clones the same bytes. Its
 # commit is of the past, as dpkg-deb dates what is older than that by the clock.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The tarball builds in Debian 12 and 13 as well (gcc 12 and 14, glibc 2.36 and 2.41).
 set -eu
 # shellcheck source=tests/e2e/lib.sh

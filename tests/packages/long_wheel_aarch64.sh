@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The wheel for aarch64, built here by the cross compiler: its judges find nothing, and its command
 # starts under an emulator.
 set -eu

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced: the lines of README's Install section, to be run as they are.
 # shellcheck shell=sh
 sed -n '/^## Install/,/^## /s/^    //p' README.md >"$TMPDIR/lines"

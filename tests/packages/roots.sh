@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced: folders with other systems, made by debootstrap once and kept outside the clone.
 # shellcheck shell=sh
 roots=${XDG_CACHE_HOME:-$HOME/.cache}/spillway/roots

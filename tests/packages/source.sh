@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced: the tarball of `make dist`, built and installed in another Debian, with its compiler.
 # shellcheck shell=sh
 # shellcheck source=tests/packages/readme.sh

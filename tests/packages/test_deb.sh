@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Debian's packages in a Debian 12: lintian finds no errors; they install without a network, a
 # training runs under a limit, a job that is alive during an upgrade goes on and is shown, and after
 # a purge nothing of them is left, with Spillway in the preload list of the machine or not.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # make image, on a Debian 12 that is imported in place of the one that a registry has: a training
 # runs in it under a limit, and it has the file that the DaemonSet puts on the nodes.
 set -eu

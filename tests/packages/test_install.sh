@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The lines of README's Install section as they are, for the wheel and for Debian's packages: each
 # where it belongs, then the two that train. test_source.sh has the line for the sources.
 set -eu

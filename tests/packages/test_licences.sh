@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Each file of the tarball has a licence, as reuse judges; the digits have their own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
@@ -18,5 +19,10 @@ for text in LICENSES/*.txt; do
 	dpkg-deb --fsys-tarfile "$(ls "$build"/packages/spillway_"$version"_*.deb)" | tar -xO ./usr/share/doc/spillway/copyright >"$scratch/copyright"
 	has "Debian's copyright" "$(cat "$scratch/copyright")" "$(sed 's/^$/./; s/^/ /' "$text")"
 done
+# A file without its line is found, as is a licence without its text.
+sed -i 1d "$sources/core/base/lock.h"
+! "$reuse" --root "$sources" lint >"$scratch/said" 2>&1 || fail 'reuse misses no line of a file'
+has 'the file without its line' "$(cat "$scratch/said")" 'core/base/lock.h'
+cp core/base/lock.h "$sources/core/base/"
 rm "$sources/LICENSES/CC-BY-4.0.txt"
 ! "$reuse" --root "$sources" lint >"$scratch/said" 2>&1 || fail 'reuse misses no text of a licence'

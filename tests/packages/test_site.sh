@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The site: every document and task is there, no page has a script or loads anything from elsewhere,
 # each link leads to a page and a heading; what was run has its output, what was not is marked; a
 # command that fails and a link that leads nowhere end it.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The tarball holds what git knows, and builds and installs in Debian 11 (gcc 10, glibc 2.31).
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # One version: that of the Makefile is the command's, the wheel's, the images' and the changelog's.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

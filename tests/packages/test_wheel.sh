@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The wheel: its judges find nothing, two builds give the same bytes, and it works where pip, uvx
 # and pipx put it: in an environment of Debian 11, with its glibc 2.31, and in this machine's.
 set -eu

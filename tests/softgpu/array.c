@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Arrays and mipmapped arrays. Where bytes lie in one is nobody's business but the driver's: here
  * rows are padded to 64 bytes and counted in eights, as the tiles that hardware keeps them in, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays: memory that only copies reach, in a layout of the driver's own. All under driver_lock. */
 #ifndef SOFTGPU_ARRAY_H
 #define SOFTGPU_ARRAY_H

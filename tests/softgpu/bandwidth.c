@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * SOFTGPU_HOST_BANDWIDTH: what a device reads and writes in host memory takes the time it would on
  * a link of so many bytes per second. The time is slept.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Capture: which streams are in which sequence, and what breaks one. The rules are those of cuda.h
  * (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode, the CUDA_ERROR_STREAM_CAPTURE codes)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Capture of streams: who is in which sequence, what may be called meanwhile. What each call does
  * to a capture is told by its caller; see the functions' words. All under driver_lock.

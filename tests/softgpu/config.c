@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads the environment of the software GPU once. */
 #include "tests/softgpu/config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The environment variables of the software GPU, read once. README.md lists them. */
 #ifndef SOFTGPU_CONFIG_H
 #define SOFTGPU_CONFIG_H

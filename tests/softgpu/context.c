@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts: primary and created ones, and each thread's stack of them. */
 #include "tests/softgpu/driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Copies. Every form becomes one job: rows of bytes between two sides. Addresses are checked when
  * the copy is asked for, and again when it runs, as memory may be unmapped in between.

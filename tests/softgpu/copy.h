@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A copy or a fill. */
 #ifndef SOFTGPU_COPY_H
 #define SOFTGPU_COPY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cuMemcpy* calls; those of one row of an array are in copy_array.c. */
 #include "tests/softgpu/array.h"
 #include "tests/softgpu/work.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The copies of bytes of one row of an array: a row of a copy in three dimensions. */
 #include "tests/softgpu/array.h"
 #include "tests/softgpu/work.h"

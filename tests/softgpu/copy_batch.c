@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches of copies: checked as a whole, then queued one after the other. */
 #include "tests/softgpu/copy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The order of copies between two devices. On the legacy stream such a copy is work of both
  * devices' legacy streams: it starts after all that was queued to either, and what is queued to

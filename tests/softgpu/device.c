@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The devices this process sees, and what they answer about themselves. */
 #include "tests/softgpu/driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A stand-in for libcudadevrt.a, which programs give to cuLinkAdd*() by its file: the functions
  * about grids that are launched cooperatively, as PTX. The handle of a grid is the address of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The objects of the driver and the rules they share.
  *

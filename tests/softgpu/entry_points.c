@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All functions of the driver: a weak body that refuses for each, and the table of them. Where the
  * software GPU implements one, its definition takes the place of the weak one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of exported functions. It stays clear of cuda.h: here they are names, not types. */
 #ifndef SOFTGPU_ENTRY_POINTS_H
 #define SOFTGPU_ENTRY_POINTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names and texts of CUresult values. */
 #include "tests/softgpu/driver.h"
 

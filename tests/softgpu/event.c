@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events. An event is its last recording, a mark; waiting for one is waiting for that mark. */
 #include "tests/softgpu/driver.h"
 

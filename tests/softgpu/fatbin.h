@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images of code as programs hand them over: PTX text, fat binaries, machine code. */
 #ifndef SOFTGPU_FATBIN_H
 #define SOFTGPU_FATBIN_H

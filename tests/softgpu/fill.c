@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cuMemset* calls. The host does not wait for them, except where they fill its own memory. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions: attributes, parameters, and how many blocks of one fit on a multiprocessor. */
 #include <signal.h>
 #include <string.h>

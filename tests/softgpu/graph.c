@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Graphs: nodes, edges, copies. The calls that ask for and change the shape are in graph_edges.c.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Conditional nodes: their handles, whose values kernels set, and the bodies that run by them. A
  * graph with such nodes has one executable graph at a time, so a handle has one value.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuGraphDebugDotPrint: a graph as text for the tools of Graphviz. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls that ask for a graph's nodes and edges, and that add and remove edges. */
 #include "tests/softgpu/graph.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Executable graphs: instantiation, and changes to what they hold. */
 #include "tests/softgpu/graph.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Launches of executable graphs. Every node becomes work that is queued when the graph is launched,
  * so later changes do not reach it. A chain runs in the launching stream; what branches off runs in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory that graphs allocate and free. Its addresses are reserved when the node is made and stay;
  * physical memory comes with the first launch and is kept until cuDeviceGraphMemTrim(). Between a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What nodes hold. Parameters are kept as the driver's own CUgraphNodeParams, whatever call they
  * came by; what they point to is copied. Addresses mean nothing until a launch.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls that add nodes and read and change their parameters. */
 #include "tests/softgpu/graph.h"
 

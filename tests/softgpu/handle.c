@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The table of live objects, so that a wrong handle is an error and not a crash. The last objects
  * that died are kept for a while: their addresses are not used again at once, and who uses one is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pinned host memory: allocated here or registered. Kernels and copies use it at its own address;
  * memory that was not mapped for the device is still reachable, as unified addressing has it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The names of a device of the machine, the same by the driver and by NVML. */
 #ifndef SOFTGPU_IDENTITY_H
 #define SOFTGPU_IDENTITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuInit, and the door every entry point goes through. */
 #include "tests/softgpu/driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory of another process, by handle: cuIpcGetMemHandle, cuIpcOpenMemHandle.
  *

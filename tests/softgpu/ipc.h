@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The messages that travel between processes. They run the same driver, so these are plain
  * structures.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Events that several processes have: cuIpcGetEventHandle, cuIpcOpenEventHandle. What is recorded
  * and what is done stands in the machine's books; a stream that waits sleeps there.

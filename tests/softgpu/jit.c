@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The options of compiling and linking: a bound on registers, and answers: logs, times. The others
  * are hints for a compiler.

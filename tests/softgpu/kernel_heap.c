@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The heap of a context: what malloc in kernels takes from and free gives back to. It is made when
  * the first module that uses it is loaded, of the size that cuCtxSetLimit() said until then, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The memory that the executor may touch: the device's view of the window, and pinned or managed
  * memory.

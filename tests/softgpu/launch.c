@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Launches. A kernel runs on its stream's thread, one at a time per device and process, and holds
  * the device against other processes in slices.

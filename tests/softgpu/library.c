@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Libraries: code without a context, which becomes a module in each context that uses it. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The linker calls: PTX goes in, by text or from fat binaries, and comes out as one PTX text. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Several PTX texts put together as one, as a linker would.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several PTX texts put together as one, as a linker would. */
 #ifndef SOFTGPU_LINK_TEXT_H
 #define SOFTGPU_LINK_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The driver's log: what it says, kept for who asks (cuLogs*). Callbacks are called by the thread
  * that leaves a call of the driver, without a lock, before its answer is seen.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The shared file: physical memory and processes of every device. */
 #include "core/base/file_status.h"
 #include "tests/softgpu/machine_books.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What all processes on the machine share about its devices: how much memory each process holds,
  * whose turn the device is, how long it ran. One mapped file in the state directory.

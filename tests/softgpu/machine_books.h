@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The layout of the file that processes share; for machine.c, machine_share.c and slice.c alone.
  *

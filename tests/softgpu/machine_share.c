@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Things that several processes of the machine hold together: device memory, and events. */
 #include "tests/softgpu/machine_books.h"
 

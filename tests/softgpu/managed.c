@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Managed memory: host memory that both sides use at one address. It counts as device memory block
  * by block: when a device prefetches a block or a kernel touches it, and there is room; a block

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pools of managed memory (CU_MEM_ALLOCATION_TYPE_MANAGED, since 13.0). Each allocation is managed
  * memory of its own, whose pages prefer the location of the pool. The pool keeps nothing: what is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Plain device memory. Large allocations are physical memory of their own, in units of 2 MiB; small
  * ones share blocks of 2 MiB, as hardware drivers pack them, and cost a block when it is new.

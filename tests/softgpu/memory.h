@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Addresses and bytes: physical memory, the window of device addresses, the table of ranges. */
 #ifndef SOFTGPU_MEMORY_H
 #define SOFTGPU_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules: PTX loaded into a context, and the functions and variables in it. */
 #include "tests/softgpu/module.h"
 

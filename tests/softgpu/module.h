@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules, libraries, functions and kernels. */
 #ifndef SOFTGPU_MODULE_H
 #define SOFTGPU_MODULE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sets of nodes, in the order they were added, with the data of an edge to each. */
 #include "tests/softgpu/graph.h"
 

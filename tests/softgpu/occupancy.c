@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Occupancy: how many blocks of a function are resident on a multiprocessor. Here threads, blocks
  * and shared memory limit it; the executor has as many registers as a kernel wants.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How many blocks run at once. */
 #ifndef SOFTGPU_OCCUPANCY_H
 #define SOFTGPU_OCCUPANCY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Peer access: the memory of one device seen by another. Here it holds for devices, not contexts.
  */
 #include "tests/softgpu/memory.h"

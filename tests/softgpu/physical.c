@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Bytes that exist: ranges of one anonymous file of this process, or, where other processes may be
  * given them by descriptor, of a file of their own. Offsets are never used twice; what is freed is

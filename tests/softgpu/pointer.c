@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuPointerGetAttribute: what is behind an address, told honestly per kind of memory. */
 #include "tests/softgpu/memory.h"
 #include "tests/softgpu/vmm.h"

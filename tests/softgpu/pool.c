@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory pools: cuMemAllocAsync and cuMemFreeAsync.
  *

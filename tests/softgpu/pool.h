@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory pools, for pool.c and pool_share.c. */
 #ifndef SOFTGPU_POOL_H
 #define SOFTGPU_POOL_H

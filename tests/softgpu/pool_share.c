@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pools in several processes: a descriptor names the pool, and data of 64 bytes one allocation of
  * it, which the other process maps as it would one by handle (ipc.c). Only the pool's own process

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuGetProcAddress, as drivers 535 to 555 were seen to answer; see entry_points.def. */
 #include "tests/softgpu/driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Profiler control: accepted, as without a profiler attached. */
 #include "tests/softgpu/driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of known address ranges, in address order. */
 #include "tests/softgpu/memory.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/softgpu: a CUDA driver that runs on the CPU, and the program that prints its books.
 include tests/softgpu/ptx/rules.mk
 

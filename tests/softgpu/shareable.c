@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory of cuMemCreate as a file descriptor that another process can make memory of again.
  *

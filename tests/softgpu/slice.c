@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Who has a device: kernels of one process at a time, a slice at a time, whoever has waited longest
  * next.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the software GPU knows and no CUDA call says: its own books, for tests that must not take
  * a shim's word for it. Devices are numbered as the machine has them, before CUDA_VISIBLE_DEVICES.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Streams: queues of work, each run in order by a thread of its own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cuStream* calls. */
 #include "tests/softgpu/driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Stream memory operations: a stream writes a word, or waits until a word is as wanted. A wait that
  * nobody ends holds the stream for ever, as on hardware, unless the context dies under it.

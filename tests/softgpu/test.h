@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A small frame for the tests of the driver: each case runs in a process of its own, with its own
  * environment, so that no case sees another's driver.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of arrays: what may be made, what it takes, and that copies find each byte again. */
 #include "tests/softgpu/test.h"
 

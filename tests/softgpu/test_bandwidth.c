@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of SOFTGPU_HOST_BANDWIDTH: copies and kernels that use host memory never take less than the
  * time of the link, by the driver's own clock; those that do not can take less, if the machine lets

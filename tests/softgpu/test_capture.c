@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of stream capture: what becomes a node, what a capture forbids, and to whom. */
 #include <pthread.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of the device's clock: how long kernels have it, by its books and by events, whatever the
  * machine does meanwhile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conditional nodes of graphs: what runs by the values that kernels set, and what is refused. */
 #include "tests/softgpu/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of what the environment changes: attributes, granularity, the driver's version, the time
  * that a dead process's memory stays held; and of what the books say. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Products of matrices by the stand-ins for cuBLAS and cuBLASLt, of CUDA 12 and of 13, against the
  * CPU: to the bit, for a sum has one order.

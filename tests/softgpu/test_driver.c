@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of what needs no memory and no kernel: devices, contexts, entry points, injected faults. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of the whole surface: every name is exported, and none crashes on nothing. */
 #include <dlfcn.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images as nvcc packs them, and broken ones. The files are nvcc's, from tests/clients/cudart. */
 #include <stdint.h>
 #include <sys/mman.h>

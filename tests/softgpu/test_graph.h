@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tests of graphs share this: short ways to make graphs, nodes and launches. */
 #ifndef SOFTGPU_TEST_GRAPH_H
 #define SOFTGPU_TEST_GRAPH_H

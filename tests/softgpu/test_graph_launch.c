@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of graph launches: order, branches, memory, and random graphs against doing it in turn. */
 #include <time.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of graphs as things: their shape, what nodes hold, instantiation, updates. */
 #include <time.h>
 

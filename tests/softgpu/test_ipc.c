@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of what one process gives to another: memory by handle and by descriptor, pools, events;
  * and of what happens to it when one of them dies.

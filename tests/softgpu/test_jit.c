@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options of compiling and linking: registers, logs, times, and what is refused. */
 #include "tests/softgpu/test.h"
 

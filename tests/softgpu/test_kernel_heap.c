@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * malloc and free in kernels: what they give, what they refuse, how long it lives, and what the
  * heap costs. `clients/samples/device_malloc.c` compares lists in it with the CPU.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of modules and launches, with small kernels in PTX. */
 #include <semaphore.h>
 #include <stdint.h>

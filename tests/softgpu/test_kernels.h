@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of the driver's tests, as text. */
 #ifndef SOFTGPU_TEST_KERNELS_H
 #define SOFTGPU_TEST_KERNELS_H

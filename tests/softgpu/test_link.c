@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Linking PTX: whose names are whose, what is defined once, what is missing, what a log says. */
 #include "tests/softgpu/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuLogs*: what the driver says reaches callbacks, buffers and files. */
 #include "tests/softgpu/test.h"
 

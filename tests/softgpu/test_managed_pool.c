@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pools of managed memory: what they give, where it is, when it goes, what they refuse. */
 #include "tests/softgpu/test.h"
 #include "tests/softgpu/test_kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of memory: plain, virtual, pinned, managed, pooled; what the books say; copies and fills.
  */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of what processes share: memory of a device that runs out, and time of a device in slices.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests the PTX executor by itself: kernels as compilers make them (ptx/samples/), PTX written by
  * hand, faults, and broken text. Run from the root of the repository; `--bench` measures speed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of what shims over the driver tend to get wrong: default streams of several threads, what a
  * free waits for, events beside other processes, reference counts and stacks of contexts.

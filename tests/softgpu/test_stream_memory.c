@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of stream memory operations, batched copies, and copies of boxes between devices. */
 #include <time.h>
 

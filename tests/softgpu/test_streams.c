@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of streams and events, with host functions as the work. */
 #include <pthread.h>
 #include <semaphore.h>

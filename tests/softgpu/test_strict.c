@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of strictness: each mistake that hardware punishes is an error here, is named on stderr,
  * and breaks the context where it breaks it there. Nothing crashes.

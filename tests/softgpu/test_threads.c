@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Many threads use the driver at once; most of what this finds, the thread sanitizer says. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of what documents and reports say real drivers do, and of SOFTGPU_TRAITS, SOFTGPU_NO_MIXED
  * and SOFTGPU_NUMA_NODES: what only some drivers or machines do.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The trace of launches: "NS FUNCTION SHAPE NAME" a line; the time is of CLOCK_MONOTONIC. */
 #include "tests/softgpu/trace.h"
 

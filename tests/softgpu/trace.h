@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SOFTGPU_TRACE: a file that gets a line for each launch that is no part of a capture. */
 #ifndef SOFTGPU_TRACE_H
 #define SOFTGPU_TRACE_H

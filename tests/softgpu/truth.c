@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The exported truth about the devices; see softgpu.h. */
 #include "tests/softgpu/machine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * softgpu-truth: prints the books of the software GPU, one line per device and process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * LZ4 blocks, by the format's description (lz4 doc/lz4_Block_format.md), and Zstandard by libzstd.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * User objects: counted references whose last one calls the application's function, on a thread of
  * its own and without any lock, as nothing may wait for it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Virtual memory management: addresses, physical memory and access, each by itself. */
 #include "tests/softgpu/memory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The interface of virtual memory management for other files. */
 #ifndef SOFTGPU_VMM_H
 #define SOFTGPU_VMM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether a call of the driver waits for work: tests of the driver ask, and programs of tests. */
 #ifndef SOFTGPU_WAITS_H
 #define SOFTGPU_WAITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The window: the addresses of all device memory of this process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pieces of work that are made but not yet queued: what graphs are launched from. NULL: no memory.
  */

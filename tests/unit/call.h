@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One call of a driver's function whose parameters are known by letters (signatures.h), laid out as
  * a compiler would.

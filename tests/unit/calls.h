@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The program's calls for memory, as the shim's hooks hand them on, over the driver of
  * fake_driver.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The devices of a test, as a process has them. */
 #ifndef SPILLWAY_TEST_DEVICES_H
 #define SPILLWAY_TEST_DEVICES_H

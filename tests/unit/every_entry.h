@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Test drivers that have every entry point of the table: whoever includes it defines called(entry,
  * words) before and gets a function for each row that calls it.

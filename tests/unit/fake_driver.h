@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A driver for unit tests of core/memory: it counts what is held, finds misuse, and fails on
  * demand. Included once by a test program; it defines `driver`.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random changes of a good file, the same in every run, as tests/fuzz/changes.h reads them. */
 #ifndef SPILLWAY_TESTS_FUZZ_CHANGES_H
 #define SPILLWAY_TESTS_FUZZ_CHANGES_H

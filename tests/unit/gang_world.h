@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The world of whole turns: devices, memory that leaves and comes, processes that look at each
  * other now and then, are stopped at any moment, or die. A millisecond is a step of the world.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A libcuda.so.1 that has every entry point of the table and hands out handles: each creating call
  * succeeds with another one, through the parameter that the test told (giver.h); a NULL one is

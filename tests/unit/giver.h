@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The handing-out driver's state, exported by it as `giver`. */
 #ifndef SPILLWAY_GIVER_H
 #define SPILLWAY_GIVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Images of device code for tests: what a fat binary is made of, and images behind which nothing
  * can be read.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A clock on which each nap lasts 2 ms, however short it was to be, as on a busy machine. Included
  * once by a test program.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A process's ledger, written by a test. */
 #ifndef SPILLWAY_TEST_LEDGER_H
 #define SPILLWAY_TEST_LEDGER_H

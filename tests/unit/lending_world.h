@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The world of lending: jobs on one device, a clock, and memory that moves at the speed of a link.
  */

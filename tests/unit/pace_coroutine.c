@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Coroutines by ucontext; sanitizers are told, lest they take one stack for another. */
 #include "tests/unit/pace_coroutine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Coroutines of the world's one thread: each has a stack, and runs until it hands over to another.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs of the world. */
 #include "tests/unit/pace_programs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Programs of the world, by what they launch and when they wait; and what came of them.
  *

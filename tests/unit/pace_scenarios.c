@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of the world. */
 #include "tests/unit/pace_scenarios.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenarios of the world by name, for the tests and for looking at one by hand (pace_world_run). */
 #ifndef PACE_SCENARIOS_H
 #define PACE_SCENARIOS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A world for tests of core/pace: processes, threads, devices and the driver by virtual time, in
  * one thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Devices: streams in order, kernels side by side, tenants by slices, kernels that spin for each
  * other.

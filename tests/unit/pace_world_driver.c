@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver that core/pace and the programs of the world call. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Measures of the truth. */
 #include "tests/unit/pace_world.h"
 

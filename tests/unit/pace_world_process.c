@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Processes, their jobs and pacers, and what the shim's hooks do for them. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Virtual time: who acts next, and threads as coroutines. */
 #include <pthread.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A libcuda.so.1 that has every entry point of the table and writes down how it was called. What
  * the shim's own questions need is answered; the rest answers recorder.answer.

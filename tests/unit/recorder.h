@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The recording driver's book, exported by it as `recorder`: what each entry point was called with.
  */

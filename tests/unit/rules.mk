@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Every tests/unit/test_*.c is one program over core/, written with check; no GPU, no shim.
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_out := $(unit_src:%.c=$(BUILD)/%)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For unit tests: a folder that goes with the test, random numbers that repeat, and main(). */
 #ifndef SPILLWAY_TESTS_SCRATCH_H
 #define SPILLWAY_TESTS_SCRATCH_H

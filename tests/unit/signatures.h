@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The parameters of the driver's functions as the calling convention sees them, a letter each: p
  * pointer, q i h b integers of 8, 4, 2, 1 bytes, f float, w a structure of 8 bytes by value, s one

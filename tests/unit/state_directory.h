@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A state directory of one's own for each test, and children to kill. */
 #ifndef SPILLWAY_TEST_STATE_DIRECTORY_H
 #define SPILLWAY_TEST_STATE_DIRECTORY_H

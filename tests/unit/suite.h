@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running the tests of one program. */
 #ifndef SPILLWAY_TEST_SUITE_H
 #define SPILLWAY_TEST_SUITE_H

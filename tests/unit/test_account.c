@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The account of GPU time: with a fake clock, over millions of random sequences. */
 #include <check.h>
 #include <inttypes.h>

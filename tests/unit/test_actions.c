@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Actions: their order, who says no, and lists that change while threads run them. */
 #include <check.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The address map, against a list that is searched from one end to the other. */
 #include <check.h>
 #include <errno.h>

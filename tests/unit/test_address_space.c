@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Free runs of an arena's addresses: examples, and random sequences against one byte per unit. */
 #include <check.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bytes of arrays by their formats, as cuda.h describes them. */
 #include <check.h>
 

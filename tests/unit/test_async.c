@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Asynchronous copies of spilled memory, against a model. The test is the driver: three streams
  * that are held, with memory of every kind in each. A call of the driver that would wait for its

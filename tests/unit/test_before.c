@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Jobs that run with the version before ours: shown, removed once they are over, never joined. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Busy time against a model device: streams run kernels in order, events complete with what is
  * before.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Cards: made, copied, found; forged, short, stale, of other users; owners that die, fork, close
  * everything.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory cgroups as machines have them, each a tree of files in a scratch folder. */
 #include "core/base/cgroup.h"
 #include "core/config/config.h"

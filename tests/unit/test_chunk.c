@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Chunks on the host: which NUMA nodes are asked, in which order, and when memory without a node
  * serves.

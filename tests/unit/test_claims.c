@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Claims: how far a job's limit has risen, who judges it, and what jobs owe each other. */
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"

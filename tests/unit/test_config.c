@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Configuration: what files and environment say, what a device gets, and what is refused. */
 #include "core/config/snapshot.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Configuration without memory: each allocation fails in turn, and the user's process lives on. */
 #include "core/base/deadline.h"
 #include "core/config/config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of what stands on the registry: container info, anonymous resources, containers of steps,
  * what objects keep, and handles of the wrong kind.

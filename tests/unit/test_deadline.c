@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Deadlines, and the waits that end with them: on a machine where each nap lasts much longer than
  * it was to.

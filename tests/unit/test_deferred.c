@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Frees that do not wait: what is behind which fence, what waits for it, what becomes of it in a
  * capture.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Devices: what their statistics say of a limit, whoever notes it and whatever changes meanwhile.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The state directory: names, making, refusing. */
 #include "tests/unit/state_directory.h"
 

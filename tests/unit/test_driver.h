@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening a test driver beside the test program, for itself and for the shim. */
 #ifndef SPILLWAY_TEST_DRIVER_H
 #define SPILLWAY_TEST_DRIVER_H

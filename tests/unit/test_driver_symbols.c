@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is read in a library's own table is what dlsym() answers, which is asked for all else. */
 #include "shim/driver_symbols.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The machine's file enforced: nobody above it chooses a name, a file or a switch, or gets more. */
 #include "core/config/config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of what has become of an eviction, by what each process of the job says and holds. */
 #include <check.h>
 #include <stdlib.h>

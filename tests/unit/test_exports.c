@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Exported memory: charged to its owner, then to the job, until nobody has it; with processes
  * killed at any point.

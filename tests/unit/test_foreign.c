@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Foreign tenants, on a device that exists on paper: processes run by slices in turns, NVML tells
  * whole percents of the last second, the job pays for what events measured as corrected. What is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A short run of the fuzz target of handles: good text, and some hundred thousand random changes of
  * it, the same in every run.

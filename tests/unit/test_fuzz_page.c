@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A short run of the fuzz target of pages: a good one, and random changes of it, the same in every
  * run.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A short run of the fuzz target of rings: good input, and a few thousand random changes of it, the
  * same in every run.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whole turns, in a world of their own (gang_world.h). */
 #include "core/config/config.h"
 #include "core/sharing/gang.h"

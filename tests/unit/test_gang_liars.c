@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Whole turns beside cards that lie, and processes that hang: whatever they say, and when, the
  * others go on by whole turns, and it costs them no more than a job that keeps to the rules.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The gate: nobody is inside while it is closed, nobody waits for ever, nested calls pass; who
  * waits long enough gets into a held one, and never into a seized one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Growth: the rule by itself, and jobs that share a device by it. */
 #include "core/budget/device.h"
 #include "core/cuda/driver.h"

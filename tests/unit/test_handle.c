@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles: there and back, by resource, and what is none (more of that: test_fuzz_handle.c). */
 #include <check.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Heat: the rules of hot, warm and cold on a clock of the test's own, what a scan finds in random
  * parameters, how sampling is spread, and what graphs are credited with.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Whether anything runs: what is asked, in which order, and how long an answer is waited for. The
  * test is the driver, its contexts and the clock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of what images of device code may take: the bound holds, is not wild, and nothing behind an
  * image is read.

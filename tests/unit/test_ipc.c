@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory that one process gives to another: the conversation between a server and who opens, liars
  * among both.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of who is at the other end of a socket: nobody but our own user is spoken with, even where
  * the directory would let him in.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kept objects: one for each thread, until it ends. */
 #include <check.h>
 #include <malloc.h>

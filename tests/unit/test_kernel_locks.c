@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The list of locks, while locks come and go between two reads: random lists that are handed out as
  * the kernel hands out /proc/locks.

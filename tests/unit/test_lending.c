@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory that changes hands, in a world whose time is counted: jobs of random sizes and priorities
  * on one device, which allocate, free, fall idle, wake, are killed and freeze in mid exchange, and

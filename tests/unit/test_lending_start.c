@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Calls that must have memory on a device that is full, in the world of lending: of jobs that start
  * at once, and have not told each other what they hold; of memory of which nobody ever tells; and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The listener: which changes of a file are told, and when. */
 #include "core/config/listener.h"
 

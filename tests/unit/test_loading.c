@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Forks and loads: a child is forked before a load or after it, never within. */
 #include <check.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Ranks of locks: each kind of violation ends the process and names the locks; what is allowed does
  * not.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The log: one write per line, whatever state the user's process is in. */
 #include "core/base/log.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Lookup tables: one that is written to against a model, and the view of an arena against the
  * arena's own table.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of whose advice stands with the driver for managed memory: ours where the limit holds it
  * back, else the program's.

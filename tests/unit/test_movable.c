@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Choosing what to move: the best of many, in order, against a sort of all. */
 #include <check.h>
 #include <stdlib.h>

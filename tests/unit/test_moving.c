@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Moves in a world whose time is counted: a link of a known speed, a driver that takes time, a
  * program that waits every 25 ms or never. How long a move takes, how long the gate is closed and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Who registers memory behind the driver's back: descriptors, and callers. */
 #include "core/budget/network.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* NUMA nodes of machines, each a tree of files in a scratch folder. */
 #include <check.h>
 #include <stdlib.h>

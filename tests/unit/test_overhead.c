@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Overhead: the figure that follows from what NVML says and what is charged. */
 #include "core/memory/uses/overhead.c" /* overhead_follow(), too */
 #include "tests/unit/suite.h"

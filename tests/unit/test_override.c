@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The override file: what is merged, what is refused, and what readers and rivals see meanwhile. */
 #include "core/base/deadline.h"
 #include "core/base/hash.h"

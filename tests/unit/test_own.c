@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The program's physical memory: handles of ours, what of it can be moved, and how the mover sees
  * it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One job on a device holds its share, whatever its program is like: by the device's own book. */
 #include "tests/unit/state_directory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Fillers beside guaranteed jobs, in virtual time: what the guaranteed job keeps of its speed, and
  * how busy the device is. Handing the device over costs 20 us, a thread wakes 5 to 120 us late,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Jobs that share one device take turns: each has its share of the work, and nobody waits for the
  * dead.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of what changes while a program runs: its share, a pause, its contexts; and that nothing
  * waits for ever.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Jobs of all kinds at once, to which anything happens: whatever the pacer does, everybody goes on
  * and ends.

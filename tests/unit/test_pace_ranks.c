@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Jobs on several devices, whose kernels wait for each other, keep their throughput: slots come at
  * the same time.

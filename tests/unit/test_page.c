@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pages: written when due, gone with their job, stale after a kill, and what others put in their
  * place.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parameters of kernels from images: cubins as ptxas writes them, fat binaries, and broken ones;
  * and whose they are.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which of the two shims a version of the C library takes, and by which names they are known. */
 #include <check.h>
 

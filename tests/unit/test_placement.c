@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Placement: from a survey to ranks. The test is the survey and the memory; time is its own.
  */

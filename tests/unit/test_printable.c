@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Printable text: whole characters of UTF-8 that control nothing; each byte of anything else
  * becomes '?'.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cache of the driver's probe: which lines count, and whose files are read. */
 #include "tests/unit/state_directory.h"
 

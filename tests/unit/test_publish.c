@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Publishing: a value is whole whoever reads it when, and whoever is killed while writing one. */
 #include <pthread.h>
 #include <signal.h>

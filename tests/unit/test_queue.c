@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The queue: order, room, closing, and many threads at both ends. */
 #include <errno.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Quota: against a model in one process, and with processes killed at any point in many. */
 #include "tests/unit/state_directory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Refusals: every reason has a sentence of its own, and the reason follows from the lack. */
 #include <string.h>
 

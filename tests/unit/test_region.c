@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* HAMi's shared region: slots of the living and the dead, what is told, what is read, bad files. */
 #include "core/vgpu/region.h"
 

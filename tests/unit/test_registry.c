@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The registry: against a model, under races, and its rules one by one. */
 #include <check.h>
 #include <errno.h>

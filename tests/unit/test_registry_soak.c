@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The registry under sixteen threads that do everything at once: afterwards what is there has the
  * registry's reference and no other, what is not there was destroyed, once each, and no two ever

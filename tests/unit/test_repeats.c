@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Repeats: programs of random shapes, and what is found of each against what it is.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A request for memory: how long all that it waits for may last together, and within which limit it
  * is served in the end.

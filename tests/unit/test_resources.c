@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Listing a registry without holding anything of it, and what bounds it. */
 #include <stdio.h>
 #include <string.h>

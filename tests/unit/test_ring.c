@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Rings: writing, reading, overwriting, killing the writer, and files that are not what they say.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Every row of the table of entry points, one by one, against a driver that writes down how it was
  * called:

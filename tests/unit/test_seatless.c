@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs without a seat: which process is judged how, and when it is named. */
 #include "tools/view/seatless.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Seats: as many as there are, found again when their processes are killed, at the same cost
  * whatever their number.

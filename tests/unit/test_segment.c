@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The segment: creating, joining, dying, leaving, removing. */
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Random sequences of set, pause, resume and edits by hand, right or wrong, over processes of this
  * version and of the versions 6 and 7 of the segment. At each point pause and resume work; what set

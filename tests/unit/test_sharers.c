@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of who shares a limit where nobody named the job, and of that job's name. */
 #include "core/job/sharers.h"
 

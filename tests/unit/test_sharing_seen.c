@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the tool shows of a job's cards: those that its processes made, and none that merely says
  * so. A pid is no proof: another user may write any into his card, and another pid namespace has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Claims of calls that must have memory on the device: decided by whoever serves them, once each;
  * without one, in a capture or past the deadline the call goes on without.

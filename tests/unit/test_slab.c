@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of slabs: size classes, and random sequences against a list of what is taken. */
 #include <check.h>
 #include <stdlib.h>

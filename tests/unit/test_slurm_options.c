@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The options of the plugin for Slurm: whatever text a user's command sends, the node takes it or
  * refuses it in one printable line.

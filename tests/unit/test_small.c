@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Small allocations without an arena. Eight threads take and give blocks in random order, under a
  * limit that changes, while contexts go. At each call of the driver the job is charged at least as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The status file: what stands in it, when it is pushed, and how. */
 #include "tests/unit/state_directory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Step detection: the programs it was made with, generated and recorded, and its rules one by one.
  * What it is judged on is in test_step_judged.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Step detection, judged: on programs it was not made with. Those it was made with are in
  * test_step.c; what is here was written and recorded when it was done, and what showed a mistake

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Times of steps in virtual time: a device that does one thing after the other, its events, and
  * programs that wait for it or run ahead of it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Surveys in virtual time: a device that runs one kernel after the other, its events, and the state
  * machine from the first launch to the last time that is read; and each way in which one fails.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Every row marked `track`: what it hands out is in the books until it is destroyed, by whatever
  * version of the call, or goes with its owner or its context; a refused destruction changes

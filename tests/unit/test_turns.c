@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The turn file: where it is, who may share it, what is put in its way, and makers that race. */
 #include "tests/unit/state_directory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Units: what is a size, a percent, a duration, and what only looks like one. */
 #include "core/base/units.h"
 

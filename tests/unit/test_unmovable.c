@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Device memory that cannot be on the host: arrays, and the calls from before CUDA 3.2, whose
  * addresses have 32 bits; and limits of a context, which take memory unasked. The shim's hooks over

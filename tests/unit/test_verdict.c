@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Verdicts: what follows from the ledgers of a job's processes, by a table. */
 #include <check.h>
 

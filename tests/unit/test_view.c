@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The view: sums that never go back, words never torn, and files that are not what they say. */
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"

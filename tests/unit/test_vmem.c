@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The allocator, its providers and the application's physical memory, over a driver that can fail.
  */
 #include <check.h>

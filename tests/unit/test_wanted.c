@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The mover's mailbox: who asks is answered, or takes the request back; nobody wakes what cannot
  * move.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which memory is best on the host: small cases by a table, random ones against all choices there
  * are, and the training of tests/bench/training.c. What a placement costs is reckoned here once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A resource for tests, and how many of them are alive. Included once by a test program. */
 #ifndef SPILLWAY_TEST_THING_H
 #define SPILLWAY_TEST_THING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Traces: see trace.h. */
 #include "tests/unit/trace.h"
 

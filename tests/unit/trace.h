@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A program's launches as step detection is fed them, with the program's own marks: where its steps
  * end. Made by generators or read from a recording. For tests; a failed allocation ends the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The shim's hooks over the handing-out driver. */
 #include "tests/unit/tracking.h"
 

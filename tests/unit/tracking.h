@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The tests of tracking share this: the shim's hooks over the handing-out driver, called by the
  * row.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests of what acts on launches, allocations and steps: called around the driver, with what it is
  * about, and able to say no.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The rows that change or ask what is in the books: what is looked at stands above each check. */
 #include "tests/unit/tracking.h"
 

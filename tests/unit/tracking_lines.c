@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The rows that create: what each hands out, what that goes with, and what destroys it. */
 #include "tests/unit/tracking.h"
 

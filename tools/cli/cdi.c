@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * spillway cdi: a CDI specification, by which podman, Docker, containerd and CRI-O put Spillway and
  * limits into a container that asks for a device of this name.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A launcher's claim on a job's name. */
 #include "tools/cli/claim.h"
 

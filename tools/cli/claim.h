@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A launcher's claim on a job's name, held while its program runs: between start and the first CUDA
  * call a job has no live process yet, and two launchers must not take the same name in that time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The commands, but for those that are rooms of their own (tools/top, tools/doctor, tools/events).
  * argv[0] is "spillway", the command's name already taken off. Each returns the exit status.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Waiting until every process of a job obeys its override file, and what can be moved has been. */
 #include "tools/cli/follow.h"
 

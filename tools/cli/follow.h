@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * After the override file changed: waiting until every process of the job obeys it, and saying what
  * holds then.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names a job that nobody named. */
 #include "tools/cli/job_name.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The name of a job that nobody named: programs that belong together are one job, and strangers
  * never share a quota.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Running a program as a child that behaves as if its parent were not there.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Running a program as a child that behaves as if its parent were not there: same process group, so
  * that the terminal's job control works; signals sent to us are sent on; its exit status is ours.

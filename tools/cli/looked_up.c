@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles looked up in what processes listed. */
 #include "tools/cli/looked_up.h"
 

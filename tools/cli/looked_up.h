@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Looked up: the resources of one device of a process, as it listed them, in a registry of the
  * tool's, so that handles are looked up and verified as the process itself would.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway: finds the command and hands over to it. */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that moves. */
 #include "tools/cli/moving.h"
 

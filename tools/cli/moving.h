@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory that was told to move: whether it is on its way, how far it has come, and what stays where
  * it is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * spillway pause, resume: a file that holds the job's launches, and its end; with --evict the
  * memory leaves the GPU meanwhile.

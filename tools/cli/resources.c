@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The resources of processes, shown. */
 #include "tools/cli/resources.h"
 

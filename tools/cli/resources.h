@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * spillway stat JOB --resources: asks the live processes of a job what they hold.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway run: names a job, gives it its limits, runs the program under the shim, sums up. */
 #include <errno.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway set: changes a running job's limits through its override file. */
 #include <stdio.h>
 #include <stdlib.h>

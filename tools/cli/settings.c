@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The limits that `run` and `set` take as options. */
 #include "tools/cli/settings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The limits that `run` and `set` take as options, as a table of arguments.
  */

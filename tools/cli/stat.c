@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway stat: all jobs of the node, or one in full, in several forms. */
 #include <limits.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway run: the summary at the end. */
 #include "tools/cli/summary.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The summary at the end of `spillway run`: what the job held and waited for.
  */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Completion of the spillway command for bash: `spillway complete` answers.
 # shellcheck shell=bash
 

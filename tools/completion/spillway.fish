@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Completion of the spillway command for fish: `spillway complete` answers.
 
 function __spillway_complete

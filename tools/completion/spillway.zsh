@@ -1,4 +1,5 @@
 #compdef spillway
+# SPDX-License-Identifier: MIT
 # Completion of the spillway command for zsh: `spillway complete` answers.
 
 local line

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Removing what ended jobs left in the state directory. */
 #include "tools/doctor/cleanup.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Removing what ended jobs left in the state directory, which is memory where it is in /dev/shm.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway doctor: what works on this machine and why not, and what to do next. */
 #include "tools/doctor/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Asks a driver library about itself, in a child process that shares only the report
  * with us: whatever happens there, what it had learned by then is kept.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Findings: noted as they are made, printed as the tool ends, however it does. */
 #include "tools/doctor/finding.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Findings: lines on standard output, printed as the tool ends: what is wrong comes first, each
  * with a command to try.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Frameworks that would take all memory of a GPU at once.
  *

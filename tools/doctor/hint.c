@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hints for programs that look before they allocate. */
 #include "tools/doctor/hint.h"
 

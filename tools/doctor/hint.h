@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A program that looks at the memory's size before it allocates is told the limit, finds it too
  * little and ends: nothing was refused, nothing spilled, and nothing else shows that Spillway had

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the shim, the software GPU and programs lie. */
 #include <errno.h>
 #include <gnu/libc-version.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Where the shim and the software GPU lie, seen from the tool's own executable: build/spillway
  * finds build/lib/, PREFIX/bin/spillway finds PREFIX/lib/spillway/.

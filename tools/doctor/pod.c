@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway doctor: a pod that was given libvgpu.so. */
 #include "tools/doctor/pod.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A pod: a container whose preloaded library is libvgpu.so, as HAMi, its DRA driver, KAI and
  * Volcano have it.

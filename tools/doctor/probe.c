@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Making the probe of the driver, and its cache. */
 #include "tools/doctor/probe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The probe of the driver: what it does with memory on the host, asked by a program of its own
  * (shim/probe/driver_probe.c) and kept in a cache that the processes of jobs read

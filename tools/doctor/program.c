@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Judges whether the loader would put the shim into a program. */
 #include "tools/doctor/program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Judging whether the loader would put the shim into a program.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tries each provider of host memory on a device, and sharing memory, by using it as the shim does.
  */

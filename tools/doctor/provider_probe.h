@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Trying the providers of host memory. All of this runs in the probe's child process.
  */

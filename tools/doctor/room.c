@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tries whether a job can have its state. */
 #include "tools/doctor/room.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Trying whether a job can have its state: without it each of its processes would have limits of
  * its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs without Spillway, as findings. */
 #include "tools/doctor/seatless.h"
 

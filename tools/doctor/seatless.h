@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs that use a GPU without Spillway in them, as findings. */
 #ifndef SPILLWAY_DOCTOR_SEATLESS_H
 #define SPILLWAY_DOCTOR_SEATLESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Making root's place for turns. Each thing that is made is said in a line. */
 #include "tools/doctor/setup.h"
 

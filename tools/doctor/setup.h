@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Root's place for turns: a file per GPU by which the jobs of several users take turns, so that
  * their shares hold together (core/pages/turns.h).

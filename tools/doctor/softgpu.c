@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "tools/doctor/softgpu.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The environment of a program on the software GPU: where frameworks find a compiler for PTX, and
  * which of their ways the software GPU goes. A variable or flag that the user has set stays.

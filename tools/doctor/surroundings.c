@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway doctor: the container and HAMi's variables. */
 #include "tools/doctor/surroundings.h"
 

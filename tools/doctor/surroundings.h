@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The surroundings of a job that change what Spillway does: the container, and the variables of
  * HAMi.

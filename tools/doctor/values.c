@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway doctor: the configuration, value by value. */
 #include "tools/doctor/values.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The configuration, with where each value comes from. */
 #ifndef SPILLWAY_VALUES_H
 #define SPILLWAY_VALUES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Places of event rings. */
 #include "tools/events/event_places.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Places: the state directories whose rings are read, ours and those of the node's other jobs that
  * are within reach.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Readers of event rings in a registry. */
 #include "tools/events/event_readers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Readers: the reader of event rings and the queue of its work, as resources of a registry of the
  * tool's. The reader is found by what it reads, made once and shared; the queue has no name of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * spillway events: what happened when, from the rings of all processes of a job, or of all jobs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * AntMan's GPU_STATUS_FILE, for schedulers that read it (core/pages/status.h). Names and meanings
  * as in AntMan's source (TensorFlow 1.15 port,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A table with a row per device of a job. */
 #include "tools/formats/device_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A table with a row per device of a job: each column is a counter in its unit's form, or what
  * cell() says.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events as lines. */
 #include "tools/formats/event_words.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Events as lines: for people, and as JSON. Which values an event has, and what they are, comes
  * from the list of events (core/rings/event.h).

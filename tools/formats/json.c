@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A JSON writer. */
 #include "tools/formats/json.h"
 

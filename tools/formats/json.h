@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A JSON writer: values in the order they are said, commas and escapes where they belong.
  *

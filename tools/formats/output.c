@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Output to where an option says. */
 #include "tools/formats/output.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Output that goes where an option says: "-" is standard output, a file is replaced as one step
  * (replace.h), and into anything else, a device, a pipe, a socket, /dev/stdout, it is written. What

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Prometheus' text exposition format, version 0.0.4: one group of lines per metric, base units,
  * counters that end in _total.

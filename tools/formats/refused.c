@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Words for refusals, and for what the driver takes for itself. */
 #include "tools/formats/refused.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The latest refusal of a job, and the driver's own part of what it holds, in words. */
 #ifndef SPILLWAY_TOOL_REFUSED_H
 #define SPILLWAY_TOOL_REFUSED_H

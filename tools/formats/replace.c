@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Replacing a file as one step. */
 #include "tools/formats/replace.h"
 

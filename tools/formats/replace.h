@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Replacing a file as one step: written beside it, then renamed over it, so that a reader sees the
  * old one or the new one, never half of one. For files of our own; where a user names the place,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One job as text and as JSON.
  */

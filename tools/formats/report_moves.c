@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Moving memory, as text. */
 #include "tools/formats/report_moves.h"
 

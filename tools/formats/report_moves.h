@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The part of a job's report about memory that moves: a table, and lines for what is not as it was
  * asked for.

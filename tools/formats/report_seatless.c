@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs without Spillway, for stat. */
 #include "tools/formats/report_seatless.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs that use a GPU without Spillway in them, as `stat` shows them. */
 #ifndef SPILLWAY_REPORT_SEATLESS_H
 #define SPILLWAY_REPORT_SEATLESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sharing by need, as text and as JSON. */
 #include "tools/formats/report_sharing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a job is to others on its GPUs, as text and as JSON. */
 #ifndef SPILLWAY_REPORT_SHARING_H
 #define SPILLWAY_REPORT_SHARING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writing a job's limits into an INI file, keeping what people wrote there. */
 #include "tools/formats/save.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A page served over HTTP, by one thread and poll().
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A page served over HTTP: GET and HEAD of /metrics, and nothing else.
  */

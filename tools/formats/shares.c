@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The shares that stand in an override file. */
 #include "tools/formats/shares.h"
 

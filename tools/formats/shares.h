@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The shares that stand in an override file, per selector, so that `pause` of a job that runs with
  * an earlier version can set them aside and `resume` can put them back. They are set aside in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Columns of text. */
 #include "tools/formats/table.h"
 

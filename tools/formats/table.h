@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Columns of text, each as wide as its widest cell. Control characters are shown as '?': cells hold
  * names from other processes, and a terminal must not obey them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Chrome's trace format: an object with "traceEvents", an array of events, each with a phase "ph":
  * X has a begin and a duration, i is a moment, C a counter, M names a process or track. Times are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Events as a trace in Chrome's JSON form, which Perfetto and chrome://tracing open: per process
  * and GPU a track each for bursts, slots, turns, moves and steps, one for what happens at a moment,

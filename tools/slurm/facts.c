@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the controller knows of a job, and the comment that it keeps for us. */
 #include "tools/slurm/facts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A job as Slurm's controller knows it, which its user cannot forge.
  */

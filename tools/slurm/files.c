@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of a job: written whole by the prolog, bound by tasks, removed by the epilog. */
 #include "tools/slurm/files.h"
 

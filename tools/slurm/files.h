@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the prolog leaves for a job's tasks on this node, in DIR/JOB:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bind mounts, read-only, in a namespace that dies with the task. */
 #include "tools/slurm/mounts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A task's own view of two files in /etc, which no environment and no program of its user changes.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Options and arguments: their words, their values, and what is said of bad ones. */
 #include "tools/slurm/options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The options that srun, sbatch and salloc take, and the arguments of the plugin's line in
  * plugstack.conf.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A SPANK plugin for Slurm: GPU memory and share are asked for where a job is submitted, and hold
  * on the node whatever the job does.

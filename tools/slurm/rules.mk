@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tools/slurm/: a SPANK plugin for Slurm, built by `make slurm` where slurm/spank.h is. What it
 # needs of Slurm is in slurmd, srun and sbatch, which load it.
 slurm_src := $(wildcard tools/slurm/*.c)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Settings of a job, made of the machine's item by item. Both are read as the shim reads them. */
 #include "tools/slurm/settings.h"
 

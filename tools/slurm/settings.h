@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The settings of a job: the machine's, with what the job was given in place of what they say of
  * that, and enforced. What binds the machine's users binds the job, too.

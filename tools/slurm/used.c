@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Figures of a job. They lie in a directory of its user, who may have put anything there: who reads
  * them has that user's rights, and what it says is bounded and printable. The user may stop who

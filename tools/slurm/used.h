@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a job has used of this node's GPUs, in words for AdminComment and the log.
  */

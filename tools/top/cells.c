@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway top: the text of a row. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * spillway top: a change in progress. The command itself runs, as a process of its own, so that
  * what it refuses, how long it waits and what it says are its own; the screen goes on meanwhile.

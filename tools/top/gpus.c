@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway top: the GPUs that running jobs use, of this user and of the node. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway top: the rows, read from the segments. */
 #include <limits.h>
 #include <stdio.h>

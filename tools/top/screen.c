@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * spillway top: the screen.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spillway top: watches jobs and changes them, by keys. */
 #include "tools/top/top.h"
 

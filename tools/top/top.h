@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * spillway top, which is four things: the rows and the GPUs (what is), the screen (what is seen),
  * and a change in progress (what was asked for).

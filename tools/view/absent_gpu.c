@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A GPU that is named and is not there. */
 #include "tools/view/absent_gpu.h"
 

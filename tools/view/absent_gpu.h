@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A GPU that `run --limit-gpu` names: whether there is one, only the program's processes know, once
  * they use CUDA.

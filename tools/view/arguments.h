@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Command lines: each command names its options in a table and is given its operands. All have the
  * same --help, --usage and --version, and every message begins with "spillway:".

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Completion: the words that may stand next on a command line that is being typed. It is made from
  * the option tables that the parser itself reads.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The configuration as commands read it. */
 #include "tools/view/configuration.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The configuration as commands read it, to say what is wrong with it before a program runs under
  * it.

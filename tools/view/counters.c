@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list of counters as a table. */
 #include "tools/view/counters.h"
 

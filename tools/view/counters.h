@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The list of counters (core/ledger/statistics.h) as a table: for the formats that name every
  * counter, so that a new one appears in all of them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Verdicts on evictions. */
 #include "tools/view/eviction.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The fate of an eviction: one verdict on one GPU of a job, from one copy of its segment. */
 #ifndef SPILLWAY_TOOLS_EVICTION_H
 #define SPILLWAY_TOOLS_EVICTION_H

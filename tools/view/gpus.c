@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * NVML, as it is known from the "NVML API Reference Guide" (docs.nvidia.com/deploy/nvml-api), so
  * that no header is needed.

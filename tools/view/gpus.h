@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The machine's GPUs as NVML tells of them, with what all programs use, jobs or not. */
 #ifndef SPILLWAY_GPUS_H
 #define SPILLWAY_GPUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading an INI file without waiting for anybody. */
 #include "tools/view/ini_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reading an INI file that one of our own commands wrote, in a state directory: its user may be a
  * stranger to root.

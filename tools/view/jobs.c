@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Looking at jobs: the segments of this state directory. */
 #include "tools/view/jobs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Jobs of the node, as their pages have them. */
 #include "tools/view/node.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Jobs of the node that are not in our state directory: those of other users, and of containers.
  * They are known by the page that each puts into the node's directory (core/pages/page.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Processes of the machine. */
 #include "tools/view/processes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Processes of the machine, as /proc tells of them. */
 #ifndef SPILLWAY_PROCESSES_H
 #define SPILLWAY_PROCESSES_H

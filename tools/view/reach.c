@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reach: who looks at which job of the node, and acts on it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reach: whose jobs, beyond those of the state directory, may be looked at and acted on. Everybody
  * reaches their own, also those of containers; root those of all users. It is decided here alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One row per job and GPU. */
 #include "tools/view/rows.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One row per job and GPU, so that every figure has one meaning: what all formats but the JSON
  * show.

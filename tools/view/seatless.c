@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs without a seat. */
 #include "tools/view/seatless.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Programs without a seat: processes that use a GPU and are in no job. Spillway is not in them, so
  * that no limit holds for them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which programs have no seat, by what is known. Nothing here looks at the machine. */
 #include <stdlib.h>
 #include <string.h>

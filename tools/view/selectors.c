@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which GPUs a selector names. */
 #include "tools/view/selectors.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which GPUs a selector names: what --limit-gpu is given, and what stands in [gpu SELECTOR].
  */

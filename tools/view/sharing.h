@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a job is to others on its GPUs, and they to it, as its processes' cards say it
  * (core/cards/card.h). A card is the job's by its user and the token of the job's books.

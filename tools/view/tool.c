@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How every command reports trouble. */
 #include "tools/view/tool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Books of advice. Rules: runs inside the user's process, within its calls; never calls the driver.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Advice: what the program advised for managed memory, and where it last prefetched it to.
  *

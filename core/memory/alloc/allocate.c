@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The allocator's front. Rules: runs inside the user's process, within its calls.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Allocating: the front behind cuMemAlloc and its kin.
  *

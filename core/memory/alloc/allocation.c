@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Allocations. Rules: runs inside the user's process; never calls the driver. */
 #include "core/memory/alloc/allocation.h"
 

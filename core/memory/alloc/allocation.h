@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Allocation: what the application asked for by cuMemAlloc and its kin, as a registry resource.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The front of freeing. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/alloc/free.h"
 

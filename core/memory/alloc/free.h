@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Freeing: the front behind cuMemFree and its kin, and what goes with contexts. Thread-safe. */
 #ifndef SPILLWAY_FREE_H
 #define SPILLWAY_FREE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Freed memory. Rules: runs inside the user's process, within its calls and by the mover. */
 #include "core/memory/alloc/freed.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory of ours that the program has freed, and that work may still use: one list of it, by what
  * each waits for.

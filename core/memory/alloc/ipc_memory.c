@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* IPC memory at the front. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/alloc/ipc_memory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * IPC memory at the front (ipc/ipc.h): an allocation that is given away comes to the device and
  * stays there, and what is opened of another job has room made for it. Thread-safe; may wait for

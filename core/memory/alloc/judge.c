@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Judging. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/alloc/judge.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the driver thinks of allocating now, where memory is made without it. */
 #ifndef SPILLWAY_JUDGE_H
 #define SPILLWAY_JUDGE_H

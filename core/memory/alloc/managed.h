@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Managed memory of the program.
  *

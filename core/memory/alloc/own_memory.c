@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Room for own memory. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/alloc/own_memory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Room for the program's own memory (own/own.h): made, or imported, it is charged, and what is in
  * the way goes first. Beyond the limit it is made on the host instead, unless another node may

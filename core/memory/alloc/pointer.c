@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pointer queries for memory that is placed by us. Rules: runs inside the user's process, within
  * its calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Pointer queries: what the driver's answer for spilled memory, the same as for cuMemAlloc's,
  * whatever the backing. Thread-safe.

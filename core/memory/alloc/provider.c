@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Choosing a provider. Rules: runs inside the user's process. */
 #include "core/memory/alloc/provider.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Providers: ways of making host memory that kernels reach like device memory.
  *

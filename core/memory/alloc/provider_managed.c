@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Provider managed: managed memory that prefers the host and stays mapped for the device. */
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/provider.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Provider pinned: page-locked host memory mapped into the device's address space. */
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/provider.h"

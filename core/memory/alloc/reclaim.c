@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Making room. Rules: runs inside the user's process, within its calls or on the mover's thread;
  * with no lock held.

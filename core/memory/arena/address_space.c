@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Free runs of an arena's addresses. Rules: runs inside the user's process; allocates at the
  * opening alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Address space: which units of an arena's addresses are free: runs of units, found and joined in
  * constant time however many there are (two-level segregated fit; the tags lie beside the runs'

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arenas. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/arena/arena.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The arena: one large reserved range of addresses per device, in which every movable allocation
  * lives.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The elastic allocator. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/arena/elastic.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The elastic allocator: memory in the arena, each chunk placed on its own, on the device or on the
  * host. It knows its owners by their pointers alone, makes no room and tells nobody: who asks does.

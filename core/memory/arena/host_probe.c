@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is known of memory on the host. Rules: runs inside the user's process, within its calls and
  * in the mover's thread; files are read and none waits. */
 #include "core/memory/arena/host_probe.h"

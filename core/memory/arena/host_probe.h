@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the driver at hand does with physical memory on the host, as a probe of the machine found it
  * (core/state/probe_cache.h): some drivers end the process in cuMemCreate, and they differ in how

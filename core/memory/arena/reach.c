@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reaching a device's memory. Rules: runs inside the user's process; asks nobody. */
 #include "core/memory/arena/reach.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reach: which devices reach a device's memory: itself, and the peers that its program has let
  * reach it. Thread-safe.

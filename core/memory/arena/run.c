@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Placing runs. Rules: runs inside the user's process, within its calls; the driver is called
  * without a lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Runs: the chunks of one allocation, or of a slab, mapped one behind the other at addresses of the
  * arena.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Slabs. Rules: runs inside the user's process; a slab and its owners are one allocation.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Slabs: pieces of 2 MiB cut into small blocks of one size class. Pure bookkeeping: the caller has
  * the memory. A slab is a chunk of an arena (elastic.h) or an allocation of the driver's (small.h).

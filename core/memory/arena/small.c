@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Slabs of the driver's memory. Rules: runs inside the user's process, within its calls; the driver
  * is called without a lock.

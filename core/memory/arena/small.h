@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Small requests without an arena: blocks of slabs, where a slab is one allocation of the driver's.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Spare chunks. Rules: runs inside the user's process; the driver is called without the lock.
  *

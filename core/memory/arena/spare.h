@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Spare physical memory: chunks that nobody uses now, kept for the next who does, because making
  * one costs the driver a hundred times what mapping it does. Spares stay charged to their side;

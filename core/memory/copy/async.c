@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Asynchronous copies. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/copy/async.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Asynchronous copies between memory that was spilled and memory of the host.
  *

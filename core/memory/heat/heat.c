@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Heat. Rules: runs inside the user's process, mostly within its launches; makes no call that
  * waits.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Heat: which memory the program's kernels, copies and graphs use, sampled from what they are
  * given.

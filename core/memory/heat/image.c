@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Bounds of images. Rules: runs inside the user's process; the image is its data, and may be wrong.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Images of device code: their pieces, and what one may take on the device when it is loaded.
  *

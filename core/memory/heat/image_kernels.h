@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parameters of kernels, as cubins (.nv.info) say for drivers that do not tell. As image.h: read no
  * further than the image's own headers say, and only after the driver has taken it.

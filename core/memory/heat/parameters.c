@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parameters of kernels. Rules: runs inside the user's process, within its launches, now and then.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parameters of kernels: how many there are and how large, for who looks for addresses in them.
  *

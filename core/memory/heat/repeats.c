@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Repeats. A launch that was met before suggests the period: the distance to when it was. While
  * each launch is the one that came a period earlier that holds; the first that is not suggests

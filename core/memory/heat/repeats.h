@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Repeats: the period of a program that launches the same again and again, exactly, with the same
  * memory, as most trainings do: it is known when it has come twice. Who launches the same in

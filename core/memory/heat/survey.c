@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Surveys. Rules: what the program's threads call runs around their launches, while there is a
  * survey: it makes events, waits for nothing, and allocates nothing but what a list of runs takes.

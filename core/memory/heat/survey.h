@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A survey: which memory the kernels of two steps use and how long each takes, measured by an event
  * before and behind each launch. For who decides where memory is to be (weigh.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Words of use. Rules: runs inside the user's process, also within launches. */
 #include "core/memory/heat/touched.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * When memory outside of arenas was used last: a word (heat.h) for each 2 MiB of addresses that the
  * program has mapped itself.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Use of memory. Rules: runs inside the user's process; makes no driver call but what parameters.h
  * does.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Use of memory by the program: launches, copies and descriptors, and graphs. All of it ends as
  * heat (heat.h).

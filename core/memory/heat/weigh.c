@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Weighing. Rules: by the mover thread alone; a pure function. */
 #include "core/memory/heat/weigh.h"
 

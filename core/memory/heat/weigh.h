@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Weighing: which memory to have on the host, where not all fits on the device, so that the
  * program's kernels are held up least.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Giving memory to other processes. Rules: runs inside the user's process, within its calls and on
  * the server's thread; a request names what was given away, and nothing else can be had.

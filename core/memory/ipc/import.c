@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Opening memory of other processes. Rules: runs inside the user's process, within its calls; what
  * the other process says is checked before it is used. A handle's physical memory is held by its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory of an arena, and blocks of slabs, for other processes: what cuIpcGetMemHandle,
  * cuIpcOpenMemHandle and cuIpcCloseMemHandle do for them. The driver has no such handles for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opened memory. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/ipc/opened.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory of other processes that this one has open: by what names it, and by address. For import.c
  * and opened.c alone; but for the turn itself everything is done by who has the turn.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The server of shared memory. Rules: runs inside the user's process, on a thread of its own that
  * blocks every signal; a descriptor that the program closed behind our back is not used any more.

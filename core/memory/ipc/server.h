@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The thread that answers other processes which open memory of this one. It starts with the first
  * handle that is given away and needs no context. It waits for nobody: a reply fits its socket, and

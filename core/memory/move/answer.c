@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Answers. Rules: by the mover thread alone, inside the user's process; each ends. */
 #include "core/memory/move/answer.h"
 

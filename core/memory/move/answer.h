@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Answers: what calls of the program ask the mover for, and wait for. By the mover alone.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The balance. Rules: by the mover thread alone, inside the user's process. */
 #include "core/base/late.h"
 #include "core/memory/move/balance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The balance: what is needed more than what is on the device comes there. By the mover alone.
  */

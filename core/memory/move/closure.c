@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Closures. Rules: by the mover thread, inside the user's process; every wait has an end.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Closures: the short times in which the gate is closed and memory moves.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Moving mapped memory. Rules: by the mover thread alone; what the driver refuses is asked for once
  * more, and what cannot be done is undone, so that every byte stays where it can be reached.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Moving mapped memory: the physical memory behind addresses is exchanged, the bytes come along.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The link. Rules: by the mover thread alone, but for link_bytes(). */
 #include "core/memory/move/link.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The link: how fast memory of a device goes to the host, and comes from there, all that an
  * exchange takes included, as far as it was measured. By the mover alone, but for link_bytes().

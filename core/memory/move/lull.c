@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lulls. Rules: runs inside the user's process; errno is kept. */
 #include "core/memory/move/lull.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Lulls: a call of the program that waited for its work has just returned, so little or
  * nothing is in flight. Moves wait for them, a while. Thread-safe.

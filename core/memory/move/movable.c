@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Choosing what to move: the best few of many, by a heap whose root is the worst that is kept. So
  * most candidates cost one comparison, and none has others shifted: an arena has tens of thousands

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory that the mover moves, each kind behind the same functions: chunks of arenas
  * (movable_chunks.c), and physical memory that the program made itself (movable_own.c). A piece of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chunks of arenas, as a kind of memory that moves. */
 #ifndef SPILLWAY_MOVABLE_CHUNKS_H
 #define SPILLWAY_MOVABLE_CHUNKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Own memory, for the mover. Rules: by the mover thread alone. */
 #include "core/memory/move/movable_own.h"
 

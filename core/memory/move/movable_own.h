@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The program's own physical memory, as a kind of memory that moves. */
 #ifndef SPILLWAY_MOVABLE_OWN_H
 #define SPILLWAY_MOVABLE_OWN_H

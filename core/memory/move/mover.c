@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The mover. Rules: one thread of ours inside the user's process. It blocks every signal, makes no
  * driver call while a capture is active, and closes the gate only for times that have an end.

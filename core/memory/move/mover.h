@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The mover: the thread that changes where memory is while the program runs. What it is asked for,
  * and what wakes it, comes by its mailbox (budget/wanted.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Moves. Rules: by the mover thread alone, inside the user's process. */
 #include "core/memory/move/moving.h"
 

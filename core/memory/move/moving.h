@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One move at a time: memory is chosen, a plan is made of it, and closures carry the plan out. By
  * the mover alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Placement. Rules: by the mover thread, inside the user's process. */
 #include "core/memory/move/placement.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Placement: which memory is to be on the host, by what the program's kernels use in a step
  * (heat/weigh.h), where that is known by a survey (heat/survey.h); elsewhere by heat.

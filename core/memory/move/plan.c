@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans. Rules: by the mover thread, inside the user's process. */
 #include "core/memory/move/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A plan: which pieces of memory go where, with the physical memory they go to. It is carried out
  * slice by slice, in closures (closure.h); the memory is made ahead while the program works, and

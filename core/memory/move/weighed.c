@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Weighing a device's memory. Rules: by the mover thread, inside the user's process. */
 #include "core/memory/move/weighed.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory that was weighed: what a device has that can move, as a survey (heat/survey.h) says that
  * kernels use it, in the order in which it leaves (heat/weigh.h). By the mover alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The books of own memory. Rules: runs inside the user's process, within its calls or on the
  * mover's thread.

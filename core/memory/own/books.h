@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The books of the program's own memory, for the files of this room and movable_own.c alone.
  * All with the lock held.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles of own memory. Rules: runs inside the user's process, within its calls. */
 #include "core/base/lock.h"
 #include "core/memory/own/own.h"

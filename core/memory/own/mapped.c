@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mappings of own memory. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/own/own.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Own memory: physical memory that the program makes itself with cuMemCreate.
  *

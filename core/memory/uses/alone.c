@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One at a time. Rules: runs inside the user's process, within its calls; errno is kept. */
 #include "core/memory/uses/alone.h"
 

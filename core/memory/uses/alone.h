@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Alone: of a user's processes one at a time makes a context on a device, where what it takes is
  * measured (measured.h): of two that do so at once each would be charged what the other's takes.

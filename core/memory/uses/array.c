@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bytes of arrays. Pure arithmetic. */
 #include "core/memory/uses/array.h"
 

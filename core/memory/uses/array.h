@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Bytes of arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the
  * host. All that the driver may take for one is charged first. Afterwards it is charged the bytes

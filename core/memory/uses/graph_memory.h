@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory that graphs allocate: addresses come with the node, physical memory with a launch, and the
  * driver keeps it for the next until it is trimmed. Charged for what the driver says it has

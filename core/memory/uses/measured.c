@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Measured costs. Rules: runs inside the user's process, within its calls; leaves its current
  * context as it was. */
 #include "core/memory/uses/measured.h"

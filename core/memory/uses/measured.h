@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Measured costs: device memory that the driver takes for contexts, modules, arrays, graphs and the
  * like, and tells nobody how much.

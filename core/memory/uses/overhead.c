@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Overhead. Rules: runs inside the user's process; NVML may be slow, so no thread waits for another
  * that asks it. */
 #include "core/memory/uses/overhead.h"

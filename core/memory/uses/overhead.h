@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Overhead: device memory that the driver takes for contexts, modules, streams, graphs and the like
  * and tells nobody of, as one figure per device: what NVML says the process has less what it is

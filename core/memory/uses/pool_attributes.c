@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attributes of pools. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/uses/pool_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pools from inside: for pool_charge.c, pools.c and pool_attributes.c alone. */
 #ifndef SPILLWAY_POOL_PRIVATE_H
 #define SPILLWAY_POOL_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All pools. Rules: runs inside the user's process, within its calls; makes no call that waits for
  * work.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The side table. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/uses/side.h"
 

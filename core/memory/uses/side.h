@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The side table: memory that is counted and never moved. Registry resources in the container of
  * their context, named by address or handle.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * blocks MIB: holds so much in blocks of 2 MiB at once, changes each twice, checks every word and
  * prints a checksum.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The programs here share this: a call that must succeed, a condition that must hold. */
 #include <cstdio>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs: a step recorded from two streams, run again and again; and one made node by node. */
 #include <vector>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of fat binaries and of their registration load, in every packing of nvcc's. */
 __constant__ float coefficients[4];
 __device__ unsigned int launches = 5;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * layouts MAJOR: asks libcudart.so.MAJOR (12 or 13) for each structure that differs between the
  * versions, and compares size and places with layouts.def, whose figures are from both headers.

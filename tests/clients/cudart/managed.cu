@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that host and device use by the same pointers, allocated and declared. */
 #include "check.h"
 

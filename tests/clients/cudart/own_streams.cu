@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Built with -default-stream per-thread: threads use the default stream, each its own. */
 #include <thread>
 #include <vector>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* printf and assert in kernels. What broke is told by every later call. */
 #include <cassert>
 #include <cstring>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sums, products and greatest values by templates: warp shuffles, shared memory of a given size. */
 #include <cmath>
 #include <vector>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Constants and variables of the device, from the host by symbol and by address. */
 #include "check.h"
 

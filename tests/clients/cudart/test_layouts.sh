@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Each libcudart has its own version's functions, symbol version and structures, of the size and
 # with the offsets that the headers of that version give (tests/softgpu/cudart/layouts.def).
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Programs of nvcc -cudart shared, alone, under the shim, and with more memory than their limit.
 # They are the same binaries that run on NVIDIA's own library.
 set -eu

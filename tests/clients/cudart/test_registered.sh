@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A program on the CUDA runtime, without nvcc: every call alone and under the shim; then more memory
 # than its limit, by one process and by two at once: all of it is there, and gives the same sums.
 set -eu

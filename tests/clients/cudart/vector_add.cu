@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Adds vectors in pieces on several streams, with events between copies and kernels. */
 #include <vector>
 

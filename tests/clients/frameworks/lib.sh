@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests here, after tests/e2e/lib.sh: where the frameworks are and how one is run.
 # shellcheck shell=sh disable=SC2034,SC2154
 here=tests/clients/frameworks

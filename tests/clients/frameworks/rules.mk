@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/clients/frameworks: frameworks from PyPI, unmodified, on the software GPU. They are fetched
 # once, for `make check-programs` alone; a sanitizer must be in the program, so there they skip.
 program_tests += $(sort $(wildcard tests/clients/frameworks/test_*.sh))

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """stand_ins.py OUT LIBRARY...: makes the libraries that LIBRARY... want and that are nowhere here.
 
 A wheel of a framework wants NVIDIA's libraries at its start, a gigabyte and more, and calls few of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tensorflow_trains.py WHAT...: trains with TensorFlow on one GPU, in each way that WHAT names, and
 prints losses, a checksum of the final weights, and the most memory that TensorFlow had in use.
 """

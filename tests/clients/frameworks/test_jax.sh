@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # JAX from PyPI, unmodified, with none of NVIDIA's wheels: `spillway run --softgpu python3` is all
 # that is typed. A network of dense layers, a transformer of Flax's, in fp32 and bf16, and a model
 # of Keras with attention judge.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Python's multiprocessing with JAX from PyPI, forked, spawned and by a fork server, within a limit.
 set -eu
 . tests/e2e/lib.sh

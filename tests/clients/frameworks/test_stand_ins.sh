@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A library that was made because a wheel wants it answers its own status for "not supported", names
 # each function once, and has succeeded in nothing. So do those that the software GPU brings.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # TensorFlow from PyPI, unmodified, trains operation by operation, and with Keras, compiled by XLA.
 # It judges; two direct runs are compared first.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # PyTorch from PyPI, unmodified, trains a network by torch.compile and judges. Its eager kernels are
 # machine code, so a step is one compiled graph: forward, backward and AdamW. The first run ever
 # compiles for two minutes; its kernels are kept.

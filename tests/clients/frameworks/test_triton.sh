@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Triton from PyPI, unmodified, multiplies matrices in fp16, bf16 and tf32 with loads ahead of its
 # loop. The results agree with numpy's, and judge.
 set -eu

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """torch_spills.py LIMIT_MIB WHAT...: takes memory of PyTorch beyond a limit, in each way that WHAT
 names, and compares it all with what was written. A refusal that PyTorch does not get over ends it
 with PyTorch's OutOfMemoryError. Prints what the caching allocator counted.

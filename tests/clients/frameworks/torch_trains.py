@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """torch_trains.py: trains a network with torch.compile, forward, backward and AdamW in one graph.
 
 PyTorch's eager kernels are machine code, so all that computes on the device is compiled; copies are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """triton_multiplies.py: compiles kernels with Triton, and compares what they compute with numpy.
 
 A product of matrices runs in fp16, bf16 and tf32. Its sizes are no multiples of its blocks, so all

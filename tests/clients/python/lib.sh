@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests here, after tests/e2e/lib.sh: the Python environment and how a client is run.
 # shellcheck shell=sh disable=SC2034,SC2154
 here=tests/clients/python

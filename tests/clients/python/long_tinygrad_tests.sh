@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A part of tinygrad's own tests on the software GPU, with each of its renderers, and a smaller part
 # under the shim with a limit; and the tensor operations one by one against numpy.
 set -eu

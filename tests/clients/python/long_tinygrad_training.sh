@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # tinygrad trains with each of its renderers, with its graph executor on and off, on one device and
 # on two.
 set -eu

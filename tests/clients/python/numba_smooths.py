@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """numba_smooths.py: compiles kernels with numba-cuda, and compares what they compute with numpy.
 
 Fields of 2 MiB are smoothed in turns, sums of blocks go through shared memory and atomics. Prints a

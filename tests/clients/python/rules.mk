@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/clients/python: public Python programs on the software GPU. Their packages are fetched once,
 # for `make check-programs` and the long forms alone; a sanitizer must be in the program, so there
 # they skip.

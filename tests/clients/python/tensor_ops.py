@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tinygrad's tensor operations against numpy, one by one; gradients against its interpreter.
 
 tinygrad's own tests of them compare with PyTorch, which would be a large download. Prints each

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The driver API through cuda-bindings (its own use of cuGetProcAddress) judges: 4 MiB of buffers.
 set -eu
 . tests/e2e/lib.sh

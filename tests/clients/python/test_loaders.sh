@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # tinygrad trains on batches that loaders make, forked, spawned and by a fork server, alone and in a
 # job whose limit is less than the training holds: the weights are the same to the bit.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # numba-cuda from PyPI, unmodified, compiles Python to PTX by NVVM, has the driver link it, and
 # judges. NVIDIA's nvJitLink would make machine code of it. An empty file of its name is found
 # first.

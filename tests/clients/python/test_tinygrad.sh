@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # tinygrad trains on the digits in graphs of kernels that NVRTC compiles, to 95 %, and judges.
 set -eu
 . tests/e2e/lib.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Python's multiprocessing with tinygrad, forked, spawned and by a fork server, under one limit.
 set -eu
 . tests/e2e/lib.sh

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests of tinygrad, after lib.sh: a training, direct and under the shim.
 # shellcheck shell=sh disable=SC2154
 digits=tests/clients/data/digits.csv

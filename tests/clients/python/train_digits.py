@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trains a small network on the handwritten digits with tinygrad and says how it went.
 
 An ordinary tinygrad program: device, renderer and graphs are chosen by tinygrad's own environment

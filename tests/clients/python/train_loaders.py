@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trains with tinygrad on batches that other processes make, in each way that Python's multiprocessing starts them.
 
 Forked loaders work without CUDA, as they have to after their parent opened it; spawned ones and those of a fork server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trains with tinygrad in the ways that programs loop, and says how long a step took.
 
 A step is what the optimizer does once. With `--marks` each step's end is written down as "NS mark DURATION_NS", by the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Double precision and half arithmetic, to the last bit. Halves are rounded on the host from
  * double, in which their sums and products are exact.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of arithmetic: double precision, and halves alone and in pairs. */
 #include <cuda_fp16.h>
 

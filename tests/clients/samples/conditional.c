@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Conditional nodes: a loop whose length is known to the device alone, and in it a switch. Each
  * round stirs the vector, and then once more by its first word: one of two ways, or none. Launched

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of conditional: the device itself decides how often a part of a graph runs. */
 
 /* x becomes x * 1664525 + i + salt */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* malloc and free in kernels: lists that live on between kernels, compared with the CPU. */
 #include "tests/clients/samples/sample.h"
 

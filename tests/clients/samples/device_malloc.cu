@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of device_malloc: lists whose cells come from malloc in kernels. */
 struct cell {
 	struct cell *next;

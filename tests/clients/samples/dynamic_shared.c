@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Dynamic shared memory: up to 48 KiB as it comes, more only when the function opts in. */
 #include "tests/clients/samples/sample.h"
 

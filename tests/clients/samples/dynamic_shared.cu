@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of dynamic_shared: reverses pieces as long as shared memory holds. */
 
 extern __shared__ int cells[];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Module globals and constants: their initial values, and reading and writing them by name. */
 #include "tests/clients/samples/sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of globals: variables of a module, constant memory, and a table of functions. */
 
 extern "C" {

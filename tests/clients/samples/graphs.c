@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Graphs: captured from two streams that fork and join; built node by node; launched often; a
  * node's arguments changed in the executable graph.

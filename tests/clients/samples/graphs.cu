@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of graphs. */
 
 extern "C" __global__ void scale(float *vector, unsigned count, float factor)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A cooperative launch whose blocks meet at a barrier of the whole grid. */
 #include "tests/clients/samples/sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of grid_barrier: rounds of neighbours' sums, all blocks in step. */
 #include <cooperative_groups.h>
 

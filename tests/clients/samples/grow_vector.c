@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Virtual memory: a vector that grows in place. Its addresses are reserved once; physical memory is
  * mapped behind them as it grows, so no element ever moves.

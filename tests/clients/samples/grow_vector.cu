@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of grow_vector: element i becomes i + seed, in every element from first on. */
 
 extern "C" __global__ void fill_from(unsigned *vector, unsigned first, unsigned count, unsigned seed)

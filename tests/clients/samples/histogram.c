@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Histogram: atomics in global memory, in shared memory, and a spin lock built from them. */
 #include "tests/clients/samples/sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of histogram: counting bytes with atomics in global memory, or in shared memory. */
 
 #define BINS 256

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Two processes and one piece of memory: by an IPC handle, with an IPC event that orders the two,
  * and by a file descriptor of virtual memory.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of ipc: adds a number to each element. */
 
 extern "C" __global__ void add_to_all(unsigned *vector, unsigned count, unsigned number)

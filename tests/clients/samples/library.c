@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuLibrary and cuKernel: code that is loaded once and belongs to no context. */
 #include "tests/clients/samples/sample.h"
 

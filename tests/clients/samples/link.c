@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuLink*: two PTX files that call each other become one module, and what is missing is named. */
 #include "tests/clients/samples/sample.h"
 

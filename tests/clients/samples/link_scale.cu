@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One half of link: kernels that call and use what link_shape.cu defines. Both files have a helper
  * of the same name for themselves.

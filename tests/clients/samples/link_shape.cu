@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The other half of link; see link_scale.cu. */
 
 __device__ unsigned shape_calls;

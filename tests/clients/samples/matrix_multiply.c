@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix multiply by tiles in shared memory; the sides are no multiples of a tile. */
 #include "tests/clients/samples/sample.h"
 

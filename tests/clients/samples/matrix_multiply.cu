@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kernel of matrix_multiply: a block computes a TILE x TILE piece from tiles in shared memory.
  */

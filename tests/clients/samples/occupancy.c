@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Occupancy: what the calculator says agrees with the limits of the device, and with itself. */
 #include "tests/clients/samples/sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of occupancy: one that needs little, one with 16 KiB of shared memory. */
 
 extern "C" __global__ void light(int *out)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Stream-ordered allocation: from the default pool and a pool of our own, in and between streams.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of pool: adds a number to each element. */
 
 extern "C" __global__ void add_number(int *vector, unsigned count, int number)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reduction: a sum in two steps through shared memory, and at once by shuffles and atomics. */
 #include "tests/clients/samples/sample.h"
 

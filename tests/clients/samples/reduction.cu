@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of reduction: a sum by shared memory, and one by shuffles and one atomic a block. */
 
 #define THREADS 256

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/clients/samples: small programs over the driver API, each with its kernels beside it.
 samples := $(patsubst tests/clients/samples/%.c,%,$(filter-out %/sample.c,$(wildcard tests/clients/samples/*.c)))
 samples_cu := $(wildcard tests/clients/samples/*.cu)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The samples share this; see sample.h. */
 #include "tests/clients/samples/sample.h"
 

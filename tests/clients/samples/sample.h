@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The samples share this. A sample checks what the device computed against the same computation on
  * the host and prints a line per check; its last line is the verdict. It ends with 0 when all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scan: inclusive sums in three launches, and a stream compaction, by warp shuffles and ballots. */
 #include "tests/clients/samples/sample.h"
 

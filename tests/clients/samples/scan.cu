@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of scan: inclusive sums within blocks by warp shuffles, then the blocks' own sums. */
 
 #define THREADS 256

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Every sample on the software GPU, alone and under the shim with little memory and a part of the
 # GPU's time: all its checks pass, and both runs print the same.
 set -eu

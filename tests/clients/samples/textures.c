@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Textures: an array, written and read through a texture object's description. */
 #include "tests/clients/samples/sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events and timing: what must hold of any clock, and streams that wait for each other. */
 #include "tests/clients/samples/sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel of timing: as many steps as asked, each depending on the one before. */
 
 extern "C" __global__ void steps(unsigned *out, unsigned count)

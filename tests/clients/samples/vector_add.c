@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Vector add: the shortest whole program. Also through the other two ways to pass arguments. */
 #include "tests/clients/samples/sample.h"
 

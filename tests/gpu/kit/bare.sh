@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=sh
 # Sourced by the tests of the kit: a folder that is a machine's root with a shell, its usual tools
 # and glibc, and nothing else: no compiler, no Python, no network, no CUDA.

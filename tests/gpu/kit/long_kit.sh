@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The whole GPU kit on a bare machine, with the software GPU as its driver: within 45 minutes every
 # step of every part ends well or says why it has nothing to do here, and every question has an
 # answer. Then each part is killed, and its archive has what was learnt before.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the C++ library in programs of nvcc wants of glibc and 2.31 does not have; see old-glibc.
  * Locks are taken even if there is one thread, and nothing is thrown.

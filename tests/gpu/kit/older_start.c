@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The start of programs of the GPU kit, which glibc 2.31 takes, too; see old-glibc.
  *

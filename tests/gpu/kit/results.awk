@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # results.awk STEPS BARS: the results as Markdown: each bar, met or not, and how each step ended. -v
 # identity=: GPU and driver
 BEGIN {

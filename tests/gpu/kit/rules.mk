@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The GPU kit: one folder with all that a real GPU is to be asked, which needs nothing but a driver,
 # glibc 2.31 and a shell.
 #

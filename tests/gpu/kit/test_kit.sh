@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The GPU kit: it is small, nothing in it wants a newer glibc than 2.31 or a library of its own; a
 # part of it runs on a bare machine; and whoever ends it, by whatever signal, has an archive of what
 # was learnt until then.

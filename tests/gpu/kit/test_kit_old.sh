@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The GPU kit on Debian 11, whose glibc is 2.31, the oldest that it is made for: questions are
 # answered, programs start, and those of nvcc, which want their constructors run, do what they do
 # here.

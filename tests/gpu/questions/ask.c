@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * ask [--short] [--json | --tsv | --list] [TOPIC | NAME]...: puts the questions to the driver, each
  * in a process of its own, and prints what it answers (all of them, or those of a topic, or those

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Copies and fills of memory that lies on the host, made without waiting while their stream is
  * busy: does the call come back at once, as it does for memory on the device?

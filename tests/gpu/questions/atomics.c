@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Do kernels of many threads count right in memory of the host, by each kind of atomic, and do bulk
  * copies reach it?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # changes.awk RISKS LIST ANSWERS: what is to be changed in Spillway by a driver's answers to the
 # questions, as Markdown. RISKS is risks.tsv, LIST what `ask --list` prints, ANSWERS what `ask
 # --tsv` prints.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several topics use this; see question.h. */
 #include "tests/gpu/questions/question.h"
 

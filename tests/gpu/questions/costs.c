@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The costs of the calls that Spillway makes beside the program's own. */
 #include "tests/gpu/questions/question.h"
 

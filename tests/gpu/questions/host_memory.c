@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which memory of the host a driver gives for virtual addresses, what it costs, and whom it is
  * charged to.

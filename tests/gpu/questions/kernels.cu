@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The kernels of the questions, for devices from compute capability 7.5 on. `make ptx` turns this
  * file into kernels.ptx.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels that want compute capability 9.0. `make ptx` turns this file into kernels_90.ptx. */
 #include <cuda_bf16.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and fills over the border of a chunk on the device and one on the host, in both orders. */
 #include "tests/gpu/questions/question.h"
 

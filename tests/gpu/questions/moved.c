@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Things that were made for memory, and are used after other memory took its place at the same
  * address: textures, numbers, graphs.

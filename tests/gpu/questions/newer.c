@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What newer drivers bring: pools of managed memory, conditional nodes of graphs, and the heap of
  * malloc in kernels. cuda.h leaves these questions open.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Questions about what a real driver does on which the design rests, and what the product does with
  * either answer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Questions that may be asked of virtual memory for other hardware, and of handles by calls that
  * are not theirs.

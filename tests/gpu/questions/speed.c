@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How fast device memory, spilled memory and copies between them are. */
 #include "tests/gpu/questions/question.h"
 

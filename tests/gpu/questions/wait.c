@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Calls of memory management beside running work: which of them wait for it, and do launches of
  * other threads wait then?

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A small cuBLAS and cuBLASLt over whatever driver answers to libcuda.so.1: products of matrices
  * alone. Types and values are those of the libraries' headers of CUDA 12 and 13, which agree.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Products by the calls of cuBLAS: a handle, its settings, and the forms of GEMM. */
 #include "tests/softgpu/cublas/blas.h"
 

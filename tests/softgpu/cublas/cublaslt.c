@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Products by the calls of cuBLASLt: descriptions, their attributes, and the product itself with
  * bias, ReLU and GELU behind it. There is one algorithm, which needs no workspace.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All functions of a library (EXPORTS names its list): a weak body that refuses for each, in whose
  * place comes a definition anywhere else.

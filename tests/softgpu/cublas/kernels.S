@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels as text, with a NUL behind it. */
 	.section .rodata
 	.globl cublas_kernels

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Products of matrices for the software GPU's cuBLAS: C = epilogue(alpha * A * B + beta * C). A
  * thread has four elements of a row of C; each is a sum in the order of k, with one rounding for

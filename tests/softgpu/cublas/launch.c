@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels, and what they are launched with. The driver is opened as libcudart opens it. */
 #include "tests/softgpu/cublas/blas.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A product of matrices as the kernels take it. An element of row i and column j is `down` * i +
  * `along` * j elements behind the first one, so that transposed matrices, and those stored by rows,

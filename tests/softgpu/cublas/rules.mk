@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/softgpu/cublas: products of matrices under the names of cuBLAS and cuBLASLt, for CUDA 12 and
 # 13. The versions differ in their symbols' version alone.
 cublas_libs := $(foreach library,cublas cublasLt,$(foreach major,12 13,$(BUILD)/softgpu/lib$(library).so.$(major)))

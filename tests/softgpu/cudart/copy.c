@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and fills. */
 #include "tests/softgpu/cudart/cudart.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions that libcudart.so.12 has alone or in an older form; cuda12.h has the newer forms. */
 #include "tests/softgpu/cudart/cudart.h"
 

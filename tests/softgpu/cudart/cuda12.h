@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CUDA 13's forms of functions under the names that libcudart.so.12 gives them. The plain names are
  * older forms there, which cuda12.c defines. Read before the runtime's header, so that one source

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A small libcudart over whatever driver answers to libcuda.so.1, so that programs of nvcc
  * -cudart shared run where NVIDIA's own, which needs the driver's private tables, does not. Each

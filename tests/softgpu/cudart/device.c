@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Devices: which one a thread uses, its primary context, and what the driver says of it. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The driver, opened as libcudart does: dlopen by name, then cuGetProcAddress_v2 for each function.
  */

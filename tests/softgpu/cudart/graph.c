@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture, and graphs. */
 #include "tests/softgpu/cudart/cudart.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launches, and what the driver says of kernels. */
 #include "tests/softgpu/cudart/cudart.h"
 

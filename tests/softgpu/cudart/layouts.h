@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The sizes of structures that differ between the runtime's versions: SIZE_cudaDeviceProp. */
 #ifndef SOFTGPU_CUDART_LAYOUTS_H
 #define SOFTGPU_CUDART_LAYOUTS_H

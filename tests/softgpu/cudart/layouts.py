@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """layouts.py 11.8=DIR 12.9=DIR 13.0=DIR: prints layouts.def from the runtime's headers in DIR....
 
 Each DIR holds cuda_runtime_api.h of that version. A structure is listed when the newer two versions
@@ -12,7 +13,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HEAD = """/*
+HEAD = """/* SPDX-License-Identifier: MIT */
+/*
  * Where the fields of the runtime's structures are, for each structure that differs between 12.9
  * and 13.0. layouts.py wrote this from the headers of PyPI's nvidia-cuda-runtime-cu11 11.8.89 and
  * nvidia-cuda-runtime-cu12 12.9.79, and of the CUDA toolkit 13.0. The offset of a field that a

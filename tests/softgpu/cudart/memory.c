@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory: allocated, freed, described. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The properties of a device, laid out as the runtime's version has them (layouts.def). */
 #include <string.h>
 

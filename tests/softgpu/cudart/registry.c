@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the program's own start-up code registers: fat binaries, their kernels and variables. Code
  * is loaded when something of it is first used. Names and hosts' addresses are the program's, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/softgpu/cudart: libcudart.so.13 and .12, for programs that load the runtime by name, and
 # their clients. One source makes both: CUDART_MAJOR says for which.
 cudart_src := $(wildcard tests/softgpu/cudart/*.c)

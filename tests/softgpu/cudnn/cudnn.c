@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The stand-in libcudnn.so.9. XLA asks for a handle and the version before it compiles any program,
  * so these functions succeed: they have no work to do. Every other function names itself once on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/softgpu/cudnn: the stand-in libcudnn.so.9, and the ptxas that hands PTX on. Frameworks load
 # the one by its name and start the other.
 cudnn_lib := $(BUILD)/softgpu/libcudnn.so.9

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stand-in cuDNN: a handle and the version are there, and nothing else succeeds. */
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The stand-in ptxas hands PTX on with a NUL behind it, wherever its arguments stand.
 set -eu
 . tests/e2e/lib.sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A library that `spillway run --softgpu` preloads: the program sees a device node of NVIDIA's.
  * JAX looks for /dev/nvidia0 or /dev/nvidiactl by stat(2) and uses no GPU without them. The answer

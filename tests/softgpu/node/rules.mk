@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/softgpu/node: preloaded by `spillway run --softgpu`, so that JAX looks for a GPU at all.
 node_lib := $(BUILD)/softgpu/libsoftgpu-node.so
 softgpu_out += $(node_lib)

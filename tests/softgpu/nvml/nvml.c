@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libnvidia-ml.so.1, a stand-in: tells of the software GPU's machine what NVML tells of a real one.
  * It reads the books that the driver writes and keeps nothing but a count of initialisations, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/softgpu/nvml: a stand-in for libnvidia-ml.so.1 that reads the software GPU's books.
 nvml_lib := $(BUILD)/softgpu/libnvidia-ml.so.1
 nvml_test := $(BUILD)/tests/softgpu/nvml/test_nvml

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of the NVML stand-in: the library is opened as programs do, and asked about processes that
  * use the driver meanwhile. */
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # NVIDIA's own Python binding (nvidia-ml-py, from PyPI, unmodified) reads the NVML stand-in while a
 # program keeps the device busy.
 set -eu

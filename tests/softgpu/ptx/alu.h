@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What computes: for each operation and type a handler that does it for the lanes of a mask.
  * Compiled several times, once per instruction set of the host; alu_select() picks one.

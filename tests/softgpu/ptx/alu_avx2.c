@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The handlers for x86 hosts with AVX2 and fused multiply-add. */
 #ifdef __x86_64__
 #ifdef __clang__

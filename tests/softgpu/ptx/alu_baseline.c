@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The handlers for any host, and the choice between the sets. */
 #define ALU_SET  alu_baseline
 #define ALU_NAME "baseline"

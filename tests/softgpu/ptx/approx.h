@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The approximate functions of PTX. Plain IEEE operations in double, rounded once at the end:
  * closer than hardware, the same bits on every host, and the compiler can vectorise them.

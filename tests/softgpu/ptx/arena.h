@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that is freed all at once: what parsing makes, and what a module owns. */
 #ifndef SOFTGPU_PTX_ARENA_H
 #define SOFTGPU_PTX_ARENA_H

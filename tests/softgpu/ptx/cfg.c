@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Immediate post-dominators, by the iterative algorithm of Cooper, Harvey and Kennedy run on the
  * reversed graph.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Control flow of a function: where the paths of a divergent branch meet again. */
 #ifndef SOFTGPU_PTX_CFG_H
 #define SOFTGPU_PTX_CFG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Things that lanes of a warp do together, and that threads of a block wait for. */
 #include "machine.h"
 

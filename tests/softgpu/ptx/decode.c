@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Turns statements into instructions: operands, registers, constants, and the frame around them. */
 #include "decode.h"
 #include "cfg.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of the decoder share this. */
 #ifndef SOFTGPU_PTX_DECODE_H
 #define SOFTGPU_PTX_DECODE_H

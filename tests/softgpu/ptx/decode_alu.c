@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Decodes what computes: arithmetic, logic, comparisons, moves and conversions. */
 #include "decode.h"
 #include "machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Decodes branches, calls, barriers, and what the lanes of a warp do together. */
 #include "decode.h"
 #include "machine.h"

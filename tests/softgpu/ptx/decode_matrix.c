@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Decodes operations on matrices that a warp holds together; see matrix.c. */
 #include "decode.h"
 #include "matrix.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Decodes loads, stores and atomic operations. */
 #include "decode.h"
 #include "machine.h"

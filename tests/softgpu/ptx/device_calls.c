@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * malloc, free and cudaGraphSetConditional of device code. A kernel that uses them has one thread
  * of the host, so each run of a program finds the same addresses.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Functions without a body in PTX that hardware's own library provides: the executor runs them as
  * part of the call instruction.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs a warp: the instruction loop, and what controls it. */
 #include "device_calls.h"
 #include "print.h"

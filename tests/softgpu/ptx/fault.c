@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Faults of kernels, explicit ones and signals: both end the work of their thread by a jump
  * back into run.c. Everything a grid holds hangs on struct grid, so nothing is lost by the jump.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The threads that help with grids, and the list of grids that want help. */
 #include "helpers.h"
 

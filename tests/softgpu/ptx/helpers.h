@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Threads of the host that help with a grid. They are started when first needed and stay for the
  * next grid; whoever finishes before one has come to help waits for none.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The bodies of the handlers, included once per instruction set by alu_*.c, which defines ALU_SET
  * (the name of the table made here) beforehand.

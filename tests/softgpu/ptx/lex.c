@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Splits PTX text into tokens. */
 #include "text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loads and unloads modules: text in, decoded functions and initialised globals out. */
 #include "alu.h"
 #include "machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Multiplies, loads and stores matrices as the PTX ISA's fragment tables spread them over a warp.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrices that the lanes of a warp hold together: mma, ldmatrix, stmatrix. */
 #ifndef SOFTGPU_PTX_MATRIX_H
 #define SOFTGPU_PTX_MATRIX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads PTX directives: what a module declares. */
 #include "parse.h"
 

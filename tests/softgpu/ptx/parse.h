@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the two halves of the parser, directives and statements, ask of each other. */
 #ifndef SOFTGPU_PTX_PARSE_H
 #define SOFTGPU_PTX_PARSE_H

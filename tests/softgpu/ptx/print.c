@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * printf and assert of device code: vprintf and __assertfail, which the runtime provides. What one
  * thread prints with one call comes out as one piece, at once; a kernel that prints has one thread

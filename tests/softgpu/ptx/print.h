@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* printf and assert of device code. */
 #ifndef SOFTGPU_PTX_PRINT_H
 #define SOFTGPU_PTX_PRINT_H

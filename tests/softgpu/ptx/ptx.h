@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Execute PTX on the CPU.
  *

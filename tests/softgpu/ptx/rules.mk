@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/softgpu/ptx: the PTX executor, and its test program, which needs nothing else
 ptx_src := $(wildcard tests/softgpu/ptx/*.c)
 ptx_obj := $(ptx_src:%.c=$(BUILD)/%.o)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * ptx_run(): a grid from its launch to its end, and the threads that share its blocks.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads the statements of a function body. */
 #include "parse.h"
 

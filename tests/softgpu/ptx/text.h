@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * PTX text as read, before it is decoded.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Types and spaces: their words and sizes. */
 #include "types.h"
 

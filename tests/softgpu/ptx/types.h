@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Types, spaces and operations by number, and the tables that map PTX words to them. */
 #ifndef SOFTGPU_PTX_TYPES_H
 #define SOFTGPU_PTX_TYPES_H

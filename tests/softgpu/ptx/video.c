@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The video instructions that compilers still emit: the same operation on each of two or four parts
  * of a word. Selectors of parts (%r1.b7654) are not among them, and not supported.

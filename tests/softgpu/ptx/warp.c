@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a warp consists of: frames, splits, joins; how they come and go. */
 #include "warp.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Frames, splits and joins of a warp. A split is named by its place in warp->splits, which is good
  * until the next split is removed; removing one moves the last into the hole.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A worker: one thread that takes the grid's blocks in their order and gives their warps turns.
  *

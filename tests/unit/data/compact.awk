@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Makes a trace for tests/unit/trace.h of what the software GPU wrote (SOFTGPU_TRACE) and of the
 # program's own marks ("NS mark DURATION_NS"), sorted by time. Tokens: FUNCTION[:SHAPE]+US a launch,
 # so long after the one before, the shape where the function's is another than before; =US a step

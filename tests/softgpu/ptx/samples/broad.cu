@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A broad set of what compilers emit, for comparison with the CPU bit by bit (see cases.h and
  * tests/broad.c). Compiles with nvcc and with NVRTC, 11.8 to 13.0, from sm_50 on.

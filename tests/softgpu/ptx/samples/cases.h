@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Expressions that kernels (broad.cu) and the CPU (tests/broad.c) both compute, for comparison bit
  * by bit. Each side defines the types u8..s64 and the functions named here before it includes this.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The mathematical functions of the CUDA library; see functions.h and tests/functions.c. */
 #include "functions.h"
 

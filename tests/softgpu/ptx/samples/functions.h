@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mathematical functions that a kernel (functions.cu) and the CPU (tests/functions.c) compute. */
 
 /*

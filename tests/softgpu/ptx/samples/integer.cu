@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Integer, conversion, control flow, atomics, memory spaces. */
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>

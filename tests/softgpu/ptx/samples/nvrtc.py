@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Compiles a .cu to PTX with NVRTC: nvrtc.py LIBNVRTC INCLUDE ARCH IN.cu OUT.ptx"""
 import ctypes, os, sys
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Things that need more than instructions: grid barriers, assertions, printing, structures by
  * value.

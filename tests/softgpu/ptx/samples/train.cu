@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of an ordinary small training: what real programs ask of the executor. */
 
 extern "C" __global__ void vector_add(const float *a, const float *b, float *c, int n)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Compares kernels of many compilers and targets (samples/broad.cu) with the CPU. What IEEE 754 or
  * integer arithmetic defines must be equal to the last bit.

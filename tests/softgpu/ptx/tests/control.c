@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests control flow, atomics, progress of spinning threads, globals, and the runtime's functions.
  */

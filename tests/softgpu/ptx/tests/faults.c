@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests what goes wrong: faults of kernels, foreign signals, broken text. */
 #include "tests/softgpu/ptx/tests/harness.h"
 

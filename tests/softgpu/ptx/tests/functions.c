@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests the mathematical functions of the CUDA library, within the bounds it documents. */
 #include "tests/softgpu/ptx/tests/harness.h"
 

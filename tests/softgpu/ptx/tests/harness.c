@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks, device memory, launches, random numbers for the tests of the executor. */
 #include "tests/softgpu/ptx/tests/harness.h"
 

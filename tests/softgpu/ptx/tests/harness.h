@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tests of the executor share this: checks, device memory, launches, random numbers. */
 #ifndef SOFTGPU_PTX_TESTS_HARNESS_H
 #define SOFTGPU_PTX_TESTS_HARNESS_H

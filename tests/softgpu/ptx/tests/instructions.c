@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests single instructions, written by hand, on values that are often special. */
 #include "tests/softgpu/ptx/tests/harness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests integer operations and conversions as nvcc compiles them. */
 #include "tests/softgpu/ptx/tests/harness.h"
 

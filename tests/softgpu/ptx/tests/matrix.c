@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tests mma, ldmatrix, stmatrix, cvt to tf32 and cp.async with a source size. The reference follows
  * the PTX ISA's fragment tables element by element, shape by shape, as they are printed there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests that grids give the same results however many threads run them, and how they end. */
 #include "tests/softgpu/ptx/tests/harness.h"
 

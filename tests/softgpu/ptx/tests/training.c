@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests the kernels of an ordinary training against the same sums in C. */
 #include "tests/softgpu/ptx/tests/harness.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What tinygrad's own tests take from its test/helpers.py, which its source archive lacks."""
 
 import unittest

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the CUDA runtime's headers need of crt/host_defines.h when C includes them. Found last, for
  * the headers alone, as packages hold them, come without the folder crt.
