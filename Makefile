@@ -2,7 +2,7 @@
 # Spillway. `make help` lists the targets; each room has its own rules.mk.
 #
 # SANITIZER=address|undefined|thread   build and test in build-address/ etc.
-# CROSS=aarch64-linux-gnu-             `make shim`, `make wheel` for it, in build-aarch64-linux-gnu/
+# CROSS=aarch64-linux-gnu-             `make shim`, `make wheel` and `make image` for that machine
 # V=1                                  show the commands
 # WERROR=0                             warnings are no errors, as for `make install`
 # DEPS=never                           only print what is missing, install nothing
@@ -132,6 +132,7 @@ site:
 image:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@DEPS=$(DEPS) tools/dev/deps image
+	$(if $(CROSS),@tools/dev/fetch-deb bookworm main $(cross_arch) $(cross_debs) libinih-dev libncurses-dev)
 	@+$(MAKE) --no-print-directory run-image
 
 # They are built with as many processes as there are processors, unless somebody has said otherwise;
@@ -215,8 +216,8 @@ help:
 	@echo 'make wheel      the package for pip, pipx and uvx, in build/packages; CROSS= as above'
 	@echo 'make dist       the sources as a tarball, in build/packages'
 	@echo 'make deb        packages for Debian and its like, in build/packages'
-	@echo 'make release    all of them, the GPU kit and checksums, from a commit that is tagged with its version'
-	@echo 'make image      an image for containers, by podman'
+	@echo 'make release    all of them, the image, the GPU kit and checksums, from a commit that is tagged with its version; IMAGE=no'
+	@echo 'make image      an image for containers, as an archive in build/packages; CROSS= as above'
 	@echo 'make site       man pages, guide and tasks as static HTML, in build/site'
 	@echo 'make check-packages  the packages, installed where each is meant to be'
 	@echo 'make check-all  all four, minutes of chaos, the long forms of tests, check-gpu-kit'

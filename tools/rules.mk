@@ -137,19 +137,26 @@ run-site: $(venv)/made $(man_out) $(install_out)
 	@$(venv)/bin/python tools/dev/site $(BUILD) $(BUILD)/site
 	@echo 'made: $(BUILD)/site/index.html'
 
-# The image of conf/kubernetes/daemonset.yaml. IMAGE_BASE: another base than Debian's, which podman
-# has.
-PODMAN ?= podman
-IMAGE_BASE ?=
+# The image of conf/kubernetes/daemonset.yaml, as an archive; no registry takes part. Below what is
+# installed are the C library and busybox as Debian's archive has them that day.
+deb_arch = $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(machine)))
+image = $(packages)/spillway-$(version)-image-$(deb_arch).tar
+image_base = build/debs/image-$(deb_arch)
+image_base_packages := libc6 busybox-static
 image_root := $(packages)/image/root
-.PHONY: run-image
-run-image: $(install_out)
-	@rm -rf $(packages)/image && mkdir -p $(image_root)
+.PHONY: run-image image-base
+image-base:
+	@tools/dev/fetch-deb bookworm main $(deb_arch) $(image_base) $(image_base_packages)
+
+run-image: $(install_out) image-base
+	@rm -rf $(packages)/image && mkdir -p $(image_root) $(packages)/image/links/bin
 	@+$(MAKE) --no-print-directory --silent run-install PREFIX=/usr/local DESTDIR=$(abspath $(image_root)) >/dev/null
 	@$(call without_debug,$(image_root))
-	@$(PODMAN) build --quiet --timestamp $(date_of_change) $(if $(IMAGE_BASE),--pull-never --build-arg BASE=$(IMAGE_BASE)) \
-		-f conf/kubernetes/Containerfile --target spillway -t localhost/spillway:$(version) $(packages)/image >/dev/null
-	@echo 'made: localhost/spillway:$(version), an image that podman has'
+	@$(emulator) $(image_base)/bin/busybox --list | while read -r name; do \
+		ln -s busybox $(packages)/image/links/bin/$$name || exit; done; rm $(packages)/image/links/bin/busybox
+	@SOURCE_DATE_EPOCH=$(date_of_change) tools/dev/image $(image) localhost/spillway $(version) $(deb_arch) \
+		$(packages)/image/links $(image_base) $(image_root)
+	@echo 'made: $(image) (podman load -i, docker load -i)'
 
 # The sources as git knows them, or in a tarball's own tree all there are.
 dist := $(packages)/spillway-$(version).tar.gz
@@ -181,6 +188,9 @@ run-deb: $(BUILD)/cuda.mk
 	@cd $(packages) && ls *.deb | sed 's|^|made: $(packages)/|'
 
 # All that a release consists of, with checksums. Its tag names the version, and its changes a date.
+# Where Debian's archive cannot be had there is no image, and no release: its list of checksums
+# would be another. IMAGE=no makes one without it, and says so.
+IMAGE ?=
 release := $(packages)/release
 .PHONY: run-release
 run-release:
@@ -190,9 +200,12 @@ run-release:
 	@grep -q '^## \[$(version)\] - 2' CHANGELOG.md || { \
 		echo 'make release: CHANGELOG.md has no date behind [$(version)]' >&2; exit 1; }
 	@rm -rf $(release) && mkdir -p $(release)
-	@+$(MAKE) --no-print-directory run-dist run-wheel run-deb make-gpu-kit
+	$(if $(filter no,$(IMAGE)),@echo 'make release: IMAGE=no: this release has no image')
+	@+$(MAKE) --no-print-directory $(if $(filter no,$(IMAGE)),,image-base) run-dist run-wheel run-deb make-gpu-kit \
+		$(if $(filter no,$(IMAGE)),,run-image)
 	@tar --sort=name --mtime=@$(date_of_change) --owner=0 --group=0 --numeric-owner -C $(BUILD) -c gpu-kit | gzip -9n >$(release)/gpu-kit.tar.gz
-	@cp $(dist) $(packages)/gpu_spillway-$(version)-*.whl $(packages)/*_$(version)_*.deb $(release)/
+	@cp $(dist) $(packages)/gpu_spillway-$(version)-*.whl $(packages)/*_$(version)_*.deb \
+		$(if $(filter no,$(IMAGE)),,$(image)) $(release)/
 	@cd $(release) && sha256sum * >SHA256SUMS && echo 'made: $(release)' && cat SHA256SUMS
 
 # A preload list that names what is gone has every command of the machine print an error, rm

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# make release: refused without a tag, a date or a clean tree; from two clones the same bytes. Its
-# commit is of the past, as dpkg-deb dates what is older than that by the clock.
+# make release: refused without a tag, a date, a clean tree or an answer of Debian's archive. Two
+# clones give the same bytes. Their commit is of the past, as dpkg-deb dates what is older than that
+# by the clock.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -33,10 +34,20 @@ git -C "$scratch/one" checkout -q README.md
 clone "$scratch/two"
 for one in one two; do
 	git -C "$scratch/$one" tag "v$version"
+done
+# A mirror that was asked a moment ago and did not answer.
+mkdir -p "$scratch/one/build/debs"
+touch "$scratch/one/build/debs/.no-answer"
+refused 'cannot fetch libc6 busybox-static'
+make -C "$scratch/one" release IMAGE=no >"$scratch/said" 2>&1 || fail "make release IMAGE=no: $(tail -n 20 "$scratch/said")"
+has 'make release IMAGE=no' "$(cat "$scratch/said")" 'this release has no image'
+same 'the files of a release without an image' 6 "$(wc -l <"$scratch/one/build/packages/release/SHA256SUMS")"
+rm "$scratch/one/build/debs/.no-answer"
+for one in one two; do
 	make -C "$scratch/$one" release >"$scratch/said" 2>&1 || fail "make release: $(tail -n 20 "$scratch/said")"
 done
 diff "$scratch/one/build/packages/release/SHA256SUMS" "$scratch/two/build/packages/release/SHA256SUMS" ||
 	fail 'two runs of make release differ'
 tar -C "$scratch" -xzf "$scratch/one/build/packages/release/gpu-kit.tar.gz"
 STEPS=machine "$scratch/gpu-kit/selftest" "$scratch/out" 1 >"$scratch/said" 2>&1 || fail "the GPU kit: $(cat "$scratch/said")"
-same 'the files of a release' 6 "$(wc -l <"$scratch/one/build/packages/release/SHA256SUMS")"
+same 'the files of a release' 7 "$(wc -l <"$scratch/one/build/packages/release/SHA256SUMS")"
