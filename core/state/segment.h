@@ -175,7 +175,7 @@ uint64_t segment_charged(struct segment *segment, int device, enum segment_side 
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
 /*
- * --- exported memory (exports.c): charged until nobody of the job can hold it ---
+ * --- exported memory (exports.c): charged while a process of the job can hold it ---
  *
  * A key stands for one piece of memory while it is exported; 0 is none.
  */

@@ -82,7 +82,7 @@ static uint64_t taken(CUarray_format format, size_t width, size_t height, size_t
 	                                          .format = format});
 }
 
-/* What is charged first holds the padding of the layout, in the blocks that the driver takes. */
+/* The first charge covers the padding of the layout, in the blocks that the driver takes. */
 START_TEST(what_may_be_taken_is_whole_blocks)
 {
 	const uint64_t mib = 1 << 20;

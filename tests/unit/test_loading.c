@@ -14,7 +14,7 @@ enum { LOADED = 1, NOT_LOADED = 2, NAP_NS = 20000000 };
 
 static _Atomic bool is_loaded, forks_now;
 
-/* Returns what a child found. */
+/* Returns a child's finding. */
 static int ask_child(void)
 {
 	int status = 0;

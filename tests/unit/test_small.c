@@ -212,7 +212,7 @@ START_TEST(a_question_to_the_driver_is_charged_first)
 	ck_assert_int_eq(units_made, 2);
 	ck_assert_int_eq(release(address), CUDA_SUCCESS);
 	ck_assert_uint_eq(small_trim(gpu), 2 * MIB);
-	/* Without room for 2 MiB the driver is asked for what it cannot have. */
+	/* Without room for 2 MiB the driver is asked for more than the limit has. */
 	set_limit(1 * MIB);
 	ck_assert_int_eq(allocate(4096, &address), CUDA_ERROR_OUT_OF_MEMORY);
 	ck_assert_int_eq(units_made, 2);

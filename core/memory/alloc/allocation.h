@@ -35,7 +35,7 @@ struct allocation {
 	_Atomic bool is_given_away; /* it has, or had, a number in ipc/export.c */
 	_Atomic uint64_t shared_as; /* its number in ipc/export.c; 0: it has none */
 	_Atomic uint64_t
-	    charged; /* of managed memory it grows; who lists resources reads it any time */
+	    charged; /* of managed memory it grows; lists of resources read it any time */
 	struct backing
 	    backing; /* made by us: elastic or spilled; its chunks are charged by themselves */
 	struct pool *pool;  /* it was asked of, NULL: none; holds a reference */

@@ -424,7 +424,7 @@ void small_forget_context(const struct context *context)
 
 /* --- for other processes --- */
 
-/* Follows a slab, of which the driver made this handle, until nobody of the job can hold it. */
+/* Keeps a slab, of which the driver made this handle, charged while the job can hold it. */
 static void small_follow(CUdeviceptr base, const CUipcMemHandle *handle)
 {
 	struct device *device = NULL;

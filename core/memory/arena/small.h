@@ -44,7 +44,7 @@ void small_drop(struct small_making *making);
 struct small_giving {
 	const struct allocation *owner;
 	bool keeps; /* an empty slab, if it is the last of its class; else it goes to the driver */
-	bool is_spent; /* it was given away: nobody gets it again while its slab lives */
+	bool is_spent; /* it was given away: not handed out again while its slab lives */
 };
 /* Gives the block at this address back, if it is this owner's. */
 void small_give(CUdeviceptr address, const struct small_giving *how);

@@ -26,7 +26,7 @@ struct opened {
 	size_t imported_count;
 	uint64_t charged;      /* to this process: another job's */
 	bool lacks_room;       /* the limit has none for one of its pieces */
-	CUdeviceptr by_driver; /* what the driver opened; 0: it is mapped, as follows */
+	CUdeviceptr by_driver; /* the driver's mapping; 0: it is mapped by us, as follows */
 	CUdeviceptr reserved;
 	uint64_t bytes;  /* reserved, or the driver's */
 	uint64_t mapped; /* of them, from the beginning */

@@ -60,8 +60,9 @@ void measured_begin_seldom(struct measuring *measuring);
  */
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most);
 /*
- * Ends it likewise where `ahead` bytes were charged for what the call might take. They are given
- * back once what it took is charged, so that the job is never charged less than it has. Returns
+ * Ends it likewise where `ahead` bytes were charged for memory that the call might take. They are
+ * given back once the memory it took is charged, so that the job is never charged less than it has.
+ * Returns
  * false where nothing is measured: they stay the caller's.
  */
 bool measured_end_ahead(const struct measuring *measuring, const void *owner, uint64_t most,

@@ -28,7 +28,7 @@ static struct asking {
 	LOCK_OF(OVERHEAD) lock; /* of who asks */
 	_Atomic uint64_t asked_ns;
 	bool is_open;   /* the last look changed the figure, or could not be had */
-	uint64_t ahead; /* charged for what the figure is about to have */
+	uint64_t ahead; /* charged for memory that the figure is about to include */
 } asking[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
 /* --- the rule --- */
@@ -120,7 +120,7 @@ static void leave_open(struct asking *asked, bool is_open)
 		overhead_note();
 }
 
-/* Gives back what was charged ahead, with the lock held. */
+/* Gives back the bytes charged ahead, with the lock held. */
 static void overhead_give_back(struct device *device)
 {
 	struct asking *asked = &asking[device->id.ordinal];

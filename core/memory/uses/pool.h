@@ -63,7 +63,8 @@ void pool_leave_to_driver(struct pool *pool);
  * is, by allocation (alloc/managed.h); the pool is charged nothing.
  */
 void pool_gives_managed(struct pool *pool, const CUmemLocation *location);
-bool pool_is_managed(struct pool *pool, CUmemLocation *location);
+/* Returns whether it does, with the location then. Takes no lock. */
+bool pool_is_managed(const struct pool *pool, CUmemLocation *location);
 /* Returns whether what is allocated from it may live in the arena. */
 bool pool_is_elastic(struct pool *pool);
 /* Counts elastic memory that came or went: bytes in use, bytes reserved. */

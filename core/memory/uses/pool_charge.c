@@ -204,20 +204,22 @@ void pool_leave_to_driver(struct pool *pool)
 void pool_gives_managed(struct pool *pool, const CUmemLocation *location)
 {
 	lock_acquire(&pool->lock);
-	pool->is_managed = true;
-	pool->location = *location;
+	/* Once: pool_is_managed() reads the location without the lock. */
+	if (!atomic_load_explicit(&pool->is_managed, memory_order_relaxed)) {
+		pool->location = *location;
+		/* Pairs with the acquire in pool_is_managed(). */
+		atomic_store_explicit(&pool->is_managed, true, memory_order_release);
+	}
 	lock_release(&pool->lock);
 }
 
-bool pool_is_managed(struct pool *pool, CUmemLocation *location)
+bool pool_is_managed(const struct pool *pool, CUmemLocation *location)
 {
-	bool is_managed;
-
-	lock_acquire(&pool->lock);
-	is_managed = pool->is_managed;
+	/* Pairs with the release in pool_gives_managed(). */
+	if (!atomic_load_explicit(&pool->is_managed, memory_order_acquire))
+		return false;
 	*location = pool->location;
-	lock_release(&pool->lock);
-	return is_managed;
+	return true;
 }
 
 bool pool_is_elastic(struct pool *pool)

@@ -18,18 +18,18 @@ struct pool {
 	struct device *device;
 	struct pool *next;
 	_Atomic bool shared, is_driver_s;
+	_Atomic bool is_managed; /* set once, after the location that its memory prefers */
+	CUmemLocation location;
 
 	LOCK_OF(POOL) lock; /* guards what follows, and stands around the driver's allocations */
 	bool destroyed;     /* its handle means nothing any more */
-	_Atomic uint64_t charged; /* changed under the lock; who lists resources reads it without */
+	_Atomic uint64_t charged; /* changed under the lock; lists of resources read it without */
 	uint64_t live;
 	uint64_t spilled, used_high, reserved_high;
 	uint64_t elastic_used, elastic_reserved;
 	bool has_threshold;
 	uint64_t threshold; /* the program's */
 	uint64_t most;      /* likewise; 0: as much as there is */
-	bool is_managed;
-	CUmemLocation location; /* is_managed: that its memory prefers */
 };
 
 /* Pools that are charged more than is live. */
