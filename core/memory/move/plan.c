@@ -320,6 +320,18 @@ void plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 }
 
 /*
+ * Returns whether two looks at an address saw the same memory. A handle alone does not say so: the
+ * driver gives a released handle to other memory, which may be mapped at the same address. For
+ * example, a chunk on the device is freed, and the handle returns with a chunk on the host.
+ */
+static bool is_same_memory(const struct move *a, const struct move *b)
+{
+	return a->from == b->from && a->size == b->size && a->is_from_device == b->is_from_device &&
+	       a->has_like == b->has_like &&
+	       (!a->has_like || memcmp(&a->like, &b->like, sizeof(a->like)) == 0);
+}
+
+/*
  * Returns whether a move is still as planned, with the locks held; enters its rights as they are
  * now.
  */
@@ -327,7 +339,7 @@ static bool is_still(const struct plan *plan, struct device *device, struct move
 {
 	struct move now = {.kind = m->kind, .address = m->address};
 
-	if (!m->kind->look(device, &now, plan->pins) || now.from != m->from || now.size != m->size)
+	if (!m->kind->look(device, &now, plan->pins) || !is_same_memory(&now, m))
 		return false;
 	m->access = now.access;
 	m->accesses = now.accesses;
