@@ -25,9 +25,10 @@ struct array_extent {
  */
 uint64_t array_bytes(const struct array_extent *extent);
 /*
- * Returns the most that the driver may take for it: rows and planes in tiles, in whole blocks of 2 MiB. For
- * example, an array of 16 by 16 words holds 1 KiB, and the driver may take a block of 2 MiB for it.
- * An element of a format that is not known has 16 bytes. 0 where it has no memory of its own.
+ * Returns the most that the driver may take for it: rows and planes in tiles, in whole blocks of
+ * 2 MiB. For example, an array of 16 by 16 words holds 1 KiB, and the driver may take a block of
+ * 2 MiB for it. An element of a format that is not known has 16 bytes. 0 where it has no memory of
+ * its own.
  */
 uint64_t array_taken(const struct array_extent *extent);
 /* The driver takes memory in blocks of this size. */
