@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pinned host memory of the program: in the statistics, in no quota. host_limit is for what is
+ * Pinned host memory of the program: in the statistics, in no quota. host_memory is for what is
  * spilled; a program that pins its own memory would have it without us, and must not fail with us.
  */
 #include "shim/shim.h"

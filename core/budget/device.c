@@ -22,9 +22,8 @@
 
 static struct segment_limit limit_of(const struct config_gpu *settings)
 {
-	return (struct segment_limit){.bytes = settings->memory_limit,
-	                              .most = settings->memory_limit_max,
-	                              .evict = settings->evict};
+	return (struct segment_limit){
+	    .bytes = settings->memory, .most = settings->memory_max, .evict = settings->evict};
 }
 
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings)
@@ -108,14 +107,14 @@ static void note_locked(struct device *device, struct facts facts)
 	uint64_t limit = device_limit_by(device, &settings);
 
 	facts.limit = limit;
-	facts.grown = limit > settings.memory_limit ? limit - settings.memory_limit : 0;
+	facts.grown = limit > settings.memory ? limit - settings.memory : 0;
 	facts.share = settings.share;
 	facts.evicted = settings.evict;
 	publish_facts(device, &facts);
 	if (device->segment)
 		page_note_host_limit(device->segment, device->index,
-		                     settings.host_limit < CONFIG_AUTO ? settings.host_limit + 1
-		                                                       : 0);
+		                     settings.host_memory < CONFIG_AUTO ? settings.host_memory + 1
+		                                                        : 0);
 	verdict = device_verdict(device);
 	if (limit != told->limit || (told->limit_held > limit && verdict.limit_held == limit))
 		tell_limit(device, &verdict);
@@ -252,7 +251,7 @@ static uint64_t claim(struct device *device, const struct config_gpu *settings)
 {
 	const struct segment_limit limit = limit_of(settings);
 	const struct claim claim = {/* What is evicted leaves its room to other jobs. */
-	                            .limit = settings->evict ? 0 : settings->memory_limit,
+	                            .limit = settings->evict ? 0 : settings->memory,
 	                            .settings = hash_of(settings),
 	                            .generation = device->facts.generation};
 	uint64_t generation;

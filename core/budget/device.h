@@ -111,13 +111,13 @@ void device_set_start_contexts(struct device_set *set);
 /* Takes over new settings. Returns whether anything changed. */
 bool device_apply(struct device *device, const struct config_gpu *settings);
 /*
- * Returns the bytes that the job may hold on the device by these settings: memory_limit and by how
+ * Returns the bytes that the job may hold on the device by these settings: the limit and by how
  * much it has risen. They are 0 to a process that is not in the job's books, unless there is no
  * limit.
  */
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
 /*
- * Lets the limit of the whole job rise by so much, for growth; at most to memory_limit_max. limit:
+ * Lets the limit of the whole job rise by so much, for growth; at most to memory_max. limit:
  * the one it was judged for.
  */
 void device_grow(struct device *device, uint64_t limit, uint64_t bytes);

@@ -33,7 +33,7 @@ static uint64_t plus(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* Returns the limit that is to be in force: from memory_limit to memory_limit_max. */
+/* Returns the limit that is to be in force: from the setting memory to memory_max. */
 static uint64_t growth_limit(const struct growth *g)
 {
 	/* What the job may hold with nobody else going short. */
@@ -57,8 +57,8 @@ static uint64_t growth_limit(const struct growth *g)
 static bool look(struct device *device, const struct terms *terms, struct growth *g)
 {
 	g->memory = device->id.memory;
-	g->limit = terms->settings.memory_limit;
-	g->limit_max = terms->settings.memory_limit_max;
+	g->limit = terms->settings.memory;
+	g->limit_max = terms->settings.memory_max;
 	g->now = terms->limit;
 	g->used = device_charged(device, SEGMENT_ON_DEVICE);
 	/* What other jobs have claimed is not what a higher limit would bring back. */
@@ -79,7 +79,7 @@ bool growth_step_ended(struct device *device, uint64_t now_ns)
 	struct stepping *s = &stepping[device->id.ordinal];
 	const struct terms terms = terms_of(device);
 
-	if (terms.settings.memory_limit_max <= terms.settings.memory_limit)
+	if (terms.settings.memory_max <= terms.settings.memory)
 		return false;
 	atomic_store(&s->ended_ns, now_ns);
 	atomic_store(&s->is_new, true);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Growth: how far a job's limit rises by itself, towards memory_limit_max, while it is spilled and
+ * Growth: how far a job's limit rises by itself, towards memory_max, while it is spilled and
  * the device has room that no other job is owed; and how it falls back when others need that room.
  *
  * owed      what the limits of other jobs on the device leave them to take; of one without a limit,
@@ -12,8 +12,8 @@
  * GROWTH_INTERVAL_NS) stands in the segment, and so does what it decides, which holds for all of
  * the job's processes at once.
  *
- * How far the limit has risen stands in the segment as bytes above memory_limit, so all processes
- * charge against one limit; another memory_limit starts without growth. Only the headers of other
+ * How far the limit has risen stands in the segment as bytes above the setting, so all processes
+ * charge against one limit; another setting starts without growth. Only the headers of other
  * jobs' segments are read, by a path kept since the job was joined: the mover's thread must not
  * read the environment.
  */
@@ -30,8 +30,8 @@ struct device;
 /* All in bytes; of the whole job where it is of one. */
 struct growth {
 	uint64_t memory;    /* that the device has */
-	uint64_t limit;     /* memory_limit; what the job has for certain */
-	uint64_t limit_max; /* memory_limit_max; below the limit: there is no growth */
+	uint64_t limit;     /* the setting memory: certain */
+	uint64_t limit_max; /* memory_max; below the limit: there is no growth */
 	uint64_t now;       /* the limit in force */
 	uint64_t used;      /* on the device */
 	uint64_t spilled;   /* on the host */

@@ -107,7 +107,7 @@ static uint64_t bound(uint64_t setting, bool at_most_auto, uint64_t charged)
 
 uint64_t host_memory_of(const struct config_gpu *settings, uint64_t charged)
 {
-	return bound(settings->host_limit, settings->host_at_most_auto, charged);
+	return bound(settings->host_memory, settings->host_at_most_auto, charged);
 }
 
 uint64_t host_memory_of_moves(const struct config_gpu *settings, uint64_t charged)

@@ -42,11 +42,11 @@ static struct refused refusal_on_host(struct device *device, const struct terms 
 	                               terms_limit_of_movable(terms));
 	uint64_t beyond = refusal_beyond(device_charged(device, SEGMENT_ON_HOST),
 	                                 rest && rest < bytes ? rest : bytes, limit);
-	bool is_number = settings->host_limit < CONFIG_AUTO;
+	bool is_number = settings->host_memory < CONFIG_AUTO;
 
 	if (!device->segment && is_number)
 		return (struct refused){REFUSED_NO_BOOKS, bytes, beyond, REFUSED_NO_LIMIT};
-	if (is_number && lack->bytes && beyond && limit == settings->host_limit)
+	if (is_number && lack->bytes && beyond && limit == settings->host_memory)
 		return (struct refused){REFUSED_HOST_LIMIT, bytes, beyond, limit};
 	return (struct refused){REFUSED_HOST_FULL, bytes, beyond,
 	                        limit < CONFIG_AUTO ? limit : REFUSED_NO_LIMIT};
@@ -125,7 +125,7 @@ static void refusal_say(struct device *device, enum refused_memory memory,
 	if (!refusal_is_new(memory, refused->reason))
 		return;
 	if (refused->reason == REFUSED_UNMOVABLE && refused->bytes <= device->id.memory)
-		snprintf(enough, sizeof(enough), " memory_limit = %" PRIu64 "MiB would be enough.",
+		snprintf(enough, sizeof(enough), " `--memory %" PRIu64 "MiB` would be enough.",
 		         (device_charged(device, SEGMENT_ON_DEVICE) +
 		          (refused->bytes + unit - 1) / unit * unit + mib - 1) /
 		             mib);
@@ -169,7 +169,7 @@ void spill_note(struct device *device, uint64_t bytes, enum spill_reason reason,
 	           .context = what->container ? event_context(what->container) : 0);
 	log_once(LOG_INFO, "gpu %d: first spill to host memory, %s (%s)", device->id.ordinal,
 	         units_format_size(bytes, size, sizeof(size)),
-	         reason == SPILL_LIMIT     ? "memory_limit reached"
+	         reason == SPILL_LIMIT     ? "the limit is reached"
 	         : reason == SPILL_EVICTED ? "evicted"
 	         : reason == SPILL_YIELDED ? "other jobs have claimed the device"
 	                                   : "device full");

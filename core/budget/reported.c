@@ -12,7 +12,7 @@
 static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware,
                                uint64_t on_host)
 {
-	uint64_t total = settings->memory_limit < hardware ? settings->memory_limit : hardware;
+	uint64_t total = settings->memory < hardware ? settings->memory : hardware;
 	uint64_t host;
 
 	if (settings->reported_memory != REPORTED_LIMIT_AND_HOST || settings->spill == SPILL_OFF)
@@ -26,8 +26,8 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
 {
 	uint64_t left;
 
-	if (settings->memory_limit == CONFIG_UNLIMITED &&
-	    settings->reported_memory == REPORTED_LIMIT && !settings->evict)
+	if (settings->memory == CONFIG_UNLIMITED && settings->reported_memory == REPORTED_LIMIT &&
+	    !settings->evict)
 		return false;
 	memory->used = on_device;
 	/* What is evicted is still the program's, as far as it can tell. */
@@ -74,7 +74,7 @@ bool told_memory(struct device *device, struct reported *memory)
 	uint64_t hardware = memory->total;
 
 	/* What other jobs have been given is still the program's, too, as far as it can tell. */
-	if (terms.yields_above != UINT64_MAX && terms.settings.memory_limit != CONFIG_UNLIMITED)
+	if (terms.yields_above != UINT64_MAX && terms.settings.memory != CONFIG_UNLIMITED)
 		terms.settings.evict = true;
 	if (!reported_memory(&terms.settings, device_charged(device, SEGMENT_ON_DEVICE),
 	                     device_charged(device, SEGMENT_ON_HOST), memory))

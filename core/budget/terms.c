@@ -63,7 +63,7 @@ static bool has_none(const struct device *device, uint64_t setting)
 
 uint64_t terms_host_limit(const struct terms *terms, struct device *device)
 {
-	if (has_none(device, terms->settings.host_limit))
+	if (has_none(device, terms->settings.host_memory))
 		return 0;
 	return host_memory_of(&terms->settings, device_charged(device, SEGMENT_ON_HOST));
 }

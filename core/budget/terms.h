@@ -41,14 +41,14 @@ uint64_t terms_limit_of_movable(const struct terms *terms);
 enum spill_reason terms_host_first(const struct terms *terms, struct device *device,
                                    uint64_t bytes);
 /*
- * Returns the bytes the job may hold on the host: host_limit, or what it comes to just now, which
+ * Returns the bytes the job may hold on the host: host_memory, or what it comes to just now, which
  * opens files where it is `auto`.
  */
 uint64_t terms_host_limit(const struct terms *terms, struct device *device);
 /*
  * Returns likewise how far the host may fill with memory that leaves the device: where the
- * machine's file is enforced a host_limit of the job's own is none for that, because a lowered
- * memory_limit must find a place to move to.
+ * machine's file is enforced a host_memory of the job's own is none for that, because a lowered
+ * limit must find a place to move to.
  */
 uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *device);
 

@@ -73,58 +73,76 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 
 /*
  * Every key of [gpu], a row each: X(name, kind, built-in, choices, how the machine's file may bind
- * it, option, meaning). From the row are made the parser and its messages, the variables of the
- * environment, the ceiling, the option of `run` and `set` ("": none) with its help and completion,
- * and what doctor prints; besides it a key needs its paragraphs in spillway.ini(5) and
+ * it, whether `run` and `set` have an option for it, meaning). The row makes the parser and its
+ * messages, the variable of the environment, the ceiling, the option with its help and completion,
+ * and what doctor prints. The key's name is its only spelling: host_memory, SPILLWAY_HOST_MEMORY,
+ * --host-memory. Besides the row a key needs its paragraphs in spillway.ini(5) and
  * conf/spillway.ini, and an option one in the commands' pages, which tests look for. All values are
  * held as uint64_t; percents in thousandths of a percent.
  */
 #define CONFIG_GPU_KEYS(X)                                                                        \
-	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", "", CONFIG_CEILING, "memory",        \
+	X(memory, CONFIG_SIZE_OR_PERCENT, "unlimited", "", CONFIG_CEILING, true,                  \
 	  "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited")                   \
-	X(memory_limit_max, CONFIG_SIZE_OR_PERCENT, "0", "", CONFIG_CEILING, "memory-max",        \
+	X(memory_max, CONFIG_SIZE_OR_PERCENT, "0", "", CONFIG_CEILING, true,                      \
 	  "How far that limit may rise by itself while the GPU has room; 0: not at all")          \
-	X(host_limit, CONFIG_SIZE, "auto", "auto", CONFIG_CEILING, "host-memory",                 \
+	X(host_memory, CONFIG_SIZE, "auto", "auto", CONFIG_CEILING, true,                         \
 	  "Host memory for what does not fit: 64GiB, unlimited; auto: half of what is available") \
-	X(share, CONFIG_PERCENT, "100", "", CONFIG_CEILING, "share",                              \
+	X(share, CONFIG_PERCENT, "100", "", CONFIG_CEILING, true,                                 \
 	  "Percent of GPU time; 0 pauses, 100 is unlimited")                                      \
-	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight", CONFIG_MACHINES, "",                  \
+	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight", CONFIG_MACHINES, false,               \
 	  "cap: never more than the share; weight: only while others want the device")            \
-	X(share_window, CONFIG_DURATION, "100ms", "", CONFIG_MACHINES, "",                        \
+	X(share_window, CONFIG_DURATION, "100ms", "", CONFIG_MACHINES, false,                     \
 	  "How much unused share may be saved up")                                                \
 	X(priority, CONFIG_CHOICE, "normal", "opportunistic|normal|guaranteed", CONFIG_CEILING,   \
-	  "priority",                                                                             \
-	  "guaranteed: never slowed for others; opportunistic: runs in time others leave")        \
-	X(slowdown, CONFIG_PERCENT, "2", "", CONFIG_MACHINES, "slowdown",                         \
+	  true, "guaranteed: never slowed for others; opportunistic: runs in time others leave")  \
+	X(slowdown, CONFIG_PERCENT, "2", "", CONFIG_MACHINES, true,                               \
 	  "How much slower a guaranteed job may become beside others")                            \
-	X(turn, CONFIG_CHOICE, "fine", "fine|whole", CONFIG_CEILING, "turn",                      \
+	X(turn, CONFIG_CHOICE, "fine", "fine|whole", CONFIG_CEILING, true,                        \
 	  "whole: the job has its GPUs to itself, or none, in turns of turn_length")              \
-	X(turn_length, CONFIG_DURATION, "30s", "", CONFIG_CEILING, "turn-length",                 \
+	X(turn_length, CONFIG_DURATION, "30s", "", CONFIG_CEILING, true,                          \
 	  "How long such a turn is")                                                              \
-	X(idle_yield, CONFIG_DURATION, "30s", "never", CONFIG_CEILING, "idle-yield",              \
+	X(idle_yield, CONFIG_DURATION, "30s", "never", CONFIG_CEILING, true,                      \
 	  "How long the job is idle before others may have its memory's place; or never")         \
-	X(steps, CONFIG_CHOICE, "auto", "auto|on|off", CONFIG_FREE, "",                           \
+	X(steps, CONFIG_CHOICE, "auto", "auto|on|off", CONFIG_FREE, false,                        \
 	  "Look for steps in the launches; auto: where they are paced or the limit can rise")     \
-	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", CONFIG_MACHINES, "",       \
+	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", CONFIG_MACHINES, false,    \
 	  "How memory is held on the host")                                                       \
-	X(spill_after, CONFIG_COUNT, "auto", "auto", CONFIG_FREE, "",                             \
+	X(spill_after, CONFIG_COUNT, "auto", "auto", CONFIG_FREE, false,                          \
 	  "Out-of-memory answers before spilling; auto: two a time to who gives back its cache")  \
-	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", CONFIG_FREE, "reported",   \
+	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", CONFIG_FREE, true,         \
 	  "What the program is told a GPU has")                                                   \
-	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", CONFIG_FREE, "",                            \
+	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", CONFIG_FREE, false,                         \
 	  "auto: an allocation may be partly on the host; whole: it is all on one side")          \
-	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", CONFIG_FREE, "placement",       \
+	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", CONFIG_FREE, true,              \
 	  "What is on the host: what costs kernels least, or what they used least lately")        \
-	X(demote_deadline, CONFIG_DURATION, "100ms", "", CONFIG_MACHINES, "",                     \
+	X(demote_deadline, CONFIG_DURATION, "100ms", "", CONFIG_MACHINES, false,                  \
 	  "How long a changed limit waits for a good moment to move memory")                      \
-	X(shrink, CONFIG_CHOICE, "fast", "fast|gentle", CONFIG_FREE, "shrink",                    \
+	X(shrink, CONFIG_CHOICE, "fast", "fast|gentle", CONFIG_FREE, true,                        \
 	  "How live memory moves; gentle: the program works most of the time meanwhile")          \
-	X(deferred_free, CONFIG_BOOL, "no", "", CONFIG_FREE, "",                                  \
+	X(deferred_free, CONFIG_BOOL, "no", "", CONFIG_FREE, false,                               \
 	  "yes: freeing returns at once, and the memory is used again when earlier work is done") \
-	X(pin_new, CONFIG_BOOL, "auto", "auto", CONFIG_MACHINES, "",                              \
+	X(pin_new, CONFIG_BOOL, "auto", "auto", CONFIG_MACHINES, false,                           \
 	  "yes: what is allocated from now on never moves; auto: what a network may reach")       \
-	X(evict, CONFIG_BOOL, "no", "", CONFIG_FREE, "",                                          \
+	X(evict, CONFIG_BOOL, "no", "", CONFIG_FREE, false,                                       \
 	  "yes: all that can move is on the host; what pause --evict writes")
+
+/*
+ * Other spellings of these keys that are taken in INI files, options and the environment alike:
+ * X(key, spelling, version). Jobs whose segment has at most this version know no other; 0: there
+ * are none.
+ */
+#define CONFIG_OLD_SPELLINGS(X)              \
+	X(memory, "memory_limit", 7)         \
+	X(memory_max, "memory_limit_max", 7) \
+	X(host_memory, "host_limit", 7)      \
+	X(reported_memory, "reported", 0)
+
+enum config_old {
+#define X(key, ...) CONFIG_OLD_##key,
+	CONFIG_OLD_SPELLINGS(X)
+#undef X
+	    CONFIG_OLD_SPELLING_COUNT
+};
 
 enum config_key {
 #define X(name, ...) CONFIG_KEY_##name,
@@ -134,10 +152,10 @@ enum config_key {
 };
 
 /*
- * The settings of one device, by name or by key; host_limit is CONFIG_AUTO when left to the default
- * and no ceiling binds it, spill_after and pin_new where they are "auto"; idle_yield is
- * CONFIG_NEVER where it is "never", which is the default of a guaranteed job. memory_limit_max is 0
- * or at least memory_limit; 0 also where memory_limit is unlimited.
+ * The settings of one device, by name or by key; host_memory is CONFIG_AUTO when left to the
+ * default and no ceiling binds it, spill_after and pin_new where they are "auto"; idle_yield is
+ * CONFIG_NEVER where it is "never", which is the default of a guaranteed job. memory_max is 0 or at
+ * least the setting memory; 0 also where that is unlimited.
  */
 #define CONFIG_AUTO  (UINT64_MAX - 1)
 #define CONFIG_NEVER UINT64_MAX
@@ -150,8 +168,8 @@ struct config_gpu {
 		};
 		uint64_t of[CONFIG_KEY_COUNT];
 	};
-	/* host_limit, for allocations and for memory that leaves the device. The latter is at least
-	 * what an enforced file gives the job: with less, a lowered memory_limit would not hold. */
+	/* host_memory, for allocations and for memory that leaves the device. The latter is at
+	 * least what an enforced file gives the job: with less, a lowered limit would not hold. */
 	uint64_t host_limit_of_moves;
 	/* 1: the number before it is bound by auto, too */
 	uint64_t host_at_most_auto, moves_at_most_auto;
@@ -315,6 +333,16 @@ const char *config_written(const struct config *config, const struct config_devi
 /* Writes the value as it would stand in an INI file. Returns buf. */
 const char *config_format(enum config_key key, uint64_t value, char *buf, size_t size);
 const char *config_key_name(enum config_key key);
+/* Returns the key of that name or of an old spelling; CONFIG_KEY_COUNT: there is none. */
+enum config_key config_find_key(const char *name);
+/* Returns the old spelling of that index, NULL behind the last, and its key. */
+const char *config_old_spelling(int index, enum config_key *key);
+/* Returns the spelling that processes know whose segment has this version. */
+const char *config_key_name_for(enum config_key key, uint32_t version);
+/* The forms that a spelling takes: host_memory is --host-memory and SPILLWAY_HOST_MEMORY. */
+enum { CONFIG_SPELLING_MAX = 40 };
+char *config_as_option(const char *spelling, char option[CONFIG_SPELLING_MAX]);
+char *config_as_variable(const char *spelling, char variable[CONFIG_SPELLING_MAX]);
 /* Writes what the key takes, as help has it: "SIZE", "auto|whole". Returns buf. */
 const char *config_key_argument(enum config_key key, char *buf, size_t size);
 /*

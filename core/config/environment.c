@@ -3,7 +3,8 @@
  * The environment as two layers: HAMi's names, and over them Spillway's.
  *
  * SPILLWAY_<KEY> sets a key for every GPU, SPILLWAY_<KEY>_<i> for one ordinal. An empty variable is
- * an absent one. HAMi's "0" means no limit.
+ * an absent one. A variable in an old spelling counts where the key's own is absent. HAMi's "0"
+ * means no limit.
  */
 #include "core/config/snapshot.h"
 
@@ -57,16 +58,6 @@ static int take(struct config *config, enum config_layer layer, enum config_key 
 	return config_add(config, layer, key, &selector, place, name, value, error);
 }
 
-/* Spells a key as a variable: "memory_limit" is SPILLWAY_MEMORY_LIMIT. */
-static void spell_variable(enum config_key key, char *name)
-{
-	char *end = stpcpy(name, "SPILLWAY_");
-
-	for (const char *c = config_key_name(key); *c; c++)
-		*end++ = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-	*end = '\0';
-}
-
 /* The variables that set no key of a GPU; the job's first, in the order of their keys. */
 static const char *const others[] = {
 #define X(name, variable) variable,
@@ -111,34 +102,66 @@ static int warn_of_all_bound(struct config *config, char *const *environment)
 static int warn_if_misspelt(struct config *config, const char *name)
 {
 	const char *meant = nearest_word(name, others);
-	char spelt[CONFIG_KEY_COUNT][VARIABLE_MAX];
-	const char *known[CONFIG_KEY_COUNT + 1] = {NULL};
+	char spelt[CONFIG_KEY_COUNT][CONFIG_SPELLING_MAX];
+	const char *known[CONFIG_KEY_COUNT + 1] = {NULL}, *spelling;
+	char base[CONFIG_SPELLING_MAX];
+	enum config_key key;
 
 	if (!meant) {
-		for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
-			spell_variable((enum config_key)key, spelt[key]);
-			known[key] = spelt[key];
-		}
+		for (int k = 0; k < CONFIG_KEY_COUNT; k++)
+			known[k] =
+			    config_as_variable(config_key_name((enum config_key)k), spelt[k]);
 		meant = nearest_word(name, known);
 	}
+	for (int i = 0; !meant && (spelling = config_old_spelling(i, &key)); i++)
+		if (nearest_distance(name, config_as_variable(spelling, base)) <= NEAREST_SLIP)
+			meant = config_as_variable(config_key_name(key), base);
 	if (!meant || strcmp(meant, name) == 0)
 		return 0;
 	return config_warn(config, "%s: unknown environment variable; did you mean %s?", name,
 	                   meant);
 }
 
-static int take_spillway(struct config *config, const char *name, const char *value,
-                         struct config_error *error)
+/* Takes a variable in an old spelling, once those of the keys' own names are taken. */
+static int take_old_spelling(struct config *config, const char *name, const char *value,
+                             struct config_error *error)
 {
-	char base[VARIABLE_MAX];
+	char base[CONFIG_SPELLING_MAX];
+	const char *spelling;
+	enum config_key key;
 	bool taken = false;
 	int status = 0;
 
-	for (int key = 0; key < CONFIG_KEY_COUNT && !taken; key++) {
-		spell_variable((enum config_key)key, base);
-		status = take(config, LAYER_ENVIRONMENT, (enum config_key)key, base, name, value,
-		              &taken, error);
-	}
+	for (int i = 0; !taken && (spelling = config_old_spelling(i, &key)); i++)
+		status = take(config, LAYER_ENVIRONMENT, key, config_as_variable(spelling, base),
+		              name, value, &taken, error);
+	return status;
+}
+
+static bool is_old_spelling(const char *name)
+{
+	struct config_selector selector;
+	char base[CONFIG_SPELLING_MAX];
+	const char *spelling;
+	enum config_key key;
+
+	for (int i = 0; (spelling = config_old_spelling(i, &key)); i++)
+		if (names_key(name, config_as_variable(spelling, base), &selector))
+			return true;
+	return false;
+}
+
+static int take_spillway(struct config *config, const char *name, const char *value,
+                         struct config_error *error)
+{
+	char base[CONFIG_SPELLING_MAX];
+	bool taken = is_old_spelling(name);
+	int status = 0;
+
+	for (int key = 0; key < CONFIG_KEY_COUNT && !taken; key++)
+		status = take(config, LAYER_ENVIRONMENT, (enum config_key)key,
+		              config_as_variable(config_key_name((enum config_key)key), base), name,
+		              value, &taken, error);
 	if (!taken && warn_if_misspelt(config, name) != 0)
 		status =
 		    config_fail(error, -ENOMEM, (struct config_place){name, 0}, "out of memory");
@@ -154,7 +177,7 @@ static int take_hami(struct config *config, const char *name, const char *value,
 
 	if (strcmp(value, "0") == 0)
 		return 0;
-	status = take(config, LAYER_HAMI, CONFIG_KEY_memory_limit, "CUDA_DEVICE_MEMORY_LIMIT", name,
+	status = take(config, LAYER_HAMI, CONFIG_KEY_memory, "CUDA_DEVICE_MEMORY_LIMIT", name,
 	              value, &taken, error);
 	if (!taken && paced)
 		status = take(config, LAYER_HAMI, CONFIG_KEY_share, "CUDA_DEVICE_SM_LIMIT", name,
@@ -215,6 +238,30 @@ static int read_job(struct config *config, char *const *environment, struct conf
 	return status;
 }
 
+/* Reads the variables: first all but those in old spellings, then these. */
+static int read_variables(struct config *config, char *const *environment, bool paced,
+                          bool is_for_old, struct config_error *error)
+{
+	int status = 0;
+
+	for (; *environment && status == 0; environment++) {
+		const char *value = strchr(*environment, '=');
+		char name[VARIABLE_MAX];
+
+		if (!value || value - *environment >= (ptrdiff_t)sizeof(name))
+			continue;
+		memcpy(name, *environment, (size_t)(value - *environment));
+		name[value - *environment] = '\0';
+		value++;
+		if (strncmp(name, "SPILLWAY_", 9) == 0)
+			status = is_for_old ? take_old_spelling(config, name, value, error)
+			                    : take_spillway(config, name, value, error);
+		else if (!is_for_old && strncmp(name, "CUDA_DEVICE_", 12) == 0)
+			status = take_hami(config, name, value, paced, error);
+	}
+	return status;
+}
+
 int config_add_environment(struct config *config, char *const *environment,
                            struct config_error *error)
 {
@@ -228,19 +275,6 @@ int config_add_environment(struct config *config, char *const *environment,
 	    (status = read_job(config, environment, error)) != 0 ||
 	    (status = read_policy(environment, &paced, error)) != 0)
 		return status;
-	for (; *environment && status == 0; environment++) {
-		const char *value = strchr(*environment, '=');
-		char name[VARIABLE_MAX];
-
-		if (!value || value - *environment >= (ptrdiff_t)sizeof(name))
-			continue;
-		memcpy(name, *environment, (size_t)(value - *environment));
-		name[value - *environment] = '\0';
-		value++;
-		if (strncmp(name, "SPILLWAY_", 9) == 0)
-			status = take_spillway(config, name, value, error);
-		else if (strncmp(name, "CUDA_DEVICE_", 12) == 0)
-			status = take_hami(config, name, value, paced, error);
-	}
-	return status;
+	status = read_variables(config, environment, paced, false, error);
+	return status ? status : read_variables(config, environment, paced, true, error);
 }

@@ -89,6 +89,14 @@ static bool same_section(const char *a, const char *b)
 	       config_selector_equal(&first, &second);
 }
 
+/* Returns whether two words are of one key, as memory and memory_limit are. */
+static bool is_same_key(const char *a, const char *b)
+{
+	enum config_key key = config_find_key(a);
+
+	return strcmp(a, b) == 0 || (key != CONFIG_KEY_COUNT && key == config_find_key(b));
+}
+
 static int merge(struct table *table, const char *section, const char *key, const char *value)
 {
 	size_t after = table->count; /* the end of the section, or of the file */
@@ -99,12 +107,17 @@ static int merge(struct table *table, const char *section, const char *key, cons
 		if (!same_section(entry->section, section))
 			continue;
 		after = i + 1;
-		if (strcmp(entry->key, key) == 0) {
-			char *copy = value ? strdup(value) : NULL;
+		if (is_same_key(entry->key, key)) {
+			char *copy = value ? strdup(value) : NULL, *spelling = strdup(key);
 
-			if (value && !copy)
+			if ((value && !copy) || !spelling) {
+				free(copy);
+				free(spelling);
 				return -ENOMEM;
+			}
+			free(entry->key);
 			free(entry->value);
+			entry->key = spelling;
 			entry->value = copy;
 			return 0;
 		}
@@ -334,15 +347,16 @@ int config_override_take_back(const struct config_change *change, struct deadlin
 	return status;
 }
 
-/* Returns whether a line is "key = ..." of a key that came after the version. */
+/* Returns whether a line is "key = ..." of a key, or in a spelling, that came after the version. */
 static bool is_line_of_later_key(const char *line, uint32_t version)
 {
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
 		const char *name = config_key_name((enum config_key)key);
+		bool is_later = config_key_since((enum config_key)key) > version ||
+		                strcmp(name, config_key_name_for((enum config_key)key, version));
 		size_t length = strlen(name);
 
-		if (config_key_since((enum config_key)key) > version &&
-		    strncmp(line, name, length) == 0 && strchr(" \t=:", line[length]))
+		if (is_later && strncmp(line, name, length) == 0 && strchr(" \t=:", line[length]))
 			return true;
 	}
 	return false;

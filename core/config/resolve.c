@@ -75,15 +75,15 @@ static const struct config_setting *enforced_setting(const struct config *config
 static const struct config_setting *ceiling(const struct config *config,
                                             const struct config_device *device, enum config_key key)
 {
-	bool grows = key == CONFIG_KEY_memory_limit_max;
+	bool grows = key == CONFIG_KEY_memory_max;
 	const struct config_setting *setting = written_ceiling(config, key);
 
 	if (!setting && grows)
-		setting = written_ceiling(config, CONFIG_KEY_memory_limit);
+		setting = written_ceiling(config, CONFIG_KEY_memory);
 	if (!setting)
 		setting = enforced_setting(config, device, key);
 	if (!setting && grows)
-		setting = enforced_setting(config, device, CONFIG_KEY_memory_limit);
+		setting = enforced_setting(config, device, CONFIG_KEY_memory);
 	return setting;
 }
 
@@ -95,7 +95,7 @@ static bool is_bound_by_builtin(const struct config *config, const struct config
                                 enum config_key key)
 {
 	return !ceiling && config_enforces(config) && config_key_bound(key) == CONFIG_CEILING &&
-	       key != CONFIG_KEY_memory_limit_max; /* which the limit binds */
+	       key != CONFIG_KEY_memory_max; /* which the limit binds */
 }
 
 static uint64_t amount(struct config_value value, uint64_t memory)
@@ -141,16 +141,16 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 	return resolve_setting(config, device, key, effective(config, device, key), from);
 }
 
-/* Returns what moves may put on the host: host_limit, and where the file is enforced at least what
+/* Returns what moves may put on the host: host_memory, and where the file is enforced at least what
  * it leaves the job, whatever the job asks for. */
 static uint64_t resolve_moves(const struct config *config, const struct config_device *device,
-                              uint64_t host_limit)
+                              uint64_t host_memory)
 {
-	const enum config_key key = CONFIG_KEY_host_limit;
+	const enum config_key key = CONFIG_KEY_host_memory;
 	uint64_t machines = resolve_setting(
 	    config, device, key, effective_up_to(LAYER_SYSTEM, config, device, key), NULL);
 
-	return config_enforces(config) && machines > host_limit ? machines : host_limit;
+	return config_enforces(config) && machines > host_memory ? machines : host_memory;
 }
 
 /*
@@ -158,11 +158,11 @@ static uint64_t resolve_moves(const struct config *config, const struct config_d
  * compared here: what that comes to is found out when memory is asked for.
  */
 static bool is_bound_by_auto(const struct config *config, const struct config_device *device,
-                             uint64_t host_limit)
+                             uint64_t host_memory)
 {
-	const enum config_key key = CONFIG_KEY_host_limit;
+	const enum config_key key = CONFIG_KEY_host_memory;
 
-	return host_limit < CONFIG_AUTO &&
+	return host_memory < CONFIG_AUTO &&
 	       is_bound_by_builtin(config, ceiling(config, device, key), key);
 }
 
@@ -196,8 +196,8 @@ void config_for_device(const struct config *config, const struct config_device *
 	/* What the machine's file evicts stays so: a job may ask to hold less, not more. */
 	if (enforced_evict(config, device))
 		settings->evict = true;
-	settings->host_limit_of_moves = resolve_moves(config, device, settings->host_limit);
-	settings->host_at_most_auto = is_bound_by_auto(config, device, settings->host_limit);
+	settings->host_limit_of_moves = resolve_moves(config, device, settings->host_memory);
+	settings->host_at_most_auto = is_bound_by_auto(config, device, settings->host_memory);
 	settings->moves_at_most_auto =
 	    is_bound_by_auto(config, device, settings->host_limit_of_moves);
 	if (settings->priority == PRIORITY_GUARANTEED &&
@@ -206,8 +206,8 @@ void config_for_device(const struct config *config, const struct config_device *
 	if (settings->priority == PRIORITY_GUARANTEED)
 		settings->idle_yield = resolve_kept(config, device, settings->idle_yield);
 	/* What config_check() lets through: an unlimited limit, a percentage, a ceiling. */
-	if (settings->memory_limit_max < settings->memory_limit)
-		settings->memory_limit_max = 0;
+	if (settings->memory_max < settings->memory)
+		settings->memory_max = 0;
 }
 
 const char *config_origin(const struct config *config, const struct config_device *device,
@@ -247,8 +247,8 @@ static struct config_device device_of(const struct config_selector *selector)
 
 /* --- all limits as one number --- */
 
-static const enum config_key quotas[] = {CONFIG_KEY_memory_limit, CONFIG_KEY_memory_limit_max,
-                                         CONFIG_KEY_host_limit};
+static const enum config_key quotas[] = {CONFIG_KEY_memory, CONFIG_KEY_memory_max,
+                                         CONFIG_KEY_host_memory};
 enum { QUOTAS = sizeof(quotas) / sizeof(*quotas) };
 
 static bool is_quota(enum config_key key)
@@ -294,7 +294,7 @@ static bool is_limited(const struct quota_values *values)
 	for (int i = 0; i < QUOTAS; i++) {
 		uint64_t without = config_value_builtin(quotas[i]).number;
 
-		if (quotas[i] == CONFIG_KEY_memory_limit_max)
+		if (quotas[i] == CONFIG_KEY_memory_max)
 			continue; /* of a limit */
 		if (values->most[i] || values->most_of_memory[i] || values->of_memory[i] ||
 		    (values->number[i] != without && values->number[i] != CONFIG_UNLIMITED))
@@ -367,8 +367,8 @@ static int check_growth(struct config *config, const struct config_selector *sel
                         struct config_error *error)
 {
 	struct config_device device = device_of(selector);
-	const struct config_setting *limit = effective(config, &device, CONFIG_KEY_memory_limit);
-	const struct config_setting *most = effective(config, &device, CONFIG_KEY_memory_limit_max);
+	const struct config_setting *limit = effective(config, &device, CONFIG_KEY_memory);
+	const struct config_setting *most = effective(config, &device, CONFIG_KEY_memory_max);
 
 	if (!limit || !most || limit->value.of_memory != most->value.of_memory ||
 	    limit->value.number == CONFIG_UNLIMITED || most->value.number == 0 ||
@@ -376,13 +376,13 @@ static int check_growth(struct config *config, const struct config_selector *sel
 		return 0;
 	if (limit->layer != most->layer)
 		return config_warn(config,
-		                   "%s: memory_limit_max = %s: below memory_limit = %s (%s), so "
+		                   "%s: memory_max = %s: below memory = %s (%s), so "
 		                   "that the limit does not rise by itself",
 		                   most->origin, most->text, limit->text, limit->origin) == 0
 		           ? 0
 		           : config_fail(error, -ENOMEM, most->place, "out of memory");
 	return config_fail(error, -EINVAL, most->place,
-	                   "memory_limit_max = %s: below memory_limit = %s (%s); expected 0 or at "
+	                   "memory_max = %s: below memory = %s (%s); expected 0 or at "
 	                   "least as much",
 	                   most->text, limit->text, limit->origin);
 }

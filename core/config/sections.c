@@ -37,6 +37,19 @@ static int index_of(const char *word, const char *const *words)
 	return -1;
 }
 
+/* Finds the key that was meant by a word that is near its name or near an old spelling. */
+static const char *nearest_key(const char *word, const char *const *known)
+{
+	const char *spelling, *meant = nearest_word(word, known);
+	enum config_key key;
+
+	for (int i = 0; !meant && (spelling = config_old_spelling(i, &key)); i++)
+		if (nearest_distance(word, spelling) <= NEAREST_SLIP &&
+		    index_of(config_key_name(key), known) >= 0)
+			meant = config_key_name(key);
+	return meant;
+}
+
 /* Finds the section that a key, or one spelt nearly so, belongs to. Returns whether there is one.
  */
 static bool home_of(const char *key, const char **section, const char **meant)
@@ -45,7 +58,7 @@ static bool home_of(const char *key, const char **section, const char **meant)
 
 	config_list_keys(false, gpu_keys);
 	*section = "gpu";
-	*meant = nearest_word(key, gpu_keys);
+	*meant = nearest_key(key, gpu_keys);
 	if (*meant)
 		return true;
 	*section = "job";
@@ -81,7 +94,7 @@ static int fail_unknown_section(struct config_error *error, const struct config_
 static int fail_unknown(struct config_error *error, const struct config_item *item,
                         const char *const *known)
 {
-	const char *meant = nearest_word(item->key, known), *section, *elsewhere;
+	const char *meant = nearest_key(item->key, known), *section, *elsewhere;
 	char hint[128] = "", list[256];
 
 	if (meant)
@@ -192,7 +205,7 @@ static int take_setting(struct target *target, const struct config_item *item,
 
 	if (layer == LAYER_CEILING) /* with the NULL at their end */
 		memcpy(known + count, ceiling_keys, sizeof(ceiling_keys));
-	if (index_of(item->key, known) < 0)
+	if (key == CONFIG_KEY_COUNT || index_of(config_key_name(key), known) < 0)
 		return fail_unknown(error, item, known);
 	config_selector_parse(selector_text, &selector); /* begin_section() has checked it */
 	other = config_find(target->config, layer, key, &selector);

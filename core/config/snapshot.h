@@ -105,8 +105,6 @@ enum config_bound config_key_bound(enum config_key key);
 /* Lists the names of all keys, or of those that a ceiling may bind; NULL-terminated. Returns how
  * many they are. */
 int config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1]);
-/* Finds a key by its name; CONFIG_KEY_COUNT: there is none. */
-enum config_key config_find_key(const char *name);
 
 /* snapshot.c */
 enum config_layer {

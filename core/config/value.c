@@ -58,13 +58,57 @@ uint32_t config_key_since(enum config_key key)
 	}
 }
 
+static const struct old_spelling {
+	enum config_key key;
+	uint32_t version;
+	char spelling[20];
+} old_spellings[CONFIG_OLD_SPELLING_COUNT] = {
+#define X(key, spelling, version) {CONFIG_KEY_##key, version, spelling},
+    CONFIG_OLD_SPELLINGS(X)
+#undef X
+};
+
+const char *config_old_spelling(int index, enum config_key *key)
+{
+	if (index >= CONFIG_OLD_SPELLING_COUNT)
+		return NULL;
+	*key = old_spellings[index].key;
+	return old_spellings[index].spelling;
+}
+
+const char *config_key_name_for(enum config_key key, uint32_t version)
+{
+	for (int i = 0; i < CONFIG_OLD_SPELLING_COUNT; i++)
+		if (old_spellings[i].key == key && version <= old_spellings[i].version)
+			return old_spellings[i].spelling;
+	return keys[key].name;
+}
+
 enum config_key config_find_key(const char *name)
 {
-	int key = 0;
+	for (int i = 0; i < CONFIG_OLD_SPELLING_COUNT; i++)
+		if (strcmp(old_spellings[i].spelling, name) == 0)
+			return old_spellings[i].key;
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (strcmp(keys[key].name, name) == 0)
+			return (enum config_key)key;
+	return CONFIG_KEY_COUNT;
+}
 
-	while (key < CONFIG_KEY_COUNT && strcmp(keys[key].name, name) != 0)
-		key++;
-	return (enum config_key)key;
+char *config_as_option(const char *spelling, char option[CONFIG_SPELLING_MAX])
+{
+	snprintf(option, CONFIG_SPELLING_MAX, "%s", spelling);
+	for (char *c = option; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	return option;
+}
+
+char *config_as_variable(const char *spelling, char variable[CONFIG_SPELLING_MAX])
+{
+	snprintf(variable, CONFIG_SPELLING_MAX, "SPILLWAY_%s", spelling);
+	for (char *c = variable; *c; c++)
+		*c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+	return variable;
 }
 
 const char *config_key_argument(enum config_key key, char *buf, size_t size)

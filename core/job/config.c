@@ -230,7 +230,7 @@ bool job_config_is_limited(const struct job_config *c, const struct device_set *
 	for (int i = 0; i < devices->count; i++) {
 		config_for_device(c->now, &devices->device[i].id, &settings);
 		limited |=
-		    settings.memory_limit != CONFIG_UNLIMITED || settings.host_limit < CONFIG_AUTO;
+		    settings.memory != CONFIG_UNLIMITED || settings.host_memory < CONFIG_AUTO;
 	}
 	return limited;
 }

@@ -119,19 +119,18 @@ static void keep_directory(void)
 static const char *limits_text(char *text, size_t size)
 {
 	char limit[DEVICE_MAX][32];
-	struct config_gpu settings = {.memory_limit = CONFIG_UNLIMITED};
+	struct config_gpu settings = {.memory = CONFIG_UNLIMITED};
 	bool are_same = true;
 	size_t length = 0;
 
 	for (int i = 0; i < this_job.devices.count; i++) {
 		config_for_device(this_job.config.now, &this_job.devices.device[i].id, &settings);
-		config_format(CONFIG_KEY_memory_limit, settings.memory_limit, limit[i],
-		              sizeof(limit[i]));
+		config_format(CONFIG_KEY_memory, settings.memory, limit[i], sizeof(limit[i]));
 		are_same &= strcmp(limit[i], limit[0]) == 0;
 	}
 	if (are_same) {
-		if (settings.memory_limit == CONFIG_UNLIMITED)
-			return "host_limit";
+		if (settings.memory == CONFIG_UNLIMITED)
+			return "limit on host memory";
 		snprintf(text, size, "limit of %s", limit[0]);
 		return text;
 	}

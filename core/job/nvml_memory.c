@@ -243,7 +243,7 @@ bool nvml_memory_reported(const struct config_device *device, struct reported *m
 		return false;
 	books = read_books(c->name, device->uuid);
 	if (books.limit)
-		settings.memory_limit = books.limit;
+		settings.memory = books.limit;
 	return reported_memory(&settings, books.charged[SEGMENT_ON_DEVICE],
 	                       books.charged[SEGMENT_ON_HOST], memory);
 }

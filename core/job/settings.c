@@ -26,7 +26,7 @@ bool job_settings_are_any(void)
 
 	for (int i = 0; i < this_job.devices.count; i++)
 		is_limited |=
-		    terms_of(&this_job.devices.device[i]).settings.memory_limit != CONFIG_UNLIMITED;
+		    terms_of(&this_job.devices.device[i]).settings.memory != CONFIG_UNLIMITED;
 	return !this_job.config.is_unnamed || this_job.config.file || is_limited;
 }
 
@@ -67,7 +67,7 @@ static int change_devices(void *cookie, void *subject)
 static bool finds_steps(int ordinal, const struct config_gpu *settings, bool is_paced)
 {
 	bool wanted = settings->steps == STEPS_ON ||
-	              (settings->steps == STEPS_AUTO && (is_paced || settings->memory_limit_max));
+	              (settings->steps == STEPS_AUTO && (is_paced || settings->memory_max));
 
 	if (!job_steps_want(ordinal, STEPS_FOR_SETTINGS, wanted))
 		log_once(LOG_WARNING, "out of memory: steps of the program are not found");

@@ -57,7 +57,7 @@ static void sharing_fill(struct card *card, const struct config_gpu *settings)
 {
 	card->priority = (uint8_t)settings->priority;
 	card->turn = (uint8_t)settings->turn;
-	card->limit = settings->memory_limit;
+	card->limit = settings->memory;
 	card->slowdown_ppm = (uint32_t)settings->slowdown * 10;
 }
 

@@ -27,22 +27,22 @@
 	X(SPILL_EVICTED, "evicted")         \
 	X(SPILL_LIMIT, "limit")             \
 	X(SPILL_DEVICE_FULL, "device_full") \
-	X(SPILL_HOST_LIMIT, "host_limit")   \
+	X(SPILL_HOST_LIMIT, "host_memory")  \
 	X(SPILL_YIELDED, "yielded") /* other jobs have claimed the device */
 
 /* The limit, or the lack, for which the program was told that it is out of memory. */
-#define CODES_refusal(X)                                                                       \
-	X(REFUSED_NOTHING, "-")                                                                \
-	X(REFUSED_MEMORY_LIMIT, "memory_limit") /* spill = off: beyond it nothing is placed */ \
-	X(REFUSED_UNMOVABLE, "unmovable")       /* the limit, by memory that cannot leave */   \
-	X(REFUSED_HOST_LIMIT, "host_limit")                                                    \
-	X(REFUSED_HOST_FULL, "host_full")     /* the machine, or its memory cgroup */          \
-	X(REFUSED_POOL_SIZE, "pool_size")     /* the maxSize of the program's own pool */      \
-	X(REFUSED_NO_BOOKS, "no_books")       /* the process is not in its job's books */      \
-	X(REFUSED_DEVICE_FULL, "device_full") /* the device, whatever the limit */             \
-	X(REFUSED_FIRST, "spill_after")       /* so that the program frees its cache */        \
-	X(REFUSED_PROCESS, "process")         /* the process has no memory for its books */    \
-	X(REFUSED_BOOKS_HELD, "books_held")   /* another process stands still with them */     \
+#define CODES_refusal(X)                                                                    \
+	X(REFUSED_NOTHING, "-")                                                             \
+	X(REFUSED_MEMORY_LIMIT, "memory") /* spill = off: beyond it nothing is placed */    \
+	X(REFUSED_UNMOVABLE, "unmovable") /* the limit, by memory that cannot leave */      \
+	X(REFUSED_HOST_LIMIT, "host_memory")                                                \
+	X(REFUSED_HOST_FULL, "host_full")     /* the machine, or its memory cgroup */       \
+	X(REFUSED_POOL_SIZE, "pool_size")     /* the maxSize of the program's own pool */   \
+	X(REFUSED_NO_BOOKS, "no_books")       /* the process is not in its job's books */   \
+	X(REFUSED_DEVICE_FULL, "device_full") /* the device, whatever the limit */          \
+	X(REFUSED_FIRST, "spill_after")       /* so that the program frees its cache */     \
+	X(REFUSED_PROCESS, "process")         /* the process has no memory for its books */ \
+	X(REFUSED_BOOKS_HELD, "books_held")   /* another process stands still with them */  \
 	X(REFUSED_BY_DRIVER, "driver")        /* the driver, for a reason of its own */
 
 /* Why a wanted move has not happened yet. */
@@ -52,7 +52,7 @@
 	X(MOVE_CAPTURE, "capture")         /* a capture is active */                        \
 	X(MOVE_INSIDE, "inside")           /* a thread stays inside a call of the driver */ \
 	X(MOVE_WORK, "work")               /* work on the device does not end */            \
-	X(MOVE_HOST_LIMIT, "host_limit")   /* the host has no room */                       \
+	X(MOVE_HOST_LIMIT, "host_memory")  /* the host has no room */                       \
 	X(MOVE_PINNED, "pinned")           /* what is left must stay where it is */         \
 	X(MOVE_DEVICE_FULL, "device_full") /* the device has no room, whatever the limit */ \
 	X(MOVE_FAILED, "failed")           /* the driver refuses; it is tried again */
@@ -74,7 +74,7 @@
 	X(HELD_PENDING, "pending")     /* it will move; see move_pending */                    \
 	X(HELD_FOREIGN, "foreign")     /* contexts, arrays and other memory of the driver's */ \
 	X(HELD_PINNED, "pinned")       /* exported, registered, or pin_new */                  \
-	X(HELD_HOST_FULL, "host_full") /* host_limit, or no memory there */
+	X(HELD_HOST_FULL, "host_full") /* host_memory, or no memory there */
 
 /* Ways to make memory on the host. */
 #define CODES_provider(X)              \

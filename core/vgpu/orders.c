@@ -59,7 +59,7 @@ static void write_orders(const struct region_orders *found, char text[TEXT_MAX])
 		                         found->device[i].uuid);
 		if (limit && used < TEXT_MAX)
 			used += (size_t)snprintf(text + used, TEXT_MAX - used,
-			                         "memory_limit = %" PRIu64 "B\n", limit);
+			                         "memory = %" PRIu64 "B\n", limit);
 		if (found->device[i].percent && orders.is_shared_out && !found->is_blocked &&
 		    used < TEXT_MAX)
 			used += (size_t)snprintf(text + used, TEXT_MAX - used,
@@ -159,7 +159,7 @@ static void describe(struct device *device, struct region_device *described)
 
 	say_alone(&settings);
 	snprintf(described->uuid, sizeof(described->uuid), "%s", device->id.uuid);
-	described->limit = settings.memory_limit == CONFIG_UNLIMITED ? 0 : settings.memory_limit;
+	described->limit = settings.memory == CONFIG_UNLIMITED ? 0 : settings.memory;
 	described->percent = share < 100 ? share : 0;
 	described->used = device_used(device, SEGMENT_ON_DEVICE);
 	described->busy = counters_get(device->statistics, share_held) / 1000;

@@ -35,10 +35,10 @@ bool stand_in_is(void)
 
 /* By which containers are given something: by those in whose place we stand, and by our devices. */
 static const char *const of_hami[] = {
-    "CUDA_DEVICE_MEMORY_",   "CUDA_DEVICE_SM_LIMIT",  "CUDA_TASK_PRIORITY=",
-    "CUDA_OVERSUBSCRIBE=",   "CUDA_DISABLE_CONTROL=", "GPU_CORE_UTILIZATION_POLICY=",
-    "SPILLWAY_MEMORY_LIMIT", "SPILLWAY_SHARE",        NULL};
-static const char *const of_device[] = {"SPILLWAY_MEMORY_LIMIT", "SPILLWAY_SHARE",
+    "CUDA_DEVICE_MEMORY_", "CUDA_DEVICE_SM_LIMIT",  "CUDA_TASK_PRIORITY=",
+    "CUDA_OVERSUBSCRIBE=", "CUDA_DISABLE_CONTROL=", "GPU_CORE_UTILIZATION_POLICY=",
+    "SPILLWAY_MEMORY",     "SPILLWAY_SHARE",        NULL};
+static const char *const of_device[] = {"SPILLWAY_MEMORY", "SPILLWAY_SHARE",
                                         "SPILLWAY_JOB=", "SPILLWAY_LABELS=", NULL};
 
 static bool is_one_of(const char *variable, const char *const *beginnings)

@@ -35,7 +35,7 @@ void control_change(uint64_t limit, bool evicted)
 	file = fopen(aside, "w");
 	if (!file)
 		die("cannot write beside SPILLWAY_CONFIG");
-	fprintf(file, "[gpu]\nmemory_limit = %" PRIu64 "B\nhost_limit = unlimited\n", limit);
+	fprintf(file, "[gpu]\nmemory = %" PRIu64 "B\nhost_memory = unlimited\n", limit);
 	if (evicted)
 		fprintf(file, "evict = yes\n");
 	if (more)

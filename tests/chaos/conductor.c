@@ -137,10 +137,9 @@ static void join(enum job job)
 	if (job == JOB_NONE)
 		return;
 	put_variable("SPILLWAY_JOB", "%s", job_names[job]);
-	put_variable("SPILLWAY_MEMORY_LIMIT", "%zuB",
-	             job == JOB_FIXED ? FIXED_LIMIT : MOVING_LIMIT);
+	put_variable("SPILLWAY_MEMORY", "%zuB", job == JOB_FIXED ? FIXED_LIMIT : MOVING_LIMIT);
 	if (job == JOB_MOVING)
-		put_variable("SPILLWAY_MEMORY_LIMIT_MAX", "%zuB", MOVING_MAX);
+		put_variable("SPILLWAY_MEMORY_MAX", "%zuB", MOVING_MAX);
 }
 
 static void start_player(int number)

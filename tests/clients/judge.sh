@@ -61,7 +61,7 @@ within() {
 	job=$1 kib=$2
 	shift 2
 	# shellcheck disable=SC2086 # its words
-	told "$job" "$spillway" run $OPTIONS --name "$job" --memory "${kib}KiB" --reported limit+host \
+	told "$job" "$spillway" run $OPTIONS --name "$job" --memory "${kib}KiB" --reported-memory limit+host \
 		--host-memory $((total_kib - kib))KiB "$@" $program
 }
 

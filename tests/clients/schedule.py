@@ -28,7 +28,7 @@ def main():
     first = some_limit()
     running = subprocess.Popen(
         [tool, "run", "--name", job, "--memory", f"{first}KiB", "--host-memory",
-         f"{int(os.environ.get('TOTAL_KIB', 1536 << 10)) - first}KiB", "--reported", "limit+host",
+         f"{int(os.environ.get('TOTAL_KIB', 1536 << 10)) - first}KiB", "--reported-memory", "limit+host",
          *os.environ.get("OPTIONS", "").split(), *program])
     done, refused, paused = [], [], False
     while True:

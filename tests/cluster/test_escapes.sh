@@ -87,15 +87,15 @@ ln -s "$node/driver/libcuda.so.1" "$node/link.so"
 mkdir "$node/other"
 cp "$lib"/*.so "$node/other"
 preloaded yes
-configured '[ceiling]' 'enforce = yes' 'per = user' '[gpu]' 'memory_limit = 24MiB'
+configured '[ceiling]' 'enforce = yes' 'per = user' '[gpu]' 'memory = 24MiB'
 escapes "per user"
 
 # The same where it is a ceiling, and the machine names the job; and more ways.
 job=slurm-7
-configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
+configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory = 24MiB'
 escapes "per job"
-printf '[job]\nname = mine\n[gpu]\nmemory_limit = unlimited\n' >"$scratch/own.ini"
-kept "another configuration" env SPILLWAY_CONFIG="$scratch/own.ini" SPILLWAY_MEMORY_LIMIT=1GiB
+printf '[job]\nname = mine\n[gpu]\nmemory = unlimited\n' >"$scratch/own.ini"
+kept "another configuration" env SPILLWAY_CONFIG="$scratch/own.ini" SPILLWAY_MEMORY=1GiB
 cp "$softgpu/libcuda.so.1" "$scratch/driver.so"
 kept "another driver" env SPILLWAY_DRIVER="$scratch/driver.so"
 kept "spillway run" "$spillway" run --join --name mine --memory 1GiB
@@ -109,7 +109,7 @@ has "set to less" "$("$spillway" set slurm-7 --memory 8MiB 2>&1)" "limit_set 8.0
 holds_less() { [ "$(device_bytes)" -eq $((8 * mib)) ]; }
 until_true $patience holds_less || fail "set to less: $(device_bytes) bytes on the device"
 ends first
-printf '[gpu]\nmemory_limit = unlimited\n' >"$own/slurm-7.override.ini"
+printf '[gpu]\nmemory = unlimited\n' >"$own/slurm-7.override.ini"
 kept "an override that somebody wrote" env
 rm "$own/slurm-7.override.ini"
 if [ "$(id -u)" -eq 0 ]; then
@@ -150,20 +150,20 @@ for pair in STEPS=on STEPS=off SPILL=vmm SPILL=managed SPILL=pinned SPILL=off SP
 done
 
 # By the machine's own choice, too: the slabs of small allocations are charged before they are had.
-configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'memory_limit = 24MiB' '[gpu]' 'spill = off'
+configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'memory = 24MiB' '[gpu]' 'spill = off'
 crowd SPILLWAY_STEPS=auto
-configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
+configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory = 24MiB'
 
 # A limit that is lowered is kept, although the job asked that its memory stay, or that none of it
 # go to the host.
-for asked in 'SPILLWAY_PIN_NEW=yes SPILLWAY_SPILL=off' SPILLWAY_HOST_LIMIT=0; do
+for asked in 'SPILLWAY_PIN_NEW=yes SPILLWAY_SPILL=off' SPILLWAY_HOST_MEMORY=0; do
 	# shellcheck disable=SC2086 # words
 	takes 3 first env $asked
 	same "$asked: held before" $((24 * mib)) "$(device_bytes)"
-	configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 8MiB'
+	configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory = 8MiB'
 	until_true $patience holds_less || fail "$asked: $(device_bytes) bytes on the device"
 	ends first
-	configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory_limit = 24MiB'
+	configured '[job]' 'name = slurm-7' '[ceiling]' 'enforce = yes' 'per = job' 'memory = 24MiB'
 done
 
 # What is not followed is told.
@@ -173,7 +173,7 @@ has "stat" "$("$spillway" stat slurm-7)" "share_policy = weight: not followed: $
 ends first
 
 # It is the file that does it: where it is not enforced both get out.
-configured '[gpu]' 'memory_limit = 24MiB'
+configured '[gpu]' 'memory = 24MiB'
 takes 3 first env SPILLWAY_JOB=one
 takes 3 second env SPILLWAY_JOB=two
 takes 2 third env SPILLWAY_DISABLE=yes

@@ -49,7 +49,7 @@ one_quota() {
 	# shellcheck disable=SC2086 # words
 	takes second "$1" 6 env -i $machine
 	takes third "$1" 6 sh -c 'export CUDA_DEVICE_MEMORY_LIMIT_0=1g CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/own.cache \
-		CUDA_DISABLE_CONTROL=true SPILLWAY_MEMORY_LIMIT=1g SPILLWAY_JOB=own; exec "$@"' sh
+		CUDA_DISABLE_CONTROL=true SPILLWAY_MEMORY=1g SPILLWAY_JOB=own; exec "$@"' sh
 	same "$1: on the device" $((64 * mib)) "$(device_bytes)"
 	has "$1: in all" "$(cat "$scratch/out.third")" "refused="
 	case $(cat "$scratch/out.third") in *refused=0*) fail "$1: nothing was refused" ;; esac

@@ -14,7 +14,7 @@ promtool test rules conf/prometheus/alerts_test.yml >"$scratch/out" 2>&1 || fail
 }
 
 preloaded yes
-configured '[gpu]' 'memory_limit = 24MiB' 'host_limit = 64MiB' 'share = 90'
+configured '[gpu]' 'memory = 24MiB' 'host_memory = 64MiB' 'share = 90'
 install -d -m 1777 /run/spillway "$node/ready"
 
 job_of() { # job_of USER NAME: holds 32 MiB until the end, 8 of them on the host

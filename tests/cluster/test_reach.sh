@@ -10,7 +10,7 @@ set -eu
 	exit 77
 }
 preloaded yes
-configured '[gpu]' 'memory_limit = 16MiB'
+configured '[gpu]' 'memory = 16MiB'
 install -d -m 1777 /run/spillway "$node/ready"
 as() { # as USER COMMAND...
 	user=$1

@@ -28,8 +28,8 @@ runs() {
 	has "$what" "$(cat "$scratch/out")" "init=0"
 	has "$what" "$(cat "$scratch/out")" "total=16777216"
 }
-enforced='[ceiling]\nenforce = yes\n[gpu]\nmemory_limit = 16MiB\n'
-required='[ceiling]\nrequired = yes\n[gpu]\nmemory_limit = 16MiB\n'
+enforced='[ceiling]\nenforce = yes\n[gpu]\nmemory = 16MiB\n'
+required='[ceiling]\nrequired = yes\n[gpu]\nmemory = 16MiB\n'
 # shellcheck disable=SC2059 # lines
 write() { printf "$1" >$ini; }
 
@@ -49,31 +49,31 @@ if [ "$(id -u)" -eq 0 ] && chown 65534 $ini 2>/dev/null; then
 	refused "another user's" "$ini: belongs to user 65534, mode 0644; expected a file of user 0" env
 	write "$required"
 	refused "another user's, required" "$ini: belongs to user 65534, mode 0644" env
-	printf '[gpu]\nmemory_limit = 16MiB\n' >$ini
+	printf '[gpu]\nmemory = 16MiB\n' >$ini
 	runs "another user's, not enforced" env
 	chown 0 $ini
 fi
 
 # What is wrong in it, and elsewhere.
-write '[ceiling]\nenforce = perhaps\n[gpu]\nmemory_limit = 16MiB\n'
+write '[ceiling]\nenforce = perhaps\n[gpu]\nmemory = 16MiB\n'
 refused "a bad value" "$ini:2: enforce = perhaps: expected no or yes" env
 write '[ceiling]\nenforce = yes\nper = group\n'
 refused "a bad value" "$ini:3: per = group: expected job or user" env
-write '[gpu]\nmemory_limit = much\n[ceiling]\nenforce = yes\n'
-refused "a bad value before it" "$ini:2: memory_limit = much: expected a size" env
+write '[gpu]\nmemory = much\n[ceiling]\nenforce = yes\n'
+refused "a bad value before it" "$ini:2: memory = much: expected a size" env
 write '[ceiling]\n\tenforce = yes\n'
 refused "an indented key" "$ini:2: enforce = yes: begins with white space" env
 write '[gpu]\nshare = 1\0\n[ceiling]\nenforce = yes\n'
 refused "a bad byte before it" "$ini:2: byte 10 is 0x00: expected plain text" env
-write '[ceiling]\nenforce = yes\n[gpu 0]\nmemory_limit = 16MiB\n'
+write '[ceiling]\nenforce = yes\n[gpu 0]\nmemory = 16MiB\n'
 refused "a GPU's number" "$ini:4: [gpu 0]: expected a UUID or PCI bus id, as it is to be enforced and CUDA_VISIBLE_DEVICES says" env
-write '[ceiling]\nenforce = yes\n[gpu 0000:01:00.0]\nmemory_limit = 16MiB\n'
+write '[ceiling]\nenforce = yes\n[gpu 0000:01:00.0]\nmemory = 16MiB\n'
 runs "a GPU's bus id" env CUDA_VISIBLE_DEVICES=0
 write "$enforced"
-refused "a bad variable" "SPILLWAY_MEMORY_LIMIT = much: expected a size" env SPILLWAY_MEMORY_LIMIT=much
-write '[Ceiling]\nEnforce = yes\n[gpu]\nmemory_limit = 16MiB\n'
+refused "a bad variable" "SPILLWAY_MEMORY = much: expected a size" env SPILLWAY_MEMORY=much
+write '[Ceiling]\nEnforce = yes\n[gpu]\nmemory = 16MiB\n'
 refused "capitals" "$ini:1: [Ceiling]: unknown section, did you mean ceiling?" env SPILLWAY_DISABLE=yes
-write '[ceiling]\nrequire = yes\n[gpu]\nmemory_limit = 16MiB\n'
+write '[ceiling]\nrequire = yes\n[gpu]\nmemory = 16MiB\n'
 refused "a misspelt key" "$ini:2: require: unknown key in [ceiling], did you mean required?" env SPILLWAY_DISABLE=yes
 if [ "$(id -u)" -eq 0 ]; then # whom nothing is hidden from
 	write "$enforced"
@@ -88,7 +88,7 @@ if [ "$(id -u)" -eq 0 ]; then # whom nothing is hidden from
 			setpriv --reuid 65534 --regid 65534 --clear-groups unshare --user --map-root-user env SOFTGPU_STATE_DIR="$node/gpu"
 	fi
 fi
-write '[gpu]\nmemory_limit = 16MiB\n'
+write '[gpu]\nmemory = 16MiB\n'
 runs "a bad variable, not enforced" env SPILLWAY_SHARE=much
 
 # Where the job's books cannot be had.
@@ -106,7 +106,7 @@ rm "$own/job.segment"
 refused "no thread" "no helper thread" env LD_LIBRARY_PATH="$build/bench/null" "$build/tests/e2e/deny" clone3=EAGAIN clone=EAGAIN --
 write '[ceiling]\nrequired = yes\n'
 refused "without a limit, too" "$scratch/open: mode 0777" env SPILLWAY_STATE_DIR="$scratch/open"
-write '[gpu]\nmemory_limit = 16MiB\n'
+write '[gpu]\nmemory = 16MiB\n'
 runs "not required" env SPILLWAY_STATE_DIR="$scratch/open"
 
 # Where it is enforced who is limited is refused, and who is not goes on.

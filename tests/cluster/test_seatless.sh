@@ -12,7 +12,7 @@ set -eu
 mib=1048576
 install -d -m 1777 /run/spillway
 preloaded yes
-configured '[ceiling]' 'enforce = yes' '[gpu]' 'memory_limit = 24MiB'
+configured '[ceiling]' 'enforce = yes' '[gpu]' 'memory = 24MiB'
 uuid=GPU-7370696c-6c77-6179-2073-6f6674677000
 
 # The loader passes over the shim where RLIMIT_AS has no room for it; the limit is raised a moment
@@ -101,7 +101,7 @@ mount --bind /dev/null "$node/driver/libnvidia-ml.so.1"
 has "stat without NVML" "$("$spillway" stat)" "programs without Spillway: not known: NVML does not list those on the GPUs"
 has "json without NVML" "$("$spillway" stat --json)" '"without_spillway":null'
 umount "$node/driver/libnvidia-ml.so.1"
-configured '[gpu]' 'memory_limit = 24MiB'
+configured '[gpu]' 'memory = 24MiB'
 ! "$spillway" stat | grep 'without Spillway' || fail 'stat names programs where nothing is enforced'
 has "doctor, not enforced" "$("$spillway" doctor || true)" "ok  without Spillway: process $other of root"
 : >"$scratch/end"

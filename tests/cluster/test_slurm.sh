@@ -38,7 +38,7 @@ kept "a cleared environment" env -i $machine
 kept "unset LD_PRELOAD" env -u LD_PRELOAD LD_LIBRARY_PATH=/mnt/driver
 mkdir -m 1777 $touched/state
 kept "another state directory" env SPILLWAY_STATE_DIR=$touched/state
-kept "another limit" env SPILLWAY_MEMORY_LIMIT=1GiB SPILLWAY_CONFIG=/mnt/nothing.ini
+kept "another limit" env SPILLWAY_MEMORY=1GiB SPILLWAY_CONFIG=/mnt/nothing.ini
 kept "spillway run" /mnt/bin/spillway run --name mine --memory 1GiB
 
 # Nothing of it is seen outside the task.
@@ -138,7 +138,7 @@ has "two nodes" "$(comment_of "$id")" "node=n1 peak=16MiB"
 has "two nodes" "$(comment_of "$id")" "node=n2 peak=16MiB"
 
 # What the node sets is above all.
-printf '[ceiling]\nmemory_limit = 8MiB\n' >/etc/spillway/spillway.ini
+printf '[ceiling]\nmemory = 8MiB\n' >/etc/spillway/spillway.ini
 as $alice srun --quiet --gres=gpu:1 --gpu-mem=16M $allocate --mib 8 --count 6 --ready $touched/ceiling --until $touched/enough \
 	>"$scratch/out" 2>&1 &
 task=$!
@@ -146,7 +146,7 @@ until_true $patience test -e $touched/ceiling || fail "ceiling: $(cat "$scratch/
 same "below the node's ceiling" $((8 * mib)) "$(device_bytes)"
 : >$touched/enough
 wait $task || fail "ceiling: $(cat "$scratch/out")"
-printf '[ceiling]\nmemory_limit = much\n' >/etc/spillway/spillway.ini
+printf '[ceiling]\nmemory = much\n' >/etc/spillway/spillway.ini
 as $alice srun --quiet --gres=gpu:1 --gpu-mem=16M $allocate >"$scratch/out" 2>&1 && fail "it ran with bad settings of the node"
 : >/etc/spillway/spillway.ini
 
@@ -162,7 +162,7 @@ as $alice srun --gres=gpu:1 true >"$scratch/out" 2>&1 && fail "it ran with bad w
 has "plugstack.conf" "$(cat "$scratch/out")" "plugstack.conf: default-share=lots: expected a percentage"
 plugged default-mem=32M
 same "without a GPU" "" "$(as $alice srun --quiet cat /etc/spillway/spillway.ini)"
-has "a default" "$(as $alice srun --quiet --gres=gpu:1 cat /etc/spillway/spillway.ini)" "memory_limit = 32M"
+has "a default" "$(as $alice srun --quiet --gres=gpu:1 cat /etc/spillway/spillway.ini)" "memory = 32M"
 until_true $patience are_idle || fail "a node is out of service: $(sinfo --Node --long)"
 until_true $patience leaves_nothing || fail "the epilog leaves $(find $jobs)"
 
@@ -170,4 +170,4 @@ until_true $patience leaves_nothing || fail "the epilog leaves $(find $jobs)"
 sed "s,^PlugStackConfig=.*,PlugStackConfig=/mnt/none.conf," "$slurm/slurm.conf" >/mnt/own.conf
 cp "$slurm/gres.conf" "$slurm/cgroup.conf" /mnt
 has "a submission without the plugin" \
-	"$(as $alice env SLURM_CONF=/mnt/own.conf srun --quiet --gres=shard:2 cat /etc/spillway/spillway.ini)" "memory_limit = 25"
+	"$(as $alice env SLURM_CONF=/mnt/own.conf srun --quiet --gres=shard:2 cat /etc/spillway/spillway.ini)" "memory = 25"

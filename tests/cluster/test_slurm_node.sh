@@ -34,29 +34,29 @@ holds() {
 }
 
 # A limit grows no further than the ceiling on it.
-configured '[ceiling]' 'memory_limit = 16MiB'
+configured '[ceiling]' 'memory = 16MiB'
 asks --gres=gpu:1 --gpu-mem=8MiB --gpu-mem-max=64M
-says "growth below the ceiling" "memory_limit = 8MiB" "memory_limit_max = 16MiB"
+says "growth below the ceiling" "memory = 8MiB" "memory_max = 16MiB"
 
 # What an enforced file sets is the most, and what it says of itself gives way to the job's.
 configured '[job]' 'name = all' 'labels = a=b' '[ceiling]' 'enforce = yes' 'per = user' "state_dir = $touched" \
-	'[gpu]' 'memory_limit = 16MiB' 'share_policy = cap'
+	'[gpu]' 'memory = 16MiB' 'share_policy = cap'
 asks --gres=shard:60000 --gpu-priority=guaranteed
-says "an enforced file" "memory_limit = 75.000%: no more than the ceiling of 16MiB" "share = 75" "share_policy = weight" "priority = normal"
+says "an enforced file" "memory = 75.000%: no more than the ceiling of 16MiB" "share = 75" "share_policy = weight" "priority = normal"
 asks --gres=gpu:1 --gpu-mem-max=64M
-says "growth below an enforced limit" "memory_limit = 16MiB" "memory_limit_max = 16MiB"
+says "growth below an enforced limit" "memory = 16MiB" "memory_max = 16MiB"
 holds 16 --gres=shard:60000
-configured '[ceiling]' 'enforce = yes' '[gpu 0000:01:00.0]' 'memory_limit = 8MiB'
+configured '[ceiling]' 'enforce = yes' '[gpu 0000:01:00.0]' 'memory = 8MiB'
 as $alice srun --gres=gpu:1 --gpu-mem=16M true >"$scratch/out" 2>&1 && fail "a single GPU's limit gave way"
-says "a single GPU's limit" "the job's limits cannot be enforced here: $ini: [gpu 0000:01:00.0] memory_limit: expected in [gpu] or [ceiling]"
+says "a single GPU's limit" "the job's limits cannot be enforced here: $ini: [gpu 0000:01:00.0] memory: expected in [gpu] or [ceiling]"
 holds 8 --gres=gpu:1 --gpu-share=50
-configured '[ceiling]' 'memory_limit = much'
+configured '[ceiling]' 'memory = much'
 as $alice srun --gres=gpu:1 --gpu-mem=16M true >"$scratch/out" 2>&1 && fail "it ran with bad settings of the node"
-says "bad settings" "$ini:2: memory_limit = much: expected a size"
+says "bad settings" "$ini:2: memory = much: expected a size"
 : >$ini
 
 # Of many shards each counts.
-has "shards" "$(as $alice srun --quiet --nodelist=n1 --gres=shard:60000 cat $ini)" "memory_limit = 75.000%"
+has "shards" "$(as $alice srun --quiet --nodelist=n1 --gres=shard:60000 cat $ini)" "memory = 75.000%"
 
 # The machine's list of what is preloaded, however it is written.
 printf '# libspillway.so\nlibm.so.6:libspillway.so libdl.so.2' >/etc/ld.so.preload

@@ -9,7 +9,7 @@ slurm_conf='SchedulerParameters=bf_interval=1' # which starts heterogeneous jobs
 plugged
 start_slurm
 # shellcheck disable=SC2086 # $limit is words
-limit="sed -n s/^memory_limit.=.//p $ini"
+limit="sed -n s/^memory.=.//p $ini"
 
 # No job is made of a bad value, and what is said of it is short.
 huge=$(printf '%5000s' '' | tr ' ' 8)

@@ -47,5 +47,5 @@ while read -r command; do
 	n=$((n + 1))
 	eval "$command" </dev/null >"$scratch/$n" 2>&1 || fail "$command: $(tail -n 5 "$scratch/$n") $(tail -n 3 /var/log/slurm*.log 2>/dev/null)"
 done <"$scratch/commands"
-has "a shard" "$(cat "$scratch"/[0-9])" "memory_limit = 25.000%"
-has "what was asked for" "$(cat "$scratch/$n")" "memory_limit = 8GiB (/etc/spillway/spillway.ini:"
+has "a shard" "$(cat "$scratch"/[0-9])" "memory = 25.000%"
+has "what was asked for" "$(cat "$scratch/$n")" "memory = 8GiB (/etc/spillway/spillway.ini:"

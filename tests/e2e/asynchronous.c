@@ -231,7 +231,7 @@ static void write_limit(const char *path)
 {
 	FILE *file = fopen(path, "w");
 
-	if (!file || fprintf(file, "[gpu]\nmemory_limit = 512MiB\n") < 0 || fclose(file) != 0)
+	if (!file || fprintf(file, "[gpu]\nmemory = 512MiB\n") < 0 || fclose(file) != 0)
 		exit(1);
 }
 

@@ -140,7 +140,7 @@ static void set_limit(int mib)
 
 	snprintf(fresh, sizeof fresh, "%s.next", options.ini);
 	out = fopen(fresh, "w");
-	fprintf(out, "[gpu]\nmemory_limit = %dMiB\ndemote_deadline = 1ms\n", mib);
+	fprintf(out, "[gpu]\nmemory = %dMiB\ndemote_deadline = 1ms\n", mib);
 	fclose(out);
 	rename(fresh, options.ini);
 	elastic_ring();

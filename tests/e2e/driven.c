@@ -328,7 +328,7 @@ static int write_limit(char **words)
 	file = fopen(next, "w");
 	if (!file)
 		return 1;
-	fprintf(file, "[gpu]\nmemory_limit = %s%s\n", words[1],
+	fprintf(file, "[gpu]\nmemory = %s%s\n", words[1],
 	        words[1][strspn(words[1], "0123456789")] ? "" : "B");
 	for (words += 2; *words; words++)
 		fprintf(file, "%s\n", *words);

@@ -66,7 +66,7 @@ cuNoSuchThing: none, said" "$out"
 check_limit() {
 	job=$2
 	mkfifo "$scratch/$job"
-	SPILLWAY_JOB=$job SPILLWAY_MEMORY_LIMIT=24MiB SPILLWAY_HOST_LIMIT=16MiB "$there" "$built/null" "$there_shim" "$built/guest" \
+	SPILLWAY_JOB=$job SPILLWAY_MEMORY=24MiB SPILLWAY_HOST_MEMORY=16MiB "$there" "$built/null" "$there_shim" "$built/guest" \
 		init context alloc:8:8 free "wait:$scratch/$job.waits" alloc:8:8 "wait:$scratch/$job.holds" free \
 		<"$scratch/$job" >"$scratch/$job.out" 2>"$scratch/$job.err" &
 	exec 3>"$scratch/$job"

@@ -7,9 +7,9 @@
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
-SPILLWAY_MEMORY_LIMIT=8MiB
+SPILLWAY_MEMORY=8MiB
 LD_LIBRARY_PATH=$softgpu
-export SPILLWAY_MEMORY_LIMIT LD_LIBRARY_PATH
+export SPILLWAY_MEMORY LD_LIBRARY_PATH
 mkdir "$scratch/kills"
 
 # What is killed has memory on the GPU and on the host.

@@ -69,7 +69,7 @@ static void fail(const char *what)
 /* As set does, which rings: no helper then sleeps until it looks at its files by itself. */
 static void write_limit(const char *job, const char *path, uint64_t limit)
 {
-	const char *const keys[] = {"memory_limit", NULL};
+	const char *const keys[] = {"memory", NULL};
 	char text[32];
 	const char *const values[] = {text, NULL};
 	struct deadline until = DEADLINE_IN(GIVE_UP_S * 1000000000ull);

@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 		file = fopen(next, "w");
 		if (!file)
 			break;
-		fprintf(file, "[gpu]\nmemory_limit = %" PRIu64 "B\n",
+		fprintf(file, "[gpu]\nmemory = %" PRIu64 "B\n",
 		        least + draw(&state) % (most - least + 1));
 		for (int i = 5; i < argc; i++)
 			fprintf(file, "%s\n", argv[i]);

@@ -51,5 +51,5 @@ export SOFTGPU_TRAITS=host-nodes
 probe_driver
 
 ini=$scratch/graph.ini
-printf '[gpu]\nmemory_limit = 1MiB\n' >"$ini"
+printf '[gpu]\nmemory = 1MiB\n' >"$ini"
 limited graph --config "$ini" "$asynchronous" graph "$ini"

@@ -36,25 +36,25 @@ while IFS='|' read -r text line expected; do
 	kill -KILL $running
 	wait $running || true
 done <<'EOF'
-[gpu]\nmemory_limit = 8Gx\n|2|memory_limit = 8Gx: expected a size
-[gpu]\nmemory_limit = -1\n|2|memory_limit = -1: expected a size
-[gpu]\nmemory_limit = 120%\n|2|memory_limit = 120%: expected
+[gpu]\nmemory = 8Gx\n|2|memory = 8Gx: expected a size
+[gpu]\nmemory = -1\n|2|memory = -1: expected a size
+[gpu]\nmemory = 120%\n|2|memory = 120%: expected
 [gpu]\nshare = 101\n|2|share = 101: expected a percentage
 [gpu]\n\n; a comment\nshare = fast\n|4|share = fast: expected a percentage
 [gpu]\nspill = sometimes\n|2|spill = sometimes: expected
 [gpu]\nmemory_limt = 8GiB\n|2|memory_limt
-[gpus]\nmemory_limit = 8GiB\n|1|[gpus]
-[gpu]\nmemory_limit = 1GiB\nmemory_limit = 2GiB\n|3|memory_limit
-memory_limit = 8GiB\n|1|memory_limit
+[gpus]\nmemory = 8GiB\n|1|[gpus]
+[gpu]\nmemory = 1GiB\nmemory = 2GiB\n|3|memory
+memory = 8GiB\n|1|memory
 EOF
 
 # Good limits in the environment hold although the file is bad.
 printf '[gpu]\nshare = 101\n' >"$ini"
-SPILLWAY_MEMORY_LIMIT=16MiB goes_on "environment beside a bad file" "$ini:2" "that does not count, all else does"
+SPILLWAY_MEMORY=16MiB goes_on "environment beside a bad file" "$ini:2" "that does not count, all else does"
 has "environment beside a bad file" "$(cat "$scratch/out")" "total=16777216"
 
 # SPILLWAY_DISABLE is a yes or a no.
-printf '[gpu]\nmemory_limit = 16MiB\n' >"$ini"
+printf '[gpu]\nmemory = 16MiB\n' >"$ini"
 has "SPILLWAY_DISABLE=no" "$(SPILLWAY_DISABLE=no under_shim "$allocate" --count 1)" "total=16777216"
 has "SPILLWAY_DISABLE=yes" "$(SPILLWAY_DISABLE=yes under_shim "$allocate" --count 1)" "total=2147483648"
 SPILLWAY_DISABLE=perhaps goes_on "SPILLWAY_DISABLE" "SPILLWAY_DISABLE" "perhaps" "expected yes"
@@ -65,8 +65,8 @@ mkdir "$ini"
 goes_on "a folder" "$ini"
 rmdir "$ini"
 unset SPILLWAY_CONFIG
-SPILLWAY_MEMORY_LIMIT=010 goes_on "environment" "SPILLWAY_MEMORY_LIMIT" "010" "expected a size"
-SPILLWAY_MEMORY_LIMIT=20 goes_on "environment" "SPILLWAY_MEMORY_LIMIT = 20: no unit; did you mean 20GiB?"
+SPILLWAY_MEMORY=010 goes_on "environment" "SPILLWAY_MEMORY" "010" "expected a size"
+SPILLWAY_MEMORY=20 goes_on "environment" "SPILLWAY_MEMORY = 20: no unit; did you mean 20GiB?"
 SPILLWAY_SHARE=0.7 goes_on "environment" "SPILLWAY_SHARE = 0.7: less than 1 %; did you mean 70%?"
 # HAMi's variables have a unit of their own: bytes.
 CUDA_DEVICE_MEMORY_LIMIT=16777216 under_shim "$allocate" --count 1 >"$scratch/out" 2>"$scratch/err"
@@ -78,7 +78,7 @@ SPILLWAY_SHARE=1e2 goes_on "environment" "SPILLWAY_SHARE" "1e2" "expected a perc
 version() { od -An -tu4 -j8 -N4 "$SPILLWAY_STATE_DIR/bad.segment" | tr -d ' '; }
 same "version" "$(sed -n 's/.*SEGMENT_VERSION = \([0-9]*\),.*/\1/p' core/state/segment.h)" "$(version)"
 printf '\143' | dd of="$SPILLWAY_STATE_DIR/bad.segment" bs=1 seek=8 conv=notrunc 2>/dev/null
-export SPILLWAY_MEMORY_LIMIT=8MiB
+export SPILLWAY_MEMORY=8MiB
 exec 9<>"$SPILLWAY_STATE_DIR/bad.segment" # as a mapping would
 goes_on "other version" "bad.segment" "99" "expected"
 has "other version: still limited" "$(cat "$scratch/out")" "total=8388608"

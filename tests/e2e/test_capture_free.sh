@@ -12,7 +12,7 @@ alone=$(on_softgpu "$program")
 has "alone: another thread's relaxed capture" "$alone" "relaxed: free=0 known=500 end=0"
 same "on the device" "$alone" "$("$spillway" run --softgpu --quiet --name device "$program")"
 for spill in vmm managed pinned; do
-	printf '[gpu]\nmemory_limit = 1MiB\nspill = %s\n' $spill >"$scratch/$spill.ini"
+	printf '[gpu]\nmemory = 1MiB\nspill = %s\n' $spill >"$scratch/$spill.ini"
 	same "spilled, $spill" "$alone" \
 		"$("$spillway" run --softgpu --quiet --name "$spill" --config "$scratch/$spill.ini" "$program")"
 	json=$("$spillway" stat "$spill" --json)

@@ -12,7 +12,7 @@ set -eu
 }
 step=$scratch/step
 allocate=$build/tests/e2e/allocate
-printf '[job]\nname = clock\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/clock.ini"
+printf '[job]\nname = clock\n[gpu]\nmemory = 17MiB\nspill = off\n' >"$scratch/clock.ini"
 export SPILLWAY_CONFIG="$scratch/clock.ini" CLOCK_STEP="$step"
 stepping() { LD_PRELOAD="$build/tests/e2e/clock_step.so $shim" LD_LIBRARY_PATH=$softgpu "$@"; }
 # The tool's clock is that of the jobs, of course.

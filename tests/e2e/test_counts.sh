@@ -16,7 +16,7 @@ on_null() { LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null "$@"; }
 # A million allocations alive at once, in a job nobody named and in a limited one.
 million=1048576
 for limit in "" 64MiB; do
-	out=$(env ${limit:+SPILLWAY_JOB=million SPILLWAY_MEMORY_LIMIT=$limit} \
+	out=$(env ${limit:+SPILLWAY_JOB=million SPILLWAY_MEMORY=$limit} \
 		LD_PRELOAD="$shim" LD_LIBRARY_PATH="$build/bench/null" "$guest" init context alloc:0:$million free 2>&1)
 	has "a million" "$out" "alloc=$million result=0"
 	has "a million" "$out" "free=0"
@@ -26,7 +26,7 @@ same "all are given back" "0 0" "$(counter million device_used) $(counter millio
 
 # Memory moves although each of ten thousand streams has to be asked whether it is done.
 mkfifo "$scratch/in"
-SPILLWAY_JOB=streams SPILLWAY_MEMORY_LIMIT=64MiB LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null \
+SPILLWAY_JOB=streams SPILLWAY_MEMORY=64MiB LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null \
 	"$build/tests/e2e/streams" 10000 "$scratch/ready" <"$scratch/in" >"$scratch/out" 2>&1 &
 running=$!
 exec 8>"$scratch/in"
@@ -54,7 +54,7 @@ wait $running || fail "listed: $(cat "$scratch/out")"
 mkdir "$scratch/here"
 mkfifo "$scratch/go"
 exec 7<>"$scratch/go"
-export SPILLWAY_JOB=crowd SPILLWAY_MEMORY_LIMIT=64MiB
+export SPILLWAY_JOB=crowd SPILLWAY_MEMORY=64MiB
 i=0 crowd=
 while [ $i -lt "$COUNT_PROCESSES" ]; do
 	LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null "$guest" init context alloc:1:1 "wait:$scratch/here/$i" free \

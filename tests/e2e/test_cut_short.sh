@@ -16,7 +16,7 @@ case ${SANITIZER:-} in address | thread)
 	exit 77
 	;;
 esac
-export SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_SHARE=60
+export SPILLWAY_MEMORY=16MiB SPILLWAY_SHARE=60
 
 # cut FILE HOW: to nothing, or to nothing and at once back to its size
 cut() {

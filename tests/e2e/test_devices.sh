@@ -31,6 +31,6 @@ for name in "$uuid" "$pci" "${pci#*:}"; do
 	is_limited "$name alone visible" "$(CUDA_VISIBLE_DEVICES=1 run --limit-gpu "$name" --memory 16MiB "$allocate")"
 done
 is_limited "ordinal 0 alone visible" "$(CUDA_VISIBLE_DEVICES=1 run --limit-gpu 0 --memory 16MiB "$allocate")"
-is_limited "environment" "$(SPILLWAY_MEMORY_LIMIT_1=16MiB under_shim "$allocate" --device 1)"
-is_free "environment" "$(SPILLWAY_MEMORY_LIMIT_1=16MiB under_shim "$allocate" --device 0)"
+is_limited "environment" "$(SPILLWAY_MEMORY_1=16MiB under_shim "$allocate" --device 1)"
+is_free "environment" "$(SPILLWAY_MEMORY_1=16MiB under_shim "$allocate" --device 0)"
 is_limited "HAMi's name" "$(CUDA_DEVICE_MEMORY_LIMIT=16m under_shim "$allocate")"

@@ -11,7 +11,7 @@ mib=1048576
 # Of the 300 ms for which the memory of an exited process is charged the driver needs 150; a machine
 # that is busy enough comes between the two.
 export SOFTGPU_RELEASE_DELAY_MS=150
-printf '[job]\nname = lingers\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/job.ini"
+printf '[job]\nname = lingers\n[gpu]\nmemory = 17MiB\nspill = off\n' >"$scratch/job.ini"
 export SPILLWAY_CONFIG="$scratch/job.ini"
 
 # It holds all there is, exits by an error, and one of its destructors takes its time.

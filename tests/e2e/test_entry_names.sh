@@ -40,7 +40,7 @@ for name in ./card.bin ./copied.so fd:libcuda.so.1 fd:card.bin memory:card.bin; 
 done
 # What is spilled can move, whichever way the driver was opened: what asks it finds the same file.
 for name in "$softgpu/libcuda.so.1" "fd:$softgpu/libcuda.so.1"; do
-	out=$(SPILLWAY_LOG=info SPILLWAY_JOB=opened SPILLWAY_MEMORY_LIMIT=8MiB under_shim "$entry" --spill "$name" 2>&1) || fail "$name: $out"
+	out=$(SPILLWAY_LOG=info SPILLWAY_JOB=opened SPILLWAY_MEMORY=8MiB under_shim "$entry" --spill "$name" 2>&1) || fail "$name: $out"
 	has "$name" "$out" "first spill"
 	case $out in *"does not move"* | *"more than 10 s"*) fail "$name: $out" ;; esac
 	rm -f "$SPILLWAY_STATE_DIR/driver-probe"

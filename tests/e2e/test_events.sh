@@ -37,20 +37,20 @@ rings() { find "$SPILLWAY_STATE_DIR" -name '*.events' | wc -l; }
 
 # Memory: what is allocated, spilled, moved, refused and freed.
 ini=$scratch/events.ini
-limit_file "$ini" $((64 * mib)) 'host_limit = 128MiB'
+limit_file "$ini" $((64 * mib)) 'host_memory = 128MiB'
 start_driven noted "$ini"
 wants 0 alloc a 40960
 wants 0 alloc b 300
-limit_file "$ini" $((24 * mib)) 'host_limit = 128MiB'
+limit_file "$ini" $((24 * mib)) 'host_memory = 128MiB'
 until_true $patience counter_is noted limit_held $((24 * mib)) || fail "24 MiB are not reached"
 wants 0 alloc c 40960
 wants 2 alloc d 1048576
 wants 0 free c
-limit_file "$ini" $((128 * mib)) 'host_limit = 128MiB'
+limit_file "$ini" $((128 * mib)) 'host_memory = 128MiB'
 until_true $patience counter_is noted host_used 0 || fail "not all comes back"
 limit_file "$ini" 8Gx
 until_true $patience grep -q 8Gx "$scratch/driven-errors" || fail "the bad line is not said"
-limit_file "$ini" $((128 * mib)) 'host_limit = 128MiB'
+limit_file "$ini" $((128 * mib)) 'host_memory = 128MiB'
 "$spillway" pause noted >/dev/null
 "$spillway" resume noted >/dev/null
 python noted '
@@ -130,10 +130,10 @@ hold() {
 }
 hold NOTHING=1
 same "rings of an unnamed process" 0 "$now"
-for setting in SPILLWAY_JOB=held SPILLWAY_MEMORY_LIMIT=64MiB SPILLWAY_SHARE=90; do
+for setting in SPILLWAY_JOB=held SPILLWAY_MEMORY=64MiB SPILLWAY_SHARE=90; do
 	hold $setting
 	same "rings with $setting" 1 "$now"
 	rm -f "$SPILLWAY_STATE_DIR"/*.events
 done
-LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu" SPILLWAY_MEMORY_LIMIT=64MiB "$build/tests/e2e/allocate" --mib 4 --count 1 >/dev/null
+LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu" SPILLWAY_MEMORY=64MiB "$build/tests/e2e/allocate" --mib 4 --count 1 >/dev/null
 same "rings of an unnamed process that has ended" 0 "$(rings)"

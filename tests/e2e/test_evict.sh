@@ -145,17 +145,17 @@ wants 0 check b 4
 end_driven
 
 # The host holds what it may; the rest stays, and what is new has its place on the device.
-limit_file "$ini" $((64 * mib)) 'host_limit = 8MiB'
+limit_file "$ini" $((64 * mib)) 'host_memory = 8MiB'
 start_driven host "$ini"
 wants 0 alloc a 32768
 wants 0 fill a 9
-fails host '^spillway: gpu 0: 24.0 MiB of .* stay on the GPU: host_limit, or no memory$'
+fails host '^spillway: gpu 0: 24.0 MiB of .* stay on the GPU: host_memory, or no memory$'
 same 'host: why' host_full "$(counter host held_reason)"
 same 'host: bytes on the device' $((24 * mib)) "$(device_bytes)"
 wants 0 alloc b 8192
 wants 0 alloc c 4096 create
 wants 0 check a 9
-limit_file "$ini" $((64 * mib)) 'host_limit = 64MiB'
+limit_file "$ini" $((64 * mib)) 'host_memory = 64MiB'
 until_true $patience device_within 0 || fail "the host has room, but $(device_bytes) bytes stay"
 resumes host
 is_back host $((44 * mib))

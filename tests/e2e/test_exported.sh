@@ -123,7 +123,7 @@ for how in create ipc pool; do
 		had=$now
 		[ "$had" -lt 6 ] || break
 		same "$how, lines" 1 "$(grep -c "memory that cannot leave the GPU fills the memory limit" "$scratch/err")"
-		next=$(sed -n 's/.*memory_limit = \([0-9]*\)MiB would be enough.*/\1/p' "$scratch/err")
+		next=$(sed -n 's/.*--memory \([0-9]*\)MiB` would be enough.*/\1/p' "$scratch/err")
 		[ "$next" -gt "$limit" ] || fail "$how: $next MiB are said to be enough, and are not"
 		limit=$next
 	done

@@ -27,7 +27,7 @@ device() { test "$(number "$1" device_charged)" "$2" $(($3 * mib)); }
 host() { test "$(number "$1" host_used)" "$2" $(($3 * mib)); }
 limit() { test "$(number "$1" limit_set)" "$2" $(($3 * mib)); }
 
-# Without memory_limit_max nothing grows, whatever room there is.
+# Without memory_max nothing grows, whatever room there is.
 hold small 12 --memory 64MiB
 small=$runner
 
@@ -39,7 +39,7 @@ until_true $patience host grows -eq 0 || fail "still spilled: $("$spillway" stat
 limit grows -ge 320 || fail "the limit in force: $("$spillway" stat grows --json)"
 same "limit_set less what it has grown" $((64 * mib)) $(($(number grows limit_set) - $(number grows limit_grown)))
 has "stat says so" "$("$spillway" stat grows)" "has grown by"
-limit small -eq 64 || fail "a limit without memory_limit_max has changed: $("$spillway" stat small)"
+limit small -eq 64 || fail "a limit without memory_max has changed: $("$spillway" stat small)"
 kill "$small"
 wait "$small" || true
 
@@ -90,7 +90,7 @@ esac
 has "bytes" "$(cat "$scratch/told")" "ok bad=0"
 
 # The processes of a job have one limit, which rises for all of them.
-SPILLWAY_MEMORY_LIMIT=64MiB SPILLWAY_MEMORY_LIMIT_MAX=100% "$spillway" run --softgpu --quiet --name pair sh -c '
+SPILLWAY_MEMORY=64MiB SPILLWAY_MEMORY_MAX=100% "$spillway" run --softgpu --quiet --name pair sh -c '
 	for i in 1 2; do "$0" --mib 8 --count 16 --hold-ms 60000 --ready "$1.$i" & done; wait' "$allocate" "$scratch/pair" >"$scratch/pair.out" 2>&1 &
 runners="$runners $!"
 for i in 1 2; do

@@ -75,7 +75,7 @@ grep -q "^shared mapping" "$scratch/cuda.all" || fail "the mapping of the segmen
 
 # 16 MiB of its 32 are on the host, and stay there.
 reads() { grep -c "^open /proc/meminfo" "$scratch/spilled.all" || true; }
-export SPILLWAY_MEMORY_LIMIT=16MiB
+export SPILLWAY_MEMORY=16MiB
 { until_true $patience test -e "$scratch/waits" && sleep 1.5 && echo; } |
 	trace spilled "$shim" "$build/tests/e2e/guest" init context alloc:8:4 wait:"$scratch/waits" free
 [ "$(reads)" -gt 0 ] || fail "where the host's memory is asked for was not seen"

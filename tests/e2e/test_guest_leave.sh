@@ -9,8 +9,8 @@ life_leave=$build/tests/e2e/life_leave
 # Processes end with what they have.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 export SPILLWAY_TOOL="$spillway" SOFTGPU_CONTEXT_MEMORY=1K
-printf '[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/all.ini"
-printf '[gpu]\nmemory_limit = 17MiB\n' >"$scratch/spill.ini"
+printf '[gpu]\nmemory = 17MiB\nspill = off\n' >"$scratch/all.ini"
+printf '[gpu]\nmemory = 17MiB\n' >"$scratch/spill.ini"
 
 # ends STATUS JOB NAME=VALUE... COMMAND: its output in $scratch/JOB.out
 ends() {

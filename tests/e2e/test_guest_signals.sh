@@ -22,19 +22,19 @@ passes() {
 jobs=0
 
 passes "$life_signals" sigwait
-passes SPILLWAY_MEMORY_LIMIT=9MiB SPILLWAY_SHARE=5 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
+passes SPILLWAY_MEMORY=9MiB SPILLWAY_SHARE=5 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
 passes "$life_signals" setxid
 # An unlimited job that is alone on its device charges without the lock.
-passes SPILLWAY_LOG=info SPILLWAY_MEMORY_LIMIT=64MiB "$life_signals" stop
+passes SPILLWAY_LOG=info SPILLWAY_MEMORY=64MiB "$life_signals" stop
 has "stop: the reason" "$(cat "$scratch/said")" "another process of the job stands still with the job's books. Let"
-passes SPILLWAY_MEMORY_LIMIT=64MiB "$life_signals" stop
+passes SPILLWAY_MEMORY=64MiB "$life_signals" stop
 has "stop" "$(cat "$scratch/said")" "another process of the job holds its segment"
 same "stop: lines on stderr" 1 "$(grep -c . "$scratch/said")"
 
 # What keeps errno without us keeps it under us, whatever happens inside.
 on_softgpu "$life_signals" errno >"$scratch/direct"
-for settings in SPILLWAY_SHARE=100 SPILLWAY_SHARE=20 "SPILLWAY_MEMORY_LIMIT=4MiB SPILLWAY_SHARE=20" \
-	"SPILLWAY_MEMORY_LIMIT=4MiB SPILLWAY_HOST_LIMIT=0" SPILLWAY_LOG=debug "SPILLWAY_SHARE=20 SOFTGPU_DEVICES=2"; do
+for settings in SPILLWAY_SHARE=100 SPILLWAY_SHARE=20 "SPILLWAY_MEMORY=4MiB SPILLWAY_SHARE=20" \
+	"SPILLWAY_MEMORY=4MiB SPILLWAY_HOST_MEMORY=0" SPILLWAY_LOG=debug "SPILLWAY_SHARE=20 SOFTGPU_DEVICES=2"; do
 	# shellcheck disable=SC2086 # a list
 	guest SOFTGPU_KERNEL_TIME_US=20000 $settings "$life_signals" errno
 	printf '%s\n' "$out" | sed 's/ [0-9]*:/:/' >"$scratch/ours"

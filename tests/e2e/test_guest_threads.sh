@@ -38,4 +38,4 @@ guest "$softgpu" "$life_threads" contexts
 jobs=6
 guest "$softgpu" LIFE_LIBRARY="$build/tests/e2e/loading.so" "$life_threads" loading
 jobs=7
-guest "$build/bench/null" SPILLWAY_MEMORY_LIMIT=64MiB "$life_threads" room
+guest "$build/bench/null" SPILLWAY_MEMORY=64MiB "$life_threads" room

@@ -26,7 +26,7 @@ lower() { # lower NAME: to half of what it holds; set's words in $out
 hold host --host-memory 16MiB
 lower host
 has "host full" "$out" "limit_set 32.0 MiB, limit_held 48.0 MiB: host_full,"
-until_true $patience stat_has host "gpu 0: limit held above limit set: host_full (host_limit, or no memory)" ||
+until_true $patience stat_has host "gpu 0: limit held above limit set: host_full (host_memory, or no memory)" ||
 	fail "stat: $("$spillway" stat host)"
 same "on the device" $((48 * mib)) "$(device_bytes)"
 # With room it goes on by itself, and set waits for that.

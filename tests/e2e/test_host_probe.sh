@@ -50,7 +50,7 @@ unset SOFTGPU_NO_HOST_VMM
 
 without() {
 	rm -f "$known"
-	SPILLWAY_JOB=$1 SPILLWAY_MEMORY_LIMIT=$2 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$childless" 2>"$scratch/err" ||
+	SPILLWAY_JOB=$1 SPILLWAY_MEMORY=$2 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$childless" 2>"$scratch/err" ||
 		fail "$1: exit status $?: $(cat "$scratch/err")"
 }
 without whole 10MiB
@@ -64,7 +64,7 @@ unset SOFTGPU_TRAITS
 [ -z "$(find "$SPILLWAY_STATE_DIR" -name '*.probe')" ] || fail "a process asked for a probe that nobody makes"
 # A damaged cache is as none, and so is one that is another file, or that others may write to.
 damaged() {
-	SPILLWAY_JOB=damaged$1 SPILLWAY_MEMORY_LIMIT=10MiB under_shim "$childless" 2>"$scratch/err" || fail "damaged $1: $(cat "$scratch/err")"
+	SPILLWAY_JOB=damaged$1 SPILLWAY_MEMORY=10MiB under_shim "$childless" 2>"$scratch/err" || fail "damaged $1: $(cat "$scratch/err")"
 	same "damaged $1: spilled" $((16 * mib)) "$(spilled "damaged$1")"
 }
 printf 'boot x\0\n\n%s' "$(head -c 5000 /dev/zero | tr '\0' a)" >"$known"
@@ -158,7 +158,7 @@ SOFTGPU_CONTEXT_MEMORY=112M
 export SOFTGPU_STATE_DIR SOFTGPU_CONTEXT_MEMORY
 mkdir "$SOFTGPU_STATE_DIR"
 for i in 1 2 3 4 5 6 7 8; do
-	SPILLWAY_JOB=eight SPILLWAY_MEMORY_LIMIT=1GiB under_shim "$childless" "$scratch/done-$i" "$scratch/go" \
+	SPILLWAY_JOB=eight SPILLWAY_MEMORY=1GiB under_shim "$childless" "$scratch/done-$i" "$scratch/go" \
 		"$scratch/ready-$i" "$scratch/start" 2>"$scratch/err-$i" &
 done
 have_all() {

@@ -27,10 +27,10 @@ start() {
 }
 
 start idle
-start limited SPILLWAY_MEMORY_LIMIT=1GiB
-start spilled SPILLWAY_MEMORY_LIMIT=24MiB
-start paced SPILLWAY_MEMORY_LIMIT=24MiB SPILLWAY_SHARE=50%
-start growing SPILLWAY_MEMORY_LIMIT=24MiB SPILLWAY_MEMORY_LIMIT_MAX=32MiB
+start limited SPILLWAY_MEMORY=1GiB
+start spilled SPILLWAY_MEMORY=24MiB
+start paced SPILLWAY_MEMORY=24MiB SPILLWAY_SHARE=50%
+start growing SPILLWAY_MEMORY=24MiB SPILLWAY_MEMORY_MAX=32MiB
 for job in $jobs; do
 	until_true $patience test -e "$scratch/${job%:*}.here" || fail "${job%:*}: not ready: $(cat "$scratch/${job%:*}.out")"
 done

@@ -44,7 +44,7 @@ for job in unnamed named limited paced; do
 	case $job in
 	unnamed) settings= ;;
 	named) settings=SPILLWAY_JOB=named ;;
-	limited) settings=SPILLWAY_MEMORY_LIMIT=64MiB ;;
+	limited) settings=SPILLWAY_MEMORY=64MiB ;;
 	paced) settings=SPILLWAY_SHARE=50 most=270 ;;
 	esac
 	trace "$job" "$build/tests/e2e/allocate" --count 1
@@ -62,7 +62,7 @@ done
 # It is asked for when memory moves: no passage of the gate pays a fence then, where the kernel has
 # it.
 if LD_LIBRARY_PATH=$softgpu "$spillway" doctor 2>/dev/null | grep -q '^no  container: membarrier'; then exit 0; fi
-settings="SPILLWAY_JOB=moves SPILLWAY_MEMORY_LIMIT=64MiB"
+settings="SPILLWAY_JOB=moves SPILLWAY_MEMORY=64MiB"
 trace moves "$build/tests/e2e/allocate" --mib 8 --count 4 --ready "$scratch/ready" --until "$scratch/until" &
 tracer=$!
 until_true $patience test -e "$scratch/ready" || fail "not running"

@@ -32,7 +32,7 @@ end() {
 
 # stays_out WHY: with each kind of limit
 stays_out() {
-	for limits in "MEMORY_LIMIT=17MiB" "MEMORY_LIMIT=17MiB MEMORY_LIMIT_MAX=1GiB" "MEMORY_LIMIT=50%"; do
+	for limits in "MEMORY=17MiB" "MEMORY=17MiB MEMORY_MAX=1GiB" "MEMORY=50%"; do
 		# shellcheck disable=SC2163 # NAME=value each
 		for limit in $limits; do export "SPILLWAY_$limit"; done
 		start --count 4
@@ -41,13 +41,13 @@ stays_out() {
 		has "$limits" "$(cat "$scratch/err")" "$1; this process is not in the job's books"
 		same "$limits: lines: $(cat "$scratch/err")" 1 "$(grep -c . "$scratch/err")"
 		end
-		unset SPILLWAY_MEMORY_LIMIT SPILLWAY_MEMORY_LIMIT_MAX
+		unset SPILLWAY_MEMORY SPILLWAY_MEMORY_MAX
 	done
 	# A number of bytes on the host is a quota, too; what cannot be placed is refused.
-	SPILLWAY_MEMORY_LIMIT=17MiB SPILLWAY_HOST_LIMIT=1GiB start --count 2
+	SPILLWAY_MEMORY=17MiB SPILLWAY_HOST_MEMORY=1GiB start --count 2
 	has "host limit" "$(cat "$scratch/out")" "blocks=0 refused=2"
 	end
-	SPILLWAY_MEMORY_LIMIT=17MiB SPILLWAY_SPILL=off start --count 2
+	SPILLWAY_MEMORY=17MiB SPILLWAY_SPILL=off start --count 2
 	has "spill = off" "$(cat "$scratch/out")" "blocks=0 refused=2"
 	end
 	start --count 2
@@ -76,7 +76,7 @@ wait $crowd || true
 
 export SPILLWAY_JOB=locked
 keep_out lock
-SPILLWAY_MEMORY_LIMIT=17MiB start --count 4
+SPILLWAY_MEMORY=17MiB start --count 4
 has "locked" "$(cat "$scratch/err")" ".lock: job locked cannot be locked: Device or resource busy; this process is not in the job's books"
 same "locked: bytes on the device" 0 "$(device_bytes)"
 end

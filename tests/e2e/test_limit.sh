@@ -37,7 +37,7 @@ done
 
 # Each provider by name, and each where the better ones are missing.
 for spill in vmm managed pinned; do
-	printf '[gpu]\nmemory_limit = 8MiB\nspill = %s\n' $spill >"$scratch/$spill.ini"
+	printf '[gpu]\nmemory = 8MiB\nspill = %s\n' $spill >"$scratch/$spill.ini"
 	out=$("$spillway" run --softgpu --quiet --config "$scratch/$spill.ini" "$allocate" --count 4)
 	has "spill = $spill" "$out" "blocks=4 refused=0"
 	has "spill = $spill" "$out" "ok bad=0"
@@ -47,10 +47,10 @@ has "no host VMM" "$out" "blocks=8 refused=0"
 out=$(SOFTGPU_NO_VMM=1 "$spillway" run --softgpu --quiet --memory 8MiB "$allocate")
 has "no VMM" "$out" "blocks=8 refused=0"
 
-# host_limit and spill = off end in out of memory, and the program can go on.
+# host_memory and spill = off end in out of memory, and the program can go on.
 out=$("$spillway" run --softgpu --quiet --memory 17MiB --host-memory 16MiB "$allocate" --count 8)
 has "host limit" "$out" "blocks=4 refused=4"
-printf '[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/off.ini"
+printf '[gpu]\nmemory = 17MiB\nspill = off\n' >"$scratch/off.ini"
 out=$("$spillway" run --softgpu --quiet --config "$scratch/off.ini" "$allocate" --count 8 --rounds 2)
 has "spill = off" "$out" "round 1: blocks=2 refused=6"
 

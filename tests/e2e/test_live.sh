@@ -8,7 +8,7 @@ allocate=$build/tests/e2e/allocate
 mib=1048576
 state() { "$spillway" stat live --json; }
 
-printf '[gpu]\nmemory_limit = 32MiB\n' >"$scratch/live.ini"
+printf '[gpu]\nmemory = 32MiB\n' >"$scratch/live.ini"
 "$spillway" run --softgpu --quiet --name live --config "$scratch/live.ini" "$allocate" --mib 8 --count 4 \
 	--rounds 100000 --hold-ms 20 >"$scratch/out" 2>"$scratch/err" &
 runner=$!
@@ -24,13 +24,13 @@ until_true $patience grep -q "total=$((16 * mib))" "$scratch/out" || fail "the p
 until_true $patience grep -q "total=$((64 * mib))" "$scratch/out" || fail "the program is not told of 64 MiB"
 
 # The file the job was started with counts less than set; a key set does not name follows the file.
-printf '[gpu]\nmemory_limit = 24MiB\nhost_limit = 1GiB\n' >"$scratch/new.ini"
+printf '[gpu]\nmemory = 24MiB\nhost_memory = 1GiB\n' >"$scratch/new.ini"
 mv "$scratch/new.ini" "$scratch/live.ini"
 
 # A bad line: the last good configuration stays, the line is named, stat shows it.
-printf '[gpu]\nmemory_limit = 8Gx\n' >"$scratch/new.ini"
+printf '[gpu]\nmemory = 8Gx\n' >"$scratch/new.ini"
 mv "$scratch/new.ini" "$scratch/live.ini"
-until_true $patience grep -q "live.ini:2: memory_limit = 8Gx: expected a size" "$scratch/err" ||
+until_true $patience grep -q "live.ini:2: memory = 8Gx: expected a size" "$scratch/err" ||
 	fail "the bad line is not said: $(cat "$scratch/err")"
 complains() { case $("$spillway" stat live) in *"8Gx"*) ;; *) return 1 ;; esac; }
 until_true $patience complains || fail "stat does not show the bad line: $("$spillway" stat live)"

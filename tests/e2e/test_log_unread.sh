@@ -25,7 +25,7 @@ goes_on() {
 mkfifo "$fifo"
 exec 3<>"$fifo"
 fill
-export SPILLWAY_LOG=debug SPILLWAY_MEMORY_LIMIT=1MiB SPILLWAY_JOB=unread
+export SPILLWAY_LOG=debug SPILLWAY_MEMORY=1MiB SPILLWAY_JOB=unread
 goes_on "stderr that nobody reads" env LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu" "$allocate" --mib 1 --count 16 2>&3
 goes_on "the same with the tool" "$spillway" run --softgpu "$allocate" --mib 1 --count 16 2>&3
 # as a log file, which is opened without waiting for a reader

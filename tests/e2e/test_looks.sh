@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program that looks at the memory's size before it allocates: with --reported limit+host it finds
-# enough and spills; else it ends without having been refused anything, and is told what to try. One
-# that ran fine is not.
+# A program that looks at the memory's size before it allocates: with --reported-memory limit+host
+# it finds enough and spills; else it ends without having been refused anything, and is told what to
+# try. One that ran fine is not.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -18,7 +18,7 @@ looks() {
 	same "$job: exit status" "$expected" $status
 	err=$(cat "$scratch/err")
 }
-hint='--reported limit+host'
+hint='--reported-memory limit+host'
 silent() { case $err in *"$hint"*) fail "$job: a hint for nothing: $err" ;; esac }
 
 looks looker 3 --memory 16MiB "$allocate" --look --count 8
@@ -31,7 +31,7 @@ out=$(SPILLWAY_DRIVER=$softgpu/libcuda.so.1 SOFTGPU_QUIET=1 "$spillway" doctor) 
 has "doctor" "$out" "job looker: ended without a launch: gpu 0: it asked for the memory's size and was told 16.0 MiB"
 
 # What the hint says helps.
-looks helped 0 --memory 16MiB --reported limit+host "$allocate" --look --count 8
+looks helped 0 --memory 16MiB --reported-memory limit+host "$allocate" --look --count 8
 silent
 has "helped" "$(cat "$scratch/out")" "blocks=8 refused=0"
 same "nothing hidden" 0 "$(counter helped told_limit)"
@@ -60,10 +60,10 @@ silent
 runner=$!
 says_total() { tail -n 20 "$scratch/rounds" | grep -q "^round .* total=$1 "; }
 until_true $patience says_total $((64 * mib)) || fail "live: $(tail -n 3 "$scratch/rounds")"
-"$spillway" set --reported limit+host live >"$scratch/set" || fail "set: $(cat "$scratch/set")"
+"$spillway" set --reported-memory limit+host live >"$scratch/set" || fail "set: $(cat "$scratch/set")"
 more_than_limit() { [ "$(tail -n 2 "$scratch/rounds" | sed -n 's/.* total=\([0-9]*\) .*/\1/p' | head -n 1)" -gt $((64 * mib)) ]; }
 until_true $patience more_than_limit || fail "live: still told $(tail -n 3 "$scratch/rounds")"
 kill $runner
 wait $runner || true
-! "$spillway" run --reported everything true 2>"$scratch/err" || fail "a wrong word is taken"
-has "a wrong word" "$(cat "$scratch/err")" "--reported 'everything': expected limit or limit+host"
+! "$spillway" run --reported-memory everything true 2>"$scratch/err" || fail "a wrong word is taken"
+has "a wrong word" "$(cat "$scratch/err")" "--reported-memory 'everything': expected limit or limit+host"

@@ -24,7 +24,7 @@ same "without Spillway" "$truth" "$(numbers "$(on_softgpu "$nvml")")"
 ours="nvmlInit_v2 nvml, nvmlDeviceGetMemoryInfo shim, _v2 shim"
 ln -s "$softgpu/libnvidia-ml.so.1" "$scratch/libnvidia-ml.so"
 ln -s "$softgpu/libnvidia-ml.so.1" "$scratch/libnvidia-ml.so.580.65.06"
-export SPILLWAY_MEMORY_LIMIT=64MiB
+export SPILLWAY_MEMORY=64MiB
 for name in libnvidia-ml.so.1 global:libnvidia-ml.so.1 "$softgpu/libnvidia-ml.so.1" "$softgpu/../softgpu/libnvidia-ml.so.1" \
 	"$scratch/libnvidia-ml.so" "$scratch/libnvidia-ml.so.580.65.06"; do
 	same "$name" "$name: $ours
@@ -85,13 +85,13 @@ printf '[job]\nnvml = no\n' >"$scratch/off.ini"
 same "nvml = no" "$truth" "$(numbers "$(SPILLWAY_CONFIG=$scratch/off.ini under_shim "$nvml")")"
 same "the environment goes before the file" "$limited" \
 	"$(numbers "$(SPILLWAY_NVML=yes SPILLWAY_CONFIG=$scratch/off.ini under_shim "$nvml")")"
-unset SPILLWAY_MEMORY_LIMIT
+unset SPILLWAY_MEMORY
 same "no limit" "$truth" "$(numbers "$(under_shim "$nvml")")"
 
 # reported_memory, and spill = off: what others hold is not free then.
-same "limit+host" "$(told 0 $((96 * mib)) 0 $((96 * mib)))" "$(numbers "$(SPILLWAY_MEMORY_LIMIT=64MiB SPILLWAY_HOST_LIMIT=32MiB \
+same "limit+host" "$(told 0 $((96 * mib)) 0 $((96 * mib)))" "$(numbers "$(SPILLWAY_MEMORY=64MiB SPILLWAY_HOST_MEMORY=32MiB \
 	SPILLWAY_REPORTED_MEMORY=limit+host under_shim "$nvml")")"
-same "a percentage" "$(told 0 $((512 * mib)) 0 $((512 * mib)))" "$(numbers "$(SPILLWAY_MEMORY_LIMIT=25% under_shim "$nvml")")"
+same "a percentage" "$(told 0 $((512 * mib)) 0 $((512 * mib)))" "$(numbers "$(SPILLWAY_MEMORY=25% under_shim "$nvml")")"
 
 # A job that holds memory: what it holds is used, for a process of the job that has no CUDA; the
 # limit as it changes.
@@ -117,9 +117,9 @@ truth=$(numbers "$(on_softgpu "$nvml")")
 has "the truth" "$truth" "0 total=$whole used="
 case $truth in *" used=0 "*) fail "the job's memory is not on the device: $truth" ;; esac
 same "another job" "$truth" "$(numbers "$(in_job other "$nvml")")"
-same "another job with a limit" "$limited" "$(numbers "$(SPILLWAY_MEMORY_LIMIT=64MiB in_job other "$nvml")")"
+same "another job with a limit" "$limited" "$(numbers "$(SPILLWAY_MEMORY=64MiB in_job other "$nvml")")"
 same "what others hold, without spilling" "$(told 0 $whole 0 "$(field free "$truth")")" \
-	"$(numbers "$(SPILLWAY_MEMORY_LIMIT=${whole}B SPILLWAY_SPILL=off in_job other "$nvml")")"
+	"$(numbers "$(SPILLWAY_MEMORY=${whole}B SPILLWAY_SPILL=off in_job other "$nvml")")"
 in_job big "$nvml" --watch 60 >"$scratch/watch" &
 holders="$holders $!"
 until_true $patience grep -qF "total=$((64 * mib)) used=$((32 * mib))" "$scratch/watch" || fail "the watcher sees: $(cat "$scratch/watch")"
@@ -145,13 +145,13 @@ until_true $patience grep -qF "total=$((96 * mib)) used=$((32 * mib)) free=$((64
 until_true $patience grep -qF "total=$((96 * mib)) used=$((32 * mib)) free=$((64 * mib))" "$scratch/watch" ||
 	fail "without CUDA 96 MiB are not seen: $(tail -n 2 "$scratch/watch")"
 # Nobody of this job takes part: the file alone says what the limit is, and that NVML tells of it.
-printf '[gpu]\nmemory_limit = 48MiB\n' >"$scratch/watched.ini"
+printf '[gpu]\nmemory = 48MiB\n' >"$scratch/watched.ini"
 SPILLWAY_CONFIG=$scratch/watched.ini in_job alone "$nvml" --watch 60 >"$scratch/file" &
 holders="$holders $!"
 until_true $patience grep -qF "total=$((48 * mib)) used=0" "$scratch/file" || fail "the file: $(cat "$scratch/file")"
-printf '[gpu]\nmemory_limit = 40MiB\n' >"$scratch/watched.new" && mv "$scratch/watched.new" "$scratch/watched.ini"
+printf '[gpu]\nmemory = 40MiB\n' >"$scratch/watched.new" && mv "$scratch/watched.new" "$scratch/watched.ini"
 until_true $patience grep -qF "total=$((40 * mib)) used=0" "$scratch/file" || fail "the changed file: $(tail -n 2 "$scratch/file")"
-printf '[job]\nnvml = no\n[gpu]\nmemory_limit = 40MiB\n' >"$scratch/watched.ini"
+printf '[job]\nnvml = no\n[gpu]\nmemory = 40MiB\n' >"$scratch/watched.ini"
 until_true $patience grep -qF "total=$whole" "$scratch/file" || fail "nvml = no: $(tail -n 2 "$scratch/file")"
 
 # Two devices, of which the second is limited, whatever order CUDA has them in.
@@ -160,13 +160,13 @@ mkdir "$scratch/two"
 export SOFTGPU_STATE_DIR="$scratch/two"
 second="$(told 0 $whole 0 $whole)
 $(told 1 $((64 * mib)) 0 $((64 * mib)))"
-same "the second GPU" "$second" "$(numbers "$(SPILLWAY_MEMORY_LIMIT_1=64MiB under_shim "$nvml")")"
+same "the second GPU" "$second" "$(numbers "$(SPILLWAY_MEMORY_1=64MiB under_shim "$nvml")")"
 for visible in 1 1,0 GPU-7370696c-6c77-6179-2073-6f6674677001,0; do
 	same "ordinal 0 of $visible" "$second" \
-		"$(numbers "$(CUDA_VISIBLE_DEVICES=$visible SPILLWAY_MEMORY_LIMIT_0=64MiB under_shim "$nvml")")"
+		"$(numbers "$(CUDA_VISIBLE_DEVICES=$visible SPILLWAY_MEMORY_0=64MiB under_shim "$nvml")")"
 done
 for selector in GPU-7370696c-6c77-6179-2073-6f6674677001 0000:02:00.0; do
-	printf '[gpu %s]\nmemory_limit = 64MiB\n' "$selector" >"$scratch/selector.ini"
+	printf '[gpu %s]\nmemory = 64MiB\n' "$selector" >"$scratch/selector.ini"
 	same "[gpu $selector]" "$second" "$(numbers "$(SPILLWAY_CONFIG=$scratch/selector.ini under_shim "$nvml")")"
 done
 CUDA_VISIBLE_DEVICES=1,0 hold pair --limit-gpu 0 --memory 64MiB

@@ -12,8 +12,8 @@ driven=
 ini=$scratch/oom.ini
 out_of_memory=2
 
-# Neither side has room: the limit and host_limit.
-limit_file "$ini" $((16 * mib)) "host_limit = 16MiB"
+# Neither side has room: the limit and host_memory.
+limit_file "$ini" $((16 * mib)) "host_memory = 16MiB"
 start_driven full "$ini"
 wants 0 alloc a 20480
 wants 0 alloc b 8192
@@ -22,7 +22,7 @@ wants 0 fill b 2
 for how in alloc pitch async create; do wants $out_of_memory alloc c 8192 $how; done
 wants $out_of_memory alloc c 1048576
 [ "$(counter full refusals)" -ge 5 ] || fail "refusals: $(counter full refusals)"
-[ "$(counter full host_used)" -le $((16 * mib)) ] || fail "host_limit is broken: $(counter full host_used)"
+[ "$(counter full host_used)" -le $((16 * mib)) ] || fail "host_memory is broken: $(counter full host_used)"
 wants 0 check a 1
 wants 0 check b 2
 wants 0 alloc c 2048
@@ -37,10 +37,10 @@ wants 0 alloc d 8192
 wants 0 fill d 4
 wants 0 check d 4
 wants 0 check c 3
-# A larger host_limit counts at once.
-limit_file "$ini" $((16 * mib)) "host_limit = 64MiB"
+# A larger host_memory counts at once.
+limit_file "$ini" $((16 * mib)) "host_memory = 64MiB"
 allocates() { tell alloc e 32768; [ "$answer" = 0 ]; }
-until_true $patience allocates || fail "host_limit is raised, but 32 MiB cannot be had: $answer"
+until_true $patience allocates || fail "host_memory is raised, but 32 MiB cannot be had: $answer"
 end_driven
 same "all is given back" "0 0" "$(counter full device_used) $(counter full host_used)"
 
@@ -117,7 +117,7 @@ for limit in 64 10 2 64; do
 	same "$limit MiB: total" $((limit * mib)) "${answer#* }"
 	[ "${answer% *}" -le $((limit * mib)) ] || fail "$limit MiB: more is free than there is: $answer"
 done
-limit_file "$ini" $((10 * mib)) "host_limit = 100MiB" "reported_memory = limit+host"
+limit_file "$ini" $((10 * mib)) "host_memory = 100MiB" "reported_memory = limit+host"
 told_total() { tell info; [ "${answer#* }" = "$1" ]; }
 until_true $patience told_total $((110 * mib)) || fail "limit+host: told of '$answer'"
 wants 0 check a 8

@@ -54,7 +54,7 @@ wait $second 2>/dev/null || true
 # Nonsense in the override, by hand or of a later version: the last good settings stay, resume and
 # pause work, and stat says what is wrong.
 "$spillway" set life --memory 64MiB >/dev/null
-printf '[gpu]\nmemory_limit = 64MiB\nwarp_drive = yes\n\000\001[[' >"$override"
+printf '[gpu]\nmemory = 64MiB\nwarp_drive = yes\n\000\001[[' >"$override"
 refused() { "$spillway" stat life | grep -q "refused: .*warp_drive: unknown key"; }
 until_true $patience refused || fail "stat does not say that it is refused: $("$spillway" stat life)"
 "$spillway" resume life >"$scratch/out3"
@@ -74,13 +74,13 @@ has "paused and killed" "$(cat "$scratch/err")" "job life: it was paused by $(id
 [ ! -e "$paused" ] || fail "the pause of a job that has ended is there"
 
 # What was set contradicts the job's file: the stronger one wins, and the job obeys every command.
-printf '[gpu]\nmemory_limit_max = 50MiB\n' >"$scratch/job.ini"
+printf '[gpu]\nmemory_max = 50MiB\n' >"$scratch/job.ini"
 export SPILLWAY_CONFIG="$scratch/job.ini"
 begin 100000000
 until_true $patience is_there || fail "not started: $(cat "$scratch/err")"
 "$spillway" set life --memory 60MiB >"$scratch/out3" || fail "set --memory 60MiB"
 "$spillway" set life --share 50 >"$scratch/out3" || fail "set --share 50"
-has "beyond memory_limit_max" "$(cat "$scratch/out3")" "limit_set 60.0 MiB, limit_held 60.0 MiB, share 50 %"
+has "beyond memory_max" "$(cat "$scratch/out3")" "limit_set 60.0 MiB, limit_held 60.0 MiB, share 50 %"
 "$spillway" pause life >"$scratch/out3" || fail "pause after set"
 has "paused" "$(cat "$scratch/out3")" "share 0 %"
 "$spillway" resume life >"$scratch/out3" || fail "resume after set"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# host_limit = auto follows the memory cgroups above the process, as systemd and Slurm make them:
+# host_memory = auto follows the memory cgroups above the process, as systemd and Slurm make them:
 # what they do not leave is refused, and nobody is killed. Their files are ours; the process is
 # shown them where the kernel shows its own.
 set -eu
@@ -27,7 +27,7 @@ within true 2>/dev/null || {
 
 # program: eight blocks of 8 MiB, two of which fit on the GPU
 program() {
-	SPILLWAY_MEMORY_LIMIT=17MiB LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu within "$allocate" --count 8
+	SPILLWAY_MEMORY=17MiB LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu within "$allocate" --count 8
 }
 
 # Version 2 without a namespace: the slice has next to nothing left, the service no limit.

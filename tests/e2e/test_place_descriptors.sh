@@ -19,10 +19,10 @@ null_guest() {
 lines() { same "lines on stderr ($err)" "$1" "$(grep -c . "$scratch/err" || true)"; }
 
 # In good times: at most one descriptor more than without us, and no line.
-export SPILLWAY_MEMORY_LIMIT=16MiB
+export SPILLWAY_MEMORY=16MiB
 plain=$(field fds "$(LD_LIBRARY_PATH=$build/bench/null "$guest" init fds)")
 # With a limit of its own nobody reads how much host memory there is.
-SPILLWAY_HOST_LIMIT=1GiB null_guest init context alloc:8:4 fds free
+SPILLWAY_HOST_MEMORY=1GiB null_guest init context alloc:8:4 fds free
 has "plain" "$out" "alloc=4 result=0 total=$((16 * mib)) errno=kept"
 [ "$(field fds "$out")" -le $((plain + 1)) ] || fail "more than one descriptor is ours: $out"
 lines 0
@@ -45,8 +45,8 @@ out=$(under_shim "$guest" nofile:64 version take init release 2>/dev/null)
 has "none at cuInit, software GPU" "$out" "init=304"
 
 # What could not be read is read when there are descriptors again.
-unset SPILLWAY_MEMORY_LIMIT
-printf '[gpu]\nmemory_limit = 8MiB\n' >"$scratch/late.ini"
+unset SPILLWAY_MEMORY
+printf '[gpu]\nmemory = 8MiB\n' >"$scratch/late.ini"
 export SPILLWAY_CONFIG="$scratch/late.ini"
 null_guest nofile:64 version take init context release total:$((8 * mib)) alloc:4:4
 has "read late" "$out" "alloc=4 result=0 total=$((8 * mib))"
@@ -98,8 +98,8 @@ for kind in inotify other; do
 	"$spillway" set closes-$kind --share 90 >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")" # it watches now
 	echo >&9
 	until_true $patience test -e "$scratch/own" || fail "nothing closed"
-	printf '[gpu]\nmemory_limit = no\n' >"$SPILLWAY_STATE_DIR/closes-$kind.override.ini"
-	until_true $patience grep -q 'memory_limit = no' "$scratch/log" || fail "closed: a change was not followed, or not logged"
+	printf '[gpu]\nmemory = no\n' >"$SPILLWAY_STATE_DIR/closes-$kind.override.ini"
+	until_true $patience grep -q 'memory = no' "$scratch/log" || fail "closed: a change was not followed, or not logged"
 	go_on
 	rmdir "$scratch/own"
 	has "closed" "$out" "own: from descriptor 3" # and so what was ours, too

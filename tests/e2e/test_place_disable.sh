@@ -11,7 +11,7 @@ peers=$build/tests/e2e/peers
 # No thread, descriptor, mapping or file of ours, and no word.
 state=$SPILLWAY_STATE_DIR
 left() { # left COMMAND...: what the process has, and what is written
-	SPILLWAY_JOB=j SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_LOG=info \
+	SPILLWAY_JOB=j SPILLWAY_MEMORY=16MiB SPILLWAY_LOG=info \
 		"$@" "$guest" init context alloc:8:4 threads fds files free 2>&1
 	find "$state" -name '*.segment' -o -name .lock
 }
@@ -45,8 +45,8 @@ as_plain() { # as_plain WHAT NAME=VALUE...
 	env "$@" LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu" "$peers" >"$scratch/out" 2>&1 || fail "$what: $(cat "$scratch/out")"
 	printf '%s\n' "$plain" | diff - "$scratch/out" || fail "$what: differs from without us"
 }
-as_plain "disabled" SPILLWAY_DISABLE=1 SPILLWAY_MEMORY_LIMIT=1MiB
+as_plain "disabled" SPILLWAY_DISABLE=1 SPILLWAY_MEMORY=1MiB
 as_plain "active" SPILLWAY_JOB=peers
 as_plain "a share" SPILLWAY_SHARE=90
-as_plain "a limit that nothing exceeds" SPILLWAY_MEMORY_LIMIT=1GiB
-as_plain "memory on the host" SPILLWAY_MEMORY_LIMIT=1MiB
+as_plain "a limit that nothing exceeds" SPILLWAY_MEMORY=1GiB
+as_plain "memory on the host" SPILLWAY_MEMORY=1MiB

@@ -11,7 +11,7 @@ set -eu
 [ -n "${IN_PLACE:-}" ] || IN_PLACE=yes exec unshare --mount "$0"
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
-export SPILLWAY_MEMORY_LIMIT=16MiB
+export SPILLWAY_MEMORY=16MiB
 place=$scratch/place
 SPILLWAY_STATE_DIR=$place/state
 SPILLWAY_NODE_DIR=$scratch/node

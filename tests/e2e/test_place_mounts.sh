@@ -5,7 +5,7 @@
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
-export SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_JOB=job
+export SPILLWAY_MEMORY=16MiB SPILLWAY_JOB=job
 
 # A directory that some program left where one is sought by default would be the one in use: it is
 # covered by one that everybody may write to, which is passed over.

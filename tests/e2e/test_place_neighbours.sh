@@ -12,7 +12,7 @@ neighbour=$build/tests/e2e/neighbour
 	echo "a shim built with a sanitizer brings neighbours of its own"
 	exit 77
 }
-export SPILLWAY_MEMORY_LIMIT=16MiB LD_LIBRARY_PATH="$softgpu"
+export SPILLWAY_MEMORY=16MiB LD_LIBRARY_PATH="$softgpu"
 expected=$(LD_PRELOAD=$shim "$allocate")
 has "alone" "$expected" "blocks=8 refused=0 free=0 total=16777216"
 

@@ -49,7 +49,7 @@ for what in files folder; do
 	"$spillway" stat "$what" >"$scratch/out" 2>&1 && fail "stat of a job without files: $(cat "$scratch/out")"
 	has "stat" "$(cat "$scratch/out")" "$what"
 	# Another program of that job begins anew.
-	SPILLWAY_JOB=$what SPILLWAY_MEMORY_LIMIT=8MiB under_shim "$build/tests/e2e/allocate" --mib 4 --count 2 >"$scratch/out" 2>&1 ||
+	SPILLWAY_JOB=$what SPILLWAY_MEMORY=8MiB under_shim "$build/tests/e2e/allocate" --mib 4 --count 2 >"$scratch/out" 2>&1 ||
 		fail "$what: a later program: $(cat "$scratch/out")"
 	has "a later program" "$(cat "$scratch/out")" "blocks=2 refused=0"
 	"$spillway" stat "$what" >"$scratch/out" 2>&1 || fail "stat of the later program: $(cat "$scratch/out")"

@@ -29,7 +29,7 @@ null_guest() {
 	lines=$(grep -c . "$scratch/err" || true)
 	has "$*" "$out" "done"
 }
-export SPILLWAY_MEMORY_LIMIT=16MiB
+export SPILLWAY_MEMORY=16MiB
 
 # No thread: nobody can take part in a job, and of a limit this process has none; without one it
 # forwards, with no trace of us.
@@ -43,7 +43,7 @@ has "no thread" "$err" "no thread for moving memory"
 same "lines" 2 "$lines"
 SPILLWAY_SPILL=off null_guest init context alloc:8:4
 has "no thread, spill = off" "$out" "alloc=0 result=2"
-SPILLWAY_MEMORY_LIMIT='' null_guest init context alloc:8:4 free threads files
+SPILLWAY_MEMORY='' null_guest init context alloc:8:4 free threads files
 has "no thread, no limit" "$out" "alloc=4 result=0 total=137438953472 errno=kept"
 has "no thread, no limit" "$out" "files=0"
 has "no thread, no limit" "$err" "no helper thread (Resource temporarily unavailable): Spillway is off in this process"
@@ -80,7 +80,7 @@ done
 # None later: an allocation that cannot be entered in the books is refused, and nothing is lost.
 for limit in 8GiB 16MiB; do
 	for room in 0 1; do
-		SPILLWAY_MEMORY_LIMIT=$limit SPILLWAY_JOB=full-$room-$limit \
+		SPILLWAY_MEMORY=$limit SPILLWAY_JOB=full-$room-$limit \
 			null_guest init context as:$room alloc:2:1000000 free alloc:2:10 free
 		has "books full" "$out" "result=2"
 		# Where there is no memory for an arena, what is beyond the limit is host memory of

@@ -13,7 +13,7 @@ train=$build/clients/train_mlp
 	cat "$scratch/err"
 	exit 77
 }
-export SPILLWAY_MEMORY_LIMIT=16MiB
+export SPILLWAY_MEMORY=16MiB
 
 # limited_job NAME COMMAND...: its output in $got; stderr is empty and the job had to spill
 limited_job() {
@@ -109,9 +109,9 @@ no_futex() { # no_futex SETTING
 	done
 }
 if [ -z "${SANITIZER:-}" ]; then # whose own locks end a process too
-	no_futex SPILLWAY_MEMORY_LIMIT=16MiB
+	no_futex SPILLWAY_MEMORY=16MiB
 	has "limited without futex" "$(cat "$scratch/err")" "is not in the job's books"
-	no_futex SPILLWAY_MEMORY_LIMIT= SPILLWAY_SHARE=30
+	no_futex SPILLWAY_MEMORY= SPILLWAY_SHARE=30
 	has "unlimited without futex" "$(cat "$scratch/err")" "Spillway is off in this process"
 fi
 
@@ -121,7 +121,7 @@ train_job() { # its checksum in $weights
 	limited_job "$@" env LD_PRELOAD="$shim" "$train" --quiet --epochs 2
 	weights=$(field checksum "$got")
 }
-export SPILLWAY_MEMORY_LIMIT=1MiB
+export SPILLWAY_MEMORY=1MiB
 train_job train
 plain=$weights
 [ -n "$plain" ] || fail "the training says no checksum"

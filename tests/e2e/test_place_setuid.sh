@@ -47,7 +47,7 @@ $ldconfig -X -f /dev/null -C $place/etc/ld.so.cache $place/driver /lib /usr/lib 
 	/lib/*-linux-gnu* /usr/lib/*-linux-gnu* 2>/dev/null
 mount --bind $place/etc /etc
 echo "$place/lib/libspillway.so $place/lib/libspillway-alias.so" >/etc/ld.so.preload
-export SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_JOB=job SPILLWAY_LOG=debug:$place/hold/log
+export SPILLWAY_MEMORY=16MiB SPILLWAY_JOB=job SPILLWAY_LOG=debug:$place/hold/log
 export SPILLWAY_STATE_DIR=$place/hold/state SPILLWAY_DRIVER=$place/none SPILLWAY_CONFIG=$place/none
 unset LD_PRELOAD LD_LIBRARY_PATH
 user="setpriv --reuid 65534 --regid 65534 --clear-groups"

@@ -5,7 +5,7 @@
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
-export SPILLWAY_MEMORY_LIMIT=16MiB
+export SPILLWAY_MEMORY=16MiB
 
 # On a driver that keeps no files itself.
 program() {
@@ -41,7 +41,7 @@ fi
 
 mkdir "$scratch/open"
 chmod 0777 "$scratch/open"
-printf '[gpu]\nmemory_limit = 4MiB\n' >"$scratch/open/job.override.ini"
+printf '[gpu]\nmemory = 4MiB\n' >"$scratch/open/job.override.ini"
 SPILLWAY_JOB=job alone "$scratch/open" "mode 0777 lets others write, expected 0700"
 rm "$scratch/open/job.override.ini"
 mkdir "$scratch/group"

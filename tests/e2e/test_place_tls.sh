@@ -21,7 +21,7 @@ LD_LIBRARY_PATH=$softgpu "$static_tls" "$scratch/libraries" libcuda.so.1 >"$scra
 }
 same "alone" "1: opened; cuInit 0" "$(cat "$scratch/alone")"
 same "preloaded" "1: opened; cuInit 0" \
-	"$(SPILLWAY_JOB=tls SPILLWAY_MEMORY_LIMIT=16MiB under_shim "$static_tls" "$scratch/libraries" libcuda.so.1 2>&1)"
+	"$(SPILLWAY_JOB=tls SPILLWAY_MEMORY=16MiB under_shim "$static_tls" "$scratch/libraries" libcuda.so.1 2>&1)"
 "$spillway" stat tls >/dev/null || fail "the job is not known"
 out=$(LD_LIBRARY_PATH=$softgpu "$static_tls" "$scratch/libraries" "$build/lib/libspillway.so" libcuda.so.1 2>&1)
 has "opened later" "$out" "cannot allocate memory in static TLS block; cuInit -1"

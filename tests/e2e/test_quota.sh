@@ -10,7 +10,7 @@ export SOFTGPU_CONTEXT_MEMORY=1M
 
 # Four processes race for what their contexts leave of 36 MiB, 32; each wants 32, the rest is
 # refused because nothing may spill.
-printf '[job]\nname = race\n[gpu]\nmemory_limit = 36MiB\nspill = off\n' >"$scratch/race.ini"
+printf '[job]\nname = race\n[gpu]\nmemory = 36MiB\nspill = off\n' >"$scratch/race.ini"
 export SPILLWAY_CONFIG="$scratch/race.ini"
 for i in 1 2 3 4; do
 	under_shim "$allocate" --mib 2 --count 16 --rounds 150 --hold-ms 5 >"$scratch/out.$i" 2>&1 &
@@ -35,7 +35,7 @@ refused=$(cat "$scratch"/out.* | sed -n 's/.*refused=\([0-9]*\).*/\1/p' | sort -
 [ "$refused" -gt 0 ] || fail "four processes of 32 MiB each were never refused"
 
 # A process killed while it holds everything: charged until its end is sure, then free again.
-printf '[job]\nname = kill\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/race.ini"
+printf '[job]\nname = kill\n[gpu]\nmemory = 17MiB\nspill = off\n' >"$scratch/race.ini"
 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --mib 8 --count 2 --hold-ms 600000 \
 	--ready "$scratch/ready" >"$scratch/killed" 2>&1 &
 victim=$!
@@ -47,7 +47,7 @@ has "rerun after a kill" "$(under_shim "$allocate" --mib 8 --count 2)" "blocks=2
 
 # A program that exits by itself without freeing, as an error between makes this one do: again and
 # again.
-printf '[job]\nname = exit\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/race.ini"
+printf '[job]\nname = exit\n[gpu]\nmemory = 17MiB\nspill = off\n' >"$scratch/race.ini"
 exits_holding() (
 	export SOFTGPU_FAIL=cuPointerGetAttribute:1=999
 	under_shim "$allocate" --mib 8 --count 2 2>&1 || true
@@ -70,7 +70,7 @@ gone() {
 gone exit
 
 # The same for a killed one whose death nobody has noticed.
-printf '[job]\nname = alone\n[gpu]\nmemory_limit = 17MiB\n' >"$scratch/race.ini"
+printf '[job]\nname = alone\n[gpu]\nmemory = 17MiB\n' >"$scratch/race.ini"
 rm "$scratch/ready"
 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --hold-ms 600000 --ready "$scratch/ready" >"$scratch/killed" 2>&1 &
 victim=$!
@@ -80,7 +80,7 @@ wait $victim || true
 gone alone
 
 # Programs of one run, one after the other, are counted together.
-printf '[job]\nname = sum\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/race.ini"
+printf '[job]\nname = sum\n[gpu]\nmemory = 17MiB\nspill = off\n' >"$scratch/race.ini"
 refusals_after() {
 	export SPILLWAY_RUN="$1"
 	under_shim "$allocate" --mib 8 --count 3 >"$scratch/out" 2>&1 || fail "$(cat "$scratch/out")"

@@ -22,24 +22,24 @@ refused() {
 # says WHERE TEXT PATTERN
 says() { printf '%s\n' "$2" | grep -qE "$3" || fail "$1: not '$3': $2"; }
 
-refused host host_limit --memory 16MiB --host-memory 10MiB
+refused host host_memory --memory 16MiB --host-memory 10MiB
 sentence='refused 8\.00 MiB: host memory is used up \(limit 10\.0 MiB, 6\.00 MiB too little\)\. Raise it with `--host-memory`\.'
 says summary "$(cat "$scratch/err")" "^spillway: host: gpu 0: $sentence"
 says log "$(cat "$scratch/err")" "^spillway: warning: gpu 0: $sentence"
 says stat "$("$spillway" stat host)" "^gpu 0: the latest of [0-9]+ refusals?, at .*: $sentence"
 says metrics "$("$spillway" stat --format prometheus)" \
-	'^spillway_refused_reason\{spillway_job="host",.*reason="host_limit"\} 1$'
+	'^spillway_refused_reason\{spillway_job="host",.*reason="host_memory"\} 1$'
 says metrics "$("$spillway" stat --format prometheus)" '^spillway_refused_short_bytes\{spillway_job="host",.*\} 6291456$'
 
 limit_file "$scratch/off.ini" $((16 * mib)) 'spill = off'
-refused off memory_limit --config "$scratch/off.ini"
+refused off memory --config "$scratch/off.ini"
 says off "$(cat "$scratch/err")" \
 	'refused 8\.00 MiB: the memory limit is used up, and spill = off \(limit 16\.0 MiB, 8\.00 MiB too little\)\. Raise it with `--memory`'
 
 limit_file "$scratch/pin.ini" $((16 * mib)) 'pin_new = yes'
 refused pinned unmovable --config "$scratch/pin.ini"
 says pinned "$(cat "$scratch/err")" \
-	'refused 8\.00 MiB that must stay on the GPU \(pin_new\): memory that cannot leave the GPU fills the memory limit .*Raise it with `--memory`\. memory_limit = 24MiB would be enough\.'
+	'refused 8\.00 MiB that must stay on the GPU \(pin_new\): memory that cannot leave the GPU fills the memory limit .*Raise it with `--memory`\. `--memory 24MiB` would be enough\.'
 
 limit_file "$scratch/first.ini" $((16 * mib)) 'spill_after = 2'
 refused first spill_after --config "$scratch/first.ini"

@@ -55,7 +55,7 @@ events() {
 		print(f"seen={seen} lost={lost} missing={missing} last={expected // 2}")
 	P
 }
-export SPILLWAY_JOB=wraps SPILLWAY_MEMORY_LIMIT=16MiB
+export SPILLWAY_JOB=wraps SPILLWAY_MEMORY=16MiB
 mkfifo "$scratch/orders"
 under_shim python3 "$scratch/blocks.py" <"$scratch/orders" >"$scratch/done" 2>&1 &
 job=$!

@@ -125,7 +125,7 @@ until_true $patience device_at_least $((4 * mib)) || fail "handles: nothing came
 limit_file "$ini" $((2 * mib))
 until_true $patience device_within $((2 * mib)) || fail "handles: $(device_bytes) bytes on the device"
 # Room for what is to be exported.
-limit_file "$ini" $((4 * mib)) "host_limit = 0"
+limit_file "$ini" $((4 * mib)) "host_memory = 0"
 until_true $patience counter_is far limit_set $((4 * mib)) || fail "handles: the limit does not rise"
 echo go >&8
 exec 8>&-

@@ -140,18 +140,18 @@ wants 0 check a 5
 end_driven
 
 # The host has too little room.
-limit_file "$ini" $((64 * mib)) "host_limit = 8MiB"
+limit_file "$ini" $((64 * mib)) "host_memory = 8MiB"
 start_driven host "$ini"
 wants 0 alloc a 32768
 wants 0 fill a 9
-limit_file "$ini" $((8 * mib)) "host_limit = 8MiB"
-pending host host_limit
+limit_file "$ini" $((8 * mib)) "host_memory = 8MiB"
+pending host host_memory
 device_at_least $((24 * mib)) || fail "more was moved than the host may hold"
-[ "$(counter host host_used)" -le $((8 * mib)) ] || fail "host_limit is broken: $(counter host host_used)"
+[ "$(counter host host_used)" -le $((8 * mib)) ] || fail "host_memory is broken: $(counter host host_used)"
 until_true $patience device_within $((24 * mib)) || fail "the host has room for 8 MiB"
 [ "$(counter host limit_held)" -ge $((24 * mib)) ] || fail "host: limit_held is $(counter host limit_held)"
 wants 0 check a 9
-limit_file "$ini" $((8 * mib)) "host_limit = 64MiB"
+limit_file "$ini" $((8 * mib)) "host_memory = 64MiB"
 shrinks_to host $((8 * mib))
 wants 0 check a 9
 end_driven

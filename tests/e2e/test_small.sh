@@ -19,7 +19,7 @@ got() { cat "$scratch/ready.$1"; }
 # beside LIMIT [arrays]: eight processes with 4 KiB each beside 24 MiB; how many of them get it
 beside() {
 	rm -f "$scratch/end"
-	export SPILLWAY_MEMORY_LIMIT="$1"
+	export SPILLWAY_MEMORY="$1"
 	hold large 8192 3
 	same "large allocations" 3 "$(got large)"
 	for i in 1 2 3 4 5 6 7 8; do
@@ -34,7 +34,7 @@ beside() {
 	same "$SPILLWAY_JOB: shown and held" "$shown" "$held"
 }
 
-export SPILLWAY_HOST_LIMIT=64MiB
+export SPILLWAY_HOST_MEMORY=64MiB
 for spill in off managed pinned none; do
 	export SPILLWAY_SPILL=$spill SPILLWAY_JOB=tight-$spill
 	if [ $spill = none ]; then
@@ -61,7 +61,7 @@ same "arrays-wide: held, served" "$((32 * mib)) 4" "$held $served"
 
 # Many share a slab: 2048 of 4 KiB have four, and the program may have as many as fit.
 rm -f "$scratch/end"
-export SPILLWAY_JOB=many SPILLWAY_MEMORY_LIMIT=8MiB
+export SPILLWAY_JOB=many SPILLWAY_MEMORY=8MiB
 hold many 4 3000
 same "many: served" 2048 "$(got many)"
 same "many: held" $((8 * mib)) "$(device_bytes)"
@@ -70,14 +70,14 @@ wait
 
 # A program with a pool of its own asks for whole blocks, and is charged them as before.
 rm -f "$scratch/end"
-export SPILLWAY_JOB=pool SPILLWAY_MEMORY_LIMIT=8MiB
+export SPILLWAY_JOB=pool SPILLWAY_MEMORY=8MiB
 hold pool 2048 9
 same "pool: served, held, shown" "4 $((8 * mib)) $((8 * mib))" "$(got pool) $(device_bytes) $(counter pool device_used)"
 : >"$scratch/end"
 wait
 
 # To the program they are as the driver's own.
-export SPILLWAY_MEMORY_LIMIT=64MiB
+export SPILLWAY_MEMORY=64MiB
 for spill in off pinned; do
 	export SPILLWAY_JOB=check-$spill SPILLWAY_SPILL=$spill
 	under_shim "$small" check >"$scratch/check" 2>&1 || fail "check: $spill: $(cat "$scratch/check")"

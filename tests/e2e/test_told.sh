@@ -22,7 +22,7 @@ compare "on the device"
 # Of memory that cannot move there are no handles for other processes, and a program that asks is
 # told so.
 no_handles() { sed -i '/NULL/! { /IS_LEGACY_CUDA_IPC_CAPABLE/ s/^\(plain.*\) 1$/\1 0/; }' "$scratch/alone"; }
-printf '[gpu]\nmemory_limit = 1MiB\nspill = vmm\n' >"$scratch/vmm.ini"
+printf '[gpu]\nmemory = 1MiB\nspill = vmm\n' >"$scratch/vmm.ini"
 "$spillway" run --softgpu --quiet --name vmm --config "$scratch/vmm.ini" "$told" >"$scratch/out"
 case $("$spillway" stat vmm --json) in *'"spills":0'*'"processes"'*) fail "nothing spilled" ;; esac
 compare "spilled, vmm"
@@ -30,7 +30,7 @@ compare "spilled, vmm"
 on_softgpu "$told" no-vmm >"$scratch/alone"
 no_handles
 for spill in managed pinned; do
-	printf '[gpu]\nmemory_limit = 1MiB\nspill = %s\n' $spill >"$scratch/$spill.ini"
+	printf '[gpu]\nmemory = 1MiB\nspill = %s\n' $spill >"$scratch/$spill.ini"
 	"$spillway" run --softgpu --quiet --name $spill --config "$scratch/$spill.ini" "$told" no-vmm >"$scratch/out"
 	compare "spilled, $spill"
 done

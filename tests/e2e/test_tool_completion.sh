@@ -83,11 +83,11 @@ typing set bert --save = "$TMPDIR/a f"
 offers "$TMPDIR/a file.ini"
 typing set bert --memory ''
 offers ''
-typing set bert --reported ''
+typing set bert --reported-memory ''
 offers 'limit limit+host'
 while read -r told; do
-	"$spillway" set bert --reported "$told" --timeout 0.2 >"$TMPDIR/told" 2>&1
-	! grep 'expected limit' "$TMPDIR/told" || fail "--reported $told is offered"
+	"$spillway" set bert --reported-memory "$told" --timeout 0.2 >"$TMPDIR/told" 2>&1
+	! grep 'expected limit' "$TMPDIR/told" || fail "--reported-memory $told is offered"
 done <"$out"
 # Words that help names are those that are offered, of every option.
 while read -r command; do
@@ -100,7 +100,7 @@ while read -r command option words; do
 done <"$TMPDIR/words"
 typing run --summary ''
 offers 'json text'
-typing run --reported = limit+
+typing run --reported-memory = limit+
 offers limit+host
 
 # Of run: options end at the program, then come files.
@@ -152,8 +152,8 @@ in_fish 'spillway stat --te'
 says "$out" '^--textfile	Write Prometheus'
 in_fish 'spillway pause '
 offers bert
-in_fish 'spillway set bert --reported=limit+'
-offers --reported=limit+host
+in_fish 'spillway set bert --reported-memory=limit+'
+offers --reported-memory=limit+host
 in_fish "spillway run --config $TMPDIR/a"
 says "$out" 'a file.ini$'
 in_fish 'spillway run --softgpu tru'
@@ -168,8 +168,8 @@ in_zsh 'spillway stat --te'
 offers 'spillway stat --textfile'
 in_zsh 'spillway pause '
 offers 'spillway pause bert'
-in_zsh 'spillway set bert --reported=limit+'
-offers 'spillway set bert --reported=limit+host'
+in_zsh 'spillway set bert --reported-memory=limit+'
+offers 'spillway set bert --reported-memory=limit+host'
 in_zsh "spillway run --config $TMPDIR/a"
 offers "spillway run --config $TMPDIR/a\\ file.ini"
 in_zsh 'spillway run --softgpu tru'

@@ -54,7 +54,7 @@ assert container['command'] == json.loads(command)
 assert {m['name'] for m in container['volumeMounts']} == {v['name'] for v in spec['volumes']}
 assert spec['volumes'][1]['configMap']['name'] == config['metadata']['name']
 END
-says "$TMPDIR/pod.ini" '^memory_limit = 20GiB$'
+says "$TMPDIR/pod.ini" '^memory = 20GiB$'
 says "$TMPDIR/command" '^/opt/spillway/bin/spillway$'
 set --
 while read -r word; do

@@ -12,7 +12,7 @@ says "$out" "^ok  shim: $tree/lib/libspillway.so"
 says "$out" '^ok  driver: .*crashing_driver.so.*CUDA 12\.4, found by SPILLWAY_DRIVER$'
 says "$out" '^no  driver: cuInit died of signal 6'
 says "$out" "^ok  state directory: $SPILLWAY_STATE_DIR"
-says "$out" '^ok  any gpu: memory_limit = unlimited \(built-in\)$'
+says "$out" '^ok  any gpu: memory = unlimited \(built-in\)$'
 # What is wrong comes first, with what to try; then what is well; settings that are built in are not
 # told; the end is a step.
 [ "$(cut -c 1-2 "$out" | grep -E 'ok|no' | uniq | tr '\n' ' ')" = 'no ok ' ] || fail 'findings are not first'
@@ -152,8 +152,8 @@ fi
 CUDA_DEVICE_MEMORY_LIMIT_0=1g CUDA_DEVICE_MEMORY_LIMIT=0 CUDA_DEVICE_SM_LIMIT=30 CUDA_OVERSUBSCRIBE=true \
 	CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/cache CUDA_TASK_PRIORITY=1 ACTIVE_OOM_KILLER=1 LIBCUDA_LOG_LEVEL=3 \
 	GPU_CORE_UTILIZATION_POLICY=force CUDA_DISABLE_CONTROL=no LD_PRELOAD=/nonexistent/libvgpu.so "$spillway" doctor >"$out" 2>/dev/null
-says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_LIMIT_0=1g: honoured as memory_limit$'
-says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_LIMIT=0: honoured: no memory_limit$'
+says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_LIMIT_0=1g: honoured as memory$'
+says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_LIMIT=0: honoured: no memory$'
 says "$out" '^ok  hami: CUDA_DEVICE_SM_LIMIT=30: honoured as share$'
 says "$out" '^ok  hami: GPU_CORE_UTILIZATION_POLICY=force: honoured as '
 says "$out" '^ok  hami: CUDA_DISABLE_CONTROL=no: honoured as SPILLWAY_DISABLE$'
@@ -183,7 +183,7 @@ says "$out" '^ok  gpu 0: spill = off \(libvgpu.so\)$'
 says "$out" '^next: start the program as ever'
 in_pod env CUDA_DEVICE_MEMORY_LIMIT=64m CUDA_DEVICE_MEMORY_SHARED_CACHE="$cache" "$build/tests/e2e/allocate" >/dev/null
 in_pod "$spillway" doctor >"$out" # the environment is not needed
-says "$out" '^ok  pod: shared region: GPU-.*: memory_limit = 64.0 MiB, share = 100$'
+says "$out" '^ok  pod: shared region: GPU-.*: memory = 64.0 MiB, share = 100$'
 tests/e2e/region.py "$cache" recent_kernel=-1 minor_version=1
 in_pod "$spillway" doctor >"$out"
 says "$out" '^no  pod: shared region: HAMi.s monitor has stopped'
@@ -260,9 +260,9 @@ END
 fi
 
 # Values with their sources; a bad configuration.
-printf '[gpu]\nmemory_limit = 8GiB\n' >"$TMPDIR/job.ini"
+printf '[gpu]\nmemory = 8GiB\n' >"$TMPDIR/job.ini"
 expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" SPILLWAY_SHARE=30 "$spillway" doctor
-says "$out" '^ok  any gpu: memory_limit = 8GiB \(.*/job\.ini:2\)$'
+says "$out" '^ok  any gpu: memory = 8GiB \(.*/job\.ini:2\)$'
 says "$out" '^ok  any gpu: share = 30 \(environment SPILLWAY_SHARE\)$'
 says_not "$out" 'nvml|\(built-in'
 expect 1 "$spillway" doctor --all
@@ -283,14 +283,14 @@ expect 1 env SPILLWAY_STATE_DIR="$TMPDIR/new" "$spillway" doctor
 says "$out" "^ok  state directory: $TMPDIR/new$"
 
 # What cannot take effect.
-expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY_LIMIT=1M \
-	SPILLWAY_MEMORY_LIMIT_MAX=1G "$spillway" doctor
+expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY=1M \
+	SPILLWAY_MEMORY_MAX=1G "$spillway" doctor
 says "$out" '^ok  any gpu: share_policy = weight \(.*\)$'
-says "$out" '^ok  any gpu: memory_limit_max = 1GiB \(.*\)$'
-expect 1 env SPILLWAY_MEMORY_LIMIT_MAX=50% "$spillway" doctor
-says "$out" '^no  any gpu: memory_limit_max = 50% \(environment SPILLWAY_MEMORY_LIMIT_MAX\): has no effect without memory_limit$'
-expect 1 env SPILLWAY_MEMORY_LIMIT_MAX=50% SPILLWAY_MEMORY_LIMIT=1G "$spillway" doctor
-says "$out" '^ok  any gpu: memory_limit_max = 50% \(environment SPILLWAY_MEMORY_LIMIT_MAX\)$'
+says "$out" '^ok  any gpu: memory_max = 1GiB \(.*\)$'
+expect 1 env SPILLWAY_MEMORY_MAX=50% "$spillway" doctor
+says "$out" '^no  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\): has no effect, memory is unlimited$'
+expect 1 env SPILLWAY_MEMORY_MAX=50% SPILLWAY_MEMORY=1G "$spillway" doctor
+says "$out" '^ok  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\)$'
 expect 0 "$spillway" run --name far --limit-gpu 5 --share 50 "$fake_job" -1
 expect 1 "$spillway" doctor
 says "$out" '^no  configuration: .*/far\.override\.ini: \[gpu 5\]: there is no such GPU'

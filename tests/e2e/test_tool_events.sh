@@ -98,7 +98,7 @@ assert by["move"]["bytes"] == 4194304 and by["move"]["to"] == "host" and by["mov
 assert by["spill"]["bytes"] == 2097152 and by["spill"]["reason"] == "limit"
 assert by["spill"]["resource"] == "/job:a/process:'"$pid"'/gpu:0/ctx3/allocation/00007f0000200000"
 assert "duration_ns" not in by["spill"] and "a" not in by["spill"] and "_" not in by["spill"]
-assert by["refusal"]["limit"] is None and by["refusal"]["bytes"] == 1048577 and by["refusal"]["reason"] == "host_limit"
+assert by["refusal"]["limit"] is None and by["refusal"]["bytes"] == 1048577 and by["refusal"]["reason"] == "host_memory"
 assert by["limit"]["set"] == 1073741824 and by["limit"]["held"] is None
 assert by["share"]["set"] == 62500
 assert by["step"]["number"] == 17

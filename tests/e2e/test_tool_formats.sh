@@ -84,7 +84,7 @@ assert sample("spillway_share_held_ratio", **at) == 0.34567 and sample("spillway
 assert len(m["spillway_share_held_ratio"][2]) == 1
 assert sample("spillway_share_apart", **at) == 0
 assert sample("spillway_spill_reason", reason="limit", **at) == 1
-assert sample("spillway_spill_reason", reason="host_limit", **at) == 0
+assert sample("spillway_spill_reason", reason="host_memory", **at) == 0
 assert m["spillway_limit_set_bytes"][2] == {}
 for name, label in dict(spill_reason="reason", move_pending="reason", held_reason="reason", elastic="state", provider="name", placement="name", shrink="name").items():
     of = [dict(s) for s in m["spillway_" + name][2] if dict(s)["spillway_job"] == "one"]

@@ -105,7 +105,7 @@ tried "$spillway" stat "$evil"
 tried "$spillway" set "a/$evil" --share 3
 tried "$spillway" pause "$evil/b"
 tried "$spillway" stat --textfile "/nonexistent/$evil"
-tried env SPILLWAY_LABELS="a=$evil" SPILLWAY_JOB="$evil" SPILLWAY_MEMORY_LIMIT="$evil" "$spillway" doctor
+tried env SPILLWAY_LABELS="a=$evil" SPILLWAY_JOB="$evil" SPILLWAY_MEMORY="$evil" "$spillway" doctor
 tried env SPILLWAY_JOB="$evil" "$spillway" run true
 mkdir "$TMPDIR/$evil"
 printf '[gpu %s]\nshare = %s\n%s = 3\n' "$evil" "$evil" "$evil" >"$TMPDIR/$evil/config.ini"

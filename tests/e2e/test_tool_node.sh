@@ -64,7 +64,7 @@ chmod 1777 "$SPILLWAY_NODE_DIR"
 page_of alone >"$out"
 
 # One's own jobs in another state directory, as in another container.
-SPILLWAY_MEMORY_LIMIT=8MiB SPILLWAY_SHARE=60 SPILLWAY_LABELS=pod=train-0,namespace=vision \
+SPILLWAY_MEMORY=8MiB SPILLWAY_SHARE=60 SPILLWAY_LABELS=pod=train-0,namespace=vision \
 	start_job near -m 12582912 -s 1048576
 near=$pid
 page_of near >"$out"

@@ -14,7 +14,7 @@ run() { # run COMMAND FILE
 	case $1 in
 	textfile) echo 'spillway_processes' >"$pattern" && timeout 100 "$spillway" stat --textfile "$2" ;;
 	trace) echo 'traceEvents' >"$pattern" && timeout 100 "$spillway" events bert --chrome-trace "$2" ;;
-	save) echo '^memory_limit = 512MiB' >"$pattern" && timeout 100 "$spillway" set bert --memory 512MiB --save "$2" ;;
+	save) echo '^memory = 512MiB' >"$pattern" && timeout 100 "$spillway" set bert --memory 512MiB --save "$2" ;;
 	esac
 }
 

@@ -167,11 +167,11 @@ says "$out" '^by-file /.*/named.ini$'
 override=$SPILLWAY_STATE_DIR/again.override.ini
 expect 0 "$spillway" run --name again --memory 8MiB --share 50 --limit-gpu 0 cat "$override"
 says "$out" '^\[gpu 0\]$'
-says "$out" '^memory_limit = 8MiB$'
+says "$out" '^memory = 8MiB$'
 says "$out" '^share = 50$'
 expect 0 "$spillway" run --name again --host-memory 1G cat "$override"
-says "$out" '^host_limit = 1G$'
-says_not "$out" 'memory_limit|share'
+says "$out" '^host_memory = 1G$'
+says_not "$out" '^memory|share'
 expect 1 "$spillway" run --name again cat "$override"
 
 # A name in use is refused, before the job's first CUDA call and after.
@@ -181,7 +181,7 @@ wait_for started "$TMPDIR/busy.log"
 expect 125 "$spillway" run --name busy true
 says "$err" "^spillway: job 'busy' is being run"
 expect 0 "$spillway" run --name busy --join --share 40 cat "$SPILLWAY_STATE_DIR/busy.override.ini"
-says "$out" 'memory_limit = 1G'
+says "$out" 'memory = 1G'
 says "$out" 'share = 40'
 kill "$launcher"
 wait "$launcher"
@@ -248,10 +248,10 @@ says "$err" '^spillway: --config .*/missing\.ini: No such file or directory$'
 expect 78 "$spillway" run --config . true
 says "$err" '^spillway: --config \.: Is a directory$'
 expect 0 env SPILLWAY_CONFIG= "$spillway" run true
-expect 78 env SPILLWAY_MEMORY_LIMIT=lots "$spillway" run true
-says "$err" '^spillway: SPILLWAY_MEMORY_LIMIT.*lots.*expected'
+expect 78 env SPILLWAY_MEMORY=lots "$spillway" run true
+says "$err" '^spillway: SPILLWAY_MEMORY.*lots.*expected'
 expect 0 env SPILLWAY_MEMORY_LIMT=32MiB "$spillway" run --memory-max 1G true
-says "$err" '^spillway: SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean SPILLWAY_MEMORY_LIMIT\?$'
+says "$err" '^spillway: SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean SPILLWAY_MEMORY\?$'
 says_not "$err" 'memory-max'
 
 # Without room for its state a job would have no common limit.

@@ -13,22 +13,22 @@ becomes() {
 
 start_job bert
 cat >"$file" <<'END'
-# The team's file; memory_limit = 1M is not this line.
+# The team's file; memory = 1M is not this line.
 [job]
 name = bert ; after the model
 
 ; all GPUs
 [gpu]
 share_window=50ms
-  ; memory_limit = 3G: once
-memory_limit	=  8GiB   ; of 80
+  ; memory = 3G: once
+memory	=  8GiB   ; of 80
 
 # the slow one
 [gpu GPU-00000000-0000-0000-0000-000000000001]
 share = 70
 
 [gpu 3]
-memory_limit = 9G
+memory = 9G
 END
 chmod 640 "$file"
 ln -s job.ini "$TMPDIR/link.ini"
@@ -36,27 +36,27 @@ expect 0 "$spillway" set bert --memory 512MiB --host-memory 1G --save "$TMPDIR/l
 says "$out" '^gpu 0: limit_set 512 MiB'
 expect 0 "$spillway" set bert --save -
 says "$err" '^gpu 0: limit_set 512 MiB'
-says "$out" '^memory_limit = '
+says "$out" '^memory = '
 beside=$(grep -v -e '^\[gpu\]$' -e '^[a-z_]* = ' "$out" || true)
 [ -z "$beside" ] || fail "beside what is saved: $beside"
 becomes 'a limit in its place, another at the end of its section' <<'END'
-# The team's file; memory_limit = 1M is not this line.
+# The team's file; memory = 1M is not this line.
 [job]
 name = bert ; after the model
 
 ; all GPUs
 [gpu]
 share_window=50ms
-  ; memory_limit = 3G: once
-memory_limit	=  512MiB   ; of 80
-host_limit = 1G
+  ; memory = 3G: once
+memory	=  512MiB   ; of 80
+host_memory = 1G
 
 # the slow one
 [gpu GPU-00000000-0000-0000-0000-000000000001]
 share = 70
 
 [gpu 3]
-memory_limit = 9G
+memory = 9G
 END
 [ "$(stat -c %a "$file")" = 640 ] || fail 'the mode of the file has changed'
 [ -h "$TMPDIR/link.ini" ] || fail 'the link has become a file'
@@ -74,7 +74,7 @@ expect 0 "$spillway" set bert --save "$file"
 cmp -s "$file" "$TMPDIR/before" || fail 'saving again changes the file'
 expect 0 "$spillway" set bert --save "$TMPDIR/new.ini"
 [ "$(stat -c %a "$TMPDIR/new.ini")" = 644 ] || fail 'mode of a new file'
-says "$TMPDIR/new.ini" '^memory_limit = 512MiB$'
+says "$TMPDIR/new.ini" '^memory = 512MiB$'
 expect 0 "$spillway" run --config "$TMPDIR/new.ini" true
 
 # Of a paused job the share it will have again.
@@ -87,12 +87,12 @@ says "$file" '^share = 25$'
 says_not "$file" '^share = 0$'
 
 # Ends of lines as they are, and a last line without one; the mark at the beginning.
-printf '\357\273\277[gpu]\r\nmemory_limit = 1G\r\n[job]\r\nname = x' >"$file"
+printf '\357\273\277[gpu]\r\nmemory = 1G\r\n[job]\r\nname = x' >"$file"
 expect 2 "$spillway" set bert --limit-gpu 7 --save "$file"
 expect 0 "$spillway" set bert --save "$file"
 says "$file" "$(printf '^\357\273\277\\[gpu\\]\r$')"
 [ "$(grep -c "$(printf '\r$')" "$file")" -eq "$(wc -l <"$file")" ] || fail 'ends of lines are mixed'
-says "$file" '^memory_limit = 512MiB'
+says "$file" '^memory = 512MiB'
 says "$file" '^name = x'
 
 # A file that is wrong, or would be, stays as it is; nothing is left beside it. The limits hold
@@ -102,7 +102,7 @@ expect 1 "$spillway" set bert --memory 600MiB --save "$file"
 says "$err" '^spillway: .*/job\.ini:1: '
 says "$out" '^gpu 0: limit_set 600 MiB'
 [ "$(cat "$file")" = nonsense ] || fail 'a bad file was changed'
-printf '[gpu]\nmemory_limit = 8G ; %s\n' "$(printf '%0174d' 0)" >"$file"
+printf '[gpu]\nmemory = 8G ; %s\n' "$(printf '%0180d' 0)" >"$file"
 cp "$file" "$TMPDIR/before"
 expect 1 "$spillway" set bert --memory 600MiB --save "$file"
 says "$err" '^spillway: .*/job\.ini: left as it is: with these limits it would be wrong: .*197'

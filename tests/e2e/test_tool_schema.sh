@@ -30,7 +30,7 @@ SPILLWAY_SPILL=off "$spillway" run --softgpu --summary json --name refused --mem
 	"$allocate" --count 4 --mib 8 2>&1 >"$scratch/said" | grep '^{' >"$scratch/summary" || fail "refused: $(cat "$scratch/said")"
 is summary refused_summary cat "$scratch/summary"
 
-LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=lives SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_SHARE=60 \
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=lives SPILLWAY_MEMORY=16MiB SPILLWAY_SHARE=60 \
 	"$allocate" --count 3 --mib 8 --hold-ms 600000 --ready "$scratch/ready" >"$scratch/said" 2>&1 &
 until_true $patience test -e "$scratch/ready" || fail "lives: not ready: $(cat "$scratch/said")"
 tells() { "$spillway" stat --json lives | grep '"sharing":{'; }
@@ -40,7 +40,7 @@ for job in spills refused lives; do
 	is job_alone $job "$spillway" stat --json $job
 	is event "events.$job" "$spillway" events --json $job
 done
-for said in '"limit_set":16777216' '"sharing":{' '"state":"ended"' '"refused_reason":"memory_limit"'; do
+for said in '"limit_set":16777216' '"sharing":{' '"state":"ended"' '"refused_reason":"memory"'; do
 	has 'the run' "$(cat "$scratch/all")" "$said"
 done
 has 'events' "$(cat "$scratch/events.refused")" '"event":"refusal"'

@@ -16,8 +16,19 @@ expect 0 "$spillway" set bert --memory 50%
 says "$out" '^gpu 0: limit_set 512 MiB, limit_held 512 MiB, share 50 %$'
 expect 0 "$spillway" set --memory-max unlimited --host-memory 1G bert
 [ ! -s "$err" ] || fail "--memory-max: $(cat "$err")"
-says "$override" '^host_limit = 1G$'
+says "$override" '^host_memory = 1G$'
 says "$override" '^share = 50$'
+# Old spellings are taken, stand for the setting, and are not listed.
+expect 0 "$spillway" set bert --host-limit 2G --memory-limit=50% --reported limit
+says "$override" '^host_memory = 2G$'
+says "$override" '^reported_memory = limit$'
+[ "$(grep -c . "$override")" = "$(grep . "$override" | sort -u | wc -l)" ] || fail "a setting stands twice: $(cat "$override")"
+expect 0 "$spillway" set --help
+for old in memory-limit memory-limit-max host-limit; do
+	! grep -e "--$old" "$out" || fail "help lists --$old"
+done
+expect 2 "$spillway" set bert --host-limit 20
+says "$err" "^spillway: --host-memory '20': no unit; did you mean 20GiB\\?$"
 [ "$(stat -c %a "$override")" = 600 ] || fail 'the override file can be read by others'
 expect 0 "$spillway" set bert --limit-gpu 0 --share 30
 says "$out" 'share 30 %'
@@ -95,6 +106,17 @@ says "$out" 'limit_set 4\.00 MiB, .*share 0 %'
 expect 0 "$spillway" resume bert
 says "$out" 'limit_set 4\.00 MiB, .*share 30 %'
 says "$override" '^share = 50$'
+# Old spellings are taken, stand for the setting, and are not listed.
+expect 0 "$spillway" set bert --host-limit 2G --memory-limit=50% --reported limit
+says "$override" '^host_memory = 2G$'
+says "$override" '^reported_memory = limit$'
+[ "$(grep -c . "$override")" = "$(grep . "$override" | sort -u | wc -l)" ] || fail "a setting stands twice: $(cat "$override")"
+expect 0 "$spillway" set --help
+for old in memory-limit memory-limit-max host-limit; do
+	! grep -e "--$old" "$out" || fail "help lists --$old"
+done
+expect 2 "$spillway" set bert --host-limit 20
+says "$err" "^spillway: --host-memory '20': no unit; did you mean 20GiB\\?$"
 [ ! -e "$paused" ] || fail 'the job counts as paused after resume'
 
 # A share set while paused holds from resume on.
@@ -125,13 +147,13 @@ kill "$pid"
 wait "$pid"
 
 # Over limits of the environment, and of a file that nobody may write to, which stays as it is.
-SPILLWAY_MEMORY_LIMIT=8MiB start_job by-environment
+SPILLWAY_MEMORY=8MiB start_job by-environment
 expect 0 "$spillway" set by-environment --memory 16MiB
 says "$out" '^gpu 0: limit_set 16\.0 MiB, .* share 70 %$'
 kill "$pid"
 wait "$pid"
 mkdir "$TMPDIR/fixed"
-printf '[gpu]\nmemory_limit = 8MiB\n' >"$TMPDIR/fixed/job.ini"
+printf '[gpu]\nmemory = 8MiB\n' >"$TMPDIR/fixed/job.ini"
 chmod 400 "$TMPDIR/fixed/job.ini"
 chmod 500 "$TMPDIR/fixed"
 before=$(stat -c '%i %y' "$TMPDIR/fixed/job.ini")

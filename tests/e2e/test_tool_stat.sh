@@ -19,7 +19,7 @@ says "$err" '^spillway: .* cannot be a job'
 expect 1 "$spillway" stat L2@zz
 says "$err" "^spillway: 'L2@zz' cannot be a job: expected NAME or USER/NAME, with @ and up to 16 of 0-9 a-f after it"
 
-printf '[gpu]\nmemory_limit = 25%%\n' >"$TMPDIR/quarter.ini"
+printf '[gpu]\nmemory = 25%%\n' >"$TMPDIR/quarter.ini"
 start_job one -m 12582912 -s 8388608 -i 7000000
 one=$pid
 SPILLWAY_CONFIG=$TMPDIR/quarter.ini
@@ -71,7 +71,7 @@ rm "$SPILLWAY_STATE_DIR"/ended-*
 
 # Memory that moves, and in words what is not as it was asked for.
 says_not "$out" ELASTIC
-SPILLWAY_MEMORY_LIMIT=8MiB start_job moves -m 12582912 -c elastic=1 -c demotions=3 -c demoted_bytes=6291456 \
+SPILLWAY_MEMORY=8MiB start_job moves -m 12582912 -c elastic=1 -c demotions=3 -c demoted_bytes=6291456 \
 	-c promotions=1 -c promoted_bytes=2097152 -c move_ns=5000000 -c move_longest_ns=2000000 -c move_pending=6 \
 	-c pinned_chunks=4194304 -c limit_grown=4194304 -c provider=2 -c numa_error=800
 expect 0 "$spillway" stat moves
@@ -88,7 +88,7 @@ expect 0 "$spillway" set moves --memory 8MiB
 says "$out" '^gpu 0: limit_set 8\.00 MiB \(grown by 4\.00 MiB\), limit_held 12\.0 MiB: pinned, share 100 %; in use: 12\.0 MiB'
 kill "$pid"
 wait "$pid" 2>/dev/null
-SPILLWAY_MEMORY_LIMIT=8MiB start_job waits -m 12582912 -c elastic=1 -c move_pending=2
+SPILLWAY_MEMORY=8MiB start_job waits -m 12582912 -c elastic=1 -c move_pending=2
 expect 0 "$spillway" stat waits
 says "$out" '^ +0 +yes .* +capture$'
 says "$out" '^gpu 0: a move waits: a stream capture is active$'

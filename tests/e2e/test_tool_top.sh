@@ -42,7 +42,7 @@ keys() { terminal send-keys -t top "$@"; }
 first_is() { in_time row_is "$1" || fail "expected $1 in the first row"; }
 row_is() { sed -n 5p "$out" | grep -q " $1 "; }
 
-SPILLWAY_MEMORY_LIMIT=512MiB SPILLWAY_SHARE=60 start_job alpha -m 4096 -c share_held=59960
+SPILLWAY_MEMORY=512MiB SPILLWAY_SHARE=60 start_job alpha -m 4096 -c share_held=59960
 small=$pid
 start_job beta -m 536870912 -s 268435456 -i 7000000
 large=$pid
@@ -106,7 +106,7 @@ sees '^memory limit of alpha \(8GiB, 50%, unlimited\): _$'
 keys 2 5 x BSpace % Enter
 sees '^gpu 0: limit_set 256 MiB, limit_held 256 MiB, share 60 %$'
 sees ' 256M +60% '
-says "$SPILLWAY_STATE_DIR/alpha.override.ini" '^memory_limit = 25%$'
+says "$SPILLWAY_STATE_DIR/alpha.override.ini" '^memory = 25%$'
 keys m 2 0 Enter
 sees "^--memory '20': no unit; did you mean 20GiB\?$"
 keys p 1 0 1 Enter
@@ -121,7 +121,7 @@ sees '^q quit'
 keys Down M 1 G Enter
 sees ' 1\.00G  100% '
 sees '^gpu 0: limit_set 1\.00 GiB'
-says "$SPILLWAY_STATE_DIR/beta.override.ini" '^memory_limit = 1G$'
+says "$SPILLWAY_STATE_DIR/beta.override.ini" '^memory = 1G$'
 keys M 2 5 6 M Enter
 sees ' ██▒▒ +512M ' # two beyond the limit
 sees '^gpu 0: limit_set 256 MiB'

@@ -48,7 +48,7 @@ undisturbed paced
 
 # A job that is not paced is not measured: unknown is null, not zero. Memory beyond the limit is on
 # the host.
-LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=spills SPILLWAY_MEMORY_LIMIT=40MiB "$build/tests/e2e/allocate" --mib 8 --count 8 \
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=spills SPILLWAY_MEMORY=40MiB "$build/tests/e2e/allocate" --mib 8 --count 8 \
 	--hold-ms 600000 --ready "$scratch/ready" >"$scratch/out" 2>&1 &
 pid=$!
 until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/out")"

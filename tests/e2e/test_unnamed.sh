@@ -69,40 +69,40 @@ fi
 start CUDA_DEVICE_MEMORY_LIMIT=40m SPILLWAY_LOG=info
 has "first line" "$(head -n 1 "$scratch/out.1")" "spillway: info: job $kind-"
 has "first line" "$(head -n 1 "$scratch/out.1")" ": limit of 40MiB is shared by all processes of $whose"
-printf '[gpu 0]\nmemory_limit = 40MiB\n[gpu]\nmemory_limit = 40MiB\n' >"$scratch/job.ini"
+printf '[gpu 0]\nmemory = 40MiB\n[gpu]\nmemory = 40MiB\n' >"$scratch/job.ini"
 start SPILLWAY_CONFIG="$scratch/job.ini"
-start SPILLWAY_MEMORY_LIMIT=40960K SPILLWAY_SPILL=off
+start SPILLWAY_MEMORY=40960K SPILLWAY_SPILL=off
 has "nothing is left" "$(cat "$scratch/out.3")" "blocks=0 refused=6"
 one_quota $kind "$whose"
 
 # Other limits are another job, no limit is none, and a name is a name.
-start SPILLWAY_MEMORY_LIMIT=16MiB
-start SPILLWAY_MEMORY_LIMIT=8MiB
+start SPILLWAY_MEMORY=16MiB
+start SPILLWAY_MEMORY=8MiB
 same "two limits" $((24 * mib)) "$(device_bytes)"
 same "two limits" 2 "$(jobs_of $kind | grep -c .)"
 start A=b
 start A=b
 same "no limits" $((120 * mib)) "$(device_bytes)"
 same "no limits" 2 "$(jobs_of allocate | grep -c .)"
-start SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_JOB=named
+start SPILLWAY_MEMORY=16MiB SPILLWAY_JOB=named
 same "named" $((136 * mib)) "$(device_bytes)"
 same "named" named "$(jobs_of named)"
 # A limit for a device that is not here limits nothing.
-start SPILLWAY_MEMORY_LIMIT_5=16MiB
+start SPILLWAY_MEMORY_5=16MiB
 same "elsewhere" 3 "$(jobs_of allocate | grep -c .)"
 stop
 
 # A session is whose leader began it, also when that has gone; each setsid is a quota of its own.
 if [ $kind = session ]; then
-	start SPILLWAY_MEMORY_LIMIT=40MiB
+	start SPILLWAY_MEMORY=40MiB
 	session=setsid
-	start SPILLWAY_MEMORY_LIMIT=40MiB
+	start SPILLWAY_MEMORY=40MiB
 	session=
 	same "two sessions" $((80 * mib)) "$(device_bytes)"
 	same "two sessions" 2 "$(jobs_of session | grep -c .)"
 	stop
 	mkfifo "$scratch/go"
-	export SPILLWAY_MEMORY_LIMIT=40MiB
+	export SPILLWAY_MEMORY=40MiB
 	cat >"$scratch/member" <<-END
 		#!/bin/sh
 		export LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu"
@@ -114,23 +114,23 @@ if [ $kind = session ]; then
 	until_true $patience test -e "$scratch/ready.1" || fail "no member: $(cat "$scratch/out.1")"
 	echo >"$scratch/go"
 	until_true $patience test -e "$scratch/ready.2" || fail "no member after the leader: $(cat "$scratch/out.2")"
-	unset SPILLWAY_MEMORY_LIMIT
+	unset SPILLWAY_MEMORY
 	number=2
 	one_quota session "POSIX session"
 fi
 
 # The others reach over sessions.
 session=setsid
-for i in 1 2; do start SPILLWAY_MEMORY_LIMIT=40MiB SLURM_JOB_ID=77 SLURM_CLUSTER_NAME=alps; done
+for i in 1 2; do start SPILLWAY_MEMORY=40MiB SLURM_JOB_ID=77 SLURM_CLUSTER_NAME=alps; done
 one_quota slurm "Slurm job 77 of cluster alps"
-for i in 1 2; do start SPILLWAY_MEMORY_LIMIT=40MiB SLURM_JOB_ID=$i CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/vgpu/x.cache; done
+for i in 1 2; do start SPILLWAY_MEMORY=40MiB SLURM_JOB_ID=$i CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/vgpu/x.cache; done
 one_quota cache "the cache /tmp/vgpu/x.cache"
 if ! unshare --pid --fork true 2>/dev/null; then
 	echo "no namespaces can be made here: a container is not tried"
 else
 	cat >"$scratch/container" <<-END
 		#!/bin/sh
-		export LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu" SPILLWAY_MEMORY_LIMIT=40MiB
+		export LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu" SPILLWAY_MEMORY=40MiB
 		for i in 1 2; do
 			setsid "$allocate" --mib 8 --count 6 --hold-ms 600000 --ready "$scratch/ready.\$i" >"$scratch/out.\$i" 2>&1 &
 		done
@@ -150,7 +150,7 @@ session=
 
 # What was set live is of the processes that live, and the files are gone with the last, or when
 # another comes.
-export SPILLWAY_MEMORY_LIMIT=40MiB
+export SPILLWAY_MEMORY=40MiB
 start A=b
 job=$(jobs_of $kind)
 "$spillway" set "$job" --memory 16MiB >/dev/null
@@ -166,7 +166,7 @@ until_true $patience is_on_device $((40 * mib)) || fail "an override outlived it
 stop
 under_shim "$allocate" --count 1 >/dev/null
 next_leaves_nothing() {
-	SPILLWAY_MEMORY_LIMIT="" under_shim "$allocate" --count 1 --hold-ms 100 >/dev/null &&
+	SPILLWAY_MEMORY="" under_shim "$allocate" --count 1 --hold-ms 100 >/dev/null &&
 		[ -z "$(find "$SPILLWAY_STATE_DIR" -maxdepth 1 -name "*.segment" -o -name "*.ini" -o -name "*.events")" ]
 }
 until_true $patience next_leaves_nothing || fail "left behind: $(ls "$SPILLWAY_STATE_DIR")"

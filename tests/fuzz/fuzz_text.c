@@ -27,7 +27,7 @@ static void use(struct config *config)
 	if (config_check(config, &error) != 0)
 		return;
 	config_for_device(config, &device, &settings);
-	if (settings.memory_limit_max && settings.memory_limit_max < settings.memory_limit)
+	if (settings.memory_max && settings.memory_max < settings.memory)
 		abort();
 	if (settings.share > 100000)
 		abort();

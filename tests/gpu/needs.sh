@@ -51,7 +51,7 @@ context_bytes() {
 limit_file() {
 	file=$1
 	case $2 in *[!0-9]*) unit='' ;; *) unit=B ;; esac
-	printf '[gpu]\nmemory_limit = %s%s\n' "$2" "$unit" >"$file.next"
+	printf '[gpu]\nmemory = %s%s\n' "$2" "$unit" >"$file.next"
 	shift 2
 	for line in "$@"; do printf '%s\n' "$line" >>"$file.next"; done
 	mv "$file.next" "$file"

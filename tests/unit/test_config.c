@@ -95,9 +95,9 @@ START_TEST(nothing)
 	ck_assert_str_eq(config_nvml_origin(config), "built-in");
 	ck_assert_str_eq(config_warnings(config), "");
 	ck_assert_uint_eq(config_override_hash(config), 0);
-	ck_assert_uint_eq(settings.memory_limit, CONFIG_UNLIMITED);
-	ck_assert_uint_eq(settings.memory_limit_max, 0);
-	ck_assert_uint_eq(settings.host_limit, CONFIG_AUTO);
+	ck_assert_uint_eq(settings.memory, CONFIG_UNLIMITED);
+	ck_assert_uint_eq(settings.memory_max, 0);
+	ck_assert_uint_eq(settings.host_memory, CONFIG_AUTO);
 	ck_assert_uint_eq(settings.share, 100000);
 	ck_assert_uint_eq(settings.share_policy, POLICY_CAP);
 	ck_assert_uint_eq(settings.share_window, 100000000);
@@ -131,9 +131,9 @@ START_TEST(every_key)
 	                                  "# comment\n"
 	                                  "  ; indented comment\n"
 	                                  "\n"
-	                                  "memory_limit = 8GiB ; half\n"
-	                                  "memory_limit_max: 20GiB\n"
-	                                  "host_limit=unlimited\n"
+	                                  "memory = 8GiB ; half\n"
+	                                  "memory_max: 20GiB\n"
+	                                  "host_memory=unlimited\n"
 	                                  "share = 33.5\n"
 	                                  "share_policy = weight\n"
 	                                  "share_window = 250ms\n"
@@ -156,9 +156,9 @@ START_TEST(every_key)
 	ck_assert(config_is_set(config));
 	ck_assert_str_eq(config_job_name(config), "bert-finetune");
 	ck_assert_str_eq(config_labels(config), "team=vision,user=ada");
-	ck_assert_uint_eq(settings.memory_limit, 8 * GIB);
-	ck_assert_uint_eq(settings.memory_limit_max, 20 * GIB);
-	ck_assert_uint_eq(settings.host_limit, CONFIG_UNLIMITED);
+	ck_assert_uint_eq(settings.memory, 8 * GIB);
+	ck_assert_uint_eq(settings.memory_max, 20 * GIB);
+	ck_assert_uint_eq(settings.host_memory, CONFIG_UNLIMITED);
 	ck_assert_uint_eq(settings.share, 33500);
 	ck_assert_uint_eq(settings.share_policy, POLICY_WEIGHT);
 	ck_assert_uint_eq(settings.share_window, 250000000);
@@ -191,35 +191,35 @@ END_TEST
 
 START_TEST(percent_of_memory)
 {
-	struct config *config = load_text("[gpu]\nmemory_limit = 50%\nmemory_limit_max = 75 %\n");
+	struct config *config = load_text("[gpu]\nmemory = 50%\nmemory_max = 75 %\n");
 	struct config_device unknown = {.ordinal = 0};
 	struct config_device odd = {.memory = UINT64_MAX - 2};
 
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, 8 * GIB);
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 12 * GIB);
-	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 20 * GIB);
-	ck_assert_uint_eq(settings_of(config, unknown).memory_limit, CONFIG_UNLIMITED);
-	ck_assert_uint_eq(settings_of(config, odd).memory_limit, (UINT64_MAX - 2) / 2);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, 8 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 12 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory, 20 * GIB);
+	ck_assert_uint_eq(settings_of(config, unknown).memory, CONFIG_UNLIMITED);
+	ck_assert_uint_eq(settings_of(config, odd).memory, (UINT64_MAX - 2) / 2);
 	config_release(config);
 }
 END_TEST
 
 START_TEST(selectors)
 {
-	struct config *config = load_text("[gpu GPU-5AC3]\nmemory_limit = 5G\n"
+	struct config *config = load_text("[gpu GPU-5AC3]\nmemory = 5G\n"
 	                                  "[gpu GPU-5ac31234]\nspill_after = 5\n"
-	                                  "[gpu 3b:00]\nmemory_limit = 4G\nshare = 40\n"
+	                                  "[gpu 3b:00]\nmemory = 4G\nshare = 40\n"
 	                                  "spill_after = 4\n"
-	                                  "[gpu 0]\nmemory_limit = 3G\nshare = 30\nspill = pinned\n"
-	                                  "[gpu]\nmemory_limit = 2G\nshare = 20\nspill = off\n"
+	                                  "[gpu 0]\nmemory = 3G\nshare = 30\nspill = pinned\n"
+	                                  "[gpu]\nmemory = 2G\nshare = 20\nspill = off\n"
 	                                  "share_window = 2s\n"
-	                                  "[gpu 00000000:AF:00.0]\nmemory_limit = 6G\n"
+	                                  "[gpu 00000000:AF:00.0]\nmemory = 6G\n"
 	                                  "[gpu 17]\nshare = 17\n"
-	                                  "[gpu GPU-5ac]\nmemory_limit = 1G\n");
+	                                  "[gpu GPU-5ac]\nmemory = 1G\n");
 	struct config_gpu settings = settings_of(config, gpu0);
-	const char *origin = config_origin(config, &gpu0, CONFIG_KEY_memory_limit);
+	const char *origin = config_origin(config, &gpu0, CONFIG_KEY_memory);
 
-	ck_assert_uint_eq(settings.memory_limit, 5 * GIB);
+	ck_assert_uint_eq(settings.memory, 5 * GIB);
 	ck_assert_uint_eq(settings.spill_after, 5);
 	ck_assert_uint_eq(settings.share, 40000);
 	ck_assert_uint_eq(settings.spill, SPILL_PINNED);
@@ -227,16 +227,15 @@ START_TEST(selectors)
 	ck_assert_str_eq(strrchr(origin, '/'), "/job.ini:2");
 
 	settings = settings_of(config, gpu1);
-	ck_assert_uint_eq(settings.memory_limit, 6 * GIB);
+	ck_assert_uint_eq(settings.memory, 6 * GIB);
 	ck_assert_uint_eq(settings.share, 20000);
 	ck_assert_uint_eq(settings.spill, SPILL_OFF);
 	config_release(config);
 
-	config =
-	    load_text("[gpu MIG-GPU-5ac3/1/0]\nshare = 5\n[gpu MIG-5AC31234]\nmemory_limit = 7G\n"
-	              "[gpu MIG-5ac4]\nshare = 6\n");
+	config = load_text("[gpu MIG-GPU-5ac3/1/0]\nshare = 5\n[gpu MIG-5AC31234]\nmemory = 7G\n"
+	                   "[gpu MIG-5ac4]\nshare = 6\n");
 	settings = settings_of(config, gpu0);
-	ck_assert_uint_eq(settings.memory_limit, 7 * GIB);
+	ck_assert_uint_eq(settings.memory, 7 * GIB);
 	ck_assert_uint_eq(settings.share, 100000);
 	config_release(config);
 }
@@ -284,19 +283,19 @@ END_TEST
 START_TEST(layers)
 {
 	char *const *environment =
-	    ENVIRON("SPILLWAY_MEMORY_LIMIT=4G", "SPILLWAY_MEMORY_LIMIT_1=3G",
-	            "SPILLWAY_JOB=from-environment", "SPILLWAY_SPILL_AFTER=4", "SPILLWAY_SHARE=");
+	    ENVIRON("SPILLWAY_MEMORY=4G", "SPILLWAY_MEMORY_1=3G", "SPILLWAY_JOB=from-environment",
+	            "SPILLWAY_SPILL_AFTER=4", "SPILLWAY_SHARE=");
 	struct config_sources sources = {
 	    .system_file =
 	        scratch_write("system.ini", "[job]\nname = from-system\nlabels = a=b\nnvml = yes\n"
 	                                    "status_file = /of/the/system\n"
-	                                    "[gpu]\nmemory_limit = 1G\nshare = 10\nspill = off\n"
-	                                    "spill_after = 1\nhost_limit = 1G\n"
-	                                    "[gpu 0]\nhost_limit = 2G\n"),
+	                                    "[gpu]\nmemory = 1G\nshare = 10\nspill = off\n"
+	                                    "spill_after = 1\nhost_memory = 1G\n"
+	                                    "[gpu 0]\nhost_memory = 2G\n"),
 	    .file = scratch_write("job.ini", "[job]\nname = from-file\nnvml = no\n"
 	                                     "status_file = /of/the/job\n"
-	                                     "[gpu]\nmemory_limit = 2G\nshare = 20\n"
-	                                     "spill_after = 2\nhost_limit = 3G\n"),
+	                                     "[gpu]\nmemory = 2G\nshare = 20\n"
+	                                     "spill_after = 2\nhost_memory = 3G\n"),
 	    .environment = environment,
 	    .override_file = scratch_write("override.ini", "[gpu]\nspill_after = 5\n"),
 	};
@@ -310,12 +309,12 @@ START_TEST(layers)
 	ck_assert_ptr_nonnull(strstr(config_nvml_origin(config), "job.ini:3"));
 	ck_assert_uint_eq(settings.spill, SPILL_OFF);
 	ck_assert_uint_eq(settings.share, 20000);
-	ck_assert_uint_eq(settings.memory_limit, 4 * GIB);
+	ck_assert_uint_eq(settings.memory, 4 * GIB);
 	ck_assert_uint_eq(settings.spill_after, 5);
-	ck_assert_uint_eq(settings.host_limit, 3 * GIB); /* the layer goes before the selector */
-	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 3 * GIB);
-	ck_assert_str_eq(config_origin(config, &gpu1, CONFIG_KEY_memory_limit),
-	                 "environment SPILLWAY_MEMORY_LIMIT_1");
+	ck_assert_uint_eq(settings.host_memory, 3 * GIB); /* the layer goes before the selector */
+	ck_assert_uint_eq(settings_of(config, gpu1).memory, 3 * GIB);
+	ck_assert_str_eq(config_origin(config, &gpu1, CONFIG_KEY_memory),
+	                 "environment SPILLWAY_MEMORY_1");
 	ck_assert_uint_eq(config_override_hash(config),
 	                  hash_bytes(HASH_NOTHING, "[gpu]\nspill_after = 5\n", 22));
 	config_release(config);
@@ -338,45 +337,40 @@ static uint64_t limits_of(struct config *config)
  */
 START_TEST(limits_are_a_number)
 {
-	uint64_t forty = LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB");
-	struct config_sources both = {.environment = ENVIRON("SPILLWAY_MEMORY_LIMIT_1=1GiB")};
+	uint64_t forty = LIMITS_OF("SPILLWAY_MEMORY=40MiB");
+	struct config_sources both = {.environment = ENVIRON("SPILLWAY_MEMORY_1=1GiB")};
 
 	ck_assert_uint_eq(LIMITS_OF("A=b"), 0);
-	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=unlimited", "SPILLWAY_HOST_LIMIT=auto",
-	                            "SPILLWAY_SHARE=50", "SPILLWAY_MEMORY_LIMIT_MAX=1GiB"),
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY=unlimited", "SPILLWAY_HOST_MEMORY=auto",
+	                            "SPILLWAY_SHARE=50", "SPILLWAY_MEMORY_MAX=1GiB"),
 	                  0);
-	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_HOST_LIMIT=unlimited", "CUDA_DEVICE_MEMORY_LIMIT=0"),
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_HOST_MEMORY=unlimited", "CUDA_DEVICE_MEMORY_LIMIT=0"),
 	                  0);
 	ck_assert_uint_ne(forty, 0);
 	ck_assert_uint_eq(LIMITS_OF("CUDA_DEVICE_MEMORY_LIMIT=40m", "SPILLWAY_SHARE=50"), forty);
-	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40960K", "CUDA_DEVICE_MEMORY_LIMIT=80m"),
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY=40960K", "CUDA_DEVICE_MEMORY_LIMIT=80m"),
 	                  forty);
-	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB", "SPILLWAY_MEMORY_LIMIT_0=40MiB"),
-	                  forty);
-	ck_assert_uint_eq(limits_of(load_text("[gpu]\nmemory_limit = 40MiB\nspill = off\n")),
-	                  forty);
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY=40MiB", "SPILLWAY_MEMORY_0=40MiB"), forty);
+	ck_assert_uint_eq(limits_of(load_text("[gpu]\nmemory = 40MiB\nspill = off\n")), forty);
 
-	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=41MiB"), forty);
-	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40%"), forty);
-	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40%"), 0);
-	ck_assert_uint_ne(
-	    LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB", "SPILLWAY_MEMORY_LIMIT_MAX=50MiB"), forty);
-	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB", "SPILLWAY_HOST_LIMIT=1GiB"),
-	                  forty);
-	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_HOST_LIMIT=1GiB"), 0);
-	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT_0=40MiB"), 0);
-	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT_0=40MiB"),
-	                  LIMITS_OF("SPILLWAY_MEMORY_LIMIT_1=40MiB"));
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY=41MiB"), forty);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY=40%"), forty);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY=40%"), 0);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY=40MiB", "SPILLWAY_MEMORY_MAX=50MiB"), forty);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY=40MiB", "SPILLWAY_HOST_MEMORY=1GiB"), forty);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_HOST_MEMORY=1GiB"), 0);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_0=40MiB"), 0);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_0=40MiB"),
+	                  LIMITS_OF("SPILLWAY_MEMORY_1=40MiB"));
 
 	/* In any order, of any layer, however a selector is spelled. */
-	ck_assert_uint_eq(
-	    LIMITS_OF("SPILLWAY_MEMORY_LIMIT_0=1MiB", "SPILLWAY_MEMORY_LIMIT_1=2MiB"),
-	    LIMITS_OF("SPILLWAY_MEMORY_LIMIT_1=2MiB", "SPILLWAY_MEMORY_LIMIT_0=1MiB"));
-	both.file = scratch_write("job.ini", "[gpu]\nmemory_limit = 40MiB\n");
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY_0=1MiB", "SPILLWAY_MEMORY_1=2MiB"),
+	                  LIMITS_OF("SPILLWAY_MEMORY_1=2MiB", "SPILLWAY_MEMORY_0=1MiB"));
+	both.file = scratch_write("job.ini", "[gpu]\nmemory = 40MiB\n");
 	ck_assert_uint_eq(limits_of(load(both)),
-	                  LIMITS_OF("SPILLWAY_MEMORY_LIMIT_1=1GiB", "SPILLWAY_MEMORY_LIMIT=40MiB"));
-	ck_assert_uint_eq(limits_of(load_text("[gpu GPU-5AC31234]\nmemory_limit = 1GiB\n")),
-	                  limits_of(load_text("[gpu GPU-5ac31234]\nmemory_limit = 1024MiB\n")));
+	                  LIMITS_OF("SPILLWAY_MEMORY_1=1GiB", "SPILLWAY_MEMORY=40MiB"));
+	ck_assert_uint_eq(limits_of(load_text("[gpu GPU-5AC31234]\nmemory = 1GiB\n")),
+	                  limits_of(load_text("[gpu GPU-5ac31234]\nmemory = 1024MiB\n")));
 }
 END_TEST
 
@@ -384,16 +378,16 @@ END_TEST
 START_TEST(a_ceiling_is_a_limit)
 {
 	struct config_sources sources = {
-	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory_limit = 40MiB\n"),
-	    .environment = ENVIRON("SPILLWAY_MEMORY_LIMIT=80MiB")};
-	uint64_t forty = LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB");
+	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory = 40MiB\n"),
+	    .environment = ENVIRON("SPILLWAY_MEMORY=80MiB")};
+	uint64_t forty = LIMITS_OF("SPILLWAY_MEMORY=40MiB");
 
 	ck_assert_uint_eq(limits_of(load(sources)), forty);
 	sources.environment = ENVIRON("A=b");
 	ck_assert_uint_eq(limits_of(load(sources)), forty);
-	sources.environment = ENVIRON("SPILLWAY_MEMORY_LIMIT=50%");
+	sources.environment = ENVIRON("SPILLWAY_MEMORY=50%");
 	ck_assert_uint_ne(limits_of(load(sources)), forty);
-	sources.system_file = scratch_write("system.ini", "[ceiling]\nmemory_limit = 50%\n");
+	sources.system_file = scratch_write("system.ini", "[ceiling]\nmemory = 50%\n");
 	sources.environment = ENVIRON("A=b");
 	ck_assert_uint_ne(limits_of(load(sources)), 0);
 }
@@ -432,8 +426,8 @@ START_TEST(hami)
 	            "CUDA_DEVICE_MEMORY_LIMIT=0");
 	struct config *config = load_environment(environment);
 
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, 3000 * MIB);
-	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 2 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, 3000 * MIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory, 2 * GIB);
 	ck_assert_uint_eq(settings_of(config, gpu0).share, 40000); /* ours */
 	ck_assert_uint_eq(settings_of(config, gpu1).share, 30000); /* 0: as if absent */
 	config_release(config);
@@ -441,7 +435,7 @@ START_TEST(hami)
 	config = load_environment(unpaced);
 	ck_assert(!config_is_set(config));
 	ck_assert_uint_eq(settings_of(config, gpu0).share, 100000);
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, CONFIG_UNLIMITED);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, CONFIG_UNLIMITED);
 	config_release(config);
 }
 END_TEST
@@ -489,7 +483,7 @@ START_TEST(misspelt_variable)
 	ck_assert_str_eq(
 	    config_warnings(config),
 	    "SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean "
-	    "SPILLWAY_MEMORY_LIMIT?\n"
+	    "SPILLWAY_MEMORY?\n"
 	    "SPILLWAY_LOGG: unknown environment variable; did you mean SPILLWAY_LOG?\n"
 	    "SPILLWAY_SHARE_X: unknown environment variable; did you mean SPILLWAY_SHARE?");
 	ck_assert(!config_is_set(config));
@@ -503,8 +497,8 @@ START_TEST(bad_variables)
 		const char *variable;
 		const char *message;
 	} bad[] = {
-	    {"SPILLWAY_MEMORY_LIMIT=8Gx",
-	     "SPILLWAY_MEMORY_LIMIT = 8Gx: expected a size such as 8GiB or 512M, a percentage "
+	    {"SPILLWAY_MEMORY=8Gx",
+	     "SPILLWAY_MEMORY = 8Gx: expected a size such as 8GiB or 512M, a percentage "
 	     "such as 50%, or unlimited"},
 	    {"SPILLWAY_SHARE_3=101",
 	     "SPILLWAY_SHARE_3 = 101: expected a percentage from 0 to 100 such as 70"},
@@ -534,29 +528,29 @@ END_TEST
 START_TEST(ceiling)
 {
 	struct config_sources sources = {
-	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory_limit = 10G\nshare = 50\n"
-	                                               "host_limit = 64G\n"
+	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory = 10G\nshare = 50\n"
+	                                               "host_memory = 64G\n"
 	                                               "[gpu]\nshare = 40\n"),
-	    .file = scratch_write("job.ini", "[gpu]\nmemory_limit = 20G\n"
-	                                     "memory_limit_max = 30G\nshare = 70\n"
-	                                     "[gpu 1]\nmemory_limit = 25%\nshare = 30\n"),
+	    .file = scratch_write("job.ini", "[gpu]\nmemory = 20G\n"
+	                                     "memory_max = 30G\nshare = 70\n"
+	                                     "[gpu 1]\nmemory = 25%\nshare = 30\n"),
 	};
 	struct config *config = load(sources);
 	struct config_gpu settings = settings_of(config, gpu0);
 	const char *warnings = config_warnings(config);
 
-	ck_assert_uint_eq(settings.memory_limit, 10 * GIB);
-	ck_assert_uint_eq(settings.memory_limit_max, 10 * GIB);
+	ck_assert_uint_eq(settings.memory, 10 * GIB);
+	ck_assert_uint_eq(settings.memory_max, 10 * GIB);
 	ck_assert_uint_eq(settings.share, 50000);
-	ck_assert_uint_eq(settings.host_limit, 64 * GIB);
+	ck_assert_uint_eq(settings.host_memory, 64 * GIB);
 	ck_assert_str_eq(strrchr(config_origin(config, &gpu0, CONFIG_KEY_share), '/'),
 	                 "/system.ini:3");
-	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 10 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory, 10 * GIB);
 	ck_assert_uint_eq(settings_of(config, gpu1).share, 30000);
-	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:2: memory_limit = 20G: lowered to the "
+	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:2: memory = 20G: lowered to the "
 	                                       "ceiling of 10G ("));
 	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:4: share = 70: lowered"));
-	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:6: memory_limit = 25%: no more than the "
+	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:6: memory = 25%: no more than the "
 	                                       "ceiling of 10G ("));
 	ck_assert_ptr_null(strstr(warnings, "share = 40"));
 	config_release(config);
@@ -630,15 +624,15 @@ END_TEST
 START_TEST(ceiling_of_growth)
 {
 	struct config_sources sources = {
-	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory_limit = 50%\n"
-	                                               "memory_limit_max = 75%\n"),
-	    .file = scratch_write("job.ini", "[gpu]\nmemory_limit_max = unlimited\n"
-	                                     "memory_limit = unlimited\n"),
+	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory = 50%\n"
+	                                               "memory_max = 75%\n"),
+	    .file = scratch_write("job.ini", "[gpu]\nmemory_max = unlimited\n"
+	                                     "memory = unlimited\n"),
 	};
 	struct config *config = load(sources);
 
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, 8 * GIB);
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 12 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, 8 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 12 * GIB);
 	config_release(config);
 }
 END_TEST
@@ -660,46 +654,46 @@ END_TEST
 
 START_TEST(growth_below_the_limit)
 {
-	char *const *environment = ENVIRON("SPILLWAY_MEMORY_LIMIT_0=8G");
+	char *const *environment = ENVIRON("SPILLWAY_MEMORY_0=8G");
 	struct config_sources sources = {.environment = environment};
 	struct config *config;
 
-	ck_assert_begins(refused_text("[gpu]\nmemory_limit = 8G\nmemory_limit_max = 4G\n"),
-	                 "job.ini:3: memory_limit_max = 4G: below memory_limit = 8G (");
-	ck_assert_begins(refused_text("[gpu]\nmemory_limit = 80%\nmemory_limit_max = 40%\n"),
-	                 "job.ini:3: memory_limit_max = 40%: below");
-	sources.file = scratch_write("job.ini", "[gpu]\nmemory_limit_max = 4G\n");
+	ck_assert_begins(refused_text("[gpu]\nmemory = 8G\nmemory_max = 4G\n"),
+	                 "job.ini:3: memory_max = 4G: below memory = 8G (");
+	ck_assert_begins(refused_text("[gpu]\nmemory = 80%\nmemory_max = 40%\n"),
+	                 "job.ini:3: memory_max = 40%: below");
+	sources.file = scratch_write("job.ini", "[gpu]\nmemory_max = 4G\n");
 	/* A stronger layer may say otherwise than a weaker one: the limit does not rise then. */
 	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
 	ck_assert_ptr_nonnull(strstr(config_warnings(config),
-	                             "job.ini:2: memory_limit_max = 4G: below memory_limit = 8G "
-	                             "(environment SPILLWAY_MEMORY_LIMIT_0), so that the limit "
+	                             "job.ini:2: memory_max = 4G: below memory = 8G "
+	                             "(environment SPILLWAY_MEMORY_0), so that the limit "
 	                             "does not rise by itself"));
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, 8 * GIB);
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 0);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, 8 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 0);
 	config_release(config);
-	ck_assert_begins(refused_text("[gpu 3b:00.0]\nmemory_limit = 8G\n"
-	                              "[gpu]\nmemory_limit_max = 4G\nmemory_limit = 2G\n"),
-	                 "job.ini:4: memory_limit_max");
-	ck_assert_begins(refused_text("[gpu GPU-12]\nmemory_limit = 8G\n"
-	                              "[gpu]\nmemory_limit_max = 4G\nmemory_limit = 2G\n"),
-	                 "job.ini:4: memory_limit_max");
+	ck_assert_begins(refused_text("[gpu 3b:00.0]\nmemory = 8G\n"
+	                              "[gpu]\nmemory_max = 4G\nmemory = 2G\n"),
+	                 "job.ini:4: memory_max");
+	ck_assert_begins(refused_text("[gpu GPU-12]\nmemory = 8G\n"
+	                              "[gpu]\nmemory_max = 4G\nmemory = 2G\n"),
+	                 "job.ini:4: memory_max");
 
-	config = load_text("[gpu]\nmemory_limit = 8G\nmemory_limit_max = 0\n"
-	                   "[gpu 0]\nmemory_limit_max = 8G\n"
-	                   "[gpu 1]\nmemory_limit = unlimited\nmemory_limit_max = 4G\n");
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 8 * GIB);
-	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit_max, 0);
+	config = load_text("[gpu]\nmemory = 8G\nmemory_max = 0\n"
+	                   "[gpu 0]\nmemory_max = 8G\n"
+	                   "[gpu 1]\nmemory = unlimited\nmemory_max = 4G\n");
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 8 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory_max, 0);
 	config_release(config);
 }
 END_TEST
 
 START_TEST(growth_below_a_percentage)
 {
-	struct config *config = load_text("[gpu]\nmemory_limit = 50%\nmemory_limit_max = 10G\n");
+	struct config *config = load_text("[gpu]\nmemory = 50%\nmemory_max = 10G\n");
 
-	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 10 * GIB);
-	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit_max, 0);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 10 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory_max, 0);
 	config_release(config);
 }
 END_TEST
@@ -712,30 +706,28 @@ START_TEST(bad_text)
 		const char *text;
 		const char *message;
 	} bad[] = {
-	    {"[gpu]\nmemory_limit = 8Gx\n",
-	     "job.ini:2: memory_limit = 8Gx: expected a size such as 8GiB or 512M, a percentage "
+	    {"[gpu]\nmemory = 8Gx\n",
+	     "job.ini:2: memory = 8Gx: expected a size such as 8GiB or 512M, a percentage "
 	     "such as 50%, or unlimited"},
-	    {"[gpu]\nmemory_limit = \n", "job.ini:2: memory_limit = : expected a size"},
-	    {"[gpu]\nmemory_limit = -1\n", "job.ini:2: memory_limit = -1: expected a size"},
-	    {"[gpu]\nmemory_limit = auto\n", "job.ini:2: memory_limit = auto: expected"},
-	    {"[gpu]\nmemory_limit = 101%\n", "job.ini:2: memory_limit = 101%: expected"},
-	    {"[gpu]\nhost_limit = 50%\n",
-	     "job.ini:2: host_limit = 50%: expected a size such as 8GiB or 512M, auto or "
+	    {"[gpu]\nmemory = \n", "job.ini:2: memory = : expected a size"},
+	    {"[gpu]\nmemory = -1\n", "job.ini:2: memory = -1: expected a size"},
+	    {"[gpu]\nmemory = auto\n", "job.ini:2: memory = auto: expected"},
+	    {"[gpu]\nmemory = 101%\n", "job.ini:2: memory = 101%: expected"},
+	    {"[gpu]\nhost_memory = 50%\n",
+	     "job.ini:2: host_memory = 50%: expected a size such as 8GiB or 512M, auto or "
 	     "unlimited"},
-	    {"[gpu]\nhost_limit = 18446744073709551614B\n",
-	     "job.ini:2: host_limit = 18446744073709551614B: expected a size"},
-	    {"[gpu]\nmemory_limit = 20\n",
-	     "job.ini:2: memory_limit = 20: no unit; did you mean 20GiB?"},
-	    {"[gpu]\nmemory_limit = 1.5\n",
-	     "job.ini:2: memory_limit = 1.5: no unit; did you mean 1.5GiB?"},
-	    {"[gpu]\nmemory_limit = 0.7\n",
-	     "job.ini:2: memory_limit = 0.7: no unit; did you mean 70% or 0.7GiB?"},
-	    {"[gpu 1]\nmemory_limit_max = 24564\n",
-	     "job.ini:2: memory_limit_max = 24564: no unit; did you mean 24564MiB?"},
-	    {"[gpu]\nhost_limit = 8589934592\n",
-	     "job.ini:2: host_limit = 8589934592: no unit; did you mean 8589934592B?"},
-	    {"[gpu]\nhost_limit = 0.5\n",
-	     "job.ini:2: host_limit = 0.5: no unit; did you mean 0.5GiB?"},
+	    {"[gpu]\nhost_memory = 18446744073709551614B\n",
+	     "job.ini:2: host_memory = 18446744073709551614B: expected a size"},
+	    {"[gpu]\nmemory = 20\n", "job.ini:2: memory = 20: no unit; did you mean 20GiB?"},
+	    {"[gpu]\nmemory = 1.5\n", "job.ini:2: memory = 1.5: no unit; did you mean 1.5GiB?"},
+	    {"[gpu]\nmemory = 0.7\n",
+	     "job.ini:2: memory = 0.7: no unit; did you mean 70% or 0.7GiB?"},
+	    {"[gpu 1]\nmemory_max = 24564\n",
+	     "job.ini:2: memory_max = 24564: no unit; did you mean 24564MiB?"},
+	    {"[gpu]\nhost_memory = 8589934592\n",
+	     "job.ini:2: host_memory = 8589934592: no unit; did you mean 8589934592B?"},
+	    {"[gpu]\nhost_memory = 0.5\n",
+	     "job.ini:2: host_memory = 0.5: no unit; did you mean 0.5GiB?"},
 	    {"[gpu]\nshare = 0.7\n",
 	     "job.ini:2: share = 0.7: less than 1 %; did you mean 70%? If not, write 0.7%"},
 	    {"[gpu]\nslowdown = 0.025\n",
@@ -767,8 +759,8 @@ START_TEST(bad_text)
 	    {"[gpu]\nshrink = slow\n", "job.ini:2: shrink = slow: expected fast or gentle"},
 	    {"[gpu]\npin_new = maybe\n", "job.ini:2: pin_new = maybe: expected auto, yes or no"},
 	    {"[gpu]\nmemory_limt = 8G\n",
-	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory_limit?; "
-	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
+	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory?; "
+	     "expected one of memory, memory_max, host_memory, share, share_policy, "
 	     "share_window, priority, slowdown, turn, turn_length, idle_yield, steps, spill, "
 	     "spill_after, reported_memory, mixed, placement, "
 	     "demote_deadline, "
@@ -779,13 +771,12 @@ START_TEST(bad_text)
 	    {"[gpu]\nname = x\n", "job.ini:2: name: belongs to [job], not to [gpu]"},
 	    {"[gpu 0]\n\nlabels = a=b\n", "job.ini:3: labels: belongs to [job], not to [gpu 0]"},
 	    {"[gpu]\nlabel = a=b\n", "job.ini:2: label: unknown key in [gpu], did you mean labels, "
-	                             "which belongs to [job]?; expected one of memory_limit, "},
+	                             "which belongs to [job]?; expected one of memory, "},
 	    {"[gpu]\n= 8G\n", "job.ini:2: : unknown key in [gpu]; expected"},
 	    {"[job]\nshare = 5\n", "job.ini:2: share: belongs to [gpu], not to [job]"},
-	    {"[job]\nmemory_limit = 5G\n",
-	     "job.ini:2: memory_limit: belongs to [gpu], not to [job]"},
+	    {"[job]\nmemory = 5G\n", "job.ini:2: memory: belongs to [gpu], not to [job]"},
 	    {"[job]\nmemory_limt = 5G\n",
-	     "job.ini:2: memory_limt: unknown key in [job], did you mean memory_limit, which "
+	     "job.ini:2: memory_limt: unknown key in [job], did you mean memory, which "
 	     "belongs "
 	     "to [gpu]?; expected one of name, labels, nvml, status_file"},
 	    {"[job]\ncolour = 5\n",
@@ -826,12 +817,11 @@ START_TEST(ceiling_takes_eight_keys)
 	ck_assert_str_eq(refused(sources, -EINVAL),
 	                 "system.ini:2: name: belongs to [job], not to [ceiling]");
 	sources.system_file = scratch_write("system.ini", "[ceiling]\ncolour = x\n");
-	ck_assert_str_eq(
-	    refused(sources, -EINVAL),
-	    "system.ini:2: colour: unknown key in [ceiling]; expected one of "
-	    "memory_limit, memory_limit_max, host_limit, share, priority, turn, turn_length, "
-	    "idle_yield, enforce, per, required, state_dir, "
-	    "guaranteed");
+	ck_assert_str_eq(refused(sources, -EINVAL),
+	                 "system.ini:2: colour: unknown key in [ceiling]; expected one of "
+	                 "memory, memory_max, host_memory, share, priority, turn, turn_length, "
+	                 "idle_yield, enforce, per, required, state_dir, "
+	                 "guaranteed");
 }
 END_TEST
 
@@ -851,7 +841,7 @@ START_TEST(traps)
 	char line[400];
 
 	/* the tail of a line that is too long becomes a setting */
-	snprintf(line, sizeof(line), "[gpu]\nshare = 70 ;%*smemory_limit = 1G\n", 190, "");
+	snprintf(line, sizeof(line), "[gpu]\nshare = 70 ;%*smemory = 1G\n", 190, "");
 	ck_assert_begins(refused_text(line), "job.ini:2: share = 70 ;");
 	ck_assert_ptr_nonnull(strstr(error.message, "expected at most 197"));
 
@@ -977,7 +967,7 @@ START_TEST(values_round_trip)
 			number = CONFIG_AUTO;
 		else if (choices_of(key) > 1)
 			number %= choices_of(key);
-		else if (key == CONFIG_KEY_host_limit && number % 8 == 0)
+		else if (key == CONFIG_KEY_host_memory && number % 8 == 0)
 			number = number % 16 == 0 ? CONFIG_AUTO : CONFIG_UNLIMITED;
 		config_format(key, number, text, sizeof(text));
 		ck_assert_msg(
@@ -999,24 +989,83 @@ START_TEST(builtins_are_values)
 }
 END_TEST
 
+/* An old spelling is taken in INI files, in [ceiling] and in the environment, and means the key. */
+START_TEST(old_spellings)
+{
+	const char *const environment[] = {"SPILLWAY_MEMORY_LIMIT=1GiB", "SPILLWAY_MEMORY=2GiB",
+	                             "SPILLWAY_HOST_LIMIT_0=3GiB", "SPILLWAY_REPORTED=limit+host",
+	                             NULL};
+	char option[CONFIG_SPELLING_MAX], text[128];
+	struct config_sources sources = {.environment = (char *const *)environment};
+	struct config *config = load(sources);
+	struct config_gpu settings = settings_of(config, gpu0);
+	const char *spelling;
+	enum config_key key;
+	int count = 0;
+
+	ck_assert_uint_eq(settings.memory, 2 * GIB); /* the key's own name goes before */
+	ck_assert_uint_eq(settings.host_memory, 3 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).host_memory, CONFIG_AUTO);
+	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT_AND_HOST);
+	ck_assert_str_eq(config_warnings(config), "");
+	config_release(config);
+
+	for (; (spelling = config_old_spelling(count, &key)); count++) {
+		const char *value = key == CONFIG_KEY_reported_memory ? "limit+host" : "5GiB";
+
+		ck_assert_int_eq(config_find_key(spelling), key);
+		ck_assert_str_ne(config_key_name(key), spelling);
+		snprintf(text, sizeof(text), "[gpu]\nmemory = 1GiB\n[gpu 0]\n%s = %s\n", spelling,
+		         value);
+		config = load((struct config_sources){.file = scratch_write("old.ini", text)});
+		ck_assert_uint_eq(settings_of(config, gpu0).of[key],
+		                  key == CONFIG_KEY_reported_memory ? REPORTED_LIMIT_AND_HOST
+		                                                    : 5 * GIB);
+		config_release(config);
+	}
+	ck_assert_int_eq(count, CONFIG_OLD_SPELLING_COUNT);
+
+	/* Both spellings in one file are one key twice. */
+	ck_assert_ptr_nonnull(strstr(refused_text("[gpu]\nmemory = 1GiB\nmemory_limit = 2GiB\n"),
+	                             "already set in line 2"));
+	sources = (struct config_sources){
+	    .system_file = scratch_write("ceiling.ini", "[ceiling]\nhost_limit = 1GiB\n"),
+	    .file = scratch_write("job.ini", "[gpu]\nhost_memory = 9GiB\n")};
+	config = load(sources);
+	ck_assert_uint_eq(settings_of(config, gpu0).host_memory, GIB);
+	config_release(config);
+
+	/* Each key has one spelling, in three forms. */
+	for (int k = 0; k < CONFIG_KEY_COUNT; k++) {
+		ck_assert_int_eq(config_find_key(config_key_name((enum config_key)k)), k);
+		ck_assert_str_eq(config_key_name_for((enum config_key)k, UINT32_MAX),
+		                 config_key_name((enum config_key)k));
+	}
+	ck_assert_str_eq(config_key_name_for(CONFIG_KEY_memory_max, 7), "memory_limit_max");
+	ck_assert_str_eq(config_key_name_for(CONFIG_KEY_reported_memory, 7), "reported_memory");
+	ck_assert_str_eq(config_as_option("host_memory", option), "host-memory");
+	ck_assert_str_eq(config_as_variable("host_memory", option), "SPILLWAY_HOST_MEMORY");
+}
+END_TEST
+
 START_TEST(check_value)
 {
 	char message[CONFIG_MESSAGE_MAX];
 
-	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory_limit, "50%", message, 10), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory, "50%", message, 10), 0);
 	ck_assert_int_eq(config_check_value(CONFIG_KEY_share, "x", message, sizeof(message)),
 	                 -EINVAL);
 	ck_assert_str_eq(message, "expected a percentage from 0 to 100 such as 70");
 	ck_assert_int_eq(config_check_value(CONFIG_KEY_spill, "x", message, 12), -EINVAL);
 	ck_assert_str_eq(message, "expected au");
 	/* 0 needs no unit, and the units that the questions name are the way to say it. */
-	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory_limit, "0", NULL, 0), 0);
-	ck_assert_int_eq(config_check_value(CONFIG_KEY_host_limit, "20B", NULL, 0), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory, "0", NULL, 0), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_host_memory, "20B", NULL, 0), 0);
 	ck_assert_int_eq(config_check_value(CONFIG_KEY_idle_yield, "0", NULL, 0), 0);
 	ck_assert_int_eq(config_check_value(CONFIG_KEY_share, "0", NULL, 0), 0);
 	ck_assert_int_eq(config_check_value(CONFIG_KEY_share, "0.7%", NULL, 0), 0);
 	ck_assert_int_eq(config_check_value(CONFIG_KEY_share, "1", NULL, 0), 0);
-	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory_limit, "20", NULL, 0), -EINVAL);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory, "20", NULL, 0), -EINVAL);
 }
 END_TEST
 
@@ -1026,22 +1075,15 @@ END_TEST
 static size_t random_file(char *text, size_t size)
 {
 	static const char *const lines[] = {
-	    "[gpu]\n",
-	    "[gpu 0]\n",
-	    "[gpu GPU-5ac3]\n",
-	    "[ceiling]\r\n",
-	    "memory_limit=50%\n",
-	    "share = 70\n",
-	    "memory_limit_max = 9G ; x\n",
-	    "host_limit: unlimited\n",
-	    "\n",
-	    "# comment\n",
+	    "[gpu]\n",      "[gpu 0]\n",    "[gpu GPU-5ac3]\n",      "[ceiling]\r\n",
+	    "memory=50%\n", "share = 70\n", "memory_max = 9G ; x\n", "host_memory: unlimited\n",
+	    "\n",           "# comment\n",
 	};
 	static const char *const pieces[] = {
 	    "[job]\n",
 	    "name",
 	    "labels",
-	    "memory_limit",
+	    "memory",
 	    "spill",
 	    "=",
 	    ":",
@@ -1097,7 +1139,7 @@ START_TEST(random_files)
 			status = config_check(config, &error);
 		if (status == 0) {
 			settings_of(config, gpu0);
-			config_origin(config, &gpu1, CONFIG_KEY_memory_limit);
+			config_origin(config, &gpu1, CONFIG_KEY_memory);
 			taken += config->count > 0;
 		} else {
 			ck_assert_int_eq(status, -EINVAL);
@@ -1227,6 +1269,7 @@ int main(void)
 	tcase_add_test(tests, symlinks);
 	tcase_add_test(tests, values_round_trip);
 	tcase_add_test(tests, builtins_are_values);
+	tcase_add_test(tests, old_spellings);
 	tcase_add_test(tests, check_value);
 	tcase_add_test(tests, random_files);
 	tcase_add_test(tests, example_file);

@@ -60,7 +60,7 @@ START_TEST(loading)
 	struct config_sources sources = {
 	    .system_file = scratch_write("system.ini", "[ceiling]\nshare = 50\n"),
 	    .file = scratch_write("job.ini", "[gpu]\nshare = 70\nspill = off\n[gpu 0]\n"
-	                                     "memory_limit = 8G\nmemory_limit_max = 9G\n"
+	                                     "memory = 8G\nmemory_max = 9G\n"
 	                                     "share_window = 1s\n"),
 	    .override_file = scratch_write("over.ini", "[gpu]\nspill_after = 2\n"),
 	    .environment = (char *const *)environment,

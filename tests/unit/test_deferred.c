@@ -76,8 +76,8 @@ static CUresult wait_for_all(void)
 
 static void set_limits(uint64_t limit, uint64_t host, uint64_t spill_after)
 {
-	struct config_gpu settings = {.memory_limit = limit,
-	                              .host_limit = host,
+	struct config_gpu settings = {.memory = limit,
+	                              .host_memory = host,
 	                              .host_limit_of_moves = host,
 	                              .share = 100000,
 	                              .spill = SPILL_AUTO,

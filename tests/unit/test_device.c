@@ -42,13 +42,13 @@ static struct device *device_of(const struct config_gpu *settings)
 
 START_TEST(what_is_held_is_said_of_its_own_settings)
 {
-	struct config_gpu settings = {.memory_limit = 4 * GIB};
+	struct config_gpu settings = {.memory = 4 * GIB};
 	struct device *device = device_of(&settings);
 	uint64_t turn;
 
 	ck_assert_int_eq(device_charge(device, 2 * GIB), 0);
 	ck_assert_uint_eq(device_verdict(device).held, HELD_NONE);
-	settings.memory_limit = GIB;
+	settings.memory = GIB;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
 	ck_assert_uint_eq(device_verdict(device).limit_held, 2 * GIB);
@@ -57,7 +57,7 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 	ck_assert_uint_eq(device_verdict(device).held, HELD_HOST_FULL);
 
 	/* Nobody has tried what is allowed now. */
-	settings.host_limit = GIB;
+	settings.host_memory = GIB;
 	settings.host_limit_of_moves = GIB;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
@@ -99,7 +99,7 @@ static void *note(void *cookie)
 	return NULL;
 }
 
-static const struct config_gpu evicted = {.memory_limit = 3 * GIB, .evict = true};
+static const struct config_gpu evicted = {.memory = 3 * GIB, .evict = true};
 static _Atomic bool is_applied;
 
 static void *apply(void *cookie)
@@ -112,7 +112,7 @@ static void *apply(void *cookie)
 /* Whoever noted it last, what was in force before is not said any more. */
 START_TEST(the_newest_settings_are_told)
 {
-	struct config_gpu settings = {.memory_limit = 4 * GIB};
+	struct config_gpu settings = {.memory = 4 * GIB};
 	struct device *device = device_of(&settings);
 	pthread_t noting, applying;
 
@@ -136,12 +136,12 @@ END_TEST
 
 START_TEST(growth_is_of_the_limit_it_was_judged_for)
 {
-	struct config_gpu settings = {.memory_limit = 2 * GIB, .memory_limit_max = 16 * GIB};
+	struct config_gpu settings = {.memory = 2 * GIB, .memory_max = 16 * GIB};
 	struct device *device = device_of(&settings);
 
 	device_grow(device, 2 * GIB, GIB);
 	ck_assert_uint_eq(terms_of(device).limit, 3 * GIB);
-	settings.memory_limit = 4 * GIB;
+	settings.memory = 4 * GIB;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(terms_of(device).limit, 4 * GIB);
 	/* It was judged before the limit changed. */
@@ -153,7 +153,7 @@ START_TEST(growth_is_of_the_limit_it_was_judged_for)
 }
 END_TEST
 
-static uint64_t host_limit(struct device *device)
+static uint64_t host_memory(struct device *device)
 {
 	const struct terms terms = terms_of(device);
 
@@ -170,16 +170,16 @@ static uint64_t limit_of_movable(struct device *device)
 /* What the others of the job hold it cannot know: any quota may be used up. */
 START_TEST(without_the_books_any_limit_is_zero)
 {
-	struct config_gpu settings = {.memory_limit = CONFIG_UNLIMITED, .host_limit = CONFIG_AUTO};
+	struct config_gpu settings = {.memory = CONFIG_UNLIMITED, .host_memory = CONFIG_AUTO};
 	struct device *device = device_in(NULL, &settings);
 
 	ck_assert_uint_eq(terms_of(device).limit, CONFIG_UNLIMITED);
 	ck_assert_int_eq(device_charge(device, 20 * GIB), 0);
 	ck_assert_uint_eq(device_charged(device, SEGMENT_ON_DEVICE), 20 * GIB);
-	ck_assert_uint_gt(host_limit(device), 0);
+	ck_assert_uint_gt(host_memory(device), 0);
 
 	/* Limited while it runs: what can move is to go. */
-	settings.memory_limit = 40 * GIB;
+	settings.memory = 40 * GIB;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(terms_of(device).limit, 0);
 	ck_assert_uint_eq(limit_of_movable(device), 0);
@@ -189,23 +189,23 @@ START_TEST(without_the_books_any_limit_is_zero)
 	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
 
 	/* Nor does it rise, and what the host may hold is a quota, too, where it is a number. */
-	settings.memory_limit_max = 60 * GIB;
+	settings.memory_max = 60 * GIB;
 	ck_assert(device_apply(device, &settings));
 	ck_assert(!device_judges_growth(device, 0));
 	device_grow(device, 40 * GIB, 10 * GIB);
 	ck_assert_uint_eq(terms_of(device).limit, 0);
-	ck_assert_uint_gt(host_limit(device), 0);
-	settings.host_limit = 8 * GIB;
+	ck_assert_uint_gt(host_memory(device), 0);
+	settings.host_memory = 8 * GIB;
 	settings.host_limit_of_moves = 8 * GIB;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(host_limit(device), 0);
-	settings.host_limit = CONFIG_UNLIMITED;
+	ck_assert_uint_eq(host_memory(device), 0);
+	settings.host_memory = CONFIG_UNLIMITED;
 	settings.host_limit_of_moves = CONFIG_UNLIMITED;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(host_limit(device), CONFIG_UNLIMITED);
+	ck_assert_uint_eq(host_memory(device), CONFIG_UNLIMITED);
 
-	settings.memory_limit = CONFIG_UNLIMITED;
-	settings.memory_limit_max = 0;
+	settings.memory = CONFIG_UNLIMITED;
+	settings.memory_max = 0;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(terms_of(device).limit, CONFIG_UNLIMITED);
 	ck_assert_uint_eq(device_verdict(device).held, HELD_NONE);
@@ -217,7 +217,7 @@ END_TEST
 START_TEST(a_charge_is_within_the_limit_in_force)
 {
 	static const struct segment_device gpu = {.uuid = "GPU-1"};
-	struct config_gpu settings = {.memory_limit = 2 * GIB, .memory_limit_max = 4 * GIB};
+	struct config_gpu settings = {.memory = 2 * GIB, .memory_max = 4 * GIB};
 	struct segment *segment = test_job();
 	struct device *device;
 
@@ -233,13 +233,13 @@ START_TEST(a_charge_is_within_the_limit_in_force)
 	device_grow(device, 2 * GIB, 0);
 	device_uncharge(device, SEGMENT_ON_DEVICE, GIB);
 	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
-	settings.memory_limit = GIB;
-	settings.memory_limit_max = 0;
+	settings.memory = GIB;
+	settings.memory_max = 0;
 	ck_assert(device_apply(device, &settings));
 	device_uncharge(device, SEGMENT_ON_DEVICE, GIB);
 	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
 	/* Evicted, the mover brings nothing, and the program may have what its limit allows. */
-	settings.memory_limit = 2 * GIB;
+	settings.memory = 2 * GIB;
 	settings.evict = true;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_int_eq(device_charge_moved(device, 1, CONFIG_UNLIMITED), -ENOSPC);

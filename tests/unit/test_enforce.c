@@ -131,18 +131,18 @@ END_TEST
 /* What the file sets is the most of it, unless its ceiling says more. */
 START_TEST(nobody_gets_more)
 {
-	char *const *greedy = ENVIRON(
-	    "SPILLWAY_MEMORY_LIMIT=12GiB", "SPILLWAY_MEMORY_LIMIT_MAX=16GiB",
-	    "SPILLWAY_HOST_LIMIT=unlimited", "SPILLWAY_SHARE=100", "SPILLWAY_SHARE_POLICY=weight",
-	    "SPILLWAY_SHARE_WINDOW=1h", "SPILLWAY_DEMOTE_DEADLINE=1h", "SPILLWAY_SHRINK=gentle");
-	const char *machine = "[gpu]\nmemory_limit = 8GiB\nhost_limit = 4GiB\nshare = 30\n"
+	char *const *greedy = ENVIRON("SPILLWAY_MEMORY=12GiB", "SPILLWAY_MEMORY_MAX=16GiB",
+	                              "SPILLWAY_HOST_MEMORY=unlimited", "SPILLWAY_SHARE=100",
+	                              "SPILLWAY_SHARE_POLICY=weight", "SPILLWAY_SHARE_WINDOW=1h",
+	                              "SPILLWAY_DEMOTE_DEADLINE=1h", "SPILLWAY_SHRINK=gentle");
+	const char *machine = "[gpu]\nmemory = 8GiB\nhost_memory = 4GiB\nshare = 30\n"
 	                      "demote_deadline = 1s\n";
-	const char *override = "[gpu]\nmemory_limit = unlimited\nshare_policy = weight\n";
+	const char *override = "[gpu]\nmemory = unlimited\nshare_policy = weight\n";
 	struct config_gpu settings = settings_of(load(machine, greedy, override));
 
-	ck_assert_uint_eq(settings.memory_limit, 8 * GIB);
-	ck_assert_uint_eq(settings.memory_limit_max, 8 * GIB); /* which is not at all */
-	ck_assert_uint_eq(settings.host_limit, 4 * GIB);
+	ck_assert_uint_eq(settings.memory, 8 * GIB);
+	ck_assert_uint_eq(settings.memory_max, 8 * GIB); /* which is not at all */
+	ck_assert_uint_eq(settings.host_memory, 4 * GIB);
 	ck_assert_uint_eq(settings.share, 30000);
 	ck_assert_uint_eq(settings.share_policy, POLICY_CAP);
 	ck_assert_uint_eq(settings.share_window, 100000000);
@@ -150,9 +150,8 @@ START_TEST(nobody_gets_more)
 	ck_assert_uint_eq(settings.shrink, SHRINK_GENTLE); /* by which nobody gets more */
 
 	settings = settings_of(
-	    load("memory_limit = 10GiB\nshare = 50\n[gpu]\nmemory_limit = 8GiB\nshare = 30\n",
-	         greedy, NULL));
-	ck_assert_uint_eq(settings.memory_limit, 10 * GIB);
+	    load("memory = 10GiB\nshare = 50\n[gpu]\nmemory = 8GiB\nshare = 30\n", greedy, NULL));
+	ck_assert_uint_eq(settings.memory, 10 * GIB);
 	ck_assert_uint_eq(settings.share, 50000);
 }
 END_TEST
@@ -160,16 +159,16 @@ END_TEST
 /* A ceiling on the limit holds for its growth, also where the file itself lets that rise. */
 START_TEST(no_limit_grows_above_the_ceiling)
 {
-	const char *machine = "memory_limit = 8GiB\n"
-	                      "[gpu]\nmemory_limit = 4GiB\nmemory_limit_max = 16GiB\n";
+	const char *machine = "memory = 8GiB\n"
+	                      "[gpu]\nmemory = 4GiB\nmemory_max = 16GiB\n";
 	struct config_gpu settings = settings_of(load(machine, ENVIRON("A=b"), NULL));
 
-	ck_assert_uint_eq(settings.memory_limit, 4 * GIB);
-	ck_assert_uint_eq(settings.memory_limit_max, 8 * GIB);
-	settings = settings_of(load("memory_limit = 8GiB\nmemory_limit_max = 12GiB\n"
-	                            "[gpu]\nmemory_limit_max = 16GiB\nmemory_limit = 4GiB\n",
+	ck_assert_uint_eq(settings.memory, 4 * GIB);
+	ck_assert_uint_eq(settings.memory_max, 8 * GIB);
+	settings = settings_of(load("memory = 8GiB\nmemory_max = 12GiB\n"
+	                            "[gpu]\nmemory_max = 16GiB\nmemory = 4GiB\n",
 	                            ENVIRON("A=b"), NULL));
-	ck_assert_uint_eq(settings.memory_limit_max, 12 * GIB);
+	ck_assert_uint_eq(settings.memory_max, 12 * GIB);
 }
 END_TEST
 
@@ -178,24 +177,24 @@ START_TEST(a_lowered_limit_has_a_place_to_move_to)
 {
 	static const struct {
 		const char *lines, *asked;
-		uint64_t host_limit, of_moves;
+		uint64_t host_memory, of_moves;
 	} cases[] = {
-	    {"[gpu]\nhost_limit = 4GiB\n", "0", 0, 4 * GIB},
-	    {"[gpu]\nhost_limit = 4GiB\n", "1GiB", GIB, 4 * GIB},
-	    {"[gpu]\nhost_limit = 4GiB\n", "unlimited", 4 * GIB, 4 * GIB},
-	    {"[gpu]\nmemory_limit = 8GiB\n", "0", 0, CONFIG_AUTO},
-	    {"host_limit = 9GiB\n", "0", 0, 9 * GIB},
-	    {"host_limit = 9GiB\n[gpu]\nhost_limit = 4GiB\n", "6GiB", 6 * GIB, 6 * GIB},
-	    {"host_limit = 9GiB\n[gpu]\nhost_limit = 4GiB\n", "0", 0, 4 * GIB},
+	    {"[gpu]\nhost_memory = 4GiB\n", "0", 0, 4 * GIB},
+	    {"[gpu]\nhost_memory = 4GiB\n", "1GiB", GIB, 4 * GIB},
+	    {"[gpu]\nhost_memory = 4GiB\n", "unlimited", 4 * GIB, 4 * GIB},
+	    {"[gpu]\nmemory = 8GiB\n", "0", 0, CONFIG_AUTO},
+	    {"host_memory = 9GiB\n", "0", 0, 9 * GIB},
+	    {"host_memory = 9GiB\n[gpu]\nhost_memory = 4GiB\n", "6GiB", 6 * GIB, 6 * GIB},
+	    {"host_memory = 9GiB\n[gpu]\nhost_memory = 4GiB\n", "0", 0, 4 * GIB},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		char asks[64];
 		struct config_gpu settings;
 
-		snprintf(asks, sizeof(asks), "SPILLWAY_HOST_LIMIT=%s", cases[i].asked);
+		snprintf(asks, sizeof(asks), "SPILLWAY_HOST_MEMORY=%s", cases[i].asked);
 		settings = settings_of(load(cases[i].lines, ENVIRON(asks), NULL));
-		ck_assert_uint_eq(settings.host_limit, cases[i].host_limit);
+		ck_assert_uint_eq(settings.host_memory, cases[i].host_memory);
 		ck_assert_uint_eq(settings.host_limit_of_moves, cases[i].of_moves);
 	}
 }
@@ -204,7 +203,7 @@ END_TEST
 /* Where nothing is enforced what a user asks for is what the user has. */
 START_TEST(a_free_job_chooses_its_host_limit)
 {
-	const struct config_sources sources = {.environment = ENVIRON("SPILLWAY_HOST_LIMIT=0")};
+	const struct config_sources sources = {.environment = ENVIRON("SPILLWAY_HOST_MEMORY=0")};
 	struct config *config;
 	struct config_error error;
 	struct config_gpu settings;
@@ -218,34 +217,34 @@ END_TEST
 /* What "auto" comes to is known when memory is asked for: until then both stand. */
 START_TEST(nobody_has_more_on_the_host_than_auto)
 {
-	char *const *greedy = ENVIRON("SPILLWAY_HOST_LIMIT=900GiB");
+	char *const *greedy = ENVIRON("SPILLWAY_HOST_MEMORY=900GiB");
 	struct config_gpu settings = settings_of(load("", greedy, NULL));
 
-	ck_assert_uint_eq(settings.host_limit, 900 * GIB);
+	ck_assert_uint_eq(settings.host_memory, 900 * GIB);
 	ck_assert_uint_eq(settings.host_at_most_auto, 1);
-	settings = settings_of(load("", ENVIRON("SPILLWAY_HOST_LIMIT=unlimited"), NULL));
-	ck_assert_uint_eq(settings.host_limit, CONFIG_AUTO);
+	settings = settings_of(load("", ENVIRON("SPILLWAY_HOST_MEMORY=unlimited"), NULL));
+	ck_assert_uint_eq(settings.host_memory, CONFIG_AUTO);
 	ck_assert_uint_eq(settings.host_at_most_auto, 0);
-	settings = settings_of(load("host_limit = 1000GiB\n", greedy, NULL));
-	ck_assert_uint_eq(settings.host_limit, 900 * GIB);
+	settings = settings_of(load("host_memory = 1000GiB\n", greedy, NULL));
+	ck_assert_uint_eq(settings.host_memory, 900 * GIB);
 	ck_assert_uint_eq(settings.host_at_most_auto, 0);
-	settings = settings_of(load("[gpu]\nhost_limit = 4GiB\n", greedy, NULL));
-	ck_assert_uint_eq(settings.host_limit, 4 * GIB);
+	settings = settings_of(load("[gpu]\nhost_memory = 4GiB\n", greedy, NULL));
+	ck_assert_uint_eq(settings.host_memory, 4 * GIB);
 	ck_assert_uint_eq(settings.host_at_most_auto, 0);
 }
 END_TEST
 
 START_TEST(less_may_be_asked_for)
 {
-	const char *machine = "[gpu]\nmemory_limit = 8GiB\nmemory_limit_max = 12GiB\nshare = 30\n";
+	const char *machine = "[gpu]\nmemory = 8GiB\nmemory_max = 12GiB\nshare = 30\n";
 	struct config_gpu settings =
-	    settings_of(load(machine, ENVIRON("SPILLWAY_MEMORY_LIMIT=2GiB"), NULL));
+	    settings_of(load(machine, ENVIRON("SPILLWAY_MEMORY=2GiB"), NULL));
 
-	ck_assert_uint_eq(settings.memory_limit, 2 * GIB);
-	ck_assert_uint_eq(settings.memory_limit_max, 12 * GIB);
+	ck_assert_uint_eq(settings.memory, 2 * GIB);
+	ck_assert_uint_eq(settings.memory_max, 12 * GIB);
 	settings = settings_of(load(machine, ENVIRON("A=b"), "[gpu]\nshare = 10\n"));
 	ck_assert_uint_eq(settings.share, 10000);
-	ck_assert_uint_eq(settings.memory_limit, 8 * GIB);
+	ck_assert_uint_eq(settings.memory, 8 * GIB);
 }
 END_TEST
 
@@ -275,15 +274,14 @@ END_TEST
 /* One GPU's part is no other GPU's. */
 START_TEST(each_gpu_has_its_own_most)
 {
-	const char *machine =
-	    "[gpu]\nmemory_limit = 4GiB\n[gpu 0000:3b:00.0]\nmemory_limit = 8GiB\n";
+	const char *machine = "[gpu]\nmemory = 4GiB\n[gpu 0000:3b:00.0]\nmemory = 8GiB\n";
 	struct config_device other = {1, "GPU-77", "0000:af:00.0", 16 * GIB};
-	struct config *config = load(machine, ENVIRON("SPILLWAY_MEMORY_LIMIT=unlimited"), NULL);
+	struct config *config = load(machine, ENVIRON("SPILLWAY_MEMORY=unlimited"), NULL);
 	struct config_gpu settings;
 
 	config_for_device(config, &other, &settings);
-	ck_assert_uint_eq(settings.memory_limit, 4 * GIB);
-	ck_assert_uint_eq(settings_of(config).memory_limit, 8 * GIB);
+	ck_assert_uint_eq(settings.memory, 4 * GIB);
+	ck_assert_uint_eq(settings_of(config).memory, 8 * GIB);
 }
 END_TEST
 
@@ -291,9 +289,9 @@ START_TEST(without_enforcing_all_is_as_it_was)
 {
 	struct config_sources sources = {
 	    .system_file = scratch_write("system.ini", "[ceiling]\nper = user\nrequired = yes\n"
-	                                               "[gpu]\nmemory_limit = 4GiB\n"),
+	                                               "[gpu]\nmemory = 4GiB\n"),
 	    .environment = ENVIRON("SPILLWAY_JOB=mine", "SPILLWAY_DISABLE=yes",
-	                           "SPILLWAY_MEMORY_LIMIT=8GiB", "SPILLWAY_SHARE_POLICY=weight")};
+	                           "SPILLWAY_MEMORY=8GiB", "SPILLWAY_SHARE_POLICY=weight")};
 	struct config *config;
 	struct config_error error;
 
@@ -302,7 +300,7 @@ START_TEST(without_enforcing_all_is_as_it_was)
 	ck_assert(config_disabled(config));
 	ck_assert_str_eq(config_job_name(config), "mine");
 	ck_assert_str_eq(config_warnings(config), "");
-	ck_assert_uint_eq(settings_of(config).memory_limit, 8 * GIB);
+	ck_assert_uint_eq(settings_of(config).memory, 8 * GIB);
 }
 END_TEST
 
@@ -317,9 +315,9 @@ static const struct weakening {
 	enum { CAPPED, FIXED, HARMLESS } how;
 	const char *why; /* it is harmless */
 } weakenings[] = {
-    {CONFIG_KEY_memory_limit, "8GiB", "12GiB 100% unlimited", CAPPED, NULL},
-    {CONFIG_KEY_memory_limit_max, "8GiB", "12GiB 100% unlimited", CAPPED, NULL},
-    {CONFIG_KEY_host_limit, "4GiB", "900GiB auto unlimited", CAPPED, NULL},
+    {CONFIG_KEY_memory, "8GiB", "12GiB 100% unlimited", CAPPED, NULL},
+    {CONFIG_KEY_memory_max, "8GiB", "12GiB 100% unlimited", CAPPED, NULL},
+    {CONFIG_KEY_host_memory, "4GiB", "900GiB auto unlimited", CAPPED, NULL},
     {CONFIG_KEY_share, "30", "31 100", CAPPED, NULL},
     {CONFIG_KEY_share_policy, "cap", "weight", FIXED, NULL},
     {CONFIG_KEY_share_window, "100ms", "1h", FIXED, NULL},
@@ -328,9 +326,9 @@ static const struct weakening {
     {CONFIG_KEY_turn, "fine", "whole", CAPPED, NULL},
     {CONFIG_KEY_turn_length, "30s", "1h", CAPPED, NULL},
     {CONFIG_KEY_idle_yield, "30s", "1h never", CAPPED, NULL},
-    {CONFIG_KEY_steps, "auto", "on off", HARMLESS, "a limit rises only to memory_limit_max"},
+    {CONFIG_KEY_steps, "auto", "on off", HARMLESS, "a limit rises only to memory_max"},
     {CONFIG_KEY_spill, "auto", "vmm managed pinned off", FIXED, NULL},
-    {CONFIG_KEY_spill_after, "auto", "0 9", HARMLESS, "it refuses, or spills within host_limit"},
+    {CONFIG_KEY_spill_after, "auto", "0 9", HARMLESS, "it refuses, or spills within host_memory"},
     {CONFIG_KEY_reported_memory, "limit", "limit+host", HARMLESS, "it is only told"},
     {CONFIG_KEY_mixed, "auto", "whole", HARMLESS, "both sides are charged"},
     {CONFIG_KEY_placement, "auto", "balanced heat", HARMLESS, "which, not how much"},
@@ -352,8 +350,7 @@ static struct config *load_weakened(const struct weakening *row, const char *val
 	size_t length = strlen(variable);
 
 	snprintf(machine, sizeof(machine), "[gpu]\n%s%s = %s\n",
-	         row->key == CONFIG_KEY_memory_limit_max ? "memory_limit = 4GiB\n" : "", name,
-	         row->machines);
+	         row->key == CONFIG_KEY_memory_max ? "memory = 4GiB\n" : "", name, row->machines);
 	for (const char *c = name; *c; c++)
 		variable[length++] = (char)toupper((unsigned char)*c);
 	snprintf(variable + length, sizeof(variable) - length, "=%s", value);
@@ -421,7 +418,7 @@ START_TEST(bad_values)
 	    "system.ini:3: enforce = no: already set in line 2; expected each key once");
 	ck_assert_str_eq(refused("[ceiling]\nenforced = yes\n"),
 	                 "system.ini:2: enforced: unknown key in [ceiling], did you mean enforce?; "
-	                 "expected one of memory_limit, memory_limit_max, host_limit, share, "
+	                 "expected one of memory, memory_max, host_memory, share, "
 	                 "priority, turn, turn_length, idle_yield, enforce, "
 	                 "per, required, state_dir, guaranteed");
 	ck_assert_str_eq(refused("[ceiling]\nenforce = yes\nstate_dir = here\n"),

@@ -10,13 +10,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* of tests/fuzz/f
 enum { RUNS = 8000, SIZE = 512 };
 
 static const char *const good[3][3] = {
-    {"[job]\nname = bert\nlabels = a=b\nnvml = no\nstatus_file = /a\n[gpu]\nmemory_limit = "
+    {"[job]\nname = bert\nlabels = a=b\nnvml = no\nstatus_file = /a\n[gpu]\nmemory = "
      "8GiB\nshare = 50%\n"
-     "[gpu GPU-5ac3]\nmemory_limit_max = 90%\n[gpu 0]\nspill = vmm ; why\n",
-     "[gpu 0000:3b:00.0]\nshare_window=1s\nhost_limit = unlimited\n# remark\n[ceiling]\nshare = "
+     "[gpu GPU-5ac3]\nmemory_max = 90%\n[gpu 0]\nspill = vmm ; why\n",
+     "[gpu 0000:3b:00.0]\nshare_window=1s\nhost_memory = unlimited\n# remark\n[ceiling]\nshare = "
      "30\n",
      "\xef\xbb\xbf[gpu]\r\nevict = yes\r\n  indented = 1\n"},
-    {"SPILLWAY_MEMORY_LIMIT=4G\nSPILLWAY_SHARE_1=30\nSPILLWAY_JOB=x\n",
+    {"SPILLWAY_MEMORY=4G\nSPILLWAY_SHARE_1=30\nSPILLWAY_JOB=x\n",
      "CUDA_DEVICE_MEMORY_LIMIT_0=1024m\nCUDA_DEVICE_SM_LIMIT=30\nGPU_CORE_UTILIZATION_POLICY="
      "force\n",
      "SPILLWAY_DISABLE=no\nSPILLWAY_LABELS=a=b,c=d\nSPILLWAY_STATUS_FILE=/a/b\nSPILLWAY_MEMRY=1\n"},

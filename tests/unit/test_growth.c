@@ -228,8 +228,8 @@ static struct device devices[2] = {{.id.ordinal = 0}, {.id.ordinal = 1}};
 
 START_TEST(judged_where_steps_end)
 {
-	const struct config_gpu grows = {.memory_limit = GIB, .memory_limit_max = 2 * GIB};
-	const struct config_gpu stays = {.memory_limit = GIB};
+	const struct config_gpu grows = {.memory = GIB, .memory_max = 2 * GIB};
+	const struct config_gpu stays = {.memory = GIB};
 	uint64_t now = 5 * GROWTH_STEPLESS_NS;
 
 	publish_value(&devices[0].settings, &grows);

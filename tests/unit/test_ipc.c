@@ -265,7 +265,7 @@ static unsigned int descriptors_open(void)
 
 static void setup(void)
 {
-	const struct config_gpu settings = {.memory_limit = CONFIG_UNLIMITED, .share = 100000};
+	const struct config_gpu settings = {.memory = CONFIG_UNLIMITED, .share = 100000};
 
 	state_directory_make();
 	shared =

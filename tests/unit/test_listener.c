@@ -64,13 +64,13 @@ END_TEST
 
 START_TEST(half_written)
 {
-	const char *path = scratch_write("a.ini", "memory_limit = 10GiB");
+	const char *path = scratch_write("a.ini", "memory = 10GiB");
 	int fd;
 
 	ck_assert_int_eq(listener_add(listener, path, count, &calls), 0);
 	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	ck_assert_int_eq(listener_check(listener), 0);
-	ck_assert_int_eq(write(fd, "memory_limit = 1", 16), 16);
+	ck_assert_int_eq(write(fd, "memory = 1", 10), 10);
 	ck_assert_int_eq(listener_check(listener), 0);
 	ck_assert_int_eq(write(fd, "2GiB", 4), 4);
 	close(fd);

@@ -70,7 +70,7 @@ static CUresult driver_advise(CUdeviceptr address, size_t size, CUmem_advise adv
 static void set_limit(uint64_t limit)
 {
 	struct config_gpu settings = {
-	    .memory_limit = limit, .host_limit = 0, .share = 100000, .spill = SPILL_AUTO};
+	    .memory = limit, .host_memory = 0, .share = 100000, .spill = SPILL_AUTO};
 
 	device_apply(gpu, &settings);
 }

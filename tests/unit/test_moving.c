@@ -409,8 +409,8 @@ static CUresult release_memory(CUmemGenericAllocationHandle handle)
 
 static void set_limit(uint64_t limit, bool gentle, bool whole)
 {
-	struct config_gpu settings = {.memory_limit = limit,
-	                              .host_limit = CONFIG_UNLIMITED,
+	struct config_gpu settings = {.memory = limit,
+	                              .host_memory = CONFIG_UNLIMITED,
 	                              .host_limit_of_moves = CONFIG_UNLIMITED,
 	                              .share = 100000,
 	                              .priority = priority,

@@ -58,10 +58,10 @@ START_TEST(a_value_that_comes_again_is_another_change)
 	const char *path = scratch_path("again.ini");
 	char *first, *again;
 
-	ck_assert_int_eq(set(path, "", "memory_limit", "16MiB"), 0);
+	ck_assert_int_eq(set(path, "", "memory", "16MiB"), 0);
 	first = scratch_read(path);
-	ck_assert_int_eq(set(path, "", "memory_limit", "40MiB"), 0);
-	ck_assert_int_eq(set(path, "", "memory_limit", "16MiB"), 0);
+	ck_assert_int_eq(set(path, "", "memory", "40MiB"), 0);
+	ck_assert_int_eq(set(path, "", "memory", "16MiB"), 0);
 	again = scratch_read(path);
 	ck_assert_str_eq(strchr(again, '\n'), strchr(first, '\n'));
 	ck_assert_uint_ne(hash_bytes(HASH_NOTHING, first, strlen(first)),
@@ -73,7 +73,7 @@ END_TEST
 
 START_TEST(new_file)
 {
-	static const char *const keys[] = {"memory_limit", "share", "spill", NULL};
+	static const char *const keys[] = {"memory", "share", "spill", NULL};
 	static const char *const values[] = {"8GiB", "70", NULL, NULL};
 	const char *path = scratch_path("o.ini");
 	struct config_sources sources = {.override_file = path};
@@ -86,15 +86,29 @@ START_TEST(new_file)
 	                                    &(struct deadline){.patience_ns = 20000000000},
 	                                    &error) == 0,
 	              "%s", error.message);
-	expect_text(path, "\n[gpu]\nmemory_limit = 8GiB\nshare = 70\n");
+	expect_text(path, "\n[gpu]\nmemory = 8GiB\nshare = 70\n");
 	ck_assert_int_eq(stat(path, &status), 0);
 	ck_assert_uint_eq(status.st_mode & 07777, 0600);
 
 	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
 	config_for_device(config, &device, &settings);
-	ck_assert_uint_eq(settings.memory_limit, UINT64_C(8) << 30);
+	ck_assert_uint_eq(settings.memory, UINT64_C(8) << 30);
 	ck_assert_uint_eq(settings.share, 70000);
 	config_release(config);
+}
+END_TEST
+
+/* A value in an old spelling is replaced, not repeated; and jobs of before are written theirs. */
+START_TEST(merge_over_an_old_spelling)
+{
+	const char *path = scratch_write("o.ini", "[gpu]\nmemory_limit = 8G\nshare = 70\n");
+
+	ck_assert_int_eq(set(path, "", "memory", "4G"), 0);
+	expect_text(path, "\n[gpu]\nmemory = 4G\nshare = 70\n");
+	ck_assert_int_eq(set(path, "", config_key_name_for(CONFIG_KEY_memory, 7), "2G"), 0);
+	expect_text(path, "\n[gpu]\nmemory_limit = 2G\nshare = 70\n");
+	ck_assert_int_eq(set(path, "", "memory", NULL), 0);
+	expect_text(path, "\n[gpu]\nshare = 70\n");
 }
 END_TEST
 
@@ -104,7 +118,7 @@ START_TEST(merge)
 	                                          "labels = a=b ; mine\n"
 	                                          "[gpu]\n"
 	                                          "share = 70\n"
-	                                          "memory_limit = 8G\n"
+	                                          "memory = 8G\n"
 	                                          "[gpu GPU-5AC3]\n"
 	                                          "share = 10\n");
 
@@ -115,7 +129,7 @@ START_TEST(merge)
 	ck_assert_int_eq(set(path, "0", "share", "5"), 0);
 	ck_assert_int_eq(set(path, "gpu-5ac3", "share", "11"), 0);
 	expect_text(path, "\n[job]\nlabels = a=b\n"
-	                  "\n[gpu]\nshare = 30\nmemory_limit = 8G\nspill_after = 2\n"
+	                  "\n[gpu]\nshare = 30\nmemory = 8G\nspill_after = 2\n"
 	                  "\n[gpu GPU-5AC3]\nshare = 11\nspill = off\n"
 	                  "\n[gpu 0]\nshare = 5\n");
 
@@ -123,7 +137,7 @@ START_TEST(merge)
 	ck_assert_int_eq(set(path, "", "share", NULL), 0);
 	ck_assert_int_eq(set(path, "0", "share", NULL), 0);
 	expect_text(path, "\n[job]\nlabels = a=b\n"
-	                  "\n[gpu]\nmemory_limit = 8G\nspill_after = 2\n"
+	                  "\n[gpu]\nmemory = 8G\nspill_after = 2\n"
 	                  "\n[gpu GPU-5AC3]\nshare = 11\nspill = off\n");
 	ck_assert_int_eq(count_files(), 2); /* it and its lock */
 }
@@ -131,16 +145,16 @@ END_TEST
 
 START_TEST(old_file_stands)
 {
-	static const char old[] = "[gpu]\nmemory_limit = 8G\n";
+	static const char old[] = "[gpu]\nmemory = 8G\n";
 	const char *path = scratch_write("o.ini", old);
 	char *text;
 
-	ck_assert_int_eq(set(path, "", "memory_limit", "8Gx"), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(error.message, "memory_limit = 8Gx: expected a size"));
+	ck_assert_int_eq(set(path, "", "memory", "8Gx"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error.message, "memory = 8Gx: expected a size"));
 	ck_assert_int_eq(set(path, "", "memory_limt", "8G"), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(error.message, "did you mean memory_limit?"));
-	ck_assert_int_eq(set(path, "", "memory_limit_max", "4G"), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(error.message, "below memory_limit = 8G"));
+	ck_assert_ptr_nonnull(strstr(error.message, "did you mean memory?"));
+	ck_assert_int_eq(set(path, "", "memory_max", "4G"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error.message, "below memory = 8G"));
 	ck_assert_int_eq(set(path, "7x", "share", "4"), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(error.message, "[gpu 7x]: expected an ordinal"));
 	/* one value, one line */
@@ -320,6 +334,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, scratch_make, scratch_remove);
 	tcase_add_test(tests, new_file);
 	tcase_add_test(tests, a_value_that_comes_again_is_another_change);
+	tcase_add_test(tests, merge_over_an_old_spelling);
 	tcase_add_test(tests, merge);
 	tcase_add_test(tests, old_file_stands);
 	tcase_add_test(tests, bad_old_file);

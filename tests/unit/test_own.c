@@ -46,10 +46,8 @@ static CUresult has_all(int *value, CUdevice_attribute attribute, CUdevice devic
 
 static void start(void)
 {
-	struct config_gpu settings = {.memory_limit = 256 * MIB,
-	                              .host_limit = 256 * MIB,
-	                              .share = 100000,
-	                              .spill = SPILL_AUTO};
+	struct config_gpu settings = {
+	    .memory = 256 * MIB, .host_memory = 256 * MIB, .share = 100000, .spill = SPILL_AUTO};
 
 	fake_driver_reset(256 * MIB);
 	driver.cuDeviceGetAttribute = has_all;

@@ -61,7 +61,7 @@ static void setup(void)
 	device.ledger = &device.own_ledger;
 	ledger_charge(device.ledger, SEGMENT_ON_DEVICE, 64 * MIB);
 	terms = (struct terms){.limit = 64 * MIB, .yields_above = UINT64_MAX};
-	terms.settings.host_limit = CONFIG_AUTO;
+	terms.settings.host_memory = CONFIG_AUTO;
 }
 
 START_TEST(the_reason_follows_from_the_lack)
@@ -89,7 +89,7 @@ START_TEST(the_reason_follows_from_the_lack)
 	lack.why = SPILL_NONE;
 	ck_assert_int_eq(refusal_by_lack(&device, &terms, 12 * MIB, &lack).reason, REFUSED_PROCESS);
 	lack = (struct lack){SEGMENT_ON_HOST, 12 * MIB, 2 * MIB, SPILL_HOST_LIMIT};
-	terms.settings.host_limit = 10 * MIB;
+	terms.settings.host_memory = 10 * MIB;
 	ck_assert_int_eq(refusal_by_lack(&device, &terms, 12 * MIB, &lack).reason,
 	                 REFUSED_NO_BOOKS);
 }

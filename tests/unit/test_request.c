@@ -38,8 +38,8 @@ static struct segment *segment;
 
 static void set_limit(uint64_t limit, uint64_t host)
 {
-	struct config_gpu settings = {.memory_limit = limit,
-	                              .host_limit = host,
+	struct config_gpu settings = {.memory = limit,
+	                              .host_memory = host,
 	                              .share = 100000,
 	                              .spill = SPILL_AUTO,
 	                              .deferred_free = true,
@@ -344,7 +344,7 @@ static CUresult create_and_lower(CUmemGenericAllocationHandle *handle, size_t si
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && --creations_left == 0) {
 		struct config_gpu settings = terms_of(gpu).settings;
 
-		settings.memory_limit = LOWER;
+		settings.memory = LOWER;
 		settings.evict = is_evicted;
 		device_apply(gpu, &settings);
 		if (!is_evicted)

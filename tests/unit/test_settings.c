@@ -75,7 +75,10 @@ static bool has_later_key(void)
 		char line[64];
 
 		snprintf(line, sizeof line, "\n%s ", config_key_name((enum config_key)key));
-		has |= config_key_since((enum config_key)key) > world.version && strstr(text, line);
+		has |= (config_key_since((enum config_key)key) > world.version ||
+		        strcmp(config_key_name_for((enum config_key)key, world.version),
+		               config_key_name((enum config_key)key)) != 0) &&
+		       strstr(text, line);
 	}
 	free(text);
 	return has;
@@ -131,7 +134,8 @@ static void follow(void)
 
 static bool change(const char *selector, const char *key, const char *value)
 {
-	const char *const keys[] = {key, NULL}, *const values[] = {value, NULL};
+	const char *keys[] = {key, NULL};
+	const char *const values[] = {value, NULL};
 	struct config_change c = {.path = world.override,
 	                          .selector = selector,
 	                          .keys = keys,
@@ -148,6 +152,8 @@ static bool change(const char *selector, const char *key, const char *value)
 	if (key_number < CONFIG_KEY_COUNT &&
 	    config_key_since((enum config_key)key_number) > world.version)
 		return false;
+	if (key_number < CONFIG_KEY_COUNT)
+		keys[0] = config_key_name_for((enum config_key)key_number, world.version);
 	if (config_override_change(&c, patience(), &error) != 0)
 		return false;
 	follow();
@@ -203,14 +209,12 @@ static void resume_job(void)
 static void set_something(void)
 {
 	static const char *const wanted[][2] = {
-	    {"memory_limit", "60MiB"},     {"memory_limit", "40MiB"},
-	    {"memory_limit", "nonsense"},  {"memory_limit_max", "50MiB"},
-	    {"memory_limit_max", "80MiB"}, {"memory_limit_max", "0"},
-	    {"priority", "opportunistic"}, {"priority", "highest"},
-	    {"placement", "heat"},         {"shrink", "gentle"},
-	    {"host_limit", "1GiB"},        {"turn_length", "5s"},
-	    {"idle_yield", "never"},       {"warp_drive", "yes"},
-	    {"memory_limit", "unlimited"}, {"spill_after", "3"},
+	    {"memory", "60MiB"},           {"memory", "40MiB"},     {"memory", "nonsense"},
+	    {"memory_max", "50MiB"},       {"memory_max", "80MiB"}, {"memory_max", "0"},
+	    {"priority", "opportunistic"}, {"priority", "highest"}, {"placement", "heat"},
+	    {"shrink", "gentle"},          {"host_memory", "1GiB"}, {"turn_length", "5s"},
+	    {"idle_yield", "never"},       {"warp_drive", "yes"},   {"memory", "unlimited"},
+	    {"spill_after", "3"},
 	};
 	static const char *const selectors[] = {"", "0", "GPU-1", "", "", "gpu", "01:00.0"};
 	const char *const *pair = wanted[dice(sizeof wanted / sizeof *wanted)];
@@ -239,14 +243,14 @@ static void set_something(void)
 static void edit_ini(void)
 {
 	static const char *const texts[] = {
-	    "[gpu]\nmemory_limit_max = 50MiB\n",
-	    "[gpu]\nmemory_limit = 30MiB\nshare = 50\n",
+	    "[gpu]\nmemory_max = 50MiB\n",
+	    "[gpu]\nmemory = 30MiB\nshare = 50\n",
 	    "",
-	    "[gpu]\nmemory_limit = 100MiB\nmemory_limit_max = 120MiB\n",
+	    "[gpu]\nmemory = 100MiB\nmemory_max = 120MiB\n",
 	    /* Wrong: a process of before with such a file can be told nothing. */
-	    "[gpu]\nmemory_limit = 8Gx\n",
+	    "[gpu]\nmemory = 8Gx\n",
 	    "[gpus]\n",
-	    "[gpu]\nmemory_limit = 20MiB\nmemory_limit_max = 10MiB\n",
+	    "[gpu]\nmemory = 20MiB\nmemory_max = 10MiB\n",
 	    "\001\002",
 	};
 	char *before = scratch_read(world.ini);
@@ -267,13 +271,13 @@ static void edit_ini(void)
 static void edit_override(void)
 {
 	static const char *const texts[] = {
-	    "[gpu]\nmemory_limit = 45MiB\n",
-	    "[gpu]\nmemory_limit = 45MiB\nwarp_drive = yes\n",
-	    "[gpu]\nmemory_limit = 45MiB\npriority = opportunistic\n",
+	    "[gpu]\nmemory = 45MiB\n",
+	    "[gpu]\nmemory = 45MiB\nwarp_drive = yes\n",
+	    "[gpu]\nmemory = 45MiB\npriority = opportunistic\n",
 	    "nonsense",
 	    "[[[[\n=\n\n[gpu\nshare 5\n",
 	    "[gpu]\nshare = 200\n[job]\nname = other\n",
-	    "[gpu]\nmemory_limit = 9\nmemory_limit = 8\n  indented\n",
+	    "[gpu]\nmemory = 9\nmemory = 8\n  indented\n",
 	};
 
 	if (world.version < VERSION_NOW && is_paused_before())
@@ -296,7 +300,7 @@ static void expect_pause_and_resume(void)
 	EXPECT(in_force().share == 0);
 	pause_job(true);
 	EXPECT(in_force().share == 0 && in_force().evict);
-	EXPECT(in_force().memory_limit == before.memory_limit || world.version < VERSION_NOW);
+	EXPECT(in_force().memory == before.memory || world.version < VERSION_NOW);
 	resume_job();
 	after = in_force();
 	EXPECT(after.share != 0 && !after.evict);

@@ -85,7 +85,7 @@ END_TEST
 START_TEST(limits_and_clusters_tell_jobs_apart)
 {
 	live_in(machine);
-	expect_same(find(1, NULL), find(1, ENVIRON("SPILLWAY_MEMORY_LIMIT=1B")), true);
+	expect_same(find(1, NULL), find(1, ENVIRON("SPILLWAY_MEMORY=1B")), true);
 	expect_same(find(1, NULL), find(2, NULL), false);
 	expect_same(find(1, ENVIRON(SLURM)), find(2, ENVIRON(SLURM)), false);
 	expect_same(find(1, ENVIRON(SLURM)), find(1, ENVIRON(SLURM, CLUSTER)), false);

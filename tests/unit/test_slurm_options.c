@@ -119,11 +119,10 @@ START_TEST(what_is_taken_fits_into_a_line)
 
 	for (int blanks = 0; blanks < 400; blanks++) {
 		snprintf(text, sizeof text, "8%*sGiB", blanks, "");
-		ck_assert_msg(is_taken(OPTION_memory_limit, text) == (blanks <= 60), "%d blanks",
-		              blanks);
+		ck_assert_msg(is_taken(OPTION_memory, text) == (blanks <= 60), "%d blanks", blanks);
 	}
-	ck_assert(is_taken(OPTION_memory_limit, "unlimited"));
-	ck_assert(is_taken(OPTION_memory_limit_max, "50%"));
+	ck_assert(is_taken(OPTION_memory, "unlimited"));
+	ck_assert(is_taken(OPTION_memory_max, "50%"));
 	ck_assert(is_taken(OPTION_share, "70"));
 	ck_assert(is_taken(OPTION_priority, "guaranteed"));
 }
@@ -135,17 +134,17 @@ START_TEST(a_step_that_asks_for_more_is_found)
 	const char *value[JOB_OPTION_COUNT] = {NULL};
 	FILE *out = fopen(scratch_path("job.ini"), "w");
 
-	fprintf(out, "[gpu]\nmemory_limit = 24M\n[ceiling]\nshare = 50\n");
+	fprintf(out, "[gpu]\nmemory = 24M\n[ceiling]\nshare = 50\n");
 	fclose(out);
 	ck_assert_int_eq(settings_differ(scratch_path("job.ini"), value), JOB_OPTION_COUNT);
-	value[OPTION_memory_limit] = "24MiB";
+	value[OPTION_memory] = "24MiB";
 	ck_assert_int_eq(settings_differ(scratch_path("job.ini"), value), JOB_OPTION_COUNT);
-	value[OPTION_memory_limit] = "24%";
-	ck_assert_int_eq(settings_differ(scratch_path("job.ini"), value), OPTION_memory_limit);
-	value[OPTION_memory_limit] = "24M";
+	value[OPTION_memory] = "24%";
+	ck_assert_int_eq(settings_differ(scratch_path("job.ini"), value), OPTION_memory);
+	value[OPTION_memory] = "24M";
 	value[OPTION_share] = "50";
 	ck_assert_int_eq(settings_differ(scratch_path("job.ini"), value), OPTION_share);
-	ck_assert_int_eq(settings_differ("/nonexistent.ini", value), OPTION_memory_limit);
+	ck_assert_int_eq(settings_differ("/nonexistent.ini", value), OPTION_memory);
 }
 END_TEST
 

@@ -138,10 +138,8 @@ static CUresult synchronize(void)
 
 static void set_limit(uint64_t limit)
 {
-	const struct config_gpu settings = {.memory_limit = limit,
-	                                    .host_limit = CONFIG_UNLIMITED,
-	                                    .share = 100000,
-	                                    .spill = SPILL_OFF};
+	const struct config_gpu settings = {
+	    .memory = limit, .host_memory = CONFIG_UNLIMITED, .share = 100000, .spill = SPILL_OFF};
 
 	device_apply(gpu, &settings);
 }

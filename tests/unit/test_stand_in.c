@@ -59,7 +59,7 @@ START_TEST(what_the_container_was_given_is_asked_of_its_first_process)
 	scratch_write_bytes("proc/1/environ", given, sizeof(given) - 1);
 	environment = ENVIRONMENT("CUDA_DEVICE_SM_LIMIT=50", "CUDA_OVERSUBSCRIBE=", "A=b",
 	                          "CUDA_DEVICE_MEMORY_LIMIT_1=1g", "CUDA_DISABLE_CONTROL=yes",
-	                          "SPILLWAY_MEMORY_LIMIT=2g");
+	                          "SPILLWAY_MEMORY=2g");
 	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_MEMORY_LIMIT_0"), "64m");
 	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_SM_LIMIT"), "30");
 	ck_assert_str_eq(config_variable(environment, "CUDA_OVERSUBSCRIBE"), "true");
@@ -67,7 +67,7 @@ START_TEST(what_the_container_was_given_is_asked_of_its_first_process)
 	/* nothing that it was not given */
 	ck_assert_ptr_null(config_variable(environment, "CUDA_DEVICE_MEMORY_LIMIT_1"));
 	ck_assert_ptr_null(config_variable(environment, "CUDA_DISABLE_CONTROL"));
-	ck_assert_ptr_null(config_variable(environment, "SPILLWAY_MEMORY_LIMIT"));
+	ck_assert_ptr_null(config_variable(environment, "SPILLWAY_MEMORY"));
 	ck_assert_str_eq(config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
 	                 "/usr/local/vgpu/5f.cache");
 	ck_assert_ptr_null(config_variable(environment, "HOME"));
@@ -90,7 +90,7 @@ END_TEST
 
 START_TEST(a_device_of_ours_counts_in_each_process_of_its_container)
 {
-	static const char given[] = "HOME=/\0SPILLWAY_MEMORY_LIMIT=64MiB\0SPILLWAY_SHARE=50\0"
+	static const char given[] = "HOME=/\0SPILLWAY_MEMORY=64MiB\0SPILLWAY_SHARE=50\0"
 	                            "SPILLWAY_DRIVER=/a\0SPILLWAY_DEVICE=yes\0";
 	static const struct {
 		const char *namespace;
@@ -108,8 +108,7 @@ START_TEST(a_device_of_ours_counts_in_each_process_of_its_container)
 		ck_assert_int_eq(symlink(places[i].namespace, scratch_path("proc/self/ns/pid")), 0);
 		scratch_write_bytes("proc/1/environ", given, places[i].length);
 		environment = ENVIRONMENT("SPILLWAY_SHARE=30");
-		ck_assert_pstr_eq(config_variable(environment, "SPILLWAY_MEMORY_LIMIT"),
-		                  places[i].limit);
+		ck_assert_pstr_eq(config_variable(environment, "SPILLWAY_MEMORY"), places[i].limit);
 		ck_assert_str_eq(config_variable(environment, "SPILLWAY_SHARE"), "30");
 		ck_assert_ptr_null(config_variable(environment, "SPILLWAY_DRIVER"));
 	}
@@ -211,17 +210,16 @@ END_TEST
 
 START_TEST(orders_stand_above_the_environment_and_below_set)
 {
-	const char *orders = "[gpu GPU-1]\nmemory_limit = 1000\n";
-	const char *set = scratch_write("override.ini", "[gpu]\nmemory_limit = 3000\n");
+	const char *orders = "[gpu GPU-1]\nmemory = 1000\n";
+	const char *set = scratch_write("override.ini", "[gpu]\nmemory = 3000\n");
 
 	ck_assert_uint_eq(
-	    RESOLVED(ENVIRON("CUDA_DEVICE_MEMORY_LIMIT=2000", "SPILLWAY_MEMORY_LIMIT=4000B"),
+	    RESOLVED(ENVIRON("CUDA_DEVICE_MEMORY_LIMIT=2000", "SPILLWAY_MEMORY=4000B"),
 	             .orders = orders, .orders_from = "5f.cache")
-	        .memory_limit,
+	        .memory,
 	    1000);
 	ck_assert_uint_eq(
-	    RESOLVED(.orders = orders, .orders_from = "5f.cache", .override_file = set)
-	        .memory_limit,
+	    RESOLVED(.orders = orders, .orders_from = "5f.cache", .override_file = set).memory,
 	    3000);
 }
 END_TEST

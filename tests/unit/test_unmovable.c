@@ -464,7 +464,7 @@ int main(void)
 	}
 	setenv("SPILLWAY_DRIVER", path, 1);
 	setenv("SPILLWAY_JOB", "unmovable", 1);
-	setenv("SPILLWAY_MEMORY_LIMIT", "16MiB", 1);
+	setenv("SPILLWAY_MEMORY", "16MiB", 1);
 	shim_attach(NULL, &shim_trampolines);
 	shim_inside[1].size = 0; /* this program's code and the shim's are one */
 	stand_in();

@@ -31,7 +31,7 @@ static struct device *gpu;
 static void set_limits(uint64_t limit, uint64_t host)
 {
 	struct config_gpu settings = {
-	    .memory_limit = limit, .host_limit = host, .share = 100000, .spill = SPILL_AUTO};
+	    .memory = limit, .host_memory = host, .share = 100000, .spill = SPILL_AUTO};
 
 	device_apply(gpu, &settings);
 }
@@ -230,7 +230,7 @@ END_TEST
 START_TEST(spill_off_and_spill_after_answer_out_of_memory)
 {
 	struct config_gpu settings = {
-	    .memory_limit = MIB, .host_limit = CONFIG_UNLIMITED, .spill = SPILL_OFF};
+	    .memory = MIB, .host_memory = CONFIG_UNLIMITED, .spill = SPILL_OFF};
 	CUdeviceptr p;
 
 	start();
@@ -269,7 +269,7 @@ END_TEST
 
 START_TEST(reported_memory_is_the_limit)
 {
-	struct config_gpu settings = {.memory_limit = 64 * MIB, .memory_limit_max = 128 * MIB};
+	struct config_gpu settings = {.memory = 64 * MIB, .memory_max = 128 * MIB};
 	struct reported grown = {.total = 256 * MIB, .free = 100 * MIB};
 	size_t free_bytes = 200 * MIB, total = 256 * MIB;
 	CUdeviceptr p;
@@ -284,7 +284,7 @@ START_TEST(reported_memory_is_the_limit)
 	ck_assert(reported_memory(&settings, 2 * MIB, 14 * MIB, &grown));
 	ck_assert_uint_eq(grown.total, 64 * MIB);
 	ck_assert_uint_eq(grown.free, 48 * MIB);
-	settings = (struct config_gpu){.memory_limit = CONFIG_UNLIMITED, .evict = true};
+	settings = (struct config_gpu){.memory = CONFIG_UNLIMITED, .evict = true};
 	grown = (struct reported){.total = 256 * MIB, .free = 254 * MIB};
 	ck_assert(reported_memory(&settings, 2 * MIB, 14 * MIB, &grown));
 	ck_assert_uint_eq(grown.total, 256 * MIB);
@@ -335,7 +335,7 @@ START_TEST(random_sequences_never_exceed_the_limit)
 
 				count++;
 				if (fake.device_bytes > before)
-					ck_assert_uint_le(fake.device_bytes, now.memory_limit);
+					ck_assert_uint_le(fake.device_bytes, now.memory);
 			}
 		} else if (count) {
 			int i = rand_r(&seed) % count;
@@ -698,10 +698,10 @@ START_TEST(settings_are_read_as_they_were_at_one_time)
 
 		is_over = !atomic_load(&changing);
 		now = terms_of(gpu).settings;
-		ck_assert_uint_eq(now.memory_limit, now.host_limit);
+		ck_assert_uint_eq(now.memory, now.host_memory);
 	} while (!is_over);
 	pthread_join(thread, NULL);
-	ck_assert_uint_eq(terms_of(gpu).settings.memory_limit, CHANGES - 1);
+	ck_assert_uint_eq(terms_of(gpu).settings.memory, CHANGES - 1);
 }
 END_TEST
 

@@ -182,8 +182,8 @@ static void check_steps(void)
 	struct config_gpu before_it = terms_of(device).settings, grows = before_it;
 	uint64_t now = clock_now();
 
-	grows.memory_limit = (uint64_t)64 << 20;
-	grows.memory_limit_max = (uint64_t)128 << 20;
+	grows.memory = (uint64_t)64 << 20;
+	grows.memory_max = (uint64_t)128 << 20;
 	device_apply(device, &grows);
 	TRUE(growth_is_due(device, now) && growth_is_due(device, now));
 	TRUE(actions_run(ACTION_STEP_END, device) == CUDA_SUCCESS);

@@ -67,7 +67,7 @@ static void take_device(const struct argument *argument, const char *value)
 		check_value(CONFIG_KEY_share, device.share, value);
 	}
 	check_name(device.name, value);
-	check_value(CONFIG_KEY_memory_limit, device.memory, value);
+	check_value(CONFIG_KEY_memory, device.memory, value);
 	devices = grow(devices, device_count, sizeof *devices);
 	devices[device_count++] = device;
 }
@@ -89,7 +89,7 @@ static void print_mount(struct json *json, const char *host, const char *contain
 
 static void print_device(struct json *json, const struct sold *device)
 {
-	char *memory = text("SPILLWAY_MEMORY_LIMIT=%s", device->memory);
+	char *memory = text("SPILLWAY_MEMORY=%s", device->memory);
 	char *share = device->share ? text("SPILLWAY_SHARE=%s", device->share) : NULL;
 
 	json_open(json, NULL, '{');

@@ -73,7 +73,7 @@ static bool keep_share_for_resume(struct set *set)
  * Returns whether the job has such a GPU, and its processes know such settings. Before a job knows
  * its GPUs it may have any.
  */
-static bool job_can_have(const struct set *set, struct config_change *change)
+static bool job_can_have(struct set *set, struct config_change *change)
 {
 	static struct config_device device[SEGMENT_DEVICES];
 	const char *selector = set->settings.selector;
@@ -86,6 +86,7 @@ static bool job_can_have(const struct set *set, struct config_change *change)
 		return false;
 	count = selectors_devices(view, device);
 	is_known = settings_are_known(&set->settings, set->job, view->version);
+	set->settings.job_version = view->version;
 	segment_view_free(view);
 	if (!is_known)
 		return false;

@@ -9,11 +9,11 @@
 #include "tools/view/ini_file.h"
 #include "tools/view/tool.h"
 
-/* The option of each key; "": none. */
 static const struct {
-	const char *option, *meaning;
+	bool has_option;
+	const char *meaning;
 } of_key[CONFIG_KEY_COUNT] = {
-#define X(name, kind, builtin, choices, has_ceiling, option, meaning) {option, meaning},
+#define X(name, kind, builtin, choices, bound, has_option, meaning) {has_option, meaning},
     CONFIG_GPU_KEYS(X)
 #undef X
 };
@@ -45,8 +45,8 @@ static bool is_below(const char *most, const char *limit)
 
 void settings_check(const struct settings *settings)
 {
-	const char *limit = settings->value[CONFIG_KEY_memory_limit];
-	const char *most = settings->value[CONFIG_KEY_memory_limit_max];
+	const char *limit = settings->value[CONFIG_KEY_memory];
+	const char *most = settings->value[CONFIG_KEY_memory_max];
 
 	if (*settings->selector && !settings_any(settings))
 		usage_error("--limit-gpu '%s': expected a limit beside it", settings->selector);
@@ -60,9 +60,10 @@ static void take_limit(const struct argument *argument, const char *value)
 {
 	struct settings *settings = argument->into;
 	char expected[CONFIG_MESSAGE_MAX] = "";
+	char option[CONFIG_SPELLING_MAX];
 	int key = 0;
 
-	while (strcmp(of_key[key].option, argument->name) != 0)
+	while (strcmp(config_as_option(config_key_name(key), option), argument->name) != 0)
 		key++;
 	if (config_check_value(key, value, expected, sizeof expected) != 0)
 		usage_error("--%s '%s': %s", argument->name, value, expected);
@@ -80,23 +81,35 @@ static void take_gpu(const struct argument *argument, const char *value)
 
 void settings_arguments(struct settings *settings, struct argument arguments[SETTINGS_ARGUMENTS])
 {
-	static char value[CONFIG_KEY_COUNT][64];
+	static char value[CONFIG_KEY_COUNT][64], name[SETTINGS_ARGUMENTS][CONFIG_SPELLING_MAX];
+	const char *spelling;
+	enum config_key of;
+	int count = 0;
 
-	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		if (*of_key[key].option)
-			*arguments++ = (struct argument){
-			    of_key[key].option,
-			    0,
-			    config_key_argument(key, value[key], sizeof value[key]),
-			    of_key[key].meaning,
-			    take_limit,
-			    settings};
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
+		if (!of_key[key].has_option)
+			continue;
+		arguments[count] =
+		    (struct argument){config_as_option(config_key_name(key), name[count]),
+		                      0,
+		                      config_key_argument(key, value[key], sizeof value[key]),
+		                      of_key[key].meaning,
+		                      take_limit,
+		                      settings};
+		count++;
+		for (int i = 0; (spelling = config_old_spelling(i, &of)); i++)
+			if (of == (enum config_key)key) {
+				arguments[count] = arguments[count - 1];
+				arguments[count].name = config_as_option(spelling, name[count]);
+				arguments[count++].help = NULL;
+			}
+	}
 	settings->selector = "";
-	*arguments++ = (struct argument){
+	arguments[count++] = (struct argument){
 	    "limit-gpu", 0,
 	    "GPU",       "Limit this GPU only: an ordinal, a UUID or a PCI bus id",
 	    take_gpu,    &settings->selector};
-	*arguments = (struct argument){0};
+	arguments[count] = (struct argument){0};
 }
 
 bool settings_change(const struct settings *settings, struct config_change *change,
@@ -111,7 +124,9 @@ bool settings_change(const struct settings *settings, struct config_change *chan
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
 		if (!settings->value[key])
 			continue;
-		keys[count] = config_key_name(key);
+		keys[count] = settings->job_version
+		                  ? config_key_name_for(key, settings->job_version)
+		                  : config_key_name(key);
 		values[count++] = settings->value[key];
 	}
 	change->selector = settings->selector;
@@ -159,7 +174,7 @@ static int see(void *cookie, const char *section, const char *name, const char *
 	if (!selector || strcmp(selector, settings->selector) != 0)
 		return 1;
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		if (settings->value[key] && strcmp(name, config_key_name(key)) == 0)
+		if (settings->value[key] && config_find_key(name) == (enum config_key)key)
 			standing->key[key] = strcmp(value, settings->value[key]) == 0;
 	return 1;
 }

@@ -14,9 +14,10 @@
 struct settings {
 	const char *selector;                /* --limit-gpu; "" is every GPU */
 	const char *value[CONFIG_KEY_COUNT]; /* as given; NULL: left alone */
+	uint32_t job_version;                /* of the segment of the job; 0: it has none yet */
 };
 
-enum { SETTINGS_ARGUMENTS = CONFIG_KEY_COUNT + 2 };
+enum { SETTINGS_ARGUMENTS = (int)CONFIG_KEY_COUNT + (int)CONFIG_OLD_SPELLING_COUNT + 2 };
 /* Lists the options; each value is checked as the INI's would be. */
 void settings_arguments(struct settings *settings, struct argument arguments[SETTINGS_ARGUMENTS]);
 /* Checks them together, when all are read: a contradiction is a usage error. */

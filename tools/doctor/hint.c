@@ -32,8 +32,9 @@ char *hint_text(const struct segment_view *view, int gpu)
 {
 	char told[32], has[32];
 
-	return text("gpu %d: it asked for the memory's size and was told %s of %s, its limit; if "
-	            "it found that too little, --reported limit+host tells it of the host's too",
-	            gpu, units_format_size(view->job_total[gpu].limit_set, told, sizeof told),
-	            units_format_size(view->device[gpu].memory, has, sizeof has));
+	return text(
+	    "gpu %d: it asked for the memory's size and was told %s of %s, its limit; if "
+	    "it found that too little, --reported-memory limit+host tells it of the host's too",
+	    gpu, units_format_size(view->job_total[gpu].limit_set, told, sizeof told),
+	    units_format_size(view->device[gpu].memory, has, sizeof has));
 }

@@ -133,7 +133,7 @@ static bool explain_region(const char *cache)
 		return false;
 	}
 	for (int i = 0; i < orders.count; i++)
-		finding(true, "pod: shared region: %s: memory_limit = %s, share = %d",
+		finding(true, "pod: shared region: %s: memory = %s, share = %d",
 		        orders.device[i].uuid,
 		        orders.device[i].limit
 		            ? units_format_size(orders.device[i].limit, limit, sizeof limit)

@@ -76,7 +76,7 @@ static bool read_line(const char *path, char *line, int size)
 	return good;
 }
 
-/* Prints what host_limit = auto reckons with. */
+/* Prints what host_memory = auto reckons with. */
 static void print_host_memory(void)
 {
 	struct cgroup_memory memory;
@@ -128,7 +128,7 @@ struct hami {
 };
 
 static const struct hami known[] = {
-    {"CUDA_DEVICE_MEMORY_LIMIT", true, "memory_limit", "SPILLWAY_MEMORY_LIMIT", NULL},
+    {"CUDA_DEVICE_MEMORY_LIMIT", true, "memory", "SPILLWAY_MEMORY", NULL},
     {"CUDA_DEVICE_SM_LIMIT", true, "share", "SPILLWAY_SHARE", NULL},
     {"GPU_CORE_UTILIZATION_POLICY", false, "whether CUDA_DEVICE_SM_LIMIT holds", NULL,
      "share_policy"},

@@ -40,13 +40,13 @@ static const char *why_not_obeyed(const struct setting *setting)
 	const struct config_gpu *settings = setting->settings;
 	const char *written = setting->written;
 
-	if (setting->key != CONFIG_KEY_memory_limit_max || !written || strtod(written, NULL) == 0 ||
+	if (setting->key != CONFIG_KEY_memory_max || !written || strtod(written, NULL) == 0 ||
 	    is_unknown(setting,
-	               config_written(setting->config, setting->device, CONFIG_KEY_memory_limit)))
+	               config_written(setting->config, setting->device, CONFIG_KEY_memory)))
 		return "";
-	if (settings->memory_limit == CONFIG_UNLIMITED)
-		return ": has no effect without memory_limit";
-	return settings->memory_limit_max ? "" : ": has no effect, it is below memory_limit";
+	if (settings->memory == CONFIG_UNLIMITED)
+		return ": has no effect, memory is unlimited";
+	return settings->memory_max ? "" : ": has no effect, it is less than memory";
 }
 
 static void print_setting(const char *which, const struct setting *setting, uint64_t value)

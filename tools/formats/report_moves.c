@@ -30,7 +30,7 @@ static const char *const why_pending[] = {
     [MOVE_CAPTURE] = "a stream capture is active",
     [MOVE_INSIDE] = "a thread stays inside a call of the driver",
     [MOVE_WORK] = "work on the GPU does not end",
-    [MOVE_HOST_LIMIT] = "the host has no room (host_limit)",
+    [MOVE_HOST_LIMIT] = "the host has no room (host_memory)",
     [MOVE_PINNED] = "what is left must stay where it is",
     [MOVE_DEVICE_FULL] = "the GPU has no room, whatever the limit says",
     [MOVE_FAILED] = "the driver refuses it; it is tried again",
@@ -41,7 +41,7 @@ static const char *const why_held[] = {
     [HELD_PENDING] = "memory is still being moved",
     [HELD_FOREIGN] = "contexts, arrays and the like",
     [HELD_PINNED] = "shared, registered or pin_new",
-    [HELD_HOST_FULL] = "host_limit, or no memory",
+    [HELD_HOST_FULL] = "host_memory, or no memory",
 };
 
 #define MEANING(list, code) \

@@ -89,18 +89,27 @@ static bool is_heading_of(const char *line, const char *section)
 	return strncasecmp(line + 1, section, length) == 0 && line[1 + length] == ']';
 }
 
-/* Returns whether it sets the key; *at says where its value begins and *length how long it is. */
+/*
+ * Returns whether it sets the key, in any of its spellings; *at says where its value begins and
+ * *length how long it is.
+ */
 static bool is_setting(const char *line, const char *key, size_t *at, size_t *length)
 {
 	const char *begin = plain(line), *value, *end;
 	size_t name = strcspn(begin, "=:");
+	bool is_key;
+	char *word;
 
 	if (!begin[name])
 		return false;
 	value = begin + name + 1 + strspn(begin + name + 1, " \t");
 	while (name > 0 && strchr(" \t", begin[name - 1]))
 		name--;
-	if (strlen(key) != name || strncmp(begin, key, name) != 0)
+	word = text("%.*s", (int)name, begin);
+	is_key = strcmp(word, key) == 0 || (config_find_key(key) != CONFIG_KEY_COUNT &&
+	                                    config_find_key(word) == config_find_key(key));
+	free(word);
+	if (!is_key)
 		return false;
 	/* a comment begins with a ';' after white space */
 	end = value + strcspn(value, "\r\n");
@@ -161,11 +170,13 @@ static void put(struct lines *lines, const char *section, const char *key, const
 static int take(void *cookie, const char *section, const char *key, const char *value)
 {
 	struct save *save = cookie;
+	const enum config_key of = config_find_key(key);
 	bool is_set_aside = save->paused && (strcmp(key, config_key_name(CONFIG_KEY_share)) == 0 ||
 	                                     strcmp(key, config_key_name(CONFIG_KEY_evict)) == 0);
 
 	if (!is_set_aside)
-		put(&save->lines, section, key, value);
+		put(&save->lines, section, of == CONFIG_KEY_COUNT ? key : config_key_name(of),
+		    value);
 	return 1;
 }
 

@@ -45,17 +45,17 @@ static int check(int option, const char *value, int is_remote)
 
 /* Whole from the start: in prolog and epilog Slurm calls no slurm_spank_init(). */
 static struct spank_option options[JOB_OPTION_COUNT] = {
-    [OPTION_memory_limit] = {.name = "gpu-mem",
-                             .arginfo = "SIZE",
-                             .usage = "[spillway] device memory on each GPU: 8GiB, 50%, unlimited",
-                             .has_arg = 1,
-                             .cb = check},
-    [OPTION_memory_limit_max] =
-        {.name = "gpu-mem-max",
-         .arginfo = "SIZE",
-         .usage = "[spillway] how far that may rise by itself while the GPU has room",
-         .has_arg = 1,
-         .cb = check},
+    [OPTION_memory] = {.name = "gpu-mem",
+                       .arginfo = "SIZE",
+                       .usage = "[spillway] device memory on each GPU: 8GiB, 50%, unlimited",
+                       .has_arg = 1,
+                       .cb = check},
+    [OPTION_memory_max] = {.name = "gpu-mem-max",
+                           .arginfo = "SIZE",
+                           .usage =
+                               "[spillway] how far that may rise by itself while the GPU has room",
+                           .has_arg = 1,
+                           .cb = check},
     [OPTION_share] = {.name = "gpu-share",
                       .arginfo = "PERCENT",
                       .usage = "[spillway] percent of each GPU's time",

@@ -12,10 +12,10 @@
 #include "core/config/config.h"
 
 /* Each option of a job: X(name, key of [gpu]). */
-#define JOB_OPTIONS(X)                     \
-	X("gpu-mem", memory_limit)         \
-	X("gpu-mem-max", memory_limit_max) \
-	X("gpu-share", share)              \
+#define JOB_OPTIONS(X)               \
+	X("gpu-mem", memory)         \
+	X("gpu-mem-max", memory_max) \
+	X("gpu-share", share)        \
 	X("gpu-priority", priority)
 
 enum job_option {

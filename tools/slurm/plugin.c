@@ -55,7 +55,7 @@ static bool settle(spank_t spank, const struct arguments *arguments, const struc
 			thousandths = 1; /* 0 would be nothing at all */
 		snprintf(part, part_size, "%" PRIu64 ".%03" PRIu64 "%%", thousandths / 1000,
 		         thousandths % 1000);
-		settings->value[OPTION_memory_limit] = part;
+		settings->value[OPTION_memory] = part;
 		settings->value[OPTION_share] = part;
 		settings->is_weight = true;
 	}

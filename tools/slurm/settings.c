@@ -28,10 +28,10 @@ struct copy {
 /* Returns the option that sets a key, JOB_OPTION_COUNT if none. */
 static int option_of(const char *key)
 {
+	const enum config_key found = config_find_key(key);
 	int i = 0;
 
-	while (i < JOB_OPTION_COUNT &&
-	       strcmp(config_key_name(option_key((enum job_option)i)), key) != 0)
+	while (i < JOB_OPTION_COUNT && option_key((enum job_option)i) != found)
 		i++;
 	return i;
 }
@@ -55,7 +55,7 @@ static bool is_one_gpu(const char *section)
 static bool asks_for(const struct job_settings *settings, int option)
 {
 	return settings->value[option] ||
-	       (option == OPTION_memory_limit && settings->value[OPTION_memory_limit_max]);
+	       (option == OPTION_memory && settings->value[OPTION_memory_max]);
 }
 
 static int survey(void *cookie, const char *section, const char *key, const char *value)
@@ -115,6 +115,8 @@ static bool is_replaced(const struct copy *copy, const char *section, const char
 {
 	int option = option_of(key);
 
+	if (option < JOB_OPTION_COUNT)
+		key = config_key_name(option_key((enum job_option)option));
 	for (int i = 0; i < copy->count; i++)
 		if (strcmp(copy->line[i].section, section) == 0 &&
 		    strcmp(copy->line[i].key, key) == 0)

@@ -19,7 +19,7 @@
 #include "tools/view/tool.h"
 
 enum { BEGINS_OTHERWISE = 1000 };
-enum { OPTION_HELP = '?', OPTION_VERSION = 'V', OPTION_USAGE = 0x400, OPTION_FIRST, OPTIONS = 48 };
+enum { OPTION_HELP = '?', OPTION_VERSION = 'V', OPTION_USAGE = 0x400, OPTION_FIRST, OPTIONS = 64 };
 
 void (*arguments_answer)(const struct command_line *line, const struct argument *common,
                          char **words);
@@ -47,9 +47,12 @@ static void add(struct reading *reading, const struct argument *argument)
 	for (; argument && argument->name; argument++) {
 		int key = argument->letter ? argument->letter : OPTION_FIRST + reading->count;
 
+		if (!argument->help)
+			key = reading->options[reading->count - 1].key;
 		reading->of[reading->count] = argument;
 		reading->options[reading->count++] = (struct argp_option){
-		    argument->name, key, argument->value, 0, argument->help, 0};
+		    argument->name, key, argument->value, argument->help ? 0 : OPTION_HIDDEN,
+		    argument->help, 0};
 	}
 }
 
@@ -86,7 +89,7 @@ static const char *nearest_option(const struct reading *reading, const char *wor
 		const char *name = reading->options[i].name;
 		int distance;
 
-		if (!name)
+		if (!name || reading->options[i].flags & OPTION_HIDDEN)
 			continue;
 		distance = strncmp(name, word, strlen(word)) == 0
 		               ? (int)(strlen(name) - strlen(word))

@@ -15,7 +15,7 @@ struct argument {
 	char letter; /* of its short form; 0: none */
 	const char
 	    *value; /* its value's name in help, or all there are: "text|json"; NULL: it has none */
-	const char *help;
+	const char *help; /* NULL: an old spelling of the option before it, taken and not listed */
 	/* Takes the value, NULL where it has none; a bad one is a usage error. */
 	void (*take)(const struct argument *argument, const char *value);
 	void *into; /* where take() puts it */

@@ -120,7 +120,8 @@ static void offer_options(const struct typing *typing)
 		for (const struct argument *a = typing->table[t]; a && a->name; a++) {
 			char *word = text("--%s", a->name);
 
-			completion_offer(typing->word, word, a->help);
+			if (a->help) /* none: an old spelling */
+				completion_offer(typing->word, word, a->help);
 			free(word);
 		}
 }

@@ -13,7 +13,7 @@ member "PyTorch, its allocators" "$(version torch)" "spills with each allocator,
 spills() {
 	job=$1 settings=$2
 	shift 2
-	said=$(PYTORCH_ALLOC_CONF=$settings limited "$job" 24MiB --reported limit+host \
+	said=$(PYTORCH_ALLOC_CONF=$settings limited "$job" 24MiB --reported-memory limit+host \
 		python3 $here/torch_spills.py 24 "$@") || fail "$job ($settings): $said"
 	same "$job: failures of the allocator" 0 "$(field ooms "$said")"
 	same "$job: refusals" 0 "$(counter "$job" refusals)"
@@ -37,7 +37,7 @@ same "once: the allocator's retries and failures" "1 0" "$(field retries "$said"
 same "once: refused, bytes on the host" "1 0" "$(counter once refusals) $(counter once host_peak)"
 
 # Why `auto` refuses nothing: PyTorch's bound on itself makes the driver's first refusal its last.
-if said=$(SPILLWAY_SPILL_AFTER=1 limited last 52MiB --reported limit+host \
+if said=$(SPILLWAY_SPILL_AFTER=1 limited last 52MiB --reported-memory limit+host \
 	python3 $here/torch_spills.py 24 fraction); then
 	fail "PyTorch gets over a refusal behind its own bound: $said"
 fi

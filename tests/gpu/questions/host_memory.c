@@ -220,7 +220,7 @@ const struct question host_memory_questions[] = {
      .risk = "8",
      .asks = "Is memory of the host charged to the process's control group?",
      .counted_on = "not charged",
-     .then = "host_limit stays Spillway's own word, and keeps clear of what is available",
+     .then = "host_memory stays Spillway's own word, and keeps clear of what is available",
      .otherwise = "take what is spilled off the room that the control group leaves",
      .ask = ask_accounting},
     {0},
