@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The wheel for aarch64, built here by the cross compiler: its judges find nothing, and its command
-# starts under an emulator.
+# The wheel for aarch64, built here by the cross compiler: its judges find nothing, its command starts
+# under an emulator, and trains there to the bit as this machine does.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 target=aarch64-linux-gnu
 for program in $target-gcc qemu-aarch64; do
-	command -v $program >/dev/null || {
+	command -v "$program" >/dev/null || {
 		echo "no $program here (Debian: gcc-$target libc6-dev-arm64-cross qemu-user)"
 		exit 77
 	}
@@ -43,3 +43,33 @@ command="qemu-aarch64 -cpu max -L /usr/$target $root/scripts/spillway"
 same 'its version' "spillway $version" "$($command --version)"
 $command --help >"$scratch/help" || fail '--help'
 "$spillway" --help | diff - "$scratch/help" || fail 'its help differs from that of this machine'
+
+# Programs that it starts are of that machine, too: the kernel hands each to the emulator, in a
+# namespace of its own (Linux 6.7 and newer).
+installed=$scratch/installed
+cp -r "$root/data" "$installed"
+cp -r "$root/scripts" "$installed/bin"
+chmod -R +x "$installed/bin" "$installed/lib/spillway"
+cat >"$scratch/trains" <<'END'
+mount -t binfmt_misc none /proc/sys/fs/binfmt_misc || exit 77
+emulator=$(command -v qemu-aarch64)
+printf '%s' ':aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'":$emulator:F" \
+	>/proc/sys/fs/binfmt_misc/register || exit 77
+exec "$@"
+END
+train='run --softgpu --memory 64MiB train_mlp --scale 4 --epochs 2'
+status=0
+mkdir "$scratch/there" # the software GPU's books of that machine have another layout
+# shellcheck disable=SC2086 # words
+SOFTGPU_STATE_DIR=$scratch/there QEMU_LD_PREFIX=/usr/$target QEMU_CPU=max unshare -U -r --mount sh "$scratch/trains" "$installed/bin/spillway" $train >"$scratch/emulated" 2>&1 || status=$?
+[ $status -ne 77 ] || {
+	echo "no training: the kernel starts no programs of aarch64 here: $(tail -n 1 "$scratch/emulated")"
+	exit 77
+}
+[ $status -eq 0 ] || fail "the training: $(cat "$scratch/emulated")"
+# shellcheck disable=SC2086 # words
+"$spillway" $train >"$scratch/here" 2>&1 || fail "the training here: $(cat "$scratch/here")"
+result() { sed -n 's/^train_mlp: .*steps=90 \(accuracy=[0-9.]*\) .* \(checksum=.*\)/\1 \2/p' "$1"; }
+has 'the training here' "$(result "$scratch/here")" checksum=
+same 'the training' "$(result "$scratch/here")" "$(result "$scratch/emulated")"
+has 'its summary' "$(cat "$scratch/emulated")" 'peak 64.0 MiB on the GPU'
