@@ -1,12 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The manifests of conf/kubernetes against the schemas of Kubernetes' API, the values against those
-# of HAMi's chart, and what the DaemonSet's first container does to a node's folder.
+# The values of conf/kubernetes against those of HAMi's chart, and what the DaemonSet's first
+# container does to a node's folder. tests/packages/test_manifests.sh has the API's schemas.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
-version=1.37.0
-manifests="conf/kubernetes/pod.yaml conf/kubernetes/pod-hami.yaml conf/kubernetes/daemonset.yaml"
 
 # The folder of the node, by the very lines of the manifest.
 vgpu=$scratch/vgpu
@@ -70,23 +68,3 @@ values = yaml.safe_load(open("conf/kubernetes/hami-values.yaml"))
 check(values, of_chart, "")
 assert values["devices"]["nvidia"]["gpuCorePolicy"] in ("default", "force", "disable")
 END
-
-# The API's schemas, as kubernetes-validate carries them.
-packages=$build/python/kubernetes-validate-$version
-if [ ! -e "$packages/bin/python3" ]; then
-	rm -rf "$packages"
-	if ! { python3 -m venv "$packages" &&
-		"$packages/bin/pip" install --quiet --disable-pip-version-check "kubernetes-validate==$version"; }; then
-		rm -rf "$packages"
-		echo "kubernetes-validate $version cannot be had: the manifests were not held against the API's schemas"
-		exit 77
-	fi
-fi
-# shellcheck disable=SC2086 # words
-for api in 1.28 1.34 1.37; do
-	"$packages/bin/kubernetes-validate" -k "$api" --strict $manifests >"$scratch/out" 2>&1 ||
-		fail "Kubernetes $api: $(cat "$scratch/out")"
-done
-# They do find what is wrong.
-sed 's/hostPID: true/hostPid: true/' conf/kubernetes/daemonset.yaml >"$scratch/wrong.yaml"
-! "$packages/bin/kubernetes-validate" -k 1.34 --strict "$scratch/wrong.yaml" >"$scratch/out" 2>&1 || fail "nothing is wrong with hostPid"
