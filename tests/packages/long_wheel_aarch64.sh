@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The wheel for aarch64, built here by the cross compiler: its judges find nothing, its command starts
-# under an emulator, and trains there to the bit as this machine does.
+# The wheel for aarch64, built here by the cross compiler: its judges find nothing, and its command
+# starts under an emulator and trains there to the bit as this machine does.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

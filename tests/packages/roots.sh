@@ -3,7 +3,8 @@
 # shellcheck shell=sh
 roots=${XDG_CACHE_HOME:-$HOME/.cache}/spillway/roots
 
-# need_root SUITE PACKAGE...: makes $root, a system of that Debian with these packages, or skips
+# need_root SUITE PACKAGE...: makes $root, a system of that Debian or Ubuntu with these packages, or
+# skips
 need_root() {
 	suite=$1
 	shift
@@ -18,13 +19,27 @@ need_root() {
 	PATH=$PATH:/usr/sbin
 	rm -rf "$root"
 	mkdir "$root"
-	debootstrap --variant=minbase --include="$(echo "$*" | tr ' ' ',')" "$suite" "$root" \
-		>"$TMPDIR/debootstrap" 2>&1 || {
+	case $suite in
+	jammy | noble)
+		# Its keys are a package of Debian. Debian 12's debootstrap does not know the newest
+		# suites, which have the script of the others.
+		keys=$PWD/build/debs/ubuntu
+		tools/dev/fetch-deb trixie main "$(dpkg --print-architecture)" "$keys" ubuntu-keyring 2>"$TMPDIR/debootstrap" &&
+			made_from "$suite" "$*" "--components=main,universe --keyring=$keys/usr/share/keyrings/ubuntu-archive-keyring.gpg" \
+				/usr/share/debootstrap/scripts/gutsy
+		;;
+	*) made_from "$suite" "$*" ;;
+	esac || {
 		rm -rf "$root"
-		skip "Debian $suite cannot be had: $(tail -n 1 "$TMPDIR/debootstrap")"
+		skip "$suite cannot be had: $(tail -n 1 "$TMPDIR/debootstrap")"
 	}
 	touch "$root/made"
 	exec 9>&-
+}
+
+made_from() { # made_from SUITE PACKAGES [OPTIONS [SCRIPT]]
+	# shellcheck disable=SC2086 # options
+	debootstrap --variant=minbase --include="$(echo "$2" | tr ' ' ',')" ${3:-} "$1" "$root" ${4:+"" "$4"} >"$TMPDIR/debootstrap" 2>&1
 }
 
 skip() {

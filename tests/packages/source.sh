@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sourced: the tarball of `make dist`, built and installed in another Debian, with its compiler.
+# Sourced: the tarball of `make dist`, built and installed in another system, with its compiler.
 # shellcheck shell=sh
 # shellcheck source=tests/packages/readme.sh
 . tests/packages/readme.sh
@@ -22,7 +22,7 @@ source_in() {
 		cp /mnt/train.py .
 		sh -eu /mnt/trains
 		make uninstall PREFIX=~/.local
-		! find ~/.local -type f | grep ." >"$scratch/$1" 2>&1 || fail "Debian $1: $(cat "$scratch/$1")"
+		! find ~/.local -type f | grep ." >"$scratch/$1" 2>&1 || fail "$1: $(cat "$scratch/$1")"
 	trains "$scratch/$1"
-	! grep -i 'warning:' "$scratch/$1" || fail "Debian $1: the compiler warns"
+	! grep -i 'warning:' "$scratch/$1" || fail "$1: the compiler warns"
 }
