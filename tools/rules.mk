@@ -50,7 +50,7 @@ scdoc := $(shell command -v scdoc 2>/dev/null)
 # with what it reads.
 softgpu_files := $(addprefix $(BUILD)/softgpu/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.12 libcudart.so.13 \
 	libcublas.so.12 libcublas.so.13 libcublasLt.so.12 libcublasLt.so.13 libcudnn.so.9 \
-	libsoftgpu-node.so)
+	libsoftgpu-node.so libsoftgpu-refuse.so)
 # Named here, because prerequisites are read before the rules of the software GPU.
 softgpu_ptxas := $(BUILD)/softgpu/cuda/bin/ptxas
 try_files = $(BUILD)/clients/train_mlp $(clients_beside)

@@ -22,7 +22,8 @@ says_not "$out" '^not on PATH'
 for file in bin/spillway lib/spillway/libspillway.so lib/spillway/libspillway-alias.so \
 	lib/spillway/libspillway-nvml.so lib/spillway/libcuda.so.1 lib/spillway/softgpu/libcuda.so.1 \
 	lib/spillway/softgpu/libnvidia-ml.so.1 lib/spillway/softgpu/libcudart.so.12 lib/spillway/softgpu/libcublas.so.12 \
-	lib/spillway/softgpu/libcudnn.so.9 lib/spillway/softgpu/libsoftgpu-node.so lib/spillway/softgpu/cuda/bin/ptxas \
+	lib/spillway/softgpu/libcudnn.so.9 lib/spillway/softgpu/libsoftgpu-node.so lib/spillway/softgpu/libsoftgpu-refuse.so \
+	lib/spillway/softgpu/cuda/bin/ptxas \
 	lib/spillway/driver-probe lib/spillway/try/train_mlp share/doc/spillway/spillway.ini \
 	share/bash-completion/completions/spillway share/zsh/site-functions/_spillway \
 	share/fish/vendor_completions.d/spillway.fish share/doc/spillway/conf/kubernetes/pod.yaml; do

@@ -45,3 +45,5 @@ include tests/softgpu/cublas/rules.mk
 include tests/softgpu/cudnn/rules.mk
 
 include tests/softgpu/node/rules.mk
+
+include tests/softgpu/stand_ins/rules.mk

@@ -248,9 +248,14 @@ static void preload(const char *library)
 	free(list);
 }
 
-static void use_softgpu(void)
+static void say_set(const char *name, const char *value)
 {
-	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX], set[LOG_LINE_MAX];
+	log_debug("--softgpu sets %s=%s", name, value);
+}
+
+static void use_softgpu(char *const *program)
+{
+	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
 	const char *others = getenv("LD_LIBRARY_PATH");
 	char *search, *node;
 
@@ -264,10 +269,8 @@ static void use_softgpu(void)
 	if (access(node, R_OK) == 0)
 		preload(node);
 	free(node);
-	softgpu_be_found(folder, set, sizeof set);
 	log_configure(getenv("SPILLWAY_LOG"));
-	if (*set)
-		log_debug("--softgpu sets %s", set);
+	softgpu_be_found(folder, program, say_set);
 }
 
 /*
@@ -512,7 +515,7 @@ int command_run(int argc, char **argv)
 	read_command_line(&run, argc, argv);
 	use_config_file(run.config_file);
 	if (run.softgpu) {
-		use_softgpu();
+		use_softgpu(run.program);
 		find_beside_softgpu(&run.program[0]);
 	}
 	job = choose_name(&run);

@@ -261,13 +261,13 @@ static void print_device(const struct config_device *device, const struct driver
 	print_turns(device);
 }
 
-/* Says what `spillway run --softgpu` sets. */
-static void report_softgpu(void)
+/* Says what `spillway run --softgpu` sets for a program. */
+static void report_softgpu(const char *program)
 {
 	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
 
 	if (paths_softgpu(folder, driver, message, sizeof message))
-		softgpu_report(folder);
+		softgpu_report(folder, program);
 }
 
 static bool has_softgpu(void)
@@ -543,7 +543,7 @@ int command_doctor(int argc, char **argv)
 	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
 	frameworks_report();
-	report_softgpu();
+	report_softgpu(doctor.program);
 	good = values_check(&report, &pod, doctor.all) && good;
 	is_reached = !doctor.program || check_program(doctor.program);
 	good = is_reached && good;

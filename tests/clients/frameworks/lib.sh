@@ -10,7 +10,8 @@ frameworks=$(cd build/frameworks 2>/dev/null && pwd) || frameworks=
 
 # Python keeps its bytecode outside the packages: without it TensorFlow takes 4 s more to start.
 export PYTHONPATH="$frameworks/packages" PYTHONPYCACHEPREFIX="$frameworks/bytecode"
-export LD_LIBRARY_PATH="$softgpu:$frameworks/stand_ins" OPTIONS=--softgpu
+export OPTIONS=--softgpu
+unset LD_LIBRARY_PATH # `run --softgpu` finds all
 
 # Kernels that PyTorch and Triton compile are kept outside the clone: each is named by a checksum of
 # all that it is made from.
@@ -21,12 +22,13 @@ export TRITON_LIBCUDA_PATH="$softgpu" TRITON_DEFAULT_FP_FUSION=1
 
 # directly COMMAND...: without Spillway, with the variables that `run --softgpu` sets
 directly() {
+	set=$(mktemp "$scratch/set.XXXXXX")
+	"$spillway" run --softgpu --quiet python3 -c 'import os, shlex
+for name, value in os.environ.items():
+    if name.startswith(("LD_LIB", "SOFTGPU_", "XLA_", "JAX_", "TF_", "TRITON_", "TORCHINDUCTOR_")):
+        print(f"export {name}={shlex.quote(value)}")' >"$set"
 	# shellcheck disable=SC2016 # for the inner shell
-	"$spillway" run --softgpu --quiet sh -c \
-		'export -p | grep -E " (XLA|JAX|TF|TRITON|TORCHINDUCTOR)_"' >"$scratch/set"
-	# shellcheck disable=SC2016 # for the inner shell
-	LD_LIBRARY_PATH="$softgpu:$frameworks/stand_ins" LD_PRELOAD="$softgpu/libsoftgpu-node.so" \
-		sh -c '. "$0"; exec "$@"' "$scratch/set" "$@"
+	LD_PRELOAD="$softgpu/libsoftgpu-node.so" sh -c '. "$0"; exec "$@"' "$set" "$@"
 }
 
 # triton_can_compile: skips the test unless Triton can make its launchers, which are C

@@ -5,8 +5,8 @@ program_tests += $(sort $(wildcard tests/clients/frameworks/test_*.sh))
 client_long_tests += $(sort $(wildcard tests/clients/frameworks/long_*.sh))
 
 .PHONY: frameworks
-frameworks: $(softgpu_out)
-	@BUILD=$(BUILD) tests/clients/frameworks/setup build/frameworks
+frameworks:
+	@tests/clients/frameworks/setup build/frameworks
 
 ifeq ($(filter address thread,$(SANITIZER)),)
 run-check-programs run-check-long: frameworks

@@ -7,7 +7,6 @@ set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh
 [ -e "$frameworks/packages/jax" ] || skip "no JAX: make frameworks"
-unset LD_LIBRARY_PATH
 # What is compiled once serves all runs.
 export JAX_COMPILATION_CACHE_DIR="$scratch/compiled" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1

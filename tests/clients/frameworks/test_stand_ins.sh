@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A library that was made because a wheel wants it answers its own status for "not supported", names
-# each function once, and has succeeded in nothing. So do those that the software GPU brings.
+# A library that `run --softgpu` generates because a wheel wants it answers its own status for "not
+# supported", names each function once, and has succeeded in nothing. So do those that the software
+# GPU brings. A function whose library has no such status ends the process.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh
 
-python3 - >"$scratch/answers" 2>"$scratch/said" <<'END'
+cat >"$scratch/ask.py" <<'END'
 import ctypes
 for library, function in (
         ("libcublas.so.12", "cublasStrsm_v2"), ("libcublas.so.13", "cublasStrsm_v2"),
@@ -16,7 +17,14 @@ for library, function in (
         ("libnccl.so.2", "ncclCommInitAll")):
     call = getattr(ctypes.CDLL(library), function)
     print(library, call(), call())
+why = ctypes.CDLL("libnccl.so.2").ncclGetErrorString
+why.restype = ctypes.c_char_p
+print(why(3).decode(), flush=True)
+ctypes.CDLL("libnvrtc.so.13").nvrtcCreateProgram()
+print("nvrtcCreateProgram has returned")
 END
+"$spillway" run --softgpu --quiet python3 "$scratch/ask.py" >"$scratch/answers" 2>"$scratch/said" &&
+	fail "no program ended at nvrtcCreateProgram"
 same "answers" "libcublas.so.12 15 15
 libcublas.so.13 15 15
 libcublasLt.so.12 15 15
@@ -25,5 +33,6 @@ libcufft.so.11 16 16
 libcufft.so.12 16 16
 libcusolver.so.11 9 9
 libcusparse.so.12 10 10
-libnccl.so.2 3 3" "$(cat "$scratch/answers")"
-same "functions that name themselves" 9 "$(grep -c '^softgpu: .* is not supported$' "$scratch/said")"
+libnccl.so.2 3 3
+not supported by the software GPU" "$(cat "$scratch/answers")"
+same "functions that name themselves" 11 "$(grep -c '^softgpu: .* is not supported$' "$scratch/said")"

@@ -6,16 +6,8 @@ set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh
 [ -e "$frameworks/packages/tensorflow" ] || skip "no TensorFlow: make frameworks"
-export LD_LIBRARY_PATH="$frameworks/stand_ins"
-# TensorFlow's wheel has no libdevice. Triton's has.
-mkdir -p "$scratch/cuda/nvvm/libdevice"
-ln -s "$softgpu/cuda/bin" "$scratch/cuda/bin"
-ln -s "$frameworks/packages/triton/backends/nvidia/lib/libdevice.10.bc" "$scratch/cuda/nvvm/libdevice/"
-
-# Its kernels are PTX for compute capability 9.0. Products of compiled code are cuBLAS's.
-export SOFTGPU_ATTRIBUTES=COMPUTE_CAPABILITY_MAJOR=9,COMPUTE_CAPABILITY_MINOR=0
-export XLA_FLAGS="--xla_gpu_cuda_data_dir=$scratch/cuda --xla_gpu_gemm_rewrite_size_threshold=100"
-export TF_CPP_MIN_LOG_LEVEL=0
+# Products of compiled code are cuBLAS's, too.
+export XLA_FLAGS=--xla_gpu_gemm_rewrite_size_threshold=100 TF_CPP_MIN_LOG_LEVEL=0
 member "TensorFlow, Keras" "$(version tensorflow), $(version keras)" "trains eagerly, and compiled by XLA"
 program="python3 $here/tensorflow_trains.py eager compiled"
 

@@ -6,7 +6,6 @@
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh
-export LD_LIBRARY_PATH="$frameworks/stand_ins"
 member "PyTorch, its allocators" "$(version torch)" "spills with each allocator, in a captured graph"
 
 # spills NAME SETTINGS WHAT...: nothing is refused, and something was on the host, spilled or moved.

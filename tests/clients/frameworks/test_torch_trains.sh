@@ -8,7 +8,6 @@ set -eu
 . tests/clients/frameworks/lib.sh
 [ -e "$frameworks/packages/torch" ] || skip "no PyTorch: make frameworks"
 triton_can_compile
-export LD_LIBRARY_PATH="$frameworks/stand_ins"
 member "PyTorch, compiled" "$(version torch)" "trains an MLP with AdamW by torch.compile"
 program="python3 $here/torch_trains.py"
 # The first run's peak has memory that compiling takes.

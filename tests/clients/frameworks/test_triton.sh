@@ -7,7 +7,6 @@ set -eu
 . tests/clients/frameworks/lib.sh
 [ -e "$frameworks/packages/triton" ] || skip "no Triton: make frameworks"
 triton_can_compile
-export LD_LIBRARY_PATH="$frameworks/stand_ins"
 member "Triton" "$(version triton)" "multiplies matrices in fp16, bf16 and tf32"
 program="python3 $here/triton_multiplies.py" peak_kib=$((44 << 10)) # eleven arrays of 4 MiB
 judge
