@@ -69,6 +69,21 @@ BOTH(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, (CUstream, h
 	             NAMED(hStream));
 }
 
+/* Work of this capture goes to a graphics API's command list, and no graph comes of it. */
+BOTH(cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz, (CUstream, hStream),
+     (CUstreamCigCaptureParams *, streamCigCaptureParams))
+{
+	return BEGUN(real(hStream, streamCigCaptureParams), NAMED(hStream));
+}
+
+/* Captures into a graph that has these nodes already, so that only their parameters change. */
+BOTH(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, (CUstream, hStream),
+     (CUstreamCaptureMode, mode), (CUgraph, hGraph), (CUgraphRecaptureCallback, callbackFunc),
+     (void *, userData))
+{
+	return BEGUN(real(hStream, mode, hGraph, callbackFunc, userData), NAMED(hStream));
+}
+
 /*
  * Enters a graph that a capture ended with. One that the program gave to capture into is in the
  * books already, with its nodes.
@@ -93,4 +108,9 @@ static CUresult captured(CUresult result, const CUgraph *graph)
 BOTH(cuStreamEndCapture, cuStreamEndCapture_ptsz, (CUstream, hStream), (CUgraph *, phGraph))
 {
 	return captured(ended(PASSING_GATE(real(hStream, phGraph)), NAMED(hStream)), phGraph);
+}
+
+BOTH(cuStreamEndCaptureToCig, cuStreamEndCaptureToCig_ptsz, (CUstream, hStream))
+{
+	return captured(ended(PASSING_GATE(real(hStream)), NAMED(hStream)), NULL);
 }

@@ -28,6 +28,8 @@
 GATED_2(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz,
         (CUmemDecompressParams *, paramsArray), (size_t, count), (unsigned int, flags),
         (size_t *, errorIndex), (CUstream, stream))
+GATED_2(cuFabricCpyBatchAsync, cuFabricCpyBatchAsync_ptsz, (size_t, numOps),
+        (CUDA_FABRIC_COPY_BATCH_OP *, opList), (unsigned long long, flags), (CUstream, hStream))
 WAITS_2(cuMemcpy, cuMemcpy_ptds, dst, src, (CUdeviceptr, dst), (CUdeviceptr, src),
         (size_t, ByteCount))
 COPIES_ROWS_2(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, asynchronous_2d, CUDA_MEMCPY2D)

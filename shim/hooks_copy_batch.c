@@ -146,6 +146,39 @@ PLAIN_2(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, false, NULL, (CUdevic
         (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count), (CUmemcpyAttributes *, attrs),
         (size_t *, attrsIdxs), (size_t, numAttrs), (CUstream, hStream))
 
+/* A copy alone, whose attributes are its own. */
+static CUresult attributed_alone(const struct batch *batch, size_t index)
+{
+	const struct plain *plain = batch->of;
+
+	return REAL(cuMemcpyWithAttributesAsync)(plain->to[index], plain->from[index],
+	                                         plain->sizes[index], plain->attributes,
+	                                         batch->stream);
+}
+
+#define ATTRIBUTED(symbol, how, ...)                                          \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                           \
+	{                                                                     \
+		size_t first = 0;                                             \
+		const struct plain of = {&dst, &src, &size, attr, &first, 1}; \
+		const struct batch batch = {.stream = how(hStream),           \
+		                            .count = 1,                       \
+		                            .shape = plain_shape,             \
+		                            .alone = attributed_alone,        \
+		                            .of = &of};                       \
+		CUresult result;                                              \
+                                                                              \
+		job_break();                                                  \
+		if (!async_is_concerned() || !plain(&batch, &result))         \
+			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));  \
+		return SAMPLED(result, sampled_copies(&dst, &src, 1));        \
+	}
+
+ATTRIBUTED(cuMemcpyWithAttributesAsync, LEGACY, (CUdeviceptr, dst), (CUdeviceptr, src),
+           (size_t, size), (CUmemcpyAttributes *, attr), (CUstream, hStream))
+ATTRIBUTED(cuMemcpyWithAttributesAsync_ptsz, PER_THREAD, (CUdeviceptr, dst), (CUdeviceptr, src),
+           (size_t, size), (CUmemcpyAttributes *, attr), (CUstream, hStream))
+
 /* --- of rows --- */
 
 /* Rows and layers without a length follow one another. Returns false where it is an array. */
@@ -204,3 +237,32 @@ ROWS_2(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz, true, failIdx, (size_t, 
        (CUstream, hStream))
 ROWS_2(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz, false, NULL, (size_t, numOps),
        (CUDA_MEMCPY3D_BATCH_OP *, opList), (unsigned long long, flags), (CUstream, hStream))
+
+/* A copy alone. */
+static CUresult rows_attributed_alone(const struct batch *batch, size_t index)
+{
+	CUDA_MEMCPY3D_BATCH_OP op = ((const CUDA_MEMCPY3D_BATCH_OP *)batch->of)[index];
+
+	return REAL(cuMemcpy3DWithAttributesAsync)(&op, 0, batch->stream);
+}
+
+#define ATTRIBUTED_ROWS(symbol, how, ...)                                            \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                  \
+	{                                                                            \
+		const struct batch batch = {.stream = how(hStream),                  \
+		                            .count = 1,                              \
+		                            .shape = rows_shape,                     \
+		                            .alone = rows_attributed_alone,          \
+		                            .of = op};                               \
+		CUresult result;                                                     \
+                                                                                     \
+		job_break();                                                         \
+		if (!async_is_concerned() || !op || flags || !make(&batch, &result)) \
+			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));         \
+		return result;                                                       \
+	}
+
+ATTRIBUTED_ROWS(cuMemcpy3DWithAttributesAsync, LEGACY, (CUDA_MEMCPY3D_BATCH_OP *, op),
+                (unsigned long long, flags), (CUstream, hStream))
+ATTRIBUTED_ROWS(cuMemcpy3DWithAttributesAsync_ptsz, PER_THREAD, (CUDA_MEMCPY3D_BATCH_OP *, op),
+                (unsigned long long, flags), (CUstream, hStream))

@@ -195,6 +195,13 @@ AFTER(cuGraphAddNode_v2, (CUgraphNode *, phGraphNode), (CUgraph, hGraph),
 	any_added(phGraphNode, hGraph, nodeParams);
 }
 
+AFTER(cuGraphAddNode_v3, (CUgraphNode *, phGraphNode), (CUgraph, hGraph),
+      (const CUgraphNode *, dependencies), (const CUgraphEdgeData *, dependencyData),
+      (size_t, numDependencies), (CUgraphNodeParams *, nodeParams))
+{
+	any_added(phGraphNode, hGraph, nodeParams);
+}
+
 DESTROYS(cuGraphDestroyNode, graph_node, hNode, (CUgraphNode, hNode))
 
 /* --- changes --- */
@@ -225,6 +232,8 @@ CHANGES_NODE(cuGraphKernelNodeSetParams, KERNEL(nodeParams), KERNEL_USE(nodePara
 CHANGES_NODE(cuGraphKernelNodeSetParams_v2, KERNEL(nodeParams), kernel_use(nodeParams),
              (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
 CHANGES_NODE(cuGraphNodeSetParams, weight_of(nodeParams), use_of(nodeParams),
+             (CUgraphNodeParams *, nodeParams))
+CHANGES_NODE(cuGraphNodeSetParams_v2, weight_of(nodeParams), use_of(nodeParams),
              (CUgraphNodeParams *, nodeParams))
 
 /*

@@ -69,6 +69,8 @@ GATED(cuGreenCtxRecordEvent, (CUgreenCtx, hCtx), (CUevent, hEvent))
 GATED(cuGreenCtxWaitEvent, (CUgreenCtx, hCtx), (CUevent, hEvent))
 GATED_2(cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream, hStream), (CUhostFn, fn),
         (void *, userData))
+GATED_2(cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz, (CUstream, hStream), (CUhostFn, fn),
+        (void *, userData), (unsigned int, syncMode))
 
 GATED_2(cuSignalExternalSemaphoresAsync, cuSignalExternalSemaphoresAsync_ptsz,
         (const CUexternalSemaphore *, extSemArray),

@@ -301,31 +301,53 @@ HOOK(cuMulticastCreate, CUmemGenericAllocationHandle *mcHandle, const CUmulticas
 	return result;
 }
 
-HOOK(cuMulticastBindMem, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
-     CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
-     unsigned long long flags)
-{
-	KEEP_ERRNO;
-	CUresult result = CUDA_SUCCESS;
+/* Binds memory that a handle names, which must stay on its device from now on. */
+#define BINDS_MEMORY(symbol, ...)                                                         \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                       \
+	{                                                                                 \
+		KEEP_ERRNO;                                                               \
+		CUresult pinned = job_is_active() ? own_pin(memHandle, 0) : CUDA_SUCCESS; \
+                                                                                          \
+		if (pinned != CUDA_SUCCESS)                                               \
+			return pinned;                                                    \
+		return WITH_HANDLE(memHandle, FORWARD(symbol, __VA_ARGS__));              \
+	}
 
-	if (job_is_active())
-		result = own_pin(memHandle, 0);
-	if (result != CUDA_SUCCESS)
-		return result;
-	return WITH_HANDLE(memHandle, REAL(cuMulticastBindMem)(mcHandle, mcOffset, memHandle,
-	                                                       memOffset, size, flags));
-}
+/* Binds memory at an address, likewise. */
+#define BINDS_ADDRESS(symbol, address, size, ...)                  \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                \
+	{                                                          \
+		KEEP_ERRNO;                                        \
+                                                                   \
+		if (job_is_active())                               \
+			pointer_pin(address, size);                \
+		return PASSING_GATE(FORWARD(symbol, __VA_ARGS__)); \
+	}
 
-HOOK(cuMulticastBindAddr, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
-     CUdeviceptr memptr, size_t size, unsigned long long flags)
-{
-	KEEP_ERRNO;
-
-	if (job_is_active())
-		pointer_pin(memptr, size);
-	return PASSING_GATE(REAL(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags));
-}
+BINDS_MEMORY(cuMulticastBindMem, (CUmemGenericAllocationHandle, mcHandle), (size_t, mcOffset),
+             (CUmemGenericAllocationHandle, memHandle), (size_t, memOffset), (size_t, size),
+             (unsigned long long, flags))
+BINDS_MEMORY(cuMulticastBindMem_v2, (CUmemGenericAllocationHandle, mcHandle), (CUdevice, dev),
+             (size_t, mcOffset), (CUmemGenericAllocationHandle, memHandle), (size_t, memOffset),
+             (size_t, size), (unsigned long long, flags))
+BINDS_ADDRESS(cuMulticastBindAddr, memptr, size, (CUmemGenericAllocationHandle, mcHandle),
+              (size_t, mcOffset), (CUdeviceptr, memptr), (size_t, size),
+              (unsigned long long, flags))
+BINDS_ADDRESS(cuMulticastBindAddr_v2, memptr, size, (CUmemGenericAllocationHandle, mcHandle),
+              (CUdevice, dev), (size_t, mcOffset), (CUdeviceptr, memptr), (size_t, size),
+              (unsigned long long, flags))
 
 /* Bound memory stays pinned: it may be bound elsewhere, and few are ever unbound. */
 GATED(cuMulticastUnbind, (CUmemGenericAllocationHandle, mcHandle), (CUdevice, dev),
       (size_t, mcOffset), (size_t, size))
+
+/* --- logical endpoints: memory that other machines reach through the fabric, likewise --- */
+
+BINDS_MEMORY(cuLogicalEndpointBindMem, (CUlogicalEndpointId, leId), (CUdevice, dev),
+             (cuuint64_t, offset), (CUmemGenericAllocationHandle, memHandle),
+             (cuuint64_t, memOffset), (cuuint64_t, size), (unsigned long long, flags))
+BINDS_ADDRESS(cuLogicalEndpointBindAddr, (CUdeviceptr)(uintptr_t)ptr, size,
+              (CUlogicalEndpointId, leId), (CUdevice, dev), (cuuint64_t, offset), (void *, ptr),
+              (cuuint64_t, size), (unsigned long long, flags))
+GATED(cuLogicalEndpointUnbind, (CUlogicalEndpointId, leId), (CUdevice, dev), (cuuint64_t, offset),
+      (cuuint64_t, size))

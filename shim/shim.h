@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/newer_cuda.h"
+
 #include "core/cuda/gate.h"
 #include "core/job/job.h"
 

@@ -91,7 +91,7 @@ static CUresult host(void)
 /* Maps memory one behind the other, as the letters say: h the host's, d the device's. */
 static CUresult map(const char *places, CUdeviceptr *base)
 {
-	CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
+	CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
 	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	size_t count = 0;
 
@@ -150,7 +150,7 @@ static CUresult copy(void)
 /* Puts memory of the device in the place of what is mapped there. */
 static CUresult replace(CUdeviceptr address)
 {
-	CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
+	CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
 	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemGenericAllocationHandle handle;
 

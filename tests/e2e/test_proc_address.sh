@@ -22,7 +22,7 @@ awk 'FILENAME == ARGV[1] { if ($4 ~ /^cu/ && $2 <= 12050) want[$1, $2, $3] = $4;
 # new: they differ in what they answer with, and so do we. Flags that no driver takes, and names it
 # has not.
 addresses=$build/tests/e2e/proc_addresses
-sed -n 's/^FUNCTION(\([A-Za-z0-9_]*\),.*/\1/p' shim/entry_points.h | every_request 2000 3020 7000 10010 11030 12000 13000 >"$scratch/requests"
+sed -n 's/^FUNCTION(\([A-Za-z0-9_]*\),.*/\1/p' shim/entry_points.h | every_request 2000 3020 7000 10010 11030 12000 13000 13050 >"$scratch/requests"
 for flags in 3 4 7 -1; do
 	awk -v flags=$flags '!/^#/ { print $1 "\t" $2 "\t" flags }' FS='\t' $requests
 	printf 'cuNoSuchThing\t12000\t%d\ncuMemAlloc_v2\t12000\t%d\ncuInit\t-1\t%d\n' $flags $flags $flags
@@ -40,14 +40,14 @@ both_forms() { # both_forms NAME
 	LC_ALL=C sort -u "$scratch/driver" >"$scratch/answers"
 	cksum <"$scratch/answers"
 }
-for version in 11040 11080 12000 12020 12050 13000; do
+for version in 11040 11080 12000 12020 12050 13000 13050; do
 	SOFTGPU_DRIVER_VERSION=$version
 	export SOFTGPU_DRIVER_VERSION
 	both_forms "driver $version" >>"$scratch/sums"
 done
 unset SOFTGPU_DRIVER_VERSION
 SOFTGPU_HIDE=cuMemAlloc,cuMemFree,cuCtxCreate,cuLaunchKernel,cuGetProcAddress both_forms "hidden names" >>"$scratch/sums"
-same "drivers that differ" 7 "$(LC_ALL=C sort -u "$scratch/sums" | wc -l)"
+same "drivers that differ" 8 "$(LC_ALL=C sort -u "$scratch/sums" | wc -l)"
 
 # Disabled, each address is the driver's.
 SPILLWAY_DISABLE=1 under_shim "$addresses" $requests >"$scratch/shim"

@@ -174,7 +174,7 @@ static void read_environment(void)
 	settings.host_bandwidth = bytes_of("SOFTGPU_HOST_BANDWIDTH", 0);
 	settings.release_delay_ns = 1000000 * number_of("SOFTGPU_RELEASE_DELAY_MS", 0, 3600000, 0);
 	settings.driver_version =
-	    (int)number_of("SOFTGPU_DRIVER_VERSION", 4000, DRIVER_VERSION, DRIVER_VERSION);
+	    (int)number_of("SOFTGPU_DRIVER_VERSION", 4000, NEWEST_DRIVER_VERSION, DRIVER_VERSION);
 	const char *mode = getenv("SOFTGPU_MODE");
 	settings.mps = mode && strcmp(mode, "mps") == 0;
 	settings.quiet = is_set("SOFTGPU_QUIET");

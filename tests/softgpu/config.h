@@ -11,8 +11,9 @@
 
 /* The newest driver this one can be, in CUDA's way of writing versions, and the page of the window:
  * all granularities are multiples of it. */
-#define DRIVER_VERSION 13000
-#define GRANULARITY    (2ULL << 20)
+#define DRIVER_VERSION        13000 /* by default */
+#define NEWEST_DRIVER_VERSION 13050 /* of entry_points.def */
+#define GRANULARITY           (2ULL << 20)
 
 /* Traits: some drivers and machines have them and others do not; SOFTGPU_TRAITS names them. */
 struct traits {

@@ -23,8 +23,8 @@ static bool is_hidden(const char *name)
 }
 
 /*
- * Forms of calls that are newer than any header here: those of CUDA 13.1, and made-up ones. They
- * take handles of memory, or pin it, and know no memory but their own driver's.
+ * Made-up forms of calls, newer than any header. They take handles of memory, or pin it, and know
+ * no memory but their own driver's.
  */
 static int newer_form(void)
 {
@@ -34,8 +34,8 @@ static int newer_form(void)
 static const struct entry_point *newer_form_of(const char *name, int version)
 {
 	static const struct entry_point forms[] = {
-	    {"cuMulticastBindMem_v2", "cuMulticastBindMem", 13010, false, newer_form},
-	    {"cuMulticastBindAddr_v2", "cuMulticastBindAddr", 13010, false, newer_form},
+	    {"cuMulticastBindMem_v9", "cuMulticastBindMem", 13010, false, newer_form},
+	    {"cuMulticastBindAddr_v9", "cuMulticastBindAddr", 13010, false, newer_form},
 	    {"cuMemMap_v9", "cuMemMap", 13010, false, newer_form},
 	    {"cuMemAlloc_v9", "cuMemAlloc", 13010, false, newer_form},
 	};

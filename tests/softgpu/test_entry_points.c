@@ -69,7 +69,7 @@ static void nothing_with_context(void)
 int main(void)
 {
 	int failed = 0;
-	failed += RUN(exports, NULL);
+	failed += RUN(exports, "SOFTGPU_DRIVER_VERSION=13050");
 	failed += RUN(nothing_without_init, "SOFTGPU_QUIET=1");
 	failed += RUN(nothing_with_context, "SOFTGPU_QUIET=1");
 	return failed != 0;

@@ -209,9 +209,10 @@ static void check_checkpoints(void)
 static void check_captures(void)
 {
 	static const enum entry begins[] = {
-	    ENTRY_cuStreamBeginCapture,        ENTRY_cuStreamBeginCapture_ptsz,
-	    ENTRY_cuStreamBeginCapture_v2,     ENTRY_cuStreamBeginCapture_v2_ptsz,
-	    ENTRY_cuStreamBeginCaptureToGraph, ENTRY_cuStreamBeginCaptureToGraph_ptsz};
+	    ENTRY_cuStreamBeginCapture,          ENTRY_cuStreamBeginCapture_ptsz,
+	    ENTRY_cuStreamBeginCapture_v2,       ENTRY_cuStreamBeginCapture_v2_ptsz,
+	    ENTRY_cuStreamBeginCaptureToGraph,   ENTRY_cuStreamBeginCaptureToGraph_ptsz,
+	    ENTRY_cuStreamBeginRecaptureToGraph, ENTRY_cuStreamBeginRecaptureToGraph_ptsz};
 	size_t before = books("graph");
 
 	for (size_t i = 0; i < COUNT_OF(begins); i++) {
@@ -253,6 +254,30 @@ static void check_captures(void)
 		TRUE(capture_is_active());
 		CALL(cuStreamDestroy_v2, {0, stream});
 		TRUE(!capture_is_active());
+	}
+}
+
+/* A capture into a graphics API's command list is one like any other, and leaves no graph. */
+static void check_graphics_captures(void)
+{
+	static const enum entry begins[] = {ENTRY_cuStreamBeginCaptureToCig,
+	                                    ENTRY_cuStreamBeginCaptureToCig_ptsz};
+	static const enum entry ends[] = {ENTRY_cuStreamEndCaptureToCig,
+	                                  ENTRY_cuStreamEndCaptureToCig_ptsz};
+	size_t before = books("graph");
+
+	for (size_t i = 0; i < COUNT_OF(begins); i++) {
+		uint64_t stream = new_handle();
+
+		refuse(begins[i], true);
+		call_one(begins[i], stream);
+		refuse(begins[i], false);
+		TRUE(!capture_is_active());
+		call_one(begins[i], stream);
+		TRUE(capture_is_active());
+		call_one(ends[i], stream);
+		TRUE(!capture_is_active());
+		EXPECT("graph", before);
 	}
 }
 
@@ -343,6 +368,9 @@ static void check_node_changes(void)
 	TRUE(WEIGHT(graph_node, node).threads == 24);
 	CALL(cuGraphNodeSetParams, {0, node}, {1, WORD(&any)});
 	TRUE(WEIGHT(graph_node, node).threads == 7 && WEIGHT(graph_node, node).changes == 3);
+	CALL(cuGraphKernelNodeSetParams_v2, {0, node}, {1, WORD(&kernel)});
+	CALL(cuGraphNodeSetParams_v2, {0, node}, {1, WORD(&any)});
+	TRUE(WEIGHT(graph_node, node).threads == 7 && WEIGHT(graph_node, node).changes == 5);
 
 	CALL(cuGraphExecUpdate, {0, exec}, {1, graph});
 	TRUE(WEIGHT(graph_exec, exec).threads == 17);
@@ -522,6 +550,11 @@ static void check_physical(void)
 	CALL(cuMulticastBindMem, {2, memory});
 	CALL(cuMulticastBindAddr, {2, va}, {3, 2 * MIB});
 	CALL(cuMulticastUnbind, {1, 0});
+	CALL(cuMulticastBindMem_v2, {3, memory});
+	CALL(cuMulticastBindAddr_v2, {3, va}, {4, 2 * MIB});
+	CALL(cuLogicalEndpointBindMem, {3, memory});
+	CALL(cuLogicalEndpointBindAddr, {3, va}, {4, 2 * MIB});
+	CALL(cuLogicalEndpointUnbind, {1, 0});
 	tile.memHandle.memHandle = memory;
 	CALL(cuMemMapArrayAsync, {0, WORD(&tile)}, {1, 1});
 	CALL(cuMemMapArrayAsync, {0, 0}, {1, 1});
@@ -1190,6 +1223,7 @@ void check_changes(void)
 	check_peer();
 	check_checkpoints();
 	check_captures();
+	check_graphics_captures();
 	check_many_captures();
 	check_node_changes();
 	check_exec_changes();

@@ -93,6 +93,7 @@ const struct line lines[] = {
     NODE(cuGraphAddMemsetNode),
     NODE(cuGraphAddNode),
     NODE(cuGraphAddNode_v2),
+    NODE(cuGraphAddNode_v3),
     EXEC(cuGraphInstantiate),
     EXEC(cuGraphInstantiate_v2),
     EXEC(cuGraphInstantiateWithFlags),
