@@ -23,8 +23,8 @@ bytes=$(wc -c <"$wheel")
 make --no-print-directory -s run-wheel BUILD="$build" >/dev/null
 cmp "$wheel" "$TMPDIR/$name" || fail 'two builds of the wheel differ'
 
-# trains LOG: it is what a training under a limit of 64MiB says
-trains() {
+# has_trained LOG: it is what a training under a limit of 64MiB says
+has_trained() {
 	has "the training" "$(cat "$1")" 'steps=1080 accuracy=96.67'
 	has "the summary" "$(cat "$1")" 'peak 64.0 MiB on the GPU'
 }
@@ -36,25 +36,29 @@ mkdir "$HOME"
 # shellcheck disable=SC2086
 "$bin/uv" tool run --python "$(command -v python3)" --from "$wheel" gpu-spillway $training >"$scratch/uvx" 2>&1 ||
 	fail "uvx: $(cat "$scratch/uvx")"
-trains "$scratch/uvx"
+has_trained "$scratch/uvx"
 PIPX_HOME=$HOME/pipx PIPX_BIN_DIR=$HOME/bin USE_EMOJI=0 "$bin/pipx" install --backend uv "$wheel" >"$scratch/pipx" 2>&1 ||
 	fail "pipx: $(cat "$scratch/pipx")"
 for command in spillway gpu-spillway; do
 	# shellcheck disable=SC2086
 	"$HOME/bin/$command" $training >"$scratch/pipx" 2>&1 || fail "pipx, $command: $(cat "$scratch/pipx")"
-	trains "$scratch/pipx"
+	has_trained "$scratch/pipx"
 done
 
+# README's lines that train, in an environment where scripts of readme.sh look for one.
+# shellcheck source=tests/packages/readme.sh
+. tests/packages/readme.sh
 need_root bullseye python3 python3-venv
 in_root "
-	python3 -m venv /opt/try
-	/opt/try/bin/pip install --quiet --no-index /mnt/$name
-	export PATH=/opt/try/bin:\$PATH
+	python3 -m venv ~/.local
+	~/.local/bin/pip install --quiet --no-index /mnt/$name
+	export PATH=~/.local/bin:\$PATH
 	spillway --version
-	spillway $training 2>&1
+	cp /mnt/train.py .
+	sh -eu /mnt/trains
 	! spillway doctor >/root/doctor
 	grep '^no  driver: no CUDA driver is installed here' /root/doctor
-	test -e /opt/try/share/man/man1/spillway-run.1
+	test -e ~/.local/share/man/man1/spillway-run.1
 	pip uninstall --quiet --yes gpu-spillway
-	! find /opt/try | grep spillway" >"$scratch/debian" 2>&1 || fail "Debian 11: $(cat "$scratch/debian")"
+	! find ~/.local | grep spillway" >"$scratch/debian" 2>&1 || fail "Debian 11: $(cat "$scratch/debian")"
 trains "$scratch/debian"
