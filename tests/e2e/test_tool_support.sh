@@ -38,7 +38,7 @@ equal 'glibc' "$(sed 's/.*glibc \([0-9.]*\) or newer.*/\1/' "$TMPDIR/line")" "$(
 equal 'cuda.h' "$(sed 's/.*cuda\.h\* of CUDA \([0-9.]*\) or newer.*/\1/' "$TMPDIR/line")" \
 	"$(sed -n 's/^wanted=\([0-9][0-9]\)000$/\1.0/p' tools/dev/find-cuda)"
 for suite in $(sed 's/.*is run in Debian \(.*\)\. No musl.*/\1/' "$TMPDIR/line" | grep -o '([a-z]*)' | tr -d '()'); do
-	grep -qx "source_in $suite" tests/packages/*_source.sh || fail "no test builds the sources in Debian $suite"
+	grep -qx "source_in $suite" tests/packages/*_source.sh || fail "no test builds the sources in $suite"
 done
 equal 'compilers' "$(sed -n 's/^Compilers without a warning: gcc 10, \(.*\), clang \(.*\)\.$/\1, \2/p' $page | tr -d ',' | tr ' ' '\n' | sort | paste -s -d ' ')" \
 	"$(grep '^build_with ' tests/packages/long_compilers.sh | grep -o '[a-z]*-[0-9]*' | sed 's/.*-//' | sort | paste -s -d ' ')"

@@ -10,6 +10,7 @@ set -eu
 # shellcheck source=tests/packages/source.sh
 . tests/packages/source.sh
 version=$(sed -n 's/^version := //p' Makefile)
-for suite in bookworm trixie jammy noble; do
-	source_in $suite
-done
+source_in bookworm
+source_in trixie
+source_in jammy
+source_in noble
