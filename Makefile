@@ -5,7 +5,7 @@
 # CROSS=aarch64-linux-gnu-             `make shim`, `make wheel` and `make image` for that machine
 # V=1                                  show the commands
 # WERROR=0                             warnings are no errors, as for `make install`
-# DEPS=never                           only print what is missing, install nothing
+# DEPS=never|always                    what is missing: only print it; install it without a question
 # PREFIX=/usr/local DESTDIR=           where `make install` puts things
 
 CC       ?= cc
@@ -113,8 +113,7 @@ deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
 install:
-	@DEPS=$(DEPS) tools/dev/deps build
-	@DEPS=$(DEPS) tools/dev/deps install || true # without it there are no man pages, as is said
+	@DEPS=$(DEPS) tools/dev/deps install
 	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
 	@+$(MAKE) --no-print-directory run-install
 

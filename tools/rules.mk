@@ -113,7 +113,7 @@ date_of_change = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/de
 
 # Those that pack and judge packages.
 $(venv)/made: tools/dev/packages.txt
-	$(call say,FETCH)
+	@echo '  FETCH   $< of the Python package index, into $(@D)'
 	@rm -rf $(@D)
 	$(Q)python3 -m venv $(@D)
 	$(Q)$(@D)/bin/pip --disable-pip-version-check --quiet --no-input install -r $<
