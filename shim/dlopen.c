@@ -70,7 +70,7 @@ static const char *file_in(Lmid_t namespace, const char *file, int mode,
 		else
 			log_once(LOG_WARNING,
 			         "dlmopen(%s): a driver in a namespace of its own is out of reach: "
-			         "what is done through it is neither limited nor counted",
+			         "calls through it are neither limited nor counted",
 			         file);
 	} else if (namespace == LM_ID_BASE) {
 		file = shim_nvml_file(file, mode);

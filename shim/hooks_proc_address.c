@@ -75,7 +75,7 @@ static bool is_withheld(const char *symbol)
 		else if (acts)
 			log_warning("cuGetProcAddress(%s): the driver has a newer form than "
 			            "Spillway knows: "
-			            "what is done by it is neither limited nor counted",
+			            "calls of it are neither limited nor counted",
 			            symbol);
 		else
 			log_debug("cuGetProcAddress(%s): unknown to Spillway, passed through",

@@ -52,7 +52,7 @@ static bool start(void)
 	box.started = thread_start(box.serve) == 0;
 	if (!box.started)
 		log_once(LOG_WARNING,
-		         "no thread for moving memory: what is live stays where it is");
+		         "memory in use does not move: no thread for it could be started");
 	return box.started;
 }
 

@@ -108,7 +108,7 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", CONFIG_MACHINES, false,    \
 	  "How memory is held on the host")                                                       \
 	X(spill_after, CONFIG_COUNT, "auto", "auto", CONFIG_FREE, false,                          \
-	  "Out-of-memory answers before spilling; auto: two a time to who gives back its cache")  \
+	  "Out-of-memory answers before spilling; auto: two for a program that frees its cache")  \
 	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", CONFIG_FREE, true,         \
 	  "What the program is told a GPU has")                                                   \
 	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", CONFIG_FREE, false,                         \

@@ -23,8 +23,8 @@ static struct once once;
 static void say(const char *path, const struct stat *found)
 {
 	snprintf(machine.fault, sizeof(machine.fault),
-	         "%s: belongs to user %u, mode %04o; expected a file of user 0 that nobody else "
-	         "may write, as it is to be enforced",
+	         "%s: belongs to user %u, mode %04o; expected a file that user 0 "
+	         "alone may write, as it is to be enforced",
 	         path, (unsigned)found->st_uid, (unsigned)found->st_mode & 07777);
 }
 

@@ -303,7 +303,7 @@ bool job_config_reload(struct job_config *c, const struct device_set *devices)
 	snprintf(c->complaint, sizeof(c->complaint), "%s%s", is_refused ? JOB_CONFIG_NOT_TAKEN : "",
 	         complaint.message);
 	if (!was_said && complaint.message[0])
-		log_error("%s; what was good of it last stays", complaint.message);
+		log_error("%s; its last good text stays in force", complaint.message);
 	return !complaint.message[0];
 }
 

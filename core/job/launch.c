@@ -252,7 +252,8 @@ void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps)
 	is_put = put_all();
 	lock_release(&wanted.lock);
 	if (!is_put)
-		log_once(LOG_WARNING, "out of memory: launches are not surveyed");
+		log_once(LOG_WARNING, "out of memory: kernels are not measured, and memory is "
+		                      "placed by its last use");
 }
 
 /* --- launches on which something acts --- */

@@ -301,7 +301,7 @@ static bool start(void)
 
 	if (!atomic_exchange(&lending.is_started, true) && thread_start(lend) != 0) {
 		atomic_store(&failed, true);
-		log_warning("no thread for lending: memory stays where it is, whoever claims it");
+		log_warning("memory is not lent to other jobs: no thread for it could be started");
 	}
 	return !atomic_load(&failed);
 }

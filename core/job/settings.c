@@ -167,7 +167,7 @@ static bool has_lost_override(void)
 		return false;
 	log_once(
 	    LOG_WARNING,
-	    "job %s: %s was removed while it runs (by RemoveIPC of logind?); what was set stays "
+	    "job %s: %s was removed while it runs (by RemoveIPC of logind?); its settings stay "
 	    "until it is there again",
 	    this_job.config.name, this_job.config.override_path);
 	return true;

@@ -343,8 +343,9 @@ static void say(uint32_t before, uint64_t since_ns)
 		log_debug("turn = whole: %s, then %s", gang_state_name(before),
 		          gang_state_name(own->state));
 	if (whole.gang.keepers.out_ns && !whole.said_left_out)
-		log_warning("turn = whole: goes on without a job beside it that keeps the device "
-		            "for longer than its turn and its exchange may take");
+		log_warning(
+		    "turn = whole: ignores a job that has kept the device for longer than its "
+		    "turn and its exchange may take");
 	whole.said_left_out = whole.gang.keepers.out_ns != 0;
 	if (own->why && own->is_whole && !(whole.said >> own->why & 1)) {
 		whole.said |= 1U << own->why;
@@ -448,7 +449,8 @@ void whole_set(struct device_set *devices, int i, const struct config_gpu *setti
 	}
 	if (atomic_load(&whole.is_whole) && !atomic_exchange(&whole.is_started, true) &&
 	    !start(devices))
-		log_warning("no thread or no memory for whole turns: they are fine");
+		log_warning("turn = whole: turns are fine, because no thread or no memory is left "
+		            "for whole ones");
 	else if (atomic_load(&whole.is_started))
 		clock_in_use->wake(&whole_hold_called);
 }

@@ -38,7 +38,7 @@ static struct refused_words refused_words_of(enum refusal_reason reason)
 		    "The first line of the log says why; `spillway doctor` helps."};
 	case REFUSED_DEVICE_FULL:
 		return (struct refused_words){
-		    "the GPU is full, whatever the limit is",
+		    "the GPU is full: the limit was not reached",
 		    "End other programs on it, or use the host with `spill = auto`."};
 	case REFUSED_FIRST:
 		return (struct refused_words){"the program is told first, to free its cache",

@@ -6,10 +6,12 @@ static const struct {
 	const char *name, *text;
 } words[CLAIM_WAITS] = {
     [CLAIM_NONE] = {"none", "it does not"},
-    [CLAIM_IS_MET] = {"met", "others are making room for it"},
+    [CLAIM_IS_MET] = {"met", "other jobs are making room for it"},
     [CLAIM_OTHERS] = {"others", "another job's claim is met first"},
-    [CLAIM_QUIET] = {"quiet", "memory has just changed hands, and stays for a while"},
-    [CLAIM_NOBODY] = {"nobody", "nobody who could give memory borrows any or is idle"},
+    [CLAIM_QUIET] =
+        {"quiet",
+         "memory has just moved between jobs, and stays for ten times as long as that took"},
+    [CLAIM_NOBODY] = {"nobody", "no job that could give memory borrows any or is idle"},
     [CLAIM_BEYOND] = {"beyond", "the job is not entitled to more of the GPU"},
 };
 
@@ -20,5 +22,5 @@ const char *claim_wait_name(enum claim_wait why)
 
 const char *claim_wait_text(enum claim_wait why)
 {
-	return why < CLAIM_WAITS ? words[why].text : "nobody knows why";
+	return why < CLAIM_WAITS ? words[why].text : "for a reason that this version does not know";
 }

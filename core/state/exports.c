@@ -109,10 +109,11 @@ void segment_tag(const struct segment *segment, int descriptor, uint64_t key, ui
 	int saved = errno;
 
 	if (fcntl(descriptor, F_OFD_SETLK, &lock) != 0)
-		log_once(LOG_INFO,
-		         "an exported descriptor cannot be marked (%s): who imports it is charged "
-		         "as for another job's memory",
-		         strerror(errno));
+		log_once(
+		    LOG_INFO,
+		    "an exported descriptor cannot be marked (%s): a process that imports it is "
+		    "charged for it again, as for another job's memory",
+		    strerror(errno));
 	errno = saved;
 }
 
@@ -295,9 +296,9 @@ uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
 	segment_unlock(segment->file);
 	if (!key)
 		log_once(LOG_WARNING,
-		         "the job has exported %d pieces of memory that are in use, and more are "
-		         "not followed: what others have open when their owner frees them is not "
-		         "counted",
+		         "the job has exported %d pieces of memory that are in use, the most that "
+		         "are followed: further memory is not counted once the job has freed it, "
+		         "though another process has it open",
 		         SEGMENT_EXPORTS - 1);
 	return key;
 }

@@ -92,7 +92,8 @@ static bool take(const struct region_orders *found)
 		return is_news;
 	kept = keep(text);
 	if (!kept) {
-		log_once(LOG_WARNING, "%s: other limits than ever before are not followed",
+		log_once(LOG_WARNING,
+		         "%s: the monitor has changed the limits too often: the earlier ones stay",
 		         orders.cache);
 		return is_news;
 	}

@@ -106,15 +106,13 @@ void settings_tick(struct dice *dice)
 /* Returns whether the tool says of each GPU that the limit that was set is the one that holds. */
 static bool says_it_holds(const char *output)
 {
-	char line[300], set[64], held[64];
+	char line[300], limit[64];
 	FILE *file = fopen(output, "r");
-	bool holds = false, line_holds;
+	bool holds = false;
 
 	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "gpu %*d: limit_set %63[^,], limit_held %63[^,]", set, held) != 2)
-			continue;
-		line_holds = strcmp(set, held) == 0;
-		holds = line_holds;
+		if (sscanf(line, "gpu %*d: limit %63[^,], share", limit) == 1)
+			holds = !strstr(line, " in use: ");
 	}
 	if (file)
 		fclose(file);

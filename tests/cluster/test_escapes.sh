@@ -103,8 +103,8 @@ has "spillway run: said" "$(cat "$scratch/out.second")" \
 	"spillway: --name mine: not followed: $ini is enforced and the job is called slurm-7"
 has "spillway run: said" "$(cat "$scratch/out.second")" "lowered to the ceiling of 24MiB"
 takes 2 first env
-has "set" "$("$spillway" set slurm-7 --memory 1GiB 2>&1)" "limit_set 24.0 MiB"
-has "set to less" "$("$spillway" set slurm-7 --memory 8MiB 2>&1)" "limit_set 8.00 MiB"
+has "set" "$("$spillway" set slurm-7 --memory 1GiB 2>&1)" "limit 24.0 MiB"
+has "set to less" "$("$spillway" set slurm-7 --memory 8MiB 2>&1)" "limit 8.00 MiB"
 # What was moved may be exchanged for what is used more, and is on neither side for a moment.
 holds_less() { [ "$(device_bytes)" -eq $((8 * mib)) ]; }
 until_true $patience holds_less || fail "set to less: $(device_bytes) bytes on the device"

@@ -79,7 +79,7 @@ kill $follower
 asks stat --resources theirs
 says resources '^ *8\.00 MiB .* /job:theirs/process:[0-9]+/gpu:0/ctx[0-9]*/allocation/'
 asks set theirs --memory 8MiB
-says set 'limit_set 8\.00 MiB'
+says set 'limit 8\.00 MiB'
 [ -z "$(find "$node/state-65534" ! -user 65534)" ] || fail "root left files with another user"
 
 # Root that may become nobody is told so, too.

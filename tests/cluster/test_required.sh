@@ -38,7 +38,7 @@ write "$enforced"
 runs "root's" env
 for mode in 0664 0646; do
 	chmod $mode $ini
-	refused "mode $mode" "$ini: belongs to user 0, mode $mode; expected a file of user 0 that nobody else may write, as it \
+	refused "mode $mode" "$ini: belongs to user 0, mode $mode; expected a file that user 0 alone may write, as it \
 is to be enforced" env
 done
 chmod 0644 $ini

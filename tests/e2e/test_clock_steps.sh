@@ -36,7 +36,7 @@ for by in $day -$day; do
 	echo $by >"$step"
 	has "while it lives, $by" "$(stepping "$allocate" --mib 8 --count 1 2>&1)" "blocks=0 refused=1"
 	tool set clock --memory 16MiB --timeout $patience >"$scratch/out" 2>&1 || fail "set, $by: $(cat "$scratch/out")"
-	has "set, $by" "$(cat "$scratch/out")" "limit_set 16.0 MiB"
+	has "set, $by" "$(cat "$scratch/out")" "limit 16.0 MiB"
 	tool stat clock >"$scratch/out" 2>&1 || fail "stat, $by: $(cat "$scratch/out")"
 	has "stat, $by" "$(cat "$scratch/out")" "running since"
 	tool stat clock --resources >"$scratch/out" 2>&1 || fail "stat --resources, $by: $(cat "$scratch/out")"
@@ -62,8 +62,8 @@ for by in -$((20 * year)) $((20 * year)); do
 	echo 0 >"$step"
 	SPILLWAY_DRIVER=$softgpu/libcuda.so.1 LD_LIBRARY_PATH=$softgpu tool run --name stepped --memory 8MiB -- \
 		sh -c "echo $by >$step; exec $allocate --mib 8 --count 2" >"$scratch/out" 2>&1 || fail "run, $by: $(cat "$scratch/out")"
-	has "summary, $by" "$(cat "$scratch/out")" "stepped: peak"
+	has "summary, $by" "$(cat "$scratch/out")" "stepped: GPU at most"
 	echo 0 >"$step"
 	tool run --name stepped --memory 8MiB -- true >"$scratch/out" 2>&1 || fail "run, $by: $(cat "$scratch/out")"
-	case $(cat "$scratch/out") in *"stepped: peak"*) fail "an earlier run is told of, $by: $(cat "$scratch/out")" ;; esac
+	case $(cat "$scratch/out") in *"stepped: GPU at most"*) fail "an earlier run is told of, $by: $(cat "$scratch/out")" ;; esac
 done

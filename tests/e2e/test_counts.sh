@@ -32,7 +32,7 @@ running=$!
 exec 8>"$scratch/in"
 until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/out")"
 "$spillway" set streams --memory 8MiB --timeout $patience >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")"
-has "set" "$(cat "$scratch/set")" "limit_held 8.00 MiB"
+has "set" "$(cat "$scratch/set")" "limit 8.00 MiB, share"
 [ "$(counter streams demoted_bytes)" -ge $((24 * 1048576)) ] || fail "nothing moved: $("$spillway" stat streams)"
 echo >&8
 wait $running || fail "streams: $(cat "$scratch/out")"

@@ -36,7 +36,7 @@ holds() {
 	for pid in $pids; do wait "$pid" || true; done
 	same "$name: its peak" "$own" "$(counter "$name" driver_peak)"
 	cat "$scratch/$name".err.* >"$scratch/err"
-	grep -qE "^spillway: $name: peak .* on the GPU, of which $3(\.[0-9]*)? MiB are the driver's own" "$scratch/err" ||
+	grep -qE "^spillway: $name: GPU at most .*, of which $3(\.[0-9]*)? MiB are the driver's own" "$scratch/err" ||
 		fail "$name: the summary does not show the driver's own: $(cat "$scratch/err")"
 }
 

@@ -113,9 +113,9 @@ wants 0 fill a 5
 wants 0 fill b 6
 wants 0 memops a
 evicts pinned
-grep -q 'on the host, 16.0 MiB on the GPU (shared, registered or pin_new)$' "$said" || fail "pinned: $(cat "$said")"
+grep -q 'on the host, 16.0 MiB on the GPU (exported, registered or pinned memory cannot leave the GPU)$' "$said" || fail "pinned: $(cat "$said")"
 same 'pinned: bytes on the device' $((16 * mib)) "$(device_bytes)"
-has 'pinned: stat' "$("$spillway" stat pinned)" 'gpu 0: what is left there: pinned'
+has 'pinned: stat' "$("$spillway" stat pinned)" 'gpu 0: stays on the GPU: exported, registered or pinned memory cannot leave the GPU (pinned)'
 wants 0 check a 5
 wants 0 check b 6
 resumes pinned
@@ -131,14 +131,14 @@ wants 0 memops a
 wants 0 alloc b 131072
 wants 0 fill b 4
 evicts again
-has 'again: what stays' "$(cat "$said")" ', 8.00 MiB on the GPU (shared, registered or pin_new)'
+has 'again: what stays' "$(cat "$said")" ', 8.00 MiB on the GPU (exported, registered or pinned memory cannot leave the GPU)'
 "$spillway" resume again >/dev/null 2>&1 &
 runner=$!
 until_true $patience counter_at_least again promoted_bytes $((64 * mib)) || fail 'again: nothing comes back'
 kill -KILL $runner # before it lets launches go on
 wait $runner || true
 evicts again
-has 'again: what stays, once more' "$(cat "$said")" ', 8.00 MiB on the GPU (shared, registered or pin_new)'
+has 'again: what stays, once more' "$(cat "$said")" ', 8.00 MiB on the GPU (exported, registered or pinned memory cannot leave the GPU)'
 resumes again
 is_back again $((136 * mib))
 wants 0 check b 4
@@ -149,7 +149,7 @@ limit_file "$ini" $((64 * mib)) 'host_memory = 8MiB'
 start_driven host "$ini"
 wants 0 alloc a 32768
 wants 0 fill a 9
-fails host '^spillway: gpu 0: 24.0 MiB of .* stay on the GPU: host_memory, or no memory$'
+fails host '^spillway: gpu 0: 24.0 MiB of .* stay on the GPU: the host has no room: raise it with --host-memory, or end other programs$'
 same 'host: why' host_full "$(counter host held_reason)"
 same 'host: bytes on the device' $((24 * mib)) "$(device_bytes)"
 wants 0 alloc b 8192
@@ -247,7 +247,7 @@ wait || true
 limit_file "$ini" $((64 * mib)) 'spill = managed'
 start_driven fixed "$ini"
 wants 0 alloc a 16384
-fails fixed '^spillway: gpu 0: 16.0 MiB of .* stay on the GPU: what spill names is memory that stays where it is$'
+fails fixed '^spillway: gpu 0: 16.0 MiB of .* stay on the GPU: memory made by spill = managed or pinned cannot move$'
 same 'fixed: bytes on the device' $((16 * mib)) "$(device_bytes)"
 wants 0 alloc b 16384
 wants 0 fill b 2
@@ -260,7 +260,7 @@ under_shim "$build/tests/e2e/allocate" --mib 16 --count 1 --hold-ms 100000 --rea
 until_true $patience [ -e "$scratch/ready" ] || fail 'the program without a name does not begin'
 unnamed=$("$spillway" stat --format csv,noheader | sed -n 's/^\(allocate-[0-9]*\),.*/\1/p')
 runner=${unnamed#allocate-}
-fails "$unnamed" "^spillway: gpu 0: 16.0 MiB of .* stay on the GPU: it is the driver's own"
+fails "$unnamed" "^spillway: gpu 0: 16.0 MiB of .* stay on the GPU: the job has no name and no limit, so its memory is the driver's own"
 kill "$runner"
 wait || true
 

@@ -25,31 +25,31 @@ lower() { # lower NAME: to half of what it holds; set's words in $out
 # The host has room for two blocks.
 hold host --host-memory 16MiB
 lower host
-has "host full" "$out" "limit_set 32.0 MiB, limit_held 48.0 MiB: host_full,"
-until_true $patience stat_has host "gpu 0: limit held above limit set: host_full (host_memory, or no memory)" ||
+has "host full" "$out" "limit 32.0 MiB, share 100 %; 48.0 MiB in use: the host has no room: raise it with --host-memory, or end other programs (host_full)"
+until_true $patience stat_has host "gpu 0: 48.0 MiB in use, above the limit: the host has no room: raise it with --host-memory, or end other programs (host_full)" ||
 	fail "stat: $("$spillway" stat host)"
 same "on the device" $((48 * mib)) "$(device_bytes)"
 # With room it goes on by itself, and set waits for that.
 out=$("$spillway" set host --host-memory 64MiB) || fail "set: $out"
-has "room on the host" "$out" "limit_set 32.0 MiB, limit_held 32.0 MiB, share"
-stat_has host "limit held above" && fail "stat: $("$spillway" stat host)"
+has "room on the host" "$out" "limit 32.0 MiB, share 100 %"
+stat_has host "above the limit" && fail "stat: $("$spillway" stat host)"
 same "on the device" $((32 * mib)) "$(device_bytes)"
 
 # Memory that does not move at all.
 printf '[gpu]\nspill = managed\n' >"$scratch/managed.ini"
 hold managed --config "$scratch/managed.ini"
 lower managed
-has "spill = managed" "$out" "limit_held 64.0 MiB: foreign, share 100 %; in use: 64.0 MiB, new memory goes to the host until that is less"
-stat_has managed "gpu 0: elastic no: what spill names is memory that stays where it is" || fail "stat: $("$spillway" stat managed)"
+has "spill = managed" "$out" "share 100 %; 64.0 MiB in use: memory that the driver allocated, such as contexts and arrays, cannot leave the GPU (foreign). New memory goes to the host until less than the limit is in use"
+stat_has managed "gpu 0: elastic no: memory made by spill = managed or pinned cannot move" || fail "stat: $("$spillway" stat managed)"
 
 # Memory that was to be pinned from the beginning.
 printf '[gpu]\npin_new = yes\n' >"$scratch/pinned.ini"
 hold pinned --config "$scratch/pinned.ini"
 lower pinned
-has "pin_new" "$out" "limit_held 64.0 MiB: pinned,"
-until_true $patience stat_has pinned "gpu 0: a move waits: what is left must stay where it is" || fail "stat: $("$spillway" stat pinned)"
+has "pin_new" "$out" "64.0 MiB in use: exported, registered or pinned memory cannot leave the GPU (pinned)"
+until_true $patience stat_has pinned "gpu 0: a move waits: the memory that is left must stay where it is" || fail "stat: $("$spillway" stat pinned)"
 out=$("$spillway" set pinned --memory 64MiB)
-has "raised again" "$out" "limit_held 64.0 MiB, share"
+has "raised again" "$out" "limit 64.0 MiB, share"
 
 # What must stay on the GPU is refused where it cannot be there, and makes room where others can go.
 out=$("$spillway" run --softgpu --quiet --memory 32MiB --config "$scratch/pinned.ini" "$allocate" --mib 8 --count 8 --rounds 2)

@@ -58,7 +58,7 @@ printf '[gpu]\nmemory = 64MiB\nwarp_drive = yes\n\000\001[[' >"$override"
 refused() { "$spillway" stat life | grep -q "refused: .*warp_drive: unknown key"; }
 until_true $patience refused || fail "stat does not say that it is refused: $("$spillway" stat life)"
 "$spillway" resume life >"$scratch/out3"
-has "resumed over nonsense" "$(cat "$scratch/out3")" "limit_set 64.0 MiB, limit_held 64.0 MiB, share 100 %"
+has "resumed over nonsense" "$(cat "$scratch/out3")" "limit 64.0 MiB, share 100 %"
 "$spillway" pause life >"$scratch/out3"
 has "paused over nonsense" "$(cat "$scratch/out3")" "share 0 %"
 before=$(cksum <"$override")
@@ -80,7 +80,7 @@ begin 100000000
 until_true $patience is_there || fail "not started: $(cat "$scratch/err")"
 "$spillway" set life --memory 60MiB >"$scratch/out3" || fail "set --memory 60MiB"
 "$spillway" set life --share 50 >"$scratch/out3" || fail "set --share 50"
-has "beyond memory_max" "$(cat "$scratch/out3")" "limit_set 60.0 MiB, limit_held 60.0 MiB, share 50 %"
+has "beyond memory_max" "$(cat "$scratch/out3")" "limit 60.0 MiB, share 50 %"
 "$spillway" pause life >"$scratch/out3" || fail "pause after set"
 has "paused" "$(cat "$scratch/out3")" "share 0 %"
 "$spillway" resume life >"$scratch/out3" || fail "resume after set"
@@ -90,7 +90,7 @@ printf 'nonsense\n' >"$scratch/job.ini"
 "$spillway" pause life >"$scratch/out3" || fail "pause beside a bad file"
 "$spillway" resume life >"$scratch/out3" || fail "resume beside a bad file"
 "$spillway" set life --share 40 >"$scratch/out3" || fail "set beside a bad file"
-has "set beside a bad file" "$(cat "$scratch/out3")" "limit_set 60.0 MiB, limit_held 60.0 MiB, share 40 %"
+has "set beside a bad file" "$(cat "$scratch/out3")" "limit 60.0 MiB, share 40 %"
 end
 unset SPILLWAY_CONFIG
 rm "$override"

@@ -83,7 +83,7 @@ wait $setting || fail "set: status $?"
 has "none later" "$out" "alloc=4 result=0"
 has "none later" "$out" "total=$((12 * mib))"
 [ -z "$err" ] || {
-	has "none later" "$err" "cannot read it: Too many open files; what was good of it last stays"
+	has "none later" "$err" "cannot read it: Too many open files; its last good text stays in force"
 	lines 1
 }
 

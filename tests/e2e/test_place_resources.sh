@@ -39,7 +39,7 @@ has "no thread" "$out" "alloc=4 result=0 total=$((16 * mib)) errno=kept"
 has "no thread" "$out" "threads=1"
 has "no thread" "$out" "files=0"
 has "no thread" "$err" "no helper thread (Resource temporarily unavailable); this process is not in the job's books"
-has "no thread" "$err" "no thread for moving memory"
+has "no thread" "$err" "memory in use does not move: no thread"
 same "lines" 2 "$lines"
 SPILLWAY_SPILL=off null_guest init context alloc:8:4
 has "no thread, spill = off" "$out" "alloc=0 result=2"
@@ -92,7 +92,7 @@ for limit in 8GiB 16MiB; do
 		same "all given back" 2 "$(grep -c '^free=0$' "$scratch/out")"
 		# On a busy machine the helper looks at the settings while there is no memory, and
 		# says so.
-		grep -v ': out of memory; what was good of it last stays$' "$scratch/err" \
+		grep -v ': out of memory; its last good text stays in force$' "$scratch/err" \
 			>"$scratch/said" || true
 		others=$(grep -vc 'refused .*: the process has no memory or no addresses left' \
 			"$scratch/said" || true)

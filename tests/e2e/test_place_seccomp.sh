@@ -135,5 +135,5 @@ SPILLWAY_JOB=follows LD_LIBRARY_PATH=$softgpu "$deny" $refused -- env LD_PRELOAD
 running=$!
 until_true $patience test -e "$scratch/ready" || fail "not running"
 "$spillway" set follows --memory 64MiB >"$scratch/out" 2>&1 || fail "set: $(cat "$scratch/out")"
-has "set" "$(cat "$scratch/out")" "limit_set 64.0 MiB"
+has "set" "$(cat "$scratch/out")" "limit 64.0 MiB"
 kill -KILL $running

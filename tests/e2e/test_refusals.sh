@@ -47,4 +47,4 @@ says first "$("$spillway" stat first)" 'the program is told first, to free its c
 
 limit_file "$scratch/full.ini" $((4096 * mib)) 'spill = off'
 SOFTGPU_MEMORY=32MiB refused full device_full --config "$scratch/full.ini"
-says full "$("$spillway" stat full)" 'the GPU is full, whatever the limit is'
+says full "$("$spillway" stat full)" 'the GPU is full: the limit was not reached'

@@ -220,7 +220,7 @@ says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs
 if [ "$(id -u)" = 0 ]; then
 	chmod 660 "$TMPDIR/node/turns-$uuid"
 	turns "$TMPDIR/node"
-	says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid, among jobs of all users who may write to it\$"
+	says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid, among jobs of all users that may write to it\$"
 fi
 
 # Root makes the place for turns of several users; only so do their shares hold together.

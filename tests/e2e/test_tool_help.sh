@@ -56,7 +56,7 @@ for words in --version help 'help stat' stat 'stat --json' doctor; do
 done
 
 expect 2 "$spillway"
-says "$err" '^spillway: which command'
+says "$err" '^spillway: expected a command'
 expect 2 "$spillway" stta
 says "$err" "^spillway: 'stta' is not a command; did you mean 'stat'\?$"
 expect 2 "$spillway" frobnicate
@@ -72,7 +72,7 @@ expect 2 "$spillway" pause
 expect 2 "$spillway" set job
 says "$err" '^spillway: nothing to set'
 expect 2 "$spillway" set --memory 1G
-says "$err" '^spillway: which job'
+says "$err" '^spillway: expected a job'
 expect 2 "$spillway" set job --memory 12Q
 says "$err" "^spillway: --memory '12Q': expected a size"
 expect 2 "$spillway" set job --share 101

@@ -128,14 +128,14 @@ for field in team=visionvisionvisionvision GPU-11111111-1111-1111-1111-111111111
 	poison "$page" "$field"
 	for format in text csv json prometheus; do
 		tried env SPILLWAY_STATE_DIR="$TMPDIR/elsewhere" "$spillway" stat --format $format
-		[ $format = prometheus ] || says "$err" '1 page not understood and left out: .* page is damaged'
+		[ $format = prometheus ] || says "$err" '1 page cannot be read and not shown: .* page is damaged'
 	done
 	tried env SPILLWAY_STATE_DIR="$TMPDIR/elsewhere" "$spillway" set bert --share 3
 	cp "$TMPDIR/page" "$page"
 done
 mv "$page" "$SPILLWAY_NODE_DIR/job-0-$evil-0.page"
 tried env SPILLWAY_STATE_DIR="$TMPDIR/elsewhere" "$spillway" stat
-says "$err" 'page not understood'
+says "$err" 'page cannot be read'
 exec 7>&-
 
 [ $number -gt 60 ] || fail "only $number commands were tried"

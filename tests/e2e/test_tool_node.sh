@@ -99,7 +99,7 @@ END
 chmod 700 "$SPILLWAY_STATE_DIR"
 # It is reached there, too.
 expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" set near --memory 16MiB
-says "$out" '^gpu 0: limit_set 16\.0 MiB'
+says "$out" '^gpu 0: limit 16\.0 MiB'
 
 # What is no page, or a forged one, is said in one line and harms nobody.
 page=$(page_of near)
@@ -113,7 +113,7 @@ head -c 5000 /dev/urandom >"$SPILLWAY_NODE_DIR/job-0-noise-0.page"
 for format in text json csv prometheus; do
 	expect 0 timeout 100 "$spillway" stat --format $format
 	says "$out" alone
-	[ $format = prometheus ] || says "$err" '^spillway: .*/node: 7 pages not understood and left out: job-0-[a-z]*-0\.page: '
+	[ $format = prometheus ] || says "$err" '^spillway: .*/node: 7 pages cannot be read and not shown: job-0-[a-z]*-0\.page: '
 	[ "$(wc -l <"$err")" -le 1 ] || fail 'one line is enough'
 done
 rm "$SPILLWAY_NODE_DIR"/job-0-*-0.page
@@ -239,7 +239,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	for format in text csv json; do
 		expect 0 timeout 200 "$spillway" stat --format $format
 		says "$out" theirs
-		says "$err" '/node: 5000 pages not understood and left out: job-65532-empty-'
+		says "$err" '/node: 5000 pages cannot be read and not shown: job-65532-empty-'
 	done
 	tries=0
 	while [ "$(stat -c %i "$(page_of theirs)")" = "$before" ] && [ $tries -lt 1200 ]; do
@@ -251,7 +251,7 @@ if [ "$(id -u)" -eq 0 ]; then
 
 	# Root changes it, as its user would.
 	expect 0 "$spillway" set theirs --memory 16MiB
-	says "$out" '^gpu 0: limit_set 16\.0 MiB'
+	says "$out" '^gpu 0: limit 16\.0 MiB'
 	override=$common/state-65532/theirs.override.ini
 	[ "$(stat -c '%u %g %a' "$override")" = '65532 65532 600' ] || fail "override: $(stat -c '%u %g %a' "$override")"
 	expect 0 "$spillway" pause theirs
@@ -292,7 +292,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	expect 1 "$spillway" set theirs --memory 1GiB
 	says "$err" "^spillway: which 'theirs'\? There are 65532/theirs \(running since .*, 1 process, process $theirs, SLURM_JOB_ID=4711, in .*\); 65533/theirs \(.*\); expected one of these as USER/JOB or"
 	expect 0 "$spillway" set 65533/theirs --memory 64MiB
-	says "$out" '^gpu 0: limit_set 64\.0 MiB'
+	says "$out" '^gpu 0: limit 64\.0 MiB'
 	grep -q 16MiB "$override" || fail 'the wrong job was changed'
 
 	# A page that leads elsewhere leads no further than its owner could go.
@@ -388,9 +388,9 @@ END
 	jobs_started="$jobs_started $third"
 	wait_for ready "$TMPDIR/third.log"
 	expect 0 timeout 200 "$spillway" set "65531/twin@$one" --memory 64MiB
-	says "$out" '^gpu 0: limit_set 64\.0 MiB'
+	says "$out" '^gpu 0: limit 64\.0 MiB'
 	expect 0 timeout 200 "$spillway" set "twin@$two" --memory 128MiB
-	says "$out" '^gpu 0: limit_set 128 MiB'
+	says "$out" '^gpu 0: limit 128 MiB'
 	[ "$(limit_of "$one")-$(limit_of "$two")" = 67108864-134217728 ] || fail "limits: $(limit_of "$one")-$(limit_of "$two")"
 	[ ! -e "$same/twin.override.ini" ] || fail 'the limit of another job of that name was changed'
 	for command in 'pause' 'resume'; do

@@ -113,7 +113,7 @@ if [ "$(id -u)" -eq 0 ]; then
 		ln -s "$TMPDIR/target" "$TMPDIR/sticky/link"
 		chown -h 65533 "$TMPDIR/sticky/link"
 		run "$command" "$TMPDIR/sticky/link" >"$out" 2>"$err" && fail "$command follows a stranger's link"
-		says "$err" '/link: a link of user .*, in a directory where everybody may put one, is not followed$'
+		says "$err" '/link: a link of user .*, in a directory that all users may write to, is not followed$'
 		[ "$(cat "$TMPDIR/target")" = '# precious' ] || fail "$command: what the link leads to was changed"
 		[ -h "$TMPDIR/sticky/link" ] || fail "$command: the link was replaced"
 		chmod 755 "$TMPDIR/sticky"

@@ -273,13 +273,13 @@ says "$err" '^spillway: SPILLWAY_STATE_DIR=relative'
 # The summary: when something spilled, moved or waited, and of a job that was named whenever it used
 # CUDA.
 expect 0 env SPILLWAY_SHARE=60 "$spillway" run --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 113000000 -c steps=225 -c step_ns=1800000
-says "$err" '^spillway: sum: peak 12\.0 MiB on the GPU; 8\.00 MiB did not fit and lay on the host; 113 ms of idle slots held the share of 60 %; 225 steps of 1\.80 ms$'
+says "$err" '^spillway: sum: GPU at most 12\.0 MiB( \(limit [^)]*\))?, host at most 8\.00 MiB; launches waited 113 ms to keep to the share of 60 %; 225 steps of 1\.80 ms$'
 expect 0 env SPILLWAY_SHARE=0 "$spillway" run --name sum "$fake_job" -1 -m 4096 -i 113000000
-says "$err" '^spillway: sum: peak 4\.00 KiB on the GPU; 113 ms of idle slots, paused at the end$'
+says "$err" '^spillway: sum: GPU at most 4\.00 KiB; launches waited 113 ms, paused at the end$'
 expect 0 "$spillway" run --name sum "$fake_job" -1 -m 4096 -i 7000 -c steps=1 -c refusals=2
-says "$err" '^spillway: sum: peak 4\.00 KiB on the GPU; 2 allocations were refused; 7\.00 us of idle slots; 1 step$'
+says "$err" '^spillway: sum: GPU at most 4\.00 KiB; 2 allocations were refused; launches waited 7\.00 us; 1 step$'
 expect 0 "$spillway" run --name sum "$fake_job" -1 -c demoted_bytes=4096 -c promoted_bytes=2048 -c steps=17
-says "$err" '^spillway: sum: .*; 4\.00 KiB moved to the host, 2\.00 KiB back; 17 steps$'
+says "$err" '^spillway: sum: .*; 6\.00 KiB moved between them; 17 steps$'
 # For programs: exact figures, and of any job.
 expect 0 "$spillway" run --summary=json --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 7000
 python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); sys.exit((d["job"], d["device_peak"], d["spilled_bytes"], d["idle_ns"]) != ("sum", 12582912, 8388608, 7000))' \
@@ -312,9 +312,9 @@ says_not "$err" .
 expect 0 "$spillway" run "$fake_job" -1 -m 4096
 says_not "$err" .
 expect 0 "$spillway" run --name sum "$fake_job" -1 -m 4096
-says "$err" '^spillway: sum: peak 4\.00 KiB on the GPU$'
+says "$err" '^spillway: sum: GPU at most 4\.00 KiB$'
 expect 0 env SPILLWAY_JOB=sum "$spillway" run "$fake_job" -1 -m 4096
-says "$err" '^spillway: sum: peak 4\.00 KiB on the GPU$'
+says "$err" '^spillway: sum: GPU at most 4\.00 KiB$'
 expect 0 "$spillway" run --quiet --name sum "$fake_job" -1 -m 4096
 says_not "$err" .
 

@@ -33,9 +33,9 @@ END
 chmod 640 "$file"
 ln -s job.ini "$TMPDIR/link.ini"
 expect 0 "$spillway" set bert --memory 512MiB --host-memory 1G --save "$TMPDIR/link.ini"
-says "$out" '^gpu 0: limit_set 512 MiB'
+says "$out" '^gpu 0: limit 512 MiB'
 expect 0 "$spillway" set bert --save -
-says "$err" '^gpu 0: limit_set 512 MiB'
+says "$err" '^gpu 0: limit 512 MiB'
 says "$out" '^memory = '
 beside=$(grep -v -e '^\[gpu\]$' -e '^[a-z_]* = ' "$out" || true)
 [ -z "$beside" ] || fail "beside what is saved: $beside"
@@ -100,7 +100,7 @@ says "$file" '^name = x'
 echo 'nonsense' >"$file"
 expect 1 "$spillway" set bert --memory 600MiB --save "$file"
 says "$err" '^spillway: .*/job\.ini:1: '
-says "$out" '^gpu 0: limit_set 600 MiB'
+says "$out" '^gpu 0: limit 600 MiB'
 [ "$(cat "$file")" = nonsense ] || fail 'a bad file was changed'
 printf '[gpu]\nmemory = 8G ; %s\n' "$(printf '%0180d' 0)" >"$file"
 cp "$file" "$TMPDIR/before"

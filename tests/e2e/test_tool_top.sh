@@ -104,7 +104,7 @@ sees ' alpha '
 keys Home m
 sees '^memory limit of alpha \(8GiB, 50%, unlimited\): _$'
 keys 2 5 x BSpace % Enter
-sees '^gpu 0: limit_set 256 MiB, limit_held 256 MiB, share 60 %$'
+sees '^gpu 0: limit 256 MiB, share 60 %$'
 sees ' 256M +60% '
 says "$SPILLWAY_STATE_DIR/alpha.override.ini" '^memory = 25%$'
 keys m 2 0 Enter
@@ -120,11 +120,11 @@ keys m 9 Escape
 sees '^q quit'
 keys Down M 1 G Enter
 sees ' 1\.00G  100% '
-sees '^gpu 0: limit_set 1\.00 GiB'
+sees '^gpu 0: limit 1\.00 GiB'
 says "$SPILLWAY_STATE_DIR/beta.override.ini" '^memory = 1G$'
 keys M 2 5 6 M Enter
 sees ' ██▒▒ +512M ' # two beyond the limit
-sees '^gpu 0: limit_set 256 MiB'
+sees '^gpu 0: limit 256 MiB'
 
 # Pause and resume.
 keys Up z

@@ -54,7 +54,7 @@ one_quota() {
 	job=$(jobs_of '')
 	case $job in $1-*) ;; *) fail "$1: expected one job of that kind, got: $job" ;; esac
 	same "$1: processes" "$number" "$(running "$job")"
-	has "$1" "$("$spillway" stat "$job")" "nobody named it: its limits are shared by all processes of $2"
+	has "$1" "$("$spillway" stat "$job")" "the job has no name: its limits are shared by all processes of $2"
 	has "$1" "$("$spillway" stat "$job" --json)" "\"shared_by\":\"$2"
 	stop
 }

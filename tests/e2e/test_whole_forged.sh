@@ -23,7 +23,7 @@ until_true $patience have_turns 2 || fail "no turns: $(cat "$scratch/left.errors
 uuid=$("$spillway" stat left --json | sed 's/.*"uuid":"\([^"]*\)".*/\1/')
 "$build/tests/e2e/forge_card" "$uuid" has 2>"$scratch/forge" &
 forger=$!
-left_out() { grep -q 'goes on without a job' "$scratch/left.errors" && grep -q 'goes on without a job' "$scratch/right.errors"; }
+left_out() { grep -q 'ignores a job' "$scratch/left.errors" && grep -q 'ignores a job' "$scratch/right.errors"; }
 until_true $patience left_out || fail "the forged card holds them: $("$spillway" stat left; "$spillway" stat right)"
 had=$(counter left demotions)
 [ "$had" -ge "$(counter right demotions)" ] || had=$(counter right demotions)

@@ -30,5 +30,5 @@ END
 trains() {
 	has 'the first line' "$(cat "$1")" trained
 	has 'the second line' "$(cat "$1")" 'steps=1080 accuracy=96.67'
-	has 'its summary' "$(cat "$1")" 'peak 64.0 MiB on the GPU'
+	has 'its summary' "$(cat "$1")" 'GPU at most 64.0 MiB'
 }

@@ -43,7 +43,7 @@ within -- sh -c 'spillway --version; spillway run --softgpu --memory 64MiB train
 	test -e /usr/local/share/man/man1/spillway-run.1' >"$scratch/said" 2>&1 || fail "in the image: $(cat "$scratch/said")"
 has 'the version' "$(cat "$scratch/said")" "spillway $version"
 has 'the training' "$(cat "$scratch/said")" 'steps=1080 accuracy=96.67'
-has 'the summary' "$(cat "$scratch/said")" 'peak 64.0 MiB on the GPU'
+has 'the summary' "$(cat "$scratch/said")" 'GPU at most 64.0 MiB'
 
 # The first container's lines, until they have put the file in the place of HAMi-core's.
 sed -n '/^ *set -u$/,/^ *securityContext:/p' conf/kubernetes/daemonset.yaml | sed 's/sleep 10 &/exit/; $d' >"$scratch/library"

@@ -17,7 +17,7 @@ for task in training jupyter slurm kubernetes; do
 	grep -q '<p class="not-run">Not run: ' "$page" || fail "$task: nothing is marked as not run"
 	same "$task: blocks that were not run" "$(grep -c '^```sh not-run ' "tools/site/$task.md")" "$(grep -c '<p class="not-run">' "$page")"
 done
-has 'the training' "$(cat "$site/tools/site/training.html")" 'peak 64.0 MiB on the GPU'
+has 'the training' "$(cat "$site/tools/site/training.html")" 'GPU at most 64.0 MiB'
 has 'the notebook' "$(cat "$site/tools/site/jupyter.html")" 'evicted, 256 MiB on the host'
 python3 - "$site" <<'END' || fail 'pages'
 import html.parser, os, sys

@@ -86,17 +86,17 @@ static void print_limits(const struct segment_view *view)
 
 		if (!jobs_gpu_is_used(view, i))
 			continue;
-		printf("gpu %d: limit_set %s", i,
-		       value_limit(total->limit_set, limit, sizeof limit));
+		printf("gpu %d: limit %s", i, value_limit(total->limit_set, limit, sizeof limit));
 		if (total->limit_grown)
 			printf(" (grown by %s)",
 			       units_format_size(total->limit_grown, size, sizeof size));
-		printf(", limit_held %s%s%s", value_limit(total->limit_held, limit, sizeof limit),
-		       why ? ": " : "", why ? why : "");
 		printf(", share %s", value_share(total->share_set, size, sizeof size));
+		if (why)
+			printf("; %s in use: %s (%s)",
+			       units_format_size(total->limit_held, size, sizeof size),
+			       report_held_meaning(total->held_reason), why);
 		if (used > total->limit_set)
-			printf("; in use: %s, new memory goes to the host until that is less",
-			       units_format_size(used, size, sizeof size));
+			printf(". New memory goes to the host until less than the limit is in use");
 		printf("\n");
 	}
 }

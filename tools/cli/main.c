@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 	argv[0] = name;   /* how every message begins, whatever path we were called by */
 	operands = arguments_read(&line, argc, argv);
 	if (!operands[0])
-		usage_error("which command?");
+		usage_error("expected a command");
 	if (strcmp(operands[0], "complete") == 0)
 		return complete(&line, argc - (int)(operands + 1 - argv), operands + 1);
 	is_help = strcmp(operands[0], help + 2) == 0;

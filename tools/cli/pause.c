@@ -98,9 +98,10 @@ static bool mend_for_before(struct request *request, const char *path, uint32_t 
 	if (lines < 0)
 		complain("%s", error.message);
 	else if (lines > 0)
-		complain("%s; such lines, %d, are left out: processes of job '%s' refuse the file "
-		         "with them, and could not be paused or resumed",
-		         error.message, lines, request->job);
+		complain(
+		    "%s; %d such lines are made comments: processes of job '%s' refuse the file "
+		    "with them, and could not be paused or resumed",
+		    error.message, lines, request->job);
 	return lines >= 0;
 }
 

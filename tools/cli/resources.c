@@ -233,7 +233,7 @@ static void look_up(const struct segment_view *view, const struct asked *asked, 
 			if (!found[i].listed) {
 				free(found[i].why);
 				found[i].why = text("not among the %zu that the process lists, of "
-				                    "which %" PRIu64 " were left out",
+				                    "which %" PRIu64 " had no room in its answer",
 				                    of->count, of->reply.left_out);
 			}
 	}

@@ -95,7 +95,7 @@ static void read_command_line(struct run *run, int argc, char **argv)
 	settings_arguments(&run->settings, limits);
 	run->program = arguments_read(&line, argc, argv);
 	if (!*run->program)
-		usage_error("which program?");
+		usage_error("expected a program");
 	settings_check(&run->settings);
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/base/units.h"
+#include "core/config/config.h"
 #include "tools/formats/json.h"
 #include "tools/formats/refused.h"
 #include "tools/formats/value.h"
@@ -44,21 +45,36 @@ static bool is_one_share(const struct segment_view *view)
 	return true;
 }
 
-static void say_memory(FILE *out, const struct statistics *total)
+/* Returns the sum of the limits; 0: a GPU has none, or none that is known. */
+static uint64_t limit_of_all(const struct segment_view *view)
 {
-	char size[32], back[32];
+	uint64_t sum = 0;
 
-	fprintf(out, "peak %s on the GPU",
-	        units_format_size(total->device_peak, size, sizeof size));
+	for (int i = 0; i < view->device_count; i++) {
+		uint64_t limit = view->job_total[i].limit_set;
+
+		if (limit == 0 || limit == CONFIG_UNLIMITED)
+			return 0;
+		sum += limit;
+	}
+	return sum;
+}
+
+static void say_memory(FILE *out, const struct statistics *total, uint64_t limit)
+{
+	char size[32];
+
+	fprintf(out, "GPU at most %s", units_format_size(total->device_peak, size, sizeof size));
 	refused_driver_s(out, total->driver_peak);
+	if (limit)
+		fprintf(out, " (limit %s)", units_format_size(limit, size, sizeof size));
 	if (total->host_peak)
-		fprintf(out, "; %s %slay on the host",
-		        units_format_size(total->host_peak, size, sizeof size),
-		        total->spills ? "did not fit and " : "");
+		fprintf(out, ", host at most %s",
+		        units_format_size(total->host_peak, size, sizeof size));
 	if (total->demoted_bytes || total->promoted_bytes)
-		fprintf(out, "; %s moved to the host, %s back",
-		        units_format_size(total->demoted_bytes, size, sizeof size),
-		        units_format_size(total->promoted_bytes, back, sizeof back));
+		fprintf(out, "; %s moved between them",
+		        units_format_size(total->demoted_bytes + total->promoted_bytes, size,
+		                          sizeof size));
 	if (total->refusals)
 		fprintf(out, "; %" PRIu64 " allocation%s refused", total->refusals,
 		        total->refusals == 1 ? " was" : "s were");
@@ -69,12 +85,12 @@ static void say_time(FILE *out, const struct segment_view *view, const struct st
 	char time[32], share[32];
 
 	if (total->idle_ns)
-		fprintf(out, "; %s of idle slots",
+		fprintf(out, "; launches waited %s",
 		        units_format_duration(total->idle_ns, time, sizeof time));
 	if (total->idle_ns && total->share_set == 0 && is_one_share(view))
 		fprintf(out, ", paused at the end");
 	else if (total->idle_ns && total->share_set < 100000 && is_one_share(view))
-		fprintf(out, " held the share of %s",
+		fprintf(out, " to keep to the share of %s",
 		        value_share(total->share_set, share, sizeof share));
 	if (total->steps)
 		fprintf(out, "; %" PRIu64 " step%s%s", total->steps, total->steps == 1 ? "" : "s",
@@ -115,7 +131,7 @@ void summary_say(const struct segment_view *view, bool is_named)
 	    !total.refusals)
 		return;
 	out = open_line(&line, &size);
-	say_memory(out, &total);
+	say_memory(out, &total, limit_of_all(view));
 	say_time(out, view, &total);
 	fclose(out);
 	complain("%s: %s", view->job, line);

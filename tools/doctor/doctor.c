@@ -59,8 +59,8 @@ static void read_command_line(struct doctor *doctor, int argc, char **argv)
 	    {"all", 0, NULL, "Show built-in settings, too", argument_flag, &doctor->all},
 	    {"setup", 0, NULL, "As root: make what jobs of several users take turns by",
 	     argument_flag, &doctor->setup.is_wanted},
-	    {"group", 0, "GROUP", "With --setup: whose users share the GPUs", argument_text,
-	     &doctor->setup.group},
+	    {"group", 0, "GROUP", "With --setup: the group of users that share the GPUs",
+	     argument_text, &doctor->setup.group},
 	    {"dry-run", 0, NULL, "With --setup: say what it would do", argument_flag,
 	     &doctor->setup.is_dry},
 	    {0},
@@ -243,7 +243,7 @@ static void print_turns(const struct config_device *device)
 		finding(false, "gpu %d: turns: %s", device->ordinal, message);
 	if (found)
 		finding(true, "gpu %d: turns: by %s, among %s", device->ordinal, path,
-		        by_root ? "jobs of all users who may write to it"
+		        by_root ? "jobs of all users that may write to it"
 		                : "jobs of this user; shares of several users do not hold together "
 		                  "until root runs 'spillway doctor --setup --group GROUP'");
 }

@@ -68,7 +68,7 @@ void frameworks_report(void)
 			continue;
 		finding(false,
 		        "%s = %s: %s takes its part of the limit at once, used or not, and is "
-		        "refused what is beyond that",
+		        "refused memory beyond that",
 		        variable, getenv(variable), frameworks[i].name);
 		finding_try("unset %s", variable);
 	}

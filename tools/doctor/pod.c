@@ -169,7 +169,7 @@ bool pod_explain(const struct pod *pod)
 	bool is_limited;
 
 	if (!pod->is_ours) {
-		finding(false, "pod: %s is not Spillway's: what limits programs here is HAMi-core",
+		finding(false, "pod: %s is not Spillway's: HAMi-core limits the programs here",
 		        pod->library);
 		finding_try("man spillway-kubernetes, which says how to put ours in its place");
 		return false;

@@ -105,7 +105,7 @@ bool values_check(const struct driver_report *report, const struct pod *pod, boo
 	        0) {
 		config_release(config);
 		finding(false, "configuration: %s", error.message);
-		finding_try("man spillway.ini, which has what can be set");
+		finding_try("man spillway.ini, which lists all settings");
 		return false;
 	}
 	if (config_machine()->fault[0])

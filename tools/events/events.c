@@ -139,7 +139,7 @@ static void read_command_line(struct events_options *events, int argc, char **ar
 	     "Only what happened since then: 30s, 5m, 12:30, \"2026-11-22 12:30:00\" or @SECONDS",
 	     take_since, events},
 	    {"resource", 0, "HANDLE",
-	     "Only what is about it: /job:bert/process:4711/gpu:0/ctx1/allocation/..., or a "
+	     "Only events of this handle: /job:bert/process:4711/gpu:0/ctx1/allocation/..., or a "
 	     "beginning of that",
 	     take_resource, &events->resource},
 	    {"state", 0, "FILE", "Go on where the last one with this file has ended", argument_file,
@@ -430,7 +430,8 @@ static void check_job(const struct events_options *events, int directory)
 	if (!view)
 		exit(TOOL_FAILED);
 	if (view->is_unnamed)
-		complain("job '%s' keeps no events: nobody named, limited or paced it",
+		complain("job '%s' keeps no events: it has no name, no limit and no share; name it "
+		         "with `run --name`",
 		         events->job);
 	else
 		complain("job '%s' has kept no events: none of its processes had a context, or "

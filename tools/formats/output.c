@@ -27,7 +27,7 @@ bool output_find(const char *path, struct target *target)
 	}
 	error = target_find(path, target);
 	if (error && target->is_strangers_link)
-		complain("%s: a link of user %s, in a directory where everybody may put one, is "
+		complain("%s: a link of user %s, in a directory that all users may write to, is "
 		         "not followed",
 		         path, node_user(target->owner, user, sizeof user));
 	else if (error)
@@ -68,7 +68,7 @@ static int open_stream(const struct target *target)
 
 static const char *reason(int error)
 {
-	return error == ENXIO ? "a pipe or socket that nobody reads" : strerror(error);
+	return error == ENXIO ? "a pipe or socket without a reader" : strerror(error);
 }
 
 /* Returns what is written into, or NULL and errno. */

@@ -478,8 +478,8 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	            offsetof(struct sharing_seen, claimed));
 	put_waits(out, rows);
 	put_bytes(out, "spillway_device_orphaned_bytes",
-	          "device memory among it that was exported, whose owner freed it or ended, and "
-	          "that others hold",
+	          "device memory among it that was exported and freed, and that other "
+	          "processes have open",
 	          rows, offsetof(struct row, orphaned));
 	put_apart(out, rows);
 	for (const struct counter *counter = counters; counter->name; counter++)

@@ -37,7 +37,7 @@ static void print_job(const struct segment_view *view)
 		printf("; labels %s", view->labels);
 	printf("\n");
 	if (*view->shared_by)
-		printf("nobody named it: its limits are shared by all processes of %s\n",
+		printf("the job has no name: its limits are shared by all processes of %s\n",
 		       view->shared_by);
 }
 

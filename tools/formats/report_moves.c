@@ -20,8 +20,8 @@ static const char *const why_not_elastic[] = {
     [ELASTIC_UNUSED] = nothing_moves,
     [ELASTIC_NO_VMM] = "the driver or the GPU has no virtual memory management",
     [ELASTIC_NO_HOST] = "no virtual memory on the host, or it is not permitted",
-    [ELASTIC_SPILL] = "what spill names is memory that stays where it is",
-    [ELASTIC_NO_ADDRESSES] = "no range of addresses could be had",
+    [ELASTIC_SPILL] = "memory made by spill = managed or pinned cannot move",
+    [ELASTIC_NO_ADDRESSES] = "no range of addresses could be reserved",
 };
 
 static const char *const why_pending[] = {
@@ -30,18 +30,19 @@ static const char *const why_pending[] = {
     [MOVE_CAPTURE] = "a stream capture is active",
     [MOVE_INSIDE] = "a thread stays inside a call of the driver",
     [MOVE_WORK] = "work on the GPU does not end",
-    [MOVE_HOST_LIMIT] = "the host has no room (host_memory)",
-    [MOVE_PINNED] = "what is left must stay where it is",
-    [MOVE_DEVICE_FULL] = "the GPU has no room, whatever the limit says",
+    [MOVE_HOST_LIMIT] = "the host has no room: raise it with --host-memory",
+    [MOVE_PINNED] = "the memory that is left must stay where it is",
+    [MOVE_DEVICE_FULL] = "the GPU itself has no room",
     [MOVE_FAILED] = "the driver refuses it; it is tried again",
 };
 
 static const char *const why_held[] = {
-    [HELD_CHANGING] = "its settings are changing just now",
+    [HELD_CHANGING] = "the settings are changing just now",
     [HELD_PENDING] = "memory is still being moved",
-    [HELD_FOREIGN] = "contexts, arrays and the like",
-    [HELD_PINNED] = "shared, registered or pin_new",
-    [HELD_HOST_FULL] = "host_memory, or no memory",
+    [HELD_FOREIGN] =
+        "memory that the driver allocated, such as contexts and arrays, cannot leave the GPU",
+    [HELD_PINNED] = "exported, registered or pinned memory cannot leave the GPU",
+    [HELD_HOST_FULL] = "the host has no room: raise it with --host-memory, or end other programs",
 };
 
 #define MEANING(list, code) \
@@ -76,9 +77,9 @@ static const struct device_column moves[] = {
     DEVICE_COUNTER("DEMOTED", demoted_bytes),
     DEVICE_COUNTER("PROMOTED", promoted_bytes),
     {"MOVES", 0, all_moves},
-    DEVICE_COUNTER("CLOSED", move_ns),
-    DEVICE_COUNTER("LONGEST", move_longest_ns),
-    DEVICE_COUNTER("<PENDING", move_pending),
+    DEVICE_COUNTER("STALLED", move_ns),
+    DEVICE_COUNTER("LONGEST STALL", move_longest_ns),
+    DEVICE_COUNTER("<WAITS FOR", move_pending),
     {0},
 };
 
@@ -104,7 +105,7 @@ const char *report_inelastic(const struct segment_view *view, int device,
 {
 	if (statistics->elastic == ELASTIC_UNUSED && view->is_unnamed &&
 	    view->job_total[device].limit_set == CONFIG_UNLIMITED)
-		return "it is the driver's own, as that of any job that nobody named or limited";
+		return "the job has no name and no limit, so its memory is the driver's own";
 	return MEANING(why_not_elastic, statistics->elastic);
 }
 
@@ -136,10 +137,10 @@ static void print_provider(const struct statistics *total)
 }
 
 static const char *const why_placed[] = {
-    [PLACED_BY_HEAT] = "what was not used for long is on the host",
-    [PLACED_SURVEYED] = "what kernels use is being measured",
-    [PLACED_KEPT] = "little would be gained elsewhere",
-    [PLACED_BALANCED] = "memory is where it holds kernels up least",
+    [PLACED_BY_HEAT] = "memory that was used least lately is on the host",
+    [PLACED_SURVEYED] = "measuring which memory kernels use",
+    [PLACED_KEPT] = "measured: another placement would gain little",
+    [PLACED_BALANCED] = "measured: memory is where kernels lose least time",
 };
 
 /* Prints what decides where memory is, and what a survey found: how long kernels take. */
@@ -151,8 +152,8 @@ static void print_placement(int gpu, const struct statistics *total)
 	printf("gpu %d: placement %s (%s), shrink %s\n", gpu, COUNTER_WORD(total, placement),
 	       MEANING(why_placed, total->placement), COUNTER_WORD(total, shrink));
 	if (before > 0)
-		printf("gpu %d: as it was surveyed kernels took %.2f times as long as with nothing "
-		       "on the host; memory best placed, %.2f times: %.0f %% less\n",
+		printf("gpu %d: measured over two steps: kernels take %.2f times as long as with "
+		       "no memory on the host, with the best placement %.2f times (%.0f %% less)\n",
 		       gpu, before, best, 100 * (before - best) / before);
 }
 
@@ -167,17 +168,18 @@ static void print_notes(const struct segment_view *view, int gpu)
 		printf("gpu %d: evicted by pause --evict, %s on the GPU\n", gpu,
 		       units_format_size(total->device_used, size, sizeof size));
 	if (total->evicted && total->held_reason != HELD_NONE)
-		printf("gpu %d: what is left there: %s (%s)\n", gpu,
-		       COUNTER_WORD(total, held_reason), report_held_meaning(total->held_reason));
+		printf("gpu %d: stays on the GPU: %s (%s)\n", gpu,
+		       report_held_meaning(total->held_reason), COUNTER_WORD(total, held_reason));
 	if (total->move_pending != MOVE_NONE)
 		printf("gpu %d: a move waits: %s\n", gpu, report_pending(total));
 	if (report_held(total))
-		printf("gpu %d: limit held above limit set: %s (%s)\n", gpu, report_held(total),
-		       report_held_meaning(total->held_reason));
+		printf("gpu %d: %s in use, above the limit: %s (%s)\n", gpu,
+		       units_format_size(total->limit_held, size, sizeof size),
+		       report_held_meaning(total->held_reason), report_held(total));
 	if (total->placement != PLACED_NOWHERE)
 		print_placement(gpu, total);
 	if (total->limit_grown && total->limit_set != CONFIG_UNLIMITED)
-		printf("gpu %d: limit set has grown by %s\n", gpu,
+		printf("gpu %d: the limit has grown by %s (memory_max)\n", gpu,
 		       units_format_size(total->limit_grown, size, sizeof size));
 	if (total->provider != PROVIDER_NONE || total->numa_error || total->host_error ||
 	    total->managed_error || total->pinned_error) {
@@ -191,8 +193,9 @@ static void print_orphaned(int gpu, uint64_t bytes)
 	char size[32];
 
 	if (bytes)
-		printf("gpu %d: orphaned, and charged to the job: %s, exported by processes that "
-		       "freed them or ended, and held by others\n",
+		printf("gpu %d: %s stay charged to the job: its processes exported them and freed "
+		       "them "
+		       "or ended, and processes of other jobs have them open\n",
 		       gpu, units_format_size(bytes, size, sizeof size));
 }
 

@@ -40,7 +40,7 @@ static void row(struct table *table, int device, const struct sharing_seen *seen
 static void explain(int device, const struct sharing_seen *seen)
 {
 	if (seen->waits)
-		printf("gpu %d: what is on the host waits: %s\n", device,
+		printf("gpu %d: memory on the host waits to return: %s\n", device,
 		       claim_wait_text(seen->waits));
 	if (seen->turn == TURN_WHOLE && seen->turn_why)
 		printf("gpu %d: turns are fine: %s\n", device, gang_why_text(seen->turn_why));

@@ -91,7 +91,7 @@ static bool prepare(spank_t spank, const struct arguments *arguments, const stru
 	char part[32];
 
 	if (spank_get_item(spank, S_JOB_UID, &settings.user) != ESPANK_SUCCESS) {
-		snprintf(message, size, "Slurm does not say whose the job is");
+		snprintf(message, size, "Slurm does not name the user of the job");
 		return false;
 	}
 	if (!facts_ask(job, &facts, message, size))

@@ -240,7 +240,7 @@ const char *arguments_reach(const char *job)
 const char *arguments_job(char **operands, bool is_needed)
 {
 	if (!operands[0] && is_needed)
-		usage_error("which job?");
+		usage_error("expected a job");
 	if (operands[0] && operands[1])
 		usage_error("'%s': expected one job", operands[1]);
 	return arguments_reach(operands[0]);

@@ -154,7 +154,7 @@ void node_jobs_read(struct node_jobs *jobs)
 	collecting.own = &own;
 	refused = page_list(collect, &collecting, why, sizeof why);
 	if (refused > 0)
-		complain("%s: %d %s not understood and left out: %s",
+		complain("%s: %d %s cannot be read and not shown: %s",
 		         directory_of_node(path, sizeof path), refused,
 		         refused == 1 ? "page" : "pages", why);
 	if (jobs->count)

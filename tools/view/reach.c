@@ -253,8 +253,8 @@ static bool enter(const struct node_job *job, pid_t writer)
 	if (*why)
 		complain("job '%s' of user %s: %s", node_name(job, name), job->user, why);
 	else
-		complain("job '%s' of user %s: what is in %s here is another job; expected "
-		         "spillway to be run where that one is, in its container",
+		complain("job '%s' of user %s: %s holds another job here; expected "
+		         "spillway to be run where that job is, in its container",
 		         node_name(job, name), job->user, directory);
 	return false;
 }

@@ -220,8 +220,8 @@ void pointer_pin(CUdeviceptr address, size_t size)
 	}
 	own_pin_range(address, size);
 	if (pin_in_arena(address, size) != CUDA_SUCCESS)
-		log_once(LOG_WARNING, "memory that other hardware shall reach does not fit on the "
-		                      "device: it stays where it is");
+		log_once(LOG_WARNING, "memory that other hardware accesses does not fit on the "
+		                      "GPU: it stays on the host");
 }
 
 void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network)

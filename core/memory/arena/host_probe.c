@@ -123,8 +123,8 @@ static void probe_take(struct device *device, const struct probe_answers *answer
 		return;
 	/* What is in the arena stays there, on the device; nothing more comes to it. */
 	device_note_elastic(device, ELASTIC_NO_HOST);
-	log_info("gpu %d: memory on the host is refused, or not safe with this driver: what is on "
-	         "the device does not move",
+	log_info("gpu %d: memory on the host is refused, or not safe with this driver: memory on "
+	         "the GPU does not move",
 	         device->id.ordinal);
 }
 

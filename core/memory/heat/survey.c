@@ -368,7 +368,7 @@ static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *l
 	int uses = write_uses(launch);
 
 	if (uses < 0) {
-		fail("it is not known what memory some of the kernels use");
+		fail("the memory that some of its kernels use is not known");
 		return;
 	}
 	kernel->key = launch->key;

@@ -182,8 +182,8 @@ static void show(const struct device *device, const struct placement *p, const s
 static void say(const struct device *device, const struct weighed *w, bool acts)
 {
 	log_info(
-	    "device %d: where memory is best: kernels take %.2f times as long as with nothing on "
-	    "the host, and %.2f times once that is elsewhere: %s",
+	    "device %d: measured over two steps: kernels take %.2f times as long as with no memory "
+	    "on the host, with the best placement %.2f times: %s",
 	    device->index, w->now / w->least, w->then / w->least, acts ? "it moves" : "it stays");
 }
 
