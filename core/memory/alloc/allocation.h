@@ -15,10 +15,10 @@
 
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
-#include "core/cuda/stream_point.h"
+#include "core/cuda/events.h"
 #include "core/memory/alloc/advice.h"
-#include "core/memory/uses/pool.h"
 #include "core/memory/alloc/provider.h"
+#include "core/memory/uses/pool.h"
 
 struct allocation {
 	struct resource resource;

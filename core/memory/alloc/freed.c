@@ -7,9 +7,7 @@
 #include "core/budget/terms.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/events.h"
-#include "core/cuda/fence.h"
 #include "core/cuda/idle.h"
-#include "core/cuda/stream_point.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/slab.h"
 
