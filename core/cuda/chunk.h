@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chunks: physical memory, made and released one by one. What it is for, what it is charged to and
+ * Chunks: physical memory, made and released one by one, and mapped. What it is for, what it is charged to and
  * what is done where there is none is for others to say. Thread-safe.
  */
 #ifndef SPILLWAY_CHUNK_H
@@ -40,5 +40,14 @@ void chunk_release(const struct chunk *chunk);
 /* Returns in which units chunks of a side can be made; 0: none can. */
 size_t chunk_granularity(const struct chunk_source *source, enum segment_side side,
                          CUmemAllocationGranularity_flags option);
+
+/*
+ * Mapping and unmapping, each asked of the driver once more where it fails: what stays mapped keeps
+ * its memory for good, and what cannot be mapped back is lost to the program. Thread-safe.
+ */
+CUresult mapping_make(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
+CUresult mapping_remove(CUdeviceptr address, size_t size);
+CUresult mapping_allow(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
+                       size_t count);
 
 #endif

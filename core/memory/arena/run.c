@@ -5,10 +5,10 @@
  */
 #include "core/memory/arena/run.h"
 
-#include "core/cuda/gate.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
-#include "core/cuda/mapping.h"
+#include "core/cuda/chunk.h"
+#include "core/cuda/gate.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/reach.h"
 #include "core/memory/arena/spare.h"

@@ -10,8 +10,8 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/budget/device.h"
+#include "core/cuda/chunk.h"
 #include "core/cuda/context.h"
-#include "core/cuda/mapping.h"
 
 #define SCRATCH_BYTES ((uint64_t)2 << 30)
 
