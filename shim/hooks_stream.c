@@ -6,7 +6,6 @@
  */
 #include "shim/track.h"
 
-#include "core/cuda/blocking.h"
 #include "core/cuda/idle.h"
 #include "core/job/job.h"
 

@@ -17,6 +17,8 @@
 #include "core/base/thread.h"
 #include "core/cuda/capture.h"
 
+_Atomic bool blocking_streams;
+
 enum { LOOK_NS = 20000, SEEN_MAX = 512 };
 /* A thread that destroys a stream, or exits, waits so long for those that ask. */
 #define LEAVES_NS 100000000ull

@@ -8,7 +8,7 @@
  * A burst begins with an event before its first launch. Its end is recorded when the round is
  * closed, or before something else is put into the stream or waited for. Where that would come too
  * late it is recorded after each launch: where launches are few and far between; on the legacy
- * stream beside blocking streams (cuda/blocking.h), where a later event would make them wait for
+ * stream beside blocking streams (cuda/idle.h), where a later event would make them wait for
  * each other; on per-thread default streams, which only their thread can name. When the next launch
  * finds that the stream has run dry a new burst begins; what then has no end yet is taken for what
  * it should cost.

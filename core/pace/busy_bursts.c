@@ -2,13 +2,13 @@
 /* Busy time. Rules: runs inside the user's process; no wait, no allocation per launch. */
 #include "core/pace/busy_private.h"
 
-#include "core/cuda/blocking.h"
+#include "core/cuda/idle.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "core/cuda/context.h"
 #include "core/base/clock.h"
+#include "core/cuda/context.h"
 
 /* Launches further apart are recorded one by one, and looked behind for a stream that ran dry. */
 #define SPARSE_NS 20000u

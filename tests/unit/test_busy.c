@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cuda/blocking.h"
+#include "core/cuda/idle.h"
 #include "core/pace/busy.h"
 #include "core/base/clock.h"
 #include "suite.h"
