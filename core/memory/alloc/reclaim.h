@@ -27,9 +27,9 @@
 #define SPILLWAY_RECLAIM_H
 
 #include "core/base/deadline.h"
-#include "core/budget/lack.h"
-#include "core/budget/terms.h"
 #include "core/budget/device.h"
+#include "core/budget/refusal.h"
+#include "core/budget/terms.h"
 
 /* A request on its way up. */
 struct reclaim {

@@ -9,7 +9,7 @@
 #ifndef SPILLWAY_RUN_H
 #define SPILLWAY_RUN_H
 
-#include "core/budget/lack.h"
+#include "core/budget/refusal.h"
 #include "core/budget/terms.h"
 #include "core/memory/arena/arena.h"
 

@@ -15,7 +15,7 @@
 #define SPILLWAY_SMALL_H
 
 #include "core/base/deadline.h"
-#include "core/budget/lack.h"
+#include "core/budget/refusal.h"
 #include "core/cuda/context.h"
 #include "core/memory/arena/slab.h"
 
