@@ -7,7 +7,6 @@
 #include "core/budget/device.h"
 #include "core/budget/in_use.h"
 #include "core/budget/terms.h"
-#include "core/budget/yield.h"
 #include "core/cuda/capture.h"
 
 /*

@@ -4,9 +4,9 @@
  * the device has room that no other job is owed; and how it falls back when others need that room.
  *
  * owed      what the limits of other jobs on the device leave them to take; of one without a limit,
- *           what it had to place on the host. Nothing, where they can call it back (yield.h)
+ *           what it had to place on the host. Nothing, where they can call it back (terms.h)
  * margin    a part of the device that growth leaves free, so that small needs of others do not make
- *           limits swing; what is never lent at least (yield.h)
+ *           limits swing; what is never lent at least (terms.h)
  *
  * The rule is a pure function. Whose turn it is to apply it (one process of the job, every
  * GROWTH_INTERVAL_NS) stands in the segment, and so does what it decides, which holds for all of

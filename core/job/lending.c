@@ -16,7 +16,6 @@
 #include "core/budget/shortage.h"
 #include "core/budget/terms.h"
 #include "core/budget/wanted.h"
-#include "core/budget/yield.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/gate.h"
 #include "core/cuda/idle.h"

@@ -2,7 +2,7 @@
 /*
  * Lending, as this process takes part in it: a thread that looks at the cards of all devices, says
  * on its own what the process holds, needs and claims, decides by core/sharing/grant.h, and has
- * memory leave and come (core/budget/yield.h, wanted.h). Private to core/job.
+ * memory leave and come (core/budget/terms.h, wanted.h). Private to core/job.
  *
  * The thread is started when another process has a card on a device of ours, and sleeps while
  * nobody claims anything and nothing has changed. The helper wakes it for that, whom other

@@ -19,7 +19,6 @@
 #include "core/budget/host_memory.h"
 #include "core/budget/in_use.h"
 #include "core/budget/terms.h"
-#include "core/budget/yield.h"
 #include "core/cuda/idle.h"
 #include "core/job/launch.h"
 #include "core/job/sharing.h"

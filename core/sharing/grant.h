@@ -7,7 +7,7 @@
  *         the same one by the cards. Meanwhile nobody else grows or brings memory back
  * ask     who has the grant asks one job at a time to hold no more than so much: first borrowers,
  *         then idle jobs, then those of lower priority
- * bound   what this process's job is to hold at most (budget/yield.h)
+ * bound   what this process's job is to hold at most (budget/terms.h)
  * quiet   after memory has changed hands the giver takes none, and the taker gives none, for ten
  *         times as long as the move took, a second at least; but to a higher priority, and of what
  *         it borrows to a call that would be refused

@@ -12,7 +12,6 @@
 #include "core/budget/device.h"
 #include "core/budget/reported.h"
 #include "core/budget/terms.h"
-#include "core/budget/yield.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
 #include "core/cuda/gate.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/budget/device.h"
-#include "core/budget/yield.h"
+#include "core/budget/terms.h"
 #include "core/ledger/placed.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"

@@ -5,7 +5,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/budget/device.h"
-#include "core/budget/yield.h"
+#include "core/budget/terms.h"
 #include "core/ledger/placed.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/heat/heat.h"
