@@ -209,14 +209,6 @@ bool config_section_is_gpu(const char *section, const char **selector);
 int config_add_environment(struct config *config, char *const *environment,
                            struct config_error *error);
 
-/* stand_in.c */
-/*
- * Adds what holds where we stand in for HAMi-core: its defaults, and its variables that mean
- * something there alone. environment may be NULL. 0 or a negative errno.
- */
-int config_add_stand_in(struct config *config, char *const *environment, bool is_weighed,
-                        struct config_error *error);
-
 /* resolve.c */
 /* Contradictions between settings that meet on some device; ceilings that bind give warnings. */
 int config_check(struct config *config, struct config_error *error);
