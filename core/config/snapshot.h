@@ -77,10 +77,6 @@ enum config_ceiling_key {
 #undef X
 	    CEILING_KEY_COUNT
 };
-
-/* users.c */
-/* Returns whether the text is numbers of users with commas or blanks between, and not too many. */
-bool config_is_user_list(const char *text);
 /* Returns whether the user is one of such a list; "": everybody is. */
 bool config_lists_user(const char *list, uid_t user);
 
