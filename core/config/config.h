@@ -183,7 +183,7 @@ struct config_device {
 	uint64_t memory;     /* bytes, for percentages; 0: unknown, percentages stay unlimited */
 };
 
-/* A job's pause, from the file that `spillway pause` writes (pause.c). */
+/* A job's pause, from the file that `spillway pause` writes (override.c). */
 enum { CONFIG_BOOT_ID_MAX = 40 };
 struct config_pause {
 	bool is_on;
