@@ -21,7 +21,7 @@ struct terms {
 	uint64_t generation;        /* another one whenever the settings have changed */
 	struct config_gpu settings; /* as they were at one time */
 	uint64_t limit;             /* bytes the job might hold on the device then; for who plans */
-	uint64_t yields_above;      /* it gives other jobs what it holds beyond (terms.h) */
+	uint64_t yields_above;      /* it gives other jobs what it holds beyond */
 };
 
 struct terms terms_of(struct device *device);

@@ -68,7 +68,6 @@ static int take_priority(struct config *config, char *const *environment,
 	           : 0;
 }
 
-/* layers.c */
 /*
  * Adds what holds where we stand in for HAMi-core: its defaults, and its variables that mean
  * something there alone. environment may be NULL. 0 or a negative errno.

@@ -14,7 +14,6 @@
 
 static const char between[] = ", \t";
 
-/* value.c */
 /* Returns whether the text is numbers of users with commas or blanks between, and not too many. */
 static bool config_is_user_list(const char *text)
 {
