@@ -4,8 +4,6 @@
  * the other process says is checked before it is used. A handle's physical memory is held by its
  * mapping alone.
  */
-#include "core/memory/ipc/opened.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -13,12 +11,290 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/address_map.h"
 #include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/budget/device.h"
 #include "core/budget/exported.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/idle.h"
 #include "core/memory/arena/reach.h"
 #include "core/memory/ipc/server.h"
 #include "core/memory/uses/side.h"
+
+/*
+ * Memory of other processes that this one has open: by what names it, and by address. For import.c
+ * and import.c alone; but for the turn itself everything is done by who has the turn.
+ */
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "core/memory/ipc/ipc.h"
+#include "core/wire/wire.h"
+
+/* Its name in this process; all bytes count. */
+struct opened_key {
+	struct wire_token token;
+	uint64_t number;
+	CUcontext context;
+};
+
+struct opened {
+	struct opened_key key;
+	struct ipc_place place;
+	uint64_t *imported; /* keys of its pieces, of those that the job is charged for */
+	size_t imported_count;
+	uint64_t charged;      /* to this process: another job's */
+	bool lacks_room;       /* the limit has none for one of its pieces */
+	CUdeviceptr by_driver; /* the driver's mapping; 0: it is mapped by us, as follows */
+	CUdeviceptr reserved;
+	uint64_t bytes;  /* reserved, or the driver's */
+	uint64_t mapped; /* of them, from the beginning */
+	unsigned int opened;
+	struct opened *next; /* of the postponed */
+	UT_hash_handle hh;
+};
+
+/*
+ * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to
+ * the gate, to make room for what another job gives.
+ */
+static LOCK_OF(IMPORT_TURN) turn_lock = LOCK_FREE;
+static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;
+static bool turn;
+static struct opened *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
+static struct opened *postponed; /* forbade to wait for who uses them */
+
+/*
+ * Takes the turn and gives it back, because opening and closing are done one at a time; with
+ * cancellation off.
+ */
+static void opened_take_turn(void)
+{
+	lock_acquire(&turn_lock);
+	while (turn)
+		condition_wait(&turn_is_given, &turn_lock);
+	turn = true;
+	lock_release(&turn_lock);
+}
+
+static void opened_give_turn(void)
+{
+	lock_acquire(&turn_lock);
+	turn = false;
+	pthread_cond_signal(&turn_is_given);
+	lock_release(&turn_lock);
+}
+
+/*
+ * Finds what is opened at an address, or returns NULL. The answer is good as long as the caller has
+ * its turn.
+ */
+static struct opened *find_at(CUdeviceptr address)
+{
+	struct address_range found;
+
+	return address_map_find(address, &found) && found.kind == ADDRESS_OF_IMPORT ? found.owner
+	                                                                            : NULL;
+}
+
+/* Copies where it is, for who has no turn. */
+static bool copy_place(void *owner, void *place)
+{
+	*(struct ipc_place *)place = ((const struct opened *)owner)->place;
+	return true;
+}
+
+bool ipc_find(CUdeviceptr address, struct ipc_place *place)
+{
+	return address_map_hold(address, 1, ADDRESS_OF_IMPORT, copy_place, place);
+}
+
+/* Returns whether there was memory for it. */
+static bool opened_enter(struct opened *m)
+{
+	const struct address_range range = {m->place.base, m->place.size, m, ADDRESS_OF_IMPORT};
+
+	HASH_ADD(hh, by_key, key, sizeof(m->key), m);
+	if (m->hh.tbl && address_map_add(&range) == 0)
+		return true;
+	if (m->hh.tbl)
+		HASH_DEL(by_key, m);
+	return false;
+}
+
+static void leave(struct opened *m)
+{
+	struct leaving leaving;
+
+	HASH_DEL(by_key, m);
+	address_map_remove(m->place.base, m);
+	for (; m->opened > 0; m->opened--) {
+		leaving = context_leave_object(&side_type_ipc_mapping, m->place.base);
+		side_left(&leaving, true);
+	}
+}
+
+static struct opened *opened_by_key(const struct opened_key *key)
+{
+	struct opened *m;
+
+	HASH_FIND(hh, by_key, key, sizeof(*key), m);
+	return m;
+}
+
+/* Gives up what was charged on this device for its pieces, or is the job's. */
+static void opened_give_up_pieces(struct opened *m, struct device *device)
+{
+	for (size_t i = 0; i < m->imported_count; i++)
+		imported_leave(device, m->imported[i]);
+	device_count_elsewhere(device, -(int64_t)m->charged);
+	if (m->charged)
+		device_uncharge(device, SEGMENT_ON_DEVICE, m->charged);
+	m->imported_count = 0;
+	m->charged = 0;
+}
+
+/* Where the context is gone the driver has closed it. */
+static void opened_close_by_driver(const struct opened *m)
+{
+	if (context_push(m->key.context) != CUDA_SUCCESS)
+		return;
+	driver.cuIpcCloseMemHandle(m->by_driver);
+	context_pop(m->key.context);
+}
+
+/* Unmaps what is mapped of one that is in no books, and frees it. */
+static void opened_unmap(struct opened *m)
+{
+	if (m->by_driver)
+		opened_close_by_driver(m);
+	if (m->mapped)
+		driver.cuMemUnmap(m->reserved, m->mapped);
+	if (m->reserved)
+		driver.cuMemAddressFree(m->reserved, m->bytes);
+	opened_give_up_pieces(m, m->place.context.device);
+	free(m->imported);
+	free(m);
+}
+
+/* --- closing --- */
+
+/* Unmaps what was closed while a capture forbade to wait for who uses it. */
+static void opened_settle(void)
+{
+	while (postponed && !capture_is_active()) {
+		struct opened *m = postponed;
+
+		if (idle_is_refused(idle_wait(m->key.context)))
+			return;
+		postponed = m->next;
+		opened_unmap(m);
+	}
+}
+
+/*
+ * Lets it go, once it has left the books: unmaps it, or postpones that where it cannot wait for who
+ * uses it. The caller has its turn.
+ */
+static CUresult let_go(struct opened *m)
+{
+	CUresult result = CUDA_SUCCESS;
+	bool waited = false;
+
+	if (!capture_is_active()) {
+		result = idle_wait(m->key.context);
+		waited = !idle_is_refused(result);
+	}
+	if (waited) {
+		opened_unmap(m);
+		return result;
+	}
+	m->next = postponed;
+	postponed = m;
+	return CUDA_SUCCESS;
+}
+
+/* Closes it once. The caller has its turn. */
+static CUresult close_one(struct opened *m)
+{
+	struct leaving leaving;
+
+	if (m->opened == 1) {
+		leave(m);
+		return let_go(m);
+	}
+	m->opened--;
+	leaving = context_leave_object(&side_type_ipc_mapping, m->place.base);
+	side_left(&leaving, true);
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Returns whether the driver opened a slab at this address for blocks of it: to the driver that is
+ * open, to the program it is not.
+ */
+static bool opened_slab_begins_at(CUdeviceptr address)
+{
+	const struct opened *m;
+	bool begins = false;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	opened_take_turn();
+	for (m = by_key; m && !begins; m = m->hh.next)
+		begins = m->by_driver && m->by_driver == address;
+	opened_give_turn();
+	pthread_setcancelstate(cancel, NULL);
+	return begins;
+}
+
+bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result)
+{
+	struct ipc_place place;
+	struct opened *m;
+	int cancel;
+
+	if (!ipc_find(address, &place) || place.base != address) {
+		*result = CUDA_ERROR_INVALID_VALUE;
+		return opened_slab_begins_at(address);
+	}
+	/* What the driver thinks of closing now, it says of any address; none is odd. */
+	if (capture_is_active()) {
+		*result = native(1);
+		if (idle_is_refused(*result))
+			return true;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	opened_take_turn();
+	opened_settle();
+	m = find_at(address);
+	if (m)
+		*result = close_one(m);
+	opened_give_turn();
+	pthread_setcancelstate(cancel, NULL);
+	return m != NULL;
+}
+
+void ipc_forget_context(CUcontext context)
+{
+	struct opened *m, *next;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	opened_take_turn();
+	HASH_ITER (hh, by_key, m, next) {
+		/* cppcheck-suppress uninitvar ; the macro sets it */
+		if (m->key.context != context)
+			continue;
+		leave(m);
+		opened_unmap(m);
+	}
+	opened_give_turn();
+	pthread_setcancelstate(cancel, NULL);
+}
 
 #define BYTES_MAX ((uint64_t)1 << 46) /* no device has as much */
 
