@@ -3,6 +3,8 @@
  * Memory that one process gives to another: the conversation between a server and who opens, liars
  * among both.
  */
+#include "core/memory/ipc/server.c" /* ipc_serve(), too */
+
 #include "tests/unit/devices.h"
 #include "tests/unit/state_directory.h"
 
@@ -16,7 +18,6 @@
 #include "core/cuda/context.h"
 #include "core/memory/alloc/ipc_memory.h"
 #include "core/memory/ipc/ipc.h"
-#include "core/memory/ipc/server.h"
 #include "tests/unit/fake_driver.h"
 
 #define MIB  ((uint64_t)1 << 20)
@@ -195,8 +196,8 @@ static void tell_lie(struct wire_reply *reply)
 	}
 }
 
-static void answer(const struct wire_request *request, struct wire_reply *reply,
-                   int descriptors[WIRE_BATCH])
+static void given(const struct wire_request *request, struct wire_reply *reply,
+                  int descriptors[WIRE_BATCH])
 {
 	uint32_t count = 0;
 
@@ -236,14 +237,14 @@ static void no_more_descriptors_than(rlim_t most)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-static void serve(void *unused)
+static void serve_given(void *unused)
 {
 	char message[512];
 
 	(void)unused;
 	driver.cuThreadExchangeStreamCaptureMode = exchange_mode;
 	no_more_descriptors_than(64);
-	if (ipc_serve(answer, &shared->token, message, sizeof(message)) != 0)
+	if (ipc_serve(given, &shared->token, message, sizeof(message)) != 0)
 		_exit(1);
 }
 
@@ -272,7 +273,7 @@ static void setup(void)
 	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	shared->pieces = 3;
 	shared->piece_size = 2 * MIB;
-	exporter = child_start(serve, NULL);
+	exporter = child_start(serve_given, NULL);
 	fake_driver_reset(256 * MIB);
 	driver.cuMemImportFromShareableHandle = import;
 	driver.cuMemRelease = release;
@@ -446,7 +447,7 @@ START_TEST(handles_are_judged)
 	handle = good;
 	ours->token.bytes[3]++; /* nobody's */
 	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
-	ck_assert_int_eq(ipc_serve(answer, &own, message, sizeof(message)), 0);
+	ck_assert_int_eq(ipc_serve(given, &own, message, sizeof(message)), 0);
 	handle = good;
 	ours->token = own;
 	ck_assert_int_eq(ipc_memory_open(&context, &handle, LAZY, &address),
@@ -461,7 +462,7 @@ START_TEST(a_dead_exporter_is_noticed_at_once)
 
 	kill(exporter, SIGKILL);
 	waitpid(exporter, NULL, 0);
-	exporter = child_start(serve, NULL); /* another, with another token */
+	exporter = child_start(serve_given, NULL); /* another, with another token */
 	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
 }
 END_TEST
@@ -586,7 +587,7 @@ START_TEST(a_long_name_of_the_directory_is_no_obstacle)
 		strcat(state_directory, "0123456789");
 	setenv("SPILLWAY_STATE_DIR", state_directory, 1);
 	child_kill(exporter);
-	exporter = child_start(serve, NULL);
+	exporter = child_start(serve_given, NULL);
 	expect_open_and_close(3);
 	state_directory_remove();
 	strcpy(state_directory, outer);
@@ -611,7 +612,7 @@ static void expect_names_of_the_dead_removed(time_t changed)
 
 	kill(exporter, SIGKILL);
 	waitpid(exporter, NULL, 0);
-	exporter = child_start(serve, NULL);
+	exporter = child_start(serve_given, NULL);
 	ck_assert_uint_eq(sockets(), 2); /* it may be one that is being made */
 	directory = opendir(state_directory);
 	for (struct dirent *entry; (entry = readdir(directory));)
@@ -639,7 +640,7 @@ END_TEST
 
 static void serve_and_fork(void *unused)
 {
-	serve(unused);
+	serve_given(unused);
 	if (fork() == 0) {
 		ipc_forked();
 		shared->child = getpid();
@@ -664,7 +665,7 @@ START_TEST(a_forked_child_does_not_answer_for_its_parent)
 	ck_assert_int_eq(fd, -ECONNREFUSED);
 	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
 	kill(shared->child, SIGKILL);
-	exporter = child_start(serve, NULL);
+	exporter = child_start(serve_given, NULL);
 }
 END_TEST
 
@@ -672,7 +673,7 @@ static void serve_and_close_all(void *unused)
 {
 	int pipes[2];
 
-	serve(unused);
+	serve_given(unused);
 	for (int fd = 3; fd < 64; fd++) {
 		if (fcntl(fd, F_GETFD) != -1 && wire_is_socket_of(fd, &shared->token))
 			close(fd);

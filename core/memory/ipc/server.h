@@ -19,12 +19,6 @@
  */
 typedef void ipc_answer(const struct wire_request *request, struct wire_reply *reply,
                         int descriptors[WIRE_BATCH]);
-
-/*
- * Starts it, once; this process's token. 0 or a negative errno, message filled; then it is worth
- * another try. Thread-safe. Not to be called in a forked child.
- */
-int ipc_serve(ipc_answer *answer, struct wire_token *token, char *message, size_t size);
 /* Returns whether the token is this process's. */
 bool ipc_is_own(const struct wire_token *token);
 /* Forgets the socket in a forked child: it is the parent's. Takes no lock. */
