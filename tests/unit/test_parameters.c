@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/heat/image_kernels.h"
+#include "core/memory/heat/image.h"
 #include "core/memory/heat/parameters.h"
 #include "core/registry/object.h"
 #include "images.h"

@@ -14,7 +14,7 @@
 #include "core/base/log.h"
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
-#include "core/memory/heat/image_kernels.h"
+#include "core/memory/heat/image.h"
 #include "core/registry/object.h"
 
 struct image;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "core/cuda/driver.h"
-#include "core/memory/heat/image_kernels.h"
+#include "core/memory/heat/image.h"
 #include "core/registry/registry.h"
 
 /*
