@@ -3,13 +3,103 @@
  * context as it was. */
 #include "core/memory/uses/measured.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/lock.h"
+#include "core/base/own_file.h"
 #include "core/budget/claims.h"
+#include "core/budget/device.h"
 #include "core/budget/in_use.h"
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
-#include "core/memory/uses/alone.h"
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+/*
+ * Alone: of a user's processes one at a time makes a context on a device, where what it takes is
+ * measured (measured.h): of two that do so at once each would be charged what the other's takes.
+ *
+ * alone-UUID  a file in the state directory, locked as long as the call takes. The lock is that of
+ *             the open file, which a mapping holds open: no descriptor is kept, and a process that
+ *             dies has given it back
+ */
+
+struct device;
+
+/* No longer than this somebody who was stopped in his call holds the others up. */
+#define PATIENCE_NS 1000000000ull
+
+enum { SIZE = 4096 }; /* of the mapping; nothing in it is ever touched */
+
+static int open_file(const struct device *device)
+{
+	char path[DIRECTORY_MAX + sizeof device->id.uuid + 8];
+	int length =
+	    snprintf(path, sizeof path, "%s/alone-%s", device->segment->directory, device->id.uuid);
+
+	return length < (int)sizeof path ? own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT, 0600)
+	                                 : -ENAMETOOLONG;
+}
+
+/* Locks the file. Returns a mapping, which keeps it locked; NULL: it cannot be had. */
+static void *hold(int fd, bool *waited)
+{
+	void *held;
+
+	*waited = own_file_lock(fd, LOCK_EX, &DEADLINE_IN(0)) != 0;
+	if (*waited && own_file_lock(fd, LOCK_EX, &DEADLINE_IN(PATIENCE_NS)) != 0)
+		return NULL;
+	held = mmap(NULL, SIZE, PROT_NONE, MAP_SHARED, fd, 0);
+	if (held == MAP_FAILED)
+		return NULL;
+	/* A child that kept it would keep the lock; where that cannot be had there is none. */
+	if (madvise(held, SIZE, MADV_DONTFORK) == 0)
+		return held;
+	munmap(held, SIZE);
+	return NULL;
+}
+
+/*
+ * Waits until nobody else makes a context there, for a second at most. Returns what alone_end()
+ * gives back; NULL: there is nothing to give back, and others may be at it. *waited: somebody was.
+ */
+static void *alone_begin(const struct device *device, bool *waited)
+{
+	int saved = errno, cancel, fd;
+	void *held = NULL;
+
+	*waited = false;
+	if (!device->segment)
+		return NULL;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	fd = open_file(device);
+	if (fd >= 0) {
+		held = hold(fd, waited);
+		close(fd);
+	}
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	return held;
+}
+
+/* Lets the others go on. NULL is fine. */
+static void alone_end(void *held)
+{
+	int saved = errno;
+
+	if (held)
+		munmap(held, SIZE);
+	errno = saved;
+}
 
 /* How to learn what is in use; both ends of a measurement use the same way. */
 enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };
