@@ -2,10 +2,11 @@
 /*
  * Repeats: programs of random shapes, and what is found of each against what it is.
  */
+#include "core/memory/heat/survey.c" /* repeats_create(), too */
+
 #include <check.h>
 #include <stdlib.h>
 
-#include "core/memory/heat/repeats.h"
 #include "suite.h"
 
 static struct repeats *repeats;

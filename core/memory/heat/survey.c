@@ -6,13 +6,97 @@
 #include "core/memory/heat/survey.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
-#include "core/memory/heat/repeats.h"
 #include "core/memory/heat/used.h"
+
+/*
+ * Repeats: the period of a program that launches the same again and again, exactly, with the same
+ * memory, as most trainings do: it is known when it has come twice. Who launches the same in
+ * another order or with other memory each time has none here, and its steps are found by
+ * core/steps.
+ *
+ * Nothing here has a clock, takes a lock or calls the driver. A launch costs two look-ups.
+ */
+
+/* The longest period that is found, and how many launches are looked at until one begins. */
+enum { REPEATS_LONGEST = 1 << 13, REPEATS_PATIENCE = 1 << 16 };
+
+struct repeats;
+
+enum { KEPT = 2 * REPEATS_LONGEST, SLOT_BITS = 15 };
+
+struct repeats {
+	uint64_t count;        /* launches so far */
+	uint64_t launch[KEPT]; /* the newest of them, each at its number modulo KEPT */
+	uint64_t
+	    met[1 << SLOT_BITS]; /* by what was launched: the number it had last, and 1; 0: none */
+	uint64_t period;         /* suggested; 0: none is */
+	uint64_t since;          /* the number of the first launch that bears it out */
+};
+
+/* Makes one, for free(). Returns NULL without memory. */
+static struct repeats *repeats_create(void)
+{
+	return calloc(1, sizeof(struct repeats));
+}
+
+static uint64_t launch_at(const struct repeats *r, uint64_t number)
+{
+	return r->launch[number % KEPT];
+}
+
+/* Returns how many launches ago the newest one was met last, or 0. */
+static uint64_t distance(const struct repeats *r, uint64_t met)
+{
+	uint64_t number = r->count - 1;
+
+	if (!met || number - (met - 1) > REPEATS_LONGEST ||
+	    launch_at(r, met - 1) != launch_at(r, number))
+		return 0;
+	return number - (met - 1);
+}
+
+static bool has_period(const struct repeats *r)
+{
+	uint64_t before = r->since - r->period, repeated = r->count - r->since;
+
+	return r->period && repeated >= r->period && repeated + r->period >= before;
+}
+
+/*
+ * Takes a launch: a value that all launches with the same work and the same memory share. Returns
+ * false once nothing has come back for so long that there is no period.
+ */
+static bool repeats_take(struct repeats *r, uint64_t launch)
+{
+	uint64_t *slot = &r->met[launch * 0x9e3779b97f4a7c15u >> (64 - SLOT_BITS)];
+	uint64_t met = *slot;
+
+	r->launch[r->count % KEPT] = launch;
+	*slot = ++r->count;
+	if (!r->period || launch_at(r, r->count - 1 - r->period) != launch) {
+		r->period = distance(r, met);
+		r->since = r->count - 1;
+	}
+	return r->count <= REPEATS_PATIENCE || has_period(r);
+}
+
+/*
+ * Returns the launches of a period that has come twice, still goes on, and was more of what was
+ * launched than all before it; or 0. *since: another number whenever another one began.
+ */
+static size_t repeats_period(const struct repeats *r, uint64_t *since)
+{
+	*since = r->since;
+	return has_period(r) ? (size_t)r->period : 0;
+}
 
 /* The events around a launch. */
 struct measured {

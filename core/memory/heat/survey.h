@@ -10,7 +10,7 @@
  *                  without steps            failed
  *
  * Where a program launches exactly the same again and again, with the same memory, that is its step
- * (repeats.h): it is known after two of them, and the survey ends with the fourth, where steps that
+ * (survey.h): it is known after two of them, and the survey ends with the fourth, where steps that
  * are found by their functions take some twenty. Those are taken where nothing has come again for a
  * while: a program of one function for many buffers has a step at each launch by its functions.
  *
