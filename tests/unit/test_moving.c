@@ -23,7 +23,6 @@
 #include "core/memory/move/mover.c" /* an answer without a mailbox, too */
 #include "core/memory/move/balance.h"
 #include "core/memory/move/closure.h"
-#include "core/memory/move/link.h"
 #include "core/memory/move/lull.h"
 #include "core/memory/move/movable_chunks.h"
 #include "core/memory/move/movable_own.h"

@@ -2,7 +2,7 @@
 /*
  * Closures. Rules: by the mover thread, inside the user's process; every wait has an end.
  *
- * A slice is what the link copies in 20 ms by what was measured (link.h); the first is one chunk.
+ * A slice is what the link copies in 20 ms by what was measured (closure.h); the first is one chunk.
  * Its memory is made ahead, while the program works or an earlier slice is copied; the closure only
  * copies, by two streams, unmaps, maps and sets rights.
  *
@@ -22,18 +22,56 @@
  */
 #include "core/memory/move/closure.h"
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/budget/device.h"
 #include "core/budget/wanted.h"
+#include "core/cuda/capture.h"
 #include "core/cuda/gate.h"
-#include "core/base/clock.h"
-#include "core/memory/move/link.h"
-#include "core/memory/move/lull.h"
 #include "core/cuda/idle.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/spare.h"
-#include "core/cuda/capture.h"
+#include "core/memory/move/lull.h"
 #include "core/rings/event.h"
+
+enum { SIDES = 2 };
+
+/* Bytes per nanosecond; 0: not known. */
+static struct speed {
+	_Atomic double lately; /* of exchanges */
+	double fastest;        /* of their copies */
+} speeds[DEVICE_MAX][SIDES];
+
+static double speed(uint64_t bytes, uint64_t ns)
+{
+	return (double)bytes / (double)(ns ? ns : 1);
+}
+
+/* Notes what was measured: how long an exchange took with which so many bytes came to this side. */
+static void link_note(const struct device *device, enum segment_side to, uint64_t bytes,
+                      uint64_t copy_ns, uint64_t all_ns)
+{
+	struct speed *s = &speeds[device->id.ordinal][to];
+	double measured = speed(bytes, all_ns), copied = speed(bytes, copy_ns), lately = s->lately;
+
+	/* What is slower than was known counts at once: the next shall not take too long, too. */
+	s->lately = lately > 0 && measured > lately ? (lately + measured) / 2 : measured;
+	if (copied > s->fastest)
+		s->fastest = copied;
+}
+
+uint64_t link_bytes(const struct device *device, enum segment_side to, uint64_t ns)
+{
+	return (uint64_t)(speeds[device->id.ordinal][to].lately * (double)ns);
+}
+
+/* Returns how long so many bytes are copied at the least; 0: nothing was measured yet. */
+static uint64_t link_copies_ns(const struct device *device, enum segment_side to, uint64_t bytes)
+{
+	double fastest = speeds[device->id.ordinal][to].fastest;
+
+	return fastest > 0 ? (uint64_t)((double)bytes / fastest) : 0;
+}
 
 #define MS 1000000ull
 

@@ -11,6 +11,7 @@
 #define SPILLWAY_CLOSURE_H
 
 #include "core/base/deadline.h"
+#include "core/budget/device.h"
 #include "core/memory/move/plan.h"
 
 /*
@@ -25,5 +26,13 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device,
 uint64_t closure_bytes(const struct device *device, enum segment_side to);
 /* Returns whether one is under way. Any thread. */
 bool closure_is_under_way(void);
+
+/*
+ * The link: how fast memory of a device goes to the host, and comes from there, all that an
+ * exchange takes included, as far as it was measured. By the mover alone, but for link_bytes().
+ */
+
+/* Returns the bytes that come to this side in so long; 0: nothing was measured yet. */
+uint64_t link_bytes(const struct device *device, enum segment_side to, uint64_t ns);
 
 #endif
