@@ -10,20 +10,63 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/budget/device.h"
 #include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
-#include "core/budget/device.h"
 #include "core/cuda/capture.h"
+#include "core/cuda/context.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
-#include "core/memory/alloc/judge.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/host_probe.h"
+#include "core/memory/arena/slab.h"
 #include "core/memory/arena/small.h"
 #include "core/memory/uses/measured.h"
+#include "core/memory/uses/overhead.h"
+
+/* What the driver thinks of allocating now, where memory is made without it. */
+
+/*
+ * Asks by a byte, for which the driver may take a block of 2 MiB: that is charged first. Without
+ * room for it within the limit the driver is asked for more than the device has. It refuses that in
+ * any case, and takes nothing.
+ */
+static CUresult judge_try(struct device *device)
+{
+	bool has_room = device_charge(device, SLAB_BYTES) == 0;
+	size_t size = has_room ? 1 : device->id.memory + SLAB_BYTES;
+	CUdeviceptr made;
+	CUresult result = driver.cuMemAlloc_v2(&made, size);
+
+	if (result == CUDA_SUCCESS) {
+		driver.cuMemFree_v2(made);
+		overhead_note(); /* the driver's page was its own for a moment */
+	}
+	if (has_room)
+		device_uncharge(device, SEGMENT_ON_DEVICE, SLAB_BYTES);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
+/*
+ * Asks what the driver thinks of allocating now: a capture may forbid it, and is invalidated by it;
+ * in a broken context nothing is allocated, and the driver is left to say so. Memory of the arena
+ * needs no context, and would not show it. in_pool: it is from a pool, and in stream order; now_ns:
+ * clock_coarse(). CUDA_ERROR_NOT_SUPPORTED: the driver is to serve it itself.
+ */
+static CUresult judge(const struct context *context, bool in_pool, uint64_t now_ns)
+{
+	CUresult result = idle_judge(context, now_ns);
+
+	if (result == CUDA_SUCCESS)
+		return result;
+	/* From a pool it may allocate in other streams. */
+	if (idle_is_refused(result))
+		return in_pool ? CUDA_SUCCESS : judge_try(context->device);
+	return judge_try(context->device) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
 
 static _Atomic bool is_elastic, is_exact, is_small_shared;
 
