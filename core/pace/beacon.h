@@ -17,7 +17,7 @@
 #include "core/cards/card.h"
 #include "core/cuda/driver.h"
 #include "core/ledger/statistics.h"
-#include "core/sharing/feedback.h"
+#include "core/sharing/filler.h"
 
 enum { BEACON_CONTEXTS = 4 };
 
