@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "core/config/config.h"
-#include "core/sharing/claim_wait.h"
+#include "core/sharing/grant.h"
 #include "core/sharing/member.h"
 #include "core/state/segment.h"
 
