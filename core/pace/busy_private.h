@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The part that busy_bursts.c and busy_measure.c share; nobody else includes it. */
+/* The part that busy_bursts.c and busy_bursts.c share; nobody else includes it. */
 #ifndef SPILLWAY_BUSY_PRIVATE_H
 #define SPILLWAY_BUSY_PRIVATE_H
 
@@ -49,8 +49,5 @@ static inline struct round *round_of(struct busy *busy, uint64_t number)
 {
 	return &busy->rounds[number % PLACES];
 }
-
-/* Returns the busy time of a round that is done, in milliseconds, beyond that of the last one. */
-double busy_measure_ms(struct busy *busy, const struct round *round);
 
 #endif
