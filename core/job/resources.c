@@ -19,7 +19,7 @@
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
 #include "core/steps/step_record.h"
-#include "core/wire/resources_wire.h"
+#include "core/wire/wire.h"
 
 static struct {
 	struct wire_token token;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The resources of this process, listed for whoever of its user asks (core/wire/resources_wire.h).
+ * The resources of this process, listed for whoever of its user asks (core/wire/wire.h).
  *
  * The helper thread looks for requests when it is awake; segment_ring() wakes it. So a process has
  * no socket, thread or descriptor for this, and a program that closes all descriptors breaks

@@ -25,6 +25,23 @@
 #include "core/state/directory.h"
 #include "core/state/listing.h"
 
+struct wire_token resources_token(uint64_t segment_token, uint64_t started_ns)
+{
+	struct wire_token token;
+
+	memcpy(token.bytes, &segment_token, 8);
+	memcpy(token.bytes + 8, &started_ns, 8);
+	return token;
+}
+
+struct resources_reply resources_reply_new(void)
+{
+	struct resources_reply reply = {.version = RESOURCES_VERSION};
+
+	memcpy(reply.magic, "SPILRSRC", sizeof(reply.magic));
+	return reply;
+}
+
 enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_NS = 5000000 };
 
 static const char magic[8] = {'s', 'p', 'i', 'l', 'l', 'm', 'e', 'm'};

@@ -24,7 +24,7 @@ turn_file pages/turns.h TURNS_VERSION
 peer_record cards/card.h CARD_VERSION
 ring rings/ring_layout.h RING_VERSION
 handle_of_shared_memory wire/wire.h WIRE_VERSION
-list_of_resources wire/resources_wire.h RESOURCES_VERSION
+list_of_resources wire/wire.h RESOURCES_VERSION
 END
 equal 'the segment that is read, too' "$(sed -n 's/^:\[ Version \([0-9]*\) is read.*/\1/p' $page)" "$(number state/before.h SEGMENT_VERSION_BEFORE)"
 # shellcheck disable=SC2013 # words

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The resources of processes. They connect to us (core/wire/resources_wire.h); what they send is
+ * The resources of processes. They connect to us (core/wire/wire.h); what they send is
  * bounded, checked and never trusted, and who does not come is not waited for beyond one deadline
  * for all.
  */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "core/state/segment.h"
-#include "core/wire/resources_wire.h"
+#include "core/wire/wire.h"
 #include "tools/cli/looked_up.h"
 
 /* One process that was asked. */
