@@ -20,7 +20,6 @@
 #include "core/base/hash.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
-#include "core/state/refuse.h"
 
 #define CARD_MAGIC "SPILCARD"
 

@@ -26,9 +26,9 @@
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
+#include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/listing.h"
-#include "core/state/refuse.h"
 
 /* Counts the files of each user that were met among the pages of a node. Private to page.c. */
 

@@ -24,7 +24,6 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/listing.h"
-#include "core/state/refuse.h"
 
 #define TURNS_MAGIC  "SPILTURN"
 #define LOCK_WAIT_NS 1000000000ull

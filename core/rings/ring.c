@@ -20,9 +20,8 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/once.h"
-#include "core/state/directory.h"
-#include "core/state/refuse.h"
 #include "core/rings/ring_layout.h"
+#include "core/state/directory.h"
 
 /* Callers hold the mapped file. */
 struct ring {

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,17 @@
 
 #include "core/base/file_status.h"
 #include "core/base/place.h"
-#include "core/state/refuse.h"
+
+int state_refuse(int error, char *message, size_t size, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (message)
+		vsnprintf(message, size, format, arguments);
+	va_end(arguments);
+	return error;
+}
 
 const char *directory_root = "", *directory_node = DIRECTORY_NODE;
 

@@ -51,4 +51,10 @@ int directory_check_name(const char *job);
 #define DIRECTORY_NODE "/run/spillway"
 extern const char *directory_root, *directory_node;
 
+/* Refusing: an errno for the program, a sentence for people. Private. */
+
+/* Fills message (may be NULL) and returns error. */
+int state_refuse(int error, char *message, size_t size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 #endif

@@ -24,7 +24,6 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/listing.h"
-#include "core/state/refuse.h"
 
 #define ROOM_OF_DEVICE sizeof(((struct segment_row *)0)->books[0])
 

@@ -20,7 +20,6 @@
 #include "core/base/printable.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
-#include "core/state/refuse.h"
 #include "core/state/ring_files.h"
 
 enum { COMMAND_MAX = sizeof((struct segment_seat *)0)->command };

@@ -31,7 +31,6 @@
 #include "core/state/before.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
-#include "core/state/refuse.h"
 
 /*
  * Summaries: what is shown of a job, from a copy of its segment that was read and checked (view.c).
