@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs that run with the version before ours: shown, removed once they are over, never joined. */
+#include "core/state/before.c" /* its types, too */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -8,8 +10,6 @@
 #include <sys/stat.h>
 
 #include "core/base/clock.h"
-#include "core/state/before.h"
-#include "core/state/before_layout.h"
 #include "core/state/layout.h"
 #include "tests/unit/state_directory.h"
 
