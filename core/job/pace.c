@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/job/process.h"
-#include "core/base/clock.h"
-#include "core/pace/held.h"
+#include "core/pace/foreign.h"
 #include "core/pace/watch.h"
 #include "core/state/directory.h"
 

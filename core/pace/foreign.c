@@ -4,15 +4,15 @@
 
 #include <stddef.h>
 
-#define SECOND      UINT64_C(1000000000)
-#define WINDOW_NS   (2 * SECOND) /* what a verdict is about */
-#define LEAST_NS    (1 * SECOND) /* less says nothing: NVML's samples are as long */
-#define LAG_NS      (SECOND / 2) /* and tell of the middle of the second before */
-#define KNOWN_NS    (3 * SECOND) /* for so long NVML tells of one who has stopped */
-#define FULL_SHARE  100000       /* thousandths of a percent */
-#define LEAST_OWN   50           /* thousandths: of twenty tenants and more nothing is known */
-#define NEAR_WHOLE  970          /* thousandths: nearer than NVML can tell */
-#define LEAST_WANTS 100          /* thousandths: likewise */
+#define SECOND_NS   UINT64_C(1000000000)
+#define WINDOW_NS   (2 * SECOND_NS) /* what a verdict is about */
+#define LEAST_NS    (1 * SECOND_NS) /* less says nothing: NVML's samples are as long */
+#define LAG_NS      (SECOND_NS / 2) /* and tell of the middle of the second before */
+#define KNOWN_NS    (3 * SECOND_NS) /* for so long NVML tells of one who has stopped */
+#define FULL_SHARE  100000          /* thousandths of a percent */
+#define LEAST_OWN   50              /* thousandths: of twenty tenants and more nothing is known */
+#define NEAR_WHOLE  970             /* thousandths: nearer than NVML can tell */
+#define LEAST_WANTS 100             /* thousandths: likewise */
 
 enum { MOST_FOREIGNERS = 20 };
 
@@ -153,7 +153,8 @@ static bool is_unexplained(const struct sums *sums)
 	return sums->by_totals && sums->device > sums->own + sums->known + sums->time / 20;
 }
 
-static struct foreign_verdict judge(const struct sums *sums, const struct foreign_verdict *before)
+static struct foreign_verdict foreign_judge_sums(const struct sums *sums,
+                                                 const struct foreign_verdict *before)
 {
 	/*
 	 * What NVML tells is of other times, too: while the program begins or ends to work it does
@@ -171,7 +172,12 @@ static struct foreign_verdict judge(const struct sums *sums, const struct foreig
 	return sums->by_totals ? judge_by_totals(sums, before) : all_ours;
 }
 
-struct foreign_verdict foreign_judge(struct foreign *foreign, const struct foreign_look *look)
+/*
+ * Judges by the looks since the beginning, and by nothing else. After a gap of seconds, or where
+ * time stands still, what was known last holds until there is enough to judge by.
+ */
+static struct foreign_verdict foreign_judge(struct foreign *foreign,
+                                            const struct foreign_look *look)
 {
 	uint64_t last = (foreign->looks - 1) % FOREIGN_LOOKS, measured, counted;
 	struct sums sums;
@@ -189,11 +195,12 @@ struct foreign_verdict foreign_judge(struct foreign *foreign, const struct forei
 	               : counted;
 	add(foreign, look, foreign->look[last].measured_ns + measured);
 	sum_up(foreign, &sums);
-	foreign->verdict = judge(&sums, &foreign->verdict);
+	foreign->verdict = foreign_judge_sums(&sums, &foreign->verdict);
 	return foreign->verdict;
 }
 
-void foreign_know(struct foreign_look *look, const struct turns *turns, uint64_t owner)
+/* Fills known and known_share of a look from the lanes of others. turns may be NULL. */
+static void foreign_know(struct foreign_look *look, const struct turns *turns, uint64_t owner)
 {
 	uint32_t lanes = turns ? atomic_load(&turns->lanes) : 0;
 	uint64_t share = 0;
@@ -211,4 +218,75 @@ void foreign_know(struct foreign_look *look, const struct turns *turns, uint64_t
 		                                                  : FULL_SHARE;
 	}
 	look->known_share = share < FULL_SHARE ? (uint32_t)share : FULL_SHARE;
+}
+
+#define ASKED_NS UINT64_C(2000000000) /* for so long after it worked last */
+
+/*
+ * Returns what of the time since a look some HELD_OVER_NS ago, or the first one, was busy, in
+ * thousandths of a percent. busy_ns: ever counted. One that comes too early is not remembered.
+ */
+static uint32_t held_share(struct held *held, uint64_t now_ns, uint64_t busy_ns)
+{
+	uint64_t first = held->looks > HELD_LOOKS ? held->looks - HELD_LOOKS : 0, busy, time;
+	uint64_t last = held->looks ? held->looks - 1 : 0;
+
+	if (held->looks && (now_ns < held->look[last % HELD_LOOKS].time_ns ||
+	                    busy_ns < held->look[last % HELD_LOOKS].busy_ns))
+		first = last = held->looks = 0;
+	while (first < last &&
+	       now_ns - held->look[(first + 1) % HELD_LOOKS].time_ns >= HELD_OVER_NS)
+		first++;
+	time = held->looks ? now_ns - held->look[first % HELD_LOOKS].time_ns : 0;
+	busy = held->looks ? busy_ns - held->look[first % HELD_LOOKS].busy_ns : 0;
+	if (!held->looks ||
+	    now_ns - held->look[last % HELD_LOOKS].time_ns >= HELD_EVERY_NS - HELD_EVERY_NS / 8) {
+		held->look[held->looks % HELD_LOOKS].time_ns = now_ns;
+		held->look[held->looks++ % HELD_LOOKS].busy_ns = busy_ns;
+	}
+	if (!time)
+		return 0;
+	return busy < time ? (uint32_t)(busy * FULL_SHARE / time) : FULL_SHARE;
+}
+
+uint32_t held_look(struct held *held, const struct config_device *device,
+                   struct counters *statistics, const struct turns *turns, uint64_t owner,
+                   uint64_t now_ns)
+{
+	struct foreign_look look = {
+	    .time_ns = now_ns,
+	    .counted_ns = statistics_get(&statistics->busy_ns),
+	    .use = {.own = 0},
+	};
+	struct foreign_verdict verdict = held->foreign.verdict;
+
+	if (held->looks == 0 || look.counted_ns != held->counted_ns)
+		held->worked_ns = now_ns;
+	held->counted_ns = look.counted_ns;
+	statistics_set(&statistics->share_held, held_share(held, now_ns, look.counted_ns));
+	/* Looks that follow more closely would be about less time than a verdict needs. */
+	if (now_ns - held->worked_ns > ASKED_NS ||
+	    (held->asked_ns && now_ns - held->asked_ns < HELD_EVERY_NS - HELD_EVERY_NS / 8))
+		return verdict.thousandths;
+	held->asked_ns = now_ns;
+	if (!foreign_ask || !foreign_ask(device, &look.use))
+		look.use = (struct foreign_use){-1, -1, -1};
+	foreign_know(&look, turns, owner);
+	verdict = foreign_judge(&held->foreign, &look);
+	statistics_set(&statistics->share_estimated, verdict.estimated);
+	return verdict.thousandths;
+}
+
+bool held_rests(const struct held *held, uint64_t now_ns)
+{
+	return now_ns - held->worked_ns > HELD_OVER_NS + HELD_EVERY_NS;
+}
+
+void held_forget(struct held *held, struct counters *statistics)
+{
+	if (!held->looks)
+		return;
+	*held = (struct held){0};
+	statistics_set(&statistics->share_held, 0);
+	statistics_set(&statistics->share_estimated, 0);
 }

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "core/config/config.h"
+#include "core/ledger/statistics.h"
 #include "core/pages/turns.h"
 
 enum { FOREIGN_LOOKS = 16, FOREIGN_WHOLE = 1000 };
@@ -68,18 +69,46 @@ struct foreign {
 };
 
 /*
- * Judges by the looks since the beginning, and by nothing else. After a gap of seconds, or where
- * time stands still, what was known last holds until there is enough to judge by.
- */
-struct foreign_verdict foreign_judge(struct foreign *foreign, const struct foreign_look *look);
-
-/* Fills known and known_share of a look from the lanes of others. turns may be NULL. */
-void foreign_know(struct foreign_look *look, const struct turns *turns, uint64_t owner);
-
-/*
  * Asks NVML. Returns false if nothing is known. It is NULL where nobody can ask. It loads NVML,
  * which stays, into the process, and is called only while something is paced, by one thread.
  */
 extern bool (*foreign_ask)(const struct config_device *device, struct foreign_use *use);
+
+/*
+ * The share of a device that this process has held over the last seconds, by the best of what is
+ * known: what events measured, corrected where foreign tenants were in it (foreign.h). In the
+ * statistics as share_held, share_estimated.
+ *
+ * The helper thread looks, every HELD_EVERY_NS or as often as it is called for something else, and
+ * only while the device is paced. Not thread-safe.
+ */
+#define HELD_EVERY_NS UINT64_C(250000000) /* how often it is looked, about */
+#define HELD_OVER_NS  UINT64_C(5000000000)
+
+enum { HELD_LOOKS = 24 };
+
+/* Begins zeroed. */
+struct held {
+	struct {
+		uint64_t time_ns, busy_ns;
+	} look[HELD_LOOKS];
+	uint64_t looks;                 /* ever */
+	uint64_t counted_ns, worked_ns; /* busy time as counted last, and when it last grew */
+	uint64_t asked_ns;              /* when NVML was asked last */
+	struct foreign foreign;
+};
+
+/*
+ * Looks; asks NVML unless nothing has run for a while. turns: NULL where there are none; owner: our
+ * lane's. Returns what pacer_correct() is to be told: so many thousandths of what is measured are
+ * our own.
+ */
+uint32_t held_look(struct held *held, const struct config_device *device,
+                   struct counters *statistics, const struct turns *turns, uint64_t owner,
+                   uint64_t now_ns);
+/* Returns whether nothing has run for so long that looking changes nothing. */
+bool held_rests(const struct held *held, uint64_t now_ns);
+/* Forgets what was held, because the device is not paced: nothing is known. */
+void held_forget(struct held *held, struct counters *statistics);
 
 #endif

@@ -124,7 +124,7 @@ static uint64_t equal_part(const struct job_sums *sums, uint8_t priority, uint64
 }
 
 /* Entitles one class to what those before it have left. Returns what it leaves. */
-static uint64_t entitle(struct job_sums *sums, uint8_t priority, uint64_t left)
+static uint64_t sums_entitle(struct job_sums *sums, uint8_t priority, uint64_t left)
 {
 	uint64_t limited = 0, used = 0, part, with_margin;
 
@@ -158,7 +158,7 @@ void job_sums_entitle(struct job_sums *sums)
 	    more(sums->memory / MARGIN_PART, least(sums->contexts, sums->memory / CONTEXTS_PART));
 	left = minus(sums->memory, sums->margin);
 	for (int priority = PRIORITY_GUARANTEED; priority >= PRIORITY_OPPORTUNISTIC; priority--)
-		left = entitle(sums, (uint8_t)priority, left);
+		left = sums_entitle(sums, (uint8_t)priority, left);
 }
 
 uint64_t job_sums_untold(const struct job_sums *sums, uint64_t free)

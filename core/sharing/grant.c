@@ -27,13 +27,13 @@ const char *claim_wait_text(enum claim_wait why)
 	return why < CLAIM_WAITS ? words[why].text : "for a reason that this version does not know";
 }
 
-#define SECOND 1000000000ull
+#define SECOND_NS 1000000000ull
 /* How long a claim waits for what it was given to arrive, and then before it is raised again. */
-#define SETTLE_NS (SECOND / 2)
+#define SETTLE_NS (SECOND_NS / 2)
 /* A job that holds memory tells so within this time, whenever it started. */
-#define UNTOLD_NS     SECOND
-#define REFUSED_LEAST (SECOND / 2)
-#define REFUSED_MOST  (30 * SECOND)
+#define UNTOLD_NS     SECOND_NS
+#define REFUSED_LEAST (SECOND_NS / 2)
+#define REFUSED_MOST  (30 * SECOND_NS)
 
 /* One look at the cards. */
 struct look {

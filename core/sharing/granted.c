@@ -6,7 +6,7 @@
 
 #include "core/sharing/bytes.h"
 
-#define SECOND 1000000000ull
+#define SECOND_NS 1000000000ull
 
 static bool is_lapsed(const struct granted *g, const struct job_sum *job, uint64_t now)
 {
@@ -43,7 +43,7 @@ static bool goes_first(const struct job_sum *a, const struct job_sum *b)
  */
 static uint64_t grant_lasts(const struct job_sums *sums, uint64_t bytes)
 {
-	return 2 * (patience_ns(least(bytes, sums->memory), sums->of[0].link) + SECOND +
+	return 2 * (patience_ns(least(bytes, sums->memory), sums->of[0].link) + SECOND_NS +
 	            GRANT_SILENCE_NS * (uint64_t)sums->cards);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/config/config.h"
+#include "core/sharing/bytes.h"
 #include "core/sharing/grant.h"
 #include "tests/unit/scratch.h"
 
@@ -62,16 +63,6 @@ static struct world {
 		if (!(condition))                       \
 			ck_abort_msg("%s", #condition); \
 	} while (0)
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t minus(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
 
 static uint64_t free_bytes(void)
 {

@@ -10,7 +10,7 @@
 
 #include "core/budget/device.h"
 #include "core/pace/foreign.h"
-#include "core/pace/held.c" /* held_share(), too */
+#include "core/pace/foreign.c" /* held_share(), too */
 
 #define MS     UINT64_C(1000000)
 #define SECOND (1000 * MS)
