@@ -15,7 +15,7 @@
  * An ask lapses after 2 * bytes / link, or when the asked one is silent for 50 ms; then the next is
  * asked. A grant lapses when nobody is left, when its holder is silent for 50 ms, and at last after
  * a time that everybody reckons by the claim, so that one who never lets go is passed over. Nobody
- * gives more than entitlement.h says, whatever a card asks for.
+ * gives more than grant.h says, whatever a card asks for.
  *
  * A call that must have memory on the device is refused when nobody is left to ask, and all tell
  * what they hold: while more is in use than cards tell of, those who start or were not run lately
@@ -28,7 +28,99 @@
 #ifndef SPILLWAY_GRANT_H
 #define SPILLWAY_GRANT_H
 
-#include "core/sharing/granted.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/cards/cards.h"
+
+/*
+ * Who is entitled to how much of a device's memory, as the cards say it.
+ *
+ * job sum   the cards of one job, of one user, added up
+ * demand    what a job holds on the device, has on the host and claims
+ * margin    a part of the device that nobody is entitled to: a 32nd, or what contexts take
+ * part      what a job is entitled to, and its part of the margin, as far as that has room
+ *
+ * Guaranteed jobs come first, then normal, then opportunistic ones. Of a class each job with a
+ * limit is entitled to that, as far as those before it leave it; those without one to equal parts
+ * of what is left, and what one does not need counts for the others. A job that is idle needs
+ * nothing. Entitlements of limits may add up to more than there is: then nobody of them borrows,
+ * and who comes first keeps what he has.
+ *
+ * Jobs that have what they are entitled to use the margin, too, and who comes first has it all. So
+ * one of the same class that works claims its part of that from who has clearly more than his.
+ */
+
+/* Less does not change hands. */
+#define LEAST_BYTES ((uint64_t)2 << 20)
+
+struct job_sum {
+	uid_t owner;
+	uint64_t job;
+	bool is_own, is_idle, is_silent;
+	bool must; /* what it claims must be on the device */
+	uint8_t priority;
+	uint64_t limit, held, movable, on_host, entitled, part;
+	uint64_t link, quiet_until_ns, idle_since_ns, beat_ns;
+	uint64_t keeps, keeps_for_ns; /* what it does not give, and to which claim */
+	uint64_t claim, claim_since_ns;
+	const struct card *asks; /* the card by which it claims; NULL: it does not */
+};
+
+struct job_sums {
+	int count, cards;
+	uint64_t memory;   /* of the device */
+	uint64_t contexts; /* what the driver takes for them, as they tell */
+	uint64_t margin;   /* what nobody is entitled to */
+	struct job_sum of[CARDS_MAX + 1];
+};
+
+/*
+ * Granted: the claim that is met is the one of the highest priority, of those the oldest, of all
+ * who are heard and have not been passed over.
+ */
+#define GRANT_SILENCE_NS 50000000ull
+
+enum { GRANT_LAPSED = 8 };
+
+/* Names a job on the device. */
+struct job_key {
+	uint64_t job;
+	uid_t owner;
+};
+
+static inline struct job_key job_key_of(const struct job_sum *job)
+{
+	return (struct job_key){job->job, job->owner};
+}
+
+static inline bool job_is(const struct job_sum *job, const struct job_key *key)
+{
+	return job->job == key->job && job->owner == key->owner;
+}
+
+/* Keeps what was seen before; zeroed at first. */
+struct granted {
+	/* Claims as they were first seen: nobody's is older than the look before. */
+	int met_count;
+	struct claim_met {
+		struct job_key job;
+		uint64_t since_ns, from_ns;
+	} met[CARDS_MAX + 1];
+	struct job_key job;
+	uint64_t at_ns, bytes; /* bytes: 0: nobody's */
+	struct {
+		struct job_key job;
+		uint64_t until_ns;
+	} lapsed[GRANT_LAPSED];
+};
+
+/* Returns whether who gave his last sign of life then is heard still. */
+static inline bool granted_is_heard(uint64_t now_ns, uint64_t beat_ns)
+{
+	return now_ns <= beat_ns || now_ns - beat_ns <= GRANT_SILENCE_NS;
+}
 
 /* Why a job waits for memory that it has on the host, as cards say it. */
 enum claim_wait {

@@ -5,7 +5,8 @@
  * cards that lie. Decisions are the product's (core/sharing); what they lead to happens at the
  * speed of a link.
  */
-#include "core/sharing/grant.h"
+#include "core/sharing/grant.c" /* job_sums_make(), too */
+
 #include "tests/unit/lending_world.h"
 #include "tests/unit/suite.h"
 
