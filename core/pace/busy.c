@@ -1,12 +1,143 @@
 /* SPDX-License-Identifier: MIT */
 /* Busy time. Rules: runs inside the user's process; no wait, no allocation per launch. */
+#include "core/pace/busy.h"
+
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "core/base/clock.h"
 #include "core/cuda/context.h"
 #include "core/cuda/idle.h"
-#include "core/pace/busy_private.h"
+
+/* The least cost, so that a known cost is not 0. */
+#define LEAST_NS 500u
+
+static size_t first_way(uint64_t key)
+{
+	return (size_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % (COST_ENTRIES / COST_WAYS) *
+	       COST_WAYS;
+}
+
+static struct cost *find(const struct costs *costs, uint64_t key)
+{
+	const struct cost *way = &costs->entry[first_way(key)];
+
+	for (int i = 0; i < COST_WAYS; i++) {
+		if (way[i].key == key)
+			return (struct cost *)&way[i];
+	}
+	return NULL;
+}
+
+uint64_t cost_of(const struct costs *costs, uint64_t key)
+{
+	const struct cost *cost = find(costs, key);
+
+	return cost ? cost->ns : 0;
+}
+
+static void tally_add(struct tally *tally, uint64_t key, uint64_t ns)
+{
+	tally->ns += ns;
+	tally->launches++;
+	for (uint32_t i = 0; i < tally->kinds; i++) {
+		if (tally->kind[i].key == key) {
+			tally->kind[i].launches++;
+			return;
+		}
+	}
+	if (tally->kinds < COST_KINDS) {
+		tally->kind[tally->kinds].key = key;
+		tally->kind[tally->kinds++].launches = 1;
+	}
+}
+
+static void set(struct costs *costs, uint64_t key, uint64_t ns)
+{
+	struct cost *cost = find(costs, key);
+
+	if (!cost) { /* the oldest of its ways goes */
+		struct cost *way = &costs->entry[first_way(key)];
+
+		for (int i = COST_WAYS - 1; i > 0; i--)
+			way[i] = way[i - 1];
+		cost = way;
+	}
+	*cost = (struct cost){key, ns < LEAST_NS ? LEAST_NS : ns};
+}
+
+void cost_learn(struct costs *costs, const struct tally *tally, uint64_t busy_ns)
+{
+	uint64_t expected = tally->ns;
+
+	if (!busy_ns || !tally->launches)
+		return;
+	if (tally->kinds == 1 && tally->kind[0].launches == tally->launches) {
+		uint64_t before = cost_of(costs, tally->kind[0].key);
+		uint64_t now = busy_ns / tally->launches;
+
+		set(costs, tally->kind[0].key, before ? (3 * before + now) / 4 : now);
+		return;
+	}
+	/* Who of several was wrong is not known: all are, in proportion and a little at a time. */
+	if (!expected)
+		return;
+	if (busy_ns > 4 * expected)
+		busy_ns = 4 * expected;
+	for (uint32_t i = 0; i < tally->kinds; i++) {
+		uint64_t before = cost_of(costs, tally->kind[i].key);
+
+		if (before)
+			set(costs, tally->kind[i].key,
+			    (uint64_t)(((unsigned __int128)before * (3 * expected + busy_ns)) /
+			               (4 * expected)));
+	}
+}
+
+struct burst {
+	CUcontext context;
+	CUstream stream;
+	uintptr_t thread; /* of a per-thread default stream: one handle, many streams; else 0 */
+	CUevent begin, end;
+	uint64_t last_ns;           /* of its last launch */
+	uint64_t unrecorded_ns;     /* what launches after the end event should cost */
+	uint64_t cost_ns;           /* what all of its launches should cost */
+	_Atomic uint32_t launching; /* threads between busy_before() and busy_after() */
+	_Atomic bool follows;       /* one is between busy_follow() and busy_followed() */
+	uint64_t
+	    begun_ns; /* when begin was recorded, until the first launch; 0: the stream was busy */
+	uint64_t idle_ns; /* from begin until its first kernel could start */
+	bool is_sparse;   /* launches come one by one */
+	bool is_torn;     /* the process stood still within a launch: a gap nobody saw */
+	bool open;        /* takes more launches */
+	bool recorded;    /* end was recorded at least once */
+	bool closed;      /* its round is */
+	bool is_leaving;  /* its context is, and its events with it */
+};
+
+struct round {
+	struct busy_sum sum;
+	int count;
+	struct burst burst[BUSY_BURSTS];
+};
+
+/* The last one collected stays: the next one's times are compared with its first event. */
+enum { PLACES = BUSY_ROUNDS + 2 };
+
+struct busy {
+	struct round *open;         /* the next after the closed ones */
+	uint64_t collected, closed; /* rounds so far; each has its place in a ring */
+	bool is_sparse;  /* as the last launch was that had another before it on its stream */
+	double until_ms; /* where the last one's union ended, from its first event on */
+	struct round rounds[PLACES];
+};
+
+static inline struct round *round_of(struct busy *busy, uint64_t number)
+{
+	return &busy->rounds[number % PLACES];
+}
 
 /*
  * Measuring what a round's bursts took, by their events. Rules: runs inside the user's process; no
