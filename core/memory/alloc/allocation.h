@@ -17,8 +17,44 @@
 #include "core/cuda/context.h"
 #include "core/cuda/events.h"
 #include "core/memory/alloc/advice.h"
-#include "core/memory/alloc/provider.h"
 #include "core/memory/uses/pool.h"
+#include "core/registry/factory.h"
+
+/*
+ * Providers: ways of making host memory that kernels reach like device memory.
+ *
+ *   managed  200: managed memory that prefers the host and is mapped for the device
+ *   pinned   100: page-locked host memory mapped into the device's address space
+ *
+ * Each is found to work by trying it; the one with the highest priority that works serves the
+ * device.
+ */
+
+struct allocation;
+
+struct backing {
+	const struct provider *provider;
+	CUdeviceptr address;
+	size_t size; /* bytes really taken, at least what was asked for */
+	void *host;  /* pinned */
+};
+
+struct provider {
+	struct factory factory;
+	enum config_spill kind;
+	bool outlives_context; /* else the memory goes with the context it was made in */
+	/* Makes memory while the device's context is current. Fills *backing on success only. */
+	CUresult (*allocate)(struct device *device, size_t size, struct backing *backing);
+	/* Releases memory that no work of any stream may touch any more. */
+	CUresult (*release)(const struct allocation *allocation);
+};
+
+/*
+ * Makes host backing of at least size bytes by the wanted kind (SPILL_AUTO: the best that has it).
+ * Returns the last provider's error when none has it; one that cannot work here is not tried again.
+ */
+CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
+                           struct backing *backing);
 
 struct allocation {
 	struct resource resource;
@@ -32,8 +68,8 @@ struct allocation {
 	_Atomic uint64_t exported_as; /* a key of exported.h; 0: none */
 	_Atomic bool is_in_order;   /* synchronous calls that touch it are done when they return */
 	_Atomic uint64_t buffer_id; /* the number that programs know it by; 0: nobody asked */
-	_Atomic bool is_given_away; /* it has, or had, a number in ipc/export.c */
-	_Atomic uint64_t shared_as; /* its number in ipc/export.c; 0: it has none */
+	_Atomic bool is_given_away; /* it has, or had, a number in ipc/server.c */
+	_Atomic uint64_t shared_as; /* its number in ipc/server.c; 0: it has none */
 	_Atomic uint64_t
 	    charged; /* of managed memory it grows; lists of resources read it any time */
 	struct backing

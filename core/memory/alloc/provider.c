@@ -1,8 +1,72 @@
 /* SPDX-License-Identifier: MIT */
-/* Choosing a provider. Rules: runs inside the user's process. */
-#include "core/memory/alloc/provider.h"
-
+/* Providers of host memory, and choosing one. Rules: runs inside the user's process. */
 #include "core/base/log.h"
+#include "core/memory/alloc/allocation.h"
+
+/* Provider managed: managed memory that prefers the host and stays mapped for the device. */
+
+static CUresult managed_allocate(struct device *device, size_t size, struct backing *backing)
+{
+	CUdeviceptr address;
+	CUresult result = driver.cuMemAllocManaged(&address, size, CU_MEM_ATTACH_GLOBAL);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* Both are hints: where they are refused the memory still works, it only may migrate. */
+	driver.cuMemAdvise(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
+	driver.cuMemAdvise(address, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device->handle);
+	backing->address = address;
+	backing->size = size;
+	return CUDA_SUCCESS;
+}
+
+static CUresult managed_release(const struct allocation *a)
+{
+	return driver.cuMemFree_v2(a->backing.address);
+}
+
+static const struct provider provider_managed = {
+    .factory = {"managed", 200},
+    .kind = SPILL_MANAGED,
+    .allocate = managed_allocate,
+    .release = managed_release,
+};
+
+/* Provider pinned: page-locked host memory mapped into the device's address space. */
+
+static CUresult pinned_allocate(struct device *device, size_t size, struct backing *backing)
+{
+	void *host;
+	CUdeviceptr address;
+	CUresult result;
+
+	(void)device;
+	result = driver.cuMemHostAlloc(&host, size,
+	                               CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver.cuMemHostGetDevicePointer_v2(&address, host, 0);
+	if (result != CUDA_SUCCESS) {
+		driver.cuMemFreeHost(host);
+		return result;
+	}
+	backing->address = address;
+	backing->size = size;
+	backing->host = host;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pinned_release(const struct allocation *a)
+{
+	return driver.cuMemFreeHost(a->backing.host);
+}
+
+static const struct provider provider_pinned = {
+    .factory = {"pinned", 100},
+    .kind = SPILL_PINNED,
+    .allocate = pinned_allocate,
+    .release = pinned_release,
+};
 
 static const struct factory *const providers[] = {&provider_managed.factory,
                                                   &provider_pinned.factory};
