@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/move/movable_chunks.h"
-#include "core/memory/move/movable_own.h"
+#include "core/memory/move/movable.h"
 #include "suite.h"
 
 struct driver driver; /* is not asked */

@@ -13,7 +13,7 @@
 #include "core/memory/arena/arena.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/move/movable_own.h"
+#include "core/memory/move/movable.h"
 #include "core/memory/alloc/own_memory.h"
 #include "core/memory/own/own.h"
 #include "core/memory/move/mover.h"

@@ -100,4 +100,10 @@ void movable_begin(struct choice *choice, bool hottest);
 void movable_consider(struct choice *choice, const struct candidate *candidate);
 void movable_end(struct choice *choice);
 
+/* Chunks of arenas, as a kind of memory that moves. */
+extern const struct movable_kind movable_chunks;
+
+/* The program's own physical memory, as a kind of memory that moves. */
+extern const struct movable_kind movable_own;
+
 #endif

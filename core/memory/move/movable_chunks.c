@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Chunks of arenas, for the mover. Rules: by the mover thread alone. */
-#include "core/memory/move/movable_chunks.h"
+#include "core/memory/move/movable.h"
 
 #include "core/base/lock.h"
+#include "core/memory/arena/reach.h"
 #include "core/memory/arena/run.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/arena/reach.h"
 #include "core/memory/move/placement.h"
 
 static void acquire(struct device *device)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Own memory, for the mover. Rules: by the mover thread alone. */
-#include "core/memory/move/movable_own.h"
+#include "core/memory/move/movable.h"
 
 #include <string.h>
 
 #include "core/base/lock.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/own/books.h"
 #include "core/memory/heat/touched.h"
 #include "core/memory/move/placement.h"
+#include "core/memory/own/books.h"
 
 static void acquire(struct device *device)
 {
