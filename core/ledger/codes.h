@@ -9,6 +9,8 @@
 #ifndef SPILLWAY_CODES_H
 #define SPILLWAY_CODES_H
 
+#include <stdint.h>
+
 #define CODES(X)     \
 	X(spill)     \
 	X(refusal)   \
@@ -123,5 +125,36 @@ enum idle_reason { CODES_idle(X) };
 enum placement_code { CODES_placement(X) };
 enum shrink_code { CODES_shrink(X) };
 #undef X
+
+/*
+ * How a process's memory is placed on a device, and what that is worth: one word, so that whoever
+ * looks has all of it, or 0. It stands beside the ledger; the mover alone writes it.
+ */
+struct placed {
+	enum placement_code placement;
+	enum shrink_code shrink;
+	/*
+	 * The time of the program's kernels, in percent of what they take with nothing on the host,
+	 * as a survey found it, and as it said it would be with memory where it is best; 0: none
+	 * was made. At most PLACED_MOST.
+	 */
+	uint32_t before, best;
+};
+
+#define PLACED_MOST ((UINT32_C(1) << 24) - 1)
+
+static inline uint64_t placed_pack(const struct placed *placed)
+{
+	return (uint64_t)placed->placement | (uint64_t)placed->shrink << 8 |
+	       (uint64_t)placed->before << 16 | (uint64_t)placed->best << 40;
+}
+
+static inline struct placed placed_unpack(uint64_t word)
+{
+	return (struct placed){.placement = (enum placement_code)(word & 0xff),
+	                       .shrink = (enum shrink_code)(word >> 8 & 0xff),
+	                       .before = word >> 16 & PLACED_MOST,
+	                       .best = word >> 40 & PLACED_MOST};
+}
 
 #endif

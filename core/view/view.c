@@ -26,7 +26,7 @@
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
-#include "core/ledger/placed.h"
+#include "core/ledger/codes.h"
 #include "core/ledger/verdict.h"
 #include "core/state/before.h"
 #include "core/state/directory.h"

@@ -21,7 +21,7 @@
 
 #include "core/budget/device.h"
 #include "core/config/config.h"
-#include "core/ledger/placed.h"
+#include "core/ledger/codes.h"
 #include "core/state/directory.h"
 #include "core/pages/page.h"
 #include "core/state/segment.h"

@@ -11,7 +11,7 @@
 
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
-#include "core/ledger/placed.h"
+#include "core/ledger/codes.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"
 #include "core/memory/move/placement.h"

@@ -8,7 +8,7 @@
 #include "core/base/log.h"
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
-#include "core/ledger/placed.h"
+#include "core/ledger/codes.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"
