@@ -2,10 +2,10 @@
 /* The elastic allocator. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/arena/elastic.h"
 
-#include "core/base/lock.h"
 #include "core/base/clock.h"
+#include "core/base/lock.h"
 #include "core/cuda/gate.h"
-#include "core/memory/arena/reach.h"
+#include "core/memory/arena/run.h"
 #include "core/memory/arena/spare.h"
 
 void elastic_begin(struct making *m, struct arena *arena, const struct terms *terms)

@@ -9,6 +9,7 @@
 #ifndef SPILLWAY_RUN_H
 #define SPILLWAY_RUN_H
 
+#include "core/budget/device.h"
 #include "core/budget/refusal.h"
 #include "core/budget/terms.h"
 #include "core/memory/arena/arena.h"
@@ -74,5 +75,21 @@ void run_unpin(struct arena *arena, struct unit *unit);
  * and charge too.
  */
 void run_remove(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms);
+
+/*
+ * Reach: which devices reach a device's memory: itself, and the peers that its program has let
+ * reach it. Thread-safe.
+ *
+ * Devices with access to a device's memory reach what it has spilled, too: enabling peer access,
+ * or a right to a pool, opens the mappings.
+ */
+
+/* Returns the right of a device to read and write. */
+CUmemAccessDesc reach_right(CUdevice device);
+/*
+ * Fills in the rights of the device itself and of its peers. Returns how many there are, at most
+ * DEVICE_MAX.
+ */
+size_t reach_rights(const struct device *owner, CUmemAccessDesc rights[DEVICE_MAX]);
 
 #endif

@@ -3,7 +3,6 @@
 #include "core/memory/move/movable.h"
 
 #include "core/base/lock.h"
-#include "core/memory/arena/reach.h"
 #include "core/memory/arena/run.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/placement.h"
