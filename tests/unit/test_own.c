@@ -17,7 +17,6 @@
 #include "core/memory/alloc/own_memory.h"
 #include "core/memory/own/own.h"
 #include "core/memory/move/mover.h"
-#include "core/memory/heat/touched.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/allocation.h"

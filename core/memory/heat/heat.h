@@ -33,8 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/cuda/driver.h"
 #include "core/cuda/capture.h"
+#include "core/cuda/driver.h"
 #include "core/memory/arena/arena.h"
 
 enum { HEAT_GAP = 128 };
@@ -110,7 +110,7 @@ struct heat_touched {
 #define HEAT_PART (ARENA_PART_UNITS * ARENA_UNIT)
 
 /*
- * Marks its run as used now (outside of arenas its 2 MiB, touched.h). Of a run that is known by
+ * Marks its run as used now (outside of arenas its 2 MiB, heat.h). Of a run that is known by
  * parts those from the address on to the next that kernels were given an address in; behind the
  * last of these, one.
  */
@@ -123,5 +123,23 @@ void heat_launched_blindly(void);
 uint32_t heat_work(void);
 /* Puts this thread's next sample off for a while. */
 void heat_sampled(void);
+
+/*
+ * When memory outside of arenas was used last: a word (heat.h) for each 2 MiB of addresses that the
+ * program has mapped itself.
+ *
+ * Words are never freed, so that they are found without a lock. Thread-safe.
+ */
+#define TOUCHED_UNIT ((uint64_t)2 << 20)
+
+/* All words are for addresses within; low is above high while there are none. */
+extern struct touched_span {
+	_Atomic CUdeviceptr low, high;
+} touched_span;
+
+/* Gives the range words, all 0: never used. Returns whether there was memory for them. */
+bool touched_open(CUdeviceptr address, size_t size);
+/* Returns the word for an address; NULL: it has none. */
+_Atomic uint32_t *touched_word(CUdeviceptr address);
 
 #endif

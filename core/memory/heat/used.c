@@ -15,7 +15,6 @@
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/parameters.h"
-#include "core/memory/heat/touched.h"
 
 /* Addresses of runs, in order. */
 struct runs {

@@ -7,7 +7,6 @@
 #include "core/base/lock.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/heat/touched.h"
 #include "core/memory/move/placement.h"
 #include "core/memory/own/books.h"
 

@@ -10,7 +10,7 @@
 
 #include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
-#include "core/memory/heat/touched.h"
+#include "core/memory/heat/heat.h"
 
 static uint64_t mapped; /* so far */
 
