@@ -66,7 +66,7 @@ static bool belongs_to_no_context(const struct resource_type *type)
 }
 
 /* Returns which books a type is in. */
-static struct registry *books_of(const struct resource_type *type, const char **container)
+static struct registry *track_books_of(const struct resource_type *type, const char **container)
 {
 	const struct context *context = belongs_to_no_context(type) ? NULL : context_here();
 
@@ -77,7 +77,7 @@ static struct registry *books_of(const struct resource_type *type, const char **
 static void enter_alone(const struct object_entry *entry)
 {
 	const char *container;
-	struct registry *registry = books_of(entry->type, &container);
+	struct registry *registry = track_books_of(entry->type, &container);
 
 	object_enter(registry, container, entry);
 }
@@ -128,7 +128,7 @@ static bool is_handed_out(const struct resource_type *type, uint64_t object,
                           const struct resource_type *owner_type, uint64_t owner)
 {
 	const char *container;
-	struct registry *registry = books_of(type, &container);
+	struct registry *registry = track_books_of(type, &container);
 	const struct object_owner by = {owner_type, owner};
 
 	return object_belongs_to(registry, container, type, object, &by);
