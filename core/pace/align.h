@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/state/lanes.h"
+#include "core/state/layout.h"
 
 #define ALIGN_ACTIVE_NS 100000000ull /* without a word for longer: not active */
 #define ALIGN_SLOT_NS \

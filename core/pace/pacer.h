@@ -25,8 +25,8 @@
 
 #include "core/config/config.h"
 #include "core/cuda/driver.h"
-#include "core/state/lanes.h"
 #include "core/pages/turns.h"
+#include "core/state/layout.h"
 
 #define PACER_QUANTUM_NS 2000000ull
 /* The least gap that is worth stopping and starting for, also on a busy machine. */

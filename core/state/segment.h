@@ -128,7 +128,7 @@ struct counters *segment_counters(struct segment *segment, int device);
 struct ledger *segment_ledger(struct segment *segment, int device);
 _Atomic uint64_t *segment_placed(struct segment *segment, int device);
 
-/* Returns what the job's processes tell each other about pacing (lanes.h); valid until leave.
+/* Returns what the job's processes tell each other about pacing (layout.h); valid until leave.
  * *lane: the calling process's own, zero when it joins. With the first of the processes that live
  * at a time all of it is zero. */
 struct lanes *segment_lanes(struct segment *segment, int *lane);
