@@ -329,7 +329,7 @@ enum other_life segment_other_version(int directory, const char *job, uint32_t *
  * file of the caller's user.
  */
 enum other_life segment_file_life(int fd);
-/* boot.c */
+/* directory.c */
 /* Returns whether the segment was written since the machine was started. */
 bool segment_is_of_this_boot(const struct segment_header *header);
 /* Reads up to size bytes of a small file. Returns the number of bytes, 0 when it cannot be read. */
