@@ -337,7 +337,7 @@ size_t segment_read_line(const char *path, char *buf, size_t size);
 /* Copies text as strncpy should: terminated, the rest zero. */
 void segment_copy_text(char *to, size_t size, const char *from);
 
-/* lock.c */
+/* seat.c */
 /* Takes the lock. Returns 0, or -EBUSY when it was not had within a second. */
 int segment_lock(struct segment_file *file);
 void segment_unlock(struct segment_file *file);
@@ -425,7 +425,7 @@ void seats_enter(struct segment_file *file, int number);
 void seats_drain(struct segment_file *file, int number);
 void seats_free(struct segment_file *file, int number);
 
-/* seats.c; all under the lock */
+/* seat.c; all under the lock */
 /*
  * Finds a free seat and takes its mutex for the calling thread; everything else is zero. Returns
  * its number, or -1 when none is free in the rows that there are.
@@ -441,8 +441,6 @@ bool seats_any_lives(struct segment_file *file);
 /* Marks some of those who died unmarked (seat.c); others the next time. Under the lock. */
 void seats_look_for_gone(struct segment *segment);
 void seats_retire(struct segment_file *file, int number);
-/* Finishes what seats_retire() began. Returns whether totals are to be made anew. */
-bool seats_finish_retiring(struct segment_file *file);
 /* Says that a process of the job runs; any thread may. */
 void seats_tended(struct segment_header *header);
 

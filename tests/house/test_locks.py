@@ -25,7 +25,7 @@ shared = {
     "core/base/deadline.c": {"pthread_mutex_t"},
     "core/base/deadline.h": {"pthread_mutex_t"},
     "core/state/layout.h": {"pthread_mutex_t"},
-    "core/state/lock.c": {"pthread_mutex_t"},
+    "core/state/seat.c": {"pthread_mutex_t"},
     "core/state/seat.c": {"pthread_mutex_t", "pthread_mutex_init"},
 }
 wrong = []
