@@ -312,7 +312,7 @@ int segment_reserve_file(int fd, size_t size);
 int segment_fill_holes(int fd, size_t at, size_t size);
 /* Maps the segment. Returns NULL and sets errno when it cannot be. */
 struct segment_file *segment_map(int fd);
-/* other_version.c */
+/* before.c */
 enum other_life {
 	OTHER_NONE, /* it is no segment of another version */
 	OTHER_OVER, /* it is of another boot, or no process has it */
