@@ -5,14 +5,17 @@
  * Runs inside the user's process: foreign code (destroy, create, each) runs outside the lock,
  * running out of memory is an answer, nothing here reaches the driver.
  */
+#include "core/registry/registry.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
-#include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
 struct registry *registry_create(const char *job, int process, int gpu)
@@ -408,4 +411,186 @@ size_t registry_clear(struct registry *registry)
 			return count;
 		count += registry_cleanup(registry, name);
 	}
+}
+
+/*
+ * Who may create: one thread for each name, and the others wait for it. create() runs outside the
+ * registry's lock.
+ */
+
+#define LOOK_AGAIN_NS 1000000000ull
+
+static struct creation *find_creation(const struct registry *registry, const struct creation *like)
+{
+	struct creation *creation = registry->creations;
+	while (creation &&
+	       (creation->type != like->type || strcmp(creation->name, like->name) != 0 ||
+	        strcmp(creation->container, like->container) != 0))
+		creation = creation->next;
+	return creation;
+}
+
+static void end_creation(struct registry *registry, const struct creation *ended)
+{
+	struct creation **link = &registry->creations;
+	while (*link != ended)
+		link = &(*link)->next;
+	*link = ended->next;
+}
+
+/* Waits until a creation has ended, or for a while; with the lock held, but meanwhile. */
+static void wait_for_creation(struct registry *registry)
+{
+	uint32_t seen = atomic_load(&registry->created);
+	struct deadline until = DEADLINE_IN(LOOK_AGAIN_NS);
+
+	lock_release(&registry->lock);
+	deadline_wait(&until, &registry->created, seen);
+	lock_acquire(&registry->lock);
+}
+
+struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
+                                           const struct resource_type *type, const char *name,
+                                           struct resource *(*create)(void *cookie), void *cookie)
+{
+	struct creation mine = {.container = registry_container_name(container),
+	                        .type = type,
+	                        .name = name,
+	                        .thread = pthread_self()};
+	struct resource_name key = name_from_text(name);
+	struct resource *found, *made, *unwanted = NULL;
+	const struct creation *other;
+
+	if (!mine.container || !name_is_valid(name))
+		return NULL;
+	lock_acquire(&registry->lock);
+	while (!(found = registry_find_named(registry, container, type, &key)) &&
+	       (other = find_creation(registry, &mine))) {
+		/* create() asking for what it is about to make would wait for itself */
+		if (pthread_equal(other->thread, mine.thread)) {
+			lock_release(&registry->lock);
+			return NULL;
+		}
+		wait_for_creation(registry);
+	}
+	if (found) {
+		lock_release(&registry->lock);
+		return found;
+	}
+	mine.next = registry->creations;
+	/* cppcheck-suppress autoVariables; taken out again before this returns */
+	registry->creations = &mine;
+	lock_release(&registry->lock);
+
+	made = create(cookie);
+
+	lock_acquire(&registry->lock);
+	/* someone may have added one of this name meanwhile: theirs stays */
+	found = registry_find_named(registry, container, type, &key);
+	if (found || (made && (made->type != type ||
+	                       registry_add_named(registry, container, &key, made) != 0)))
+		unwanted = made;
+	else if (made)
+		found = resource_hold(made);
+	end_creation(registry, &mine);
+	lock_release(&registry->lock);
+	clock_in_use->wake(&registry->created);
+	if (unwanted && unwanted->type != type)
+		log_error("resource \"%s\": one of type %s was made, expected type %s", name,
+		          unwanted->type->name, type->name);
+	resource_release(unwanted);
+	return found;
+}
+
+/* Leaving: what is known while the driver is asked to let an object go. */
+
+/*
+ * Counts one call more, or fewer, that asks the driver to destroy the resource; under the lock,
+ * which all who change the count hold: it is read without.
+ */
+static void mark(struct resource *resource, uint32_t change)
+{
+	uint32_t leaving = atomic_load_explicit(&resource->leaving, memory_order_relaxed);
+
+	atomic_store_explicit(&resource->leaving, leaving + change, memory_order_relaxed);
+}
+
+struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found)
+{
+	struct leaving leaving = {registry, found, object, 0, SIZE_MAX};
+
+	if (!found)
+		return leaving;
+	lock_acquire(&registry->lock);
+	mark(found, 1);
+	leaving.entry = found->entry;
+	lock_release(&registry->lock);
+	return leaving;
+}
+
+bool registry_leave_object(struct registry *registry, const char *preferred,
+                           const struct resource_type *type, uint64_t object, bool holds,
+                           struct leaving *leaving)
+{
+	lock_acquire(&registry->lock);
+	const struct address_entry *entry = registry_find_any(registry, preferred, type, object);
+	struct resource *found = entry ? entry->resource : NULL;
+	if (found && resource_is_leaving(found))
+		found = NULL;
+	leaving->registry = registry;
+	leaving->resource = found;
+	leaving->object = object;
+	if (found) {
+		leaving->entry = found->entry;
+		leaving->place = (size_t)(entry - registry->addresses.entry);
+		mark(found, 1);
+		if (holds)
+			resource_hold(found);
+	}
+	lock_release(&registry->lock);
+	return found;
+}
+
+/*
+ * Takes out what left, found by the number of its entry, too: without a reference another resource
+ * may be at its place in memory by now, and it is not touched before it is found.
+ */
+bool registry_left(const struct leaving *leaving, bool gone)
+{
+	struct registry *registry = leaving->registry;
+	struct resource *taken = NULL;
+
+	if (!leaving->resource)
+		return false;
+	lock_acquire(&registry->lock);
+	struct address_entry *entry = address_table_find_resource(
+	    &registry->addresses, leaving->object, leaving->place, leaving->resource);
+	if (entry && entry->resource->entry == leaving->entry) {
+		if (gone) /* nobody asks any more; who has a reference still sees that it went */
+			taken = registry_take(registry, entry);
+		else
+			mark(entry->resource, (uint32_t)-1);
+	}
+	lock_release(&registry->lock);
+	resource_release(taken);
+	return taken;
+}
+
+uint64_t registry_entries(struct registry *registry)
+{
+	return atomic_load_explicit(&registry->addresses.entries, memory_order_relaxed);
+}
+
+struct resource *registry_take_before(struct registry *registry, const struct resource_type *type,
+                                      uint64_t object, uint64_t entries)
+{
+	struct resource *taken = NULL;
+
+	lock_acquire(&registry->lock);
+	struct address_entry *entry =
+	    address_table_find_before(&registry->addresses, type, object, entries);
+	if (entry)
+		taken = registry_take(registry, entry);
+	lock_release(&registry->lock);
+	return taken;
 }
