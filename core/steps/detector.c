@@ -2,8 +2,346 @@
 /* Step detection: seeks a pattern in the history, then follows it launch by launch. */
 #include "core/steps/detector.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Follows a pattern launch by launch: units and steps by the anchor's returns. */
+
+enum {
+	LATE_UNITS = 16, /* that the anchor is away */
+	ODD_UNITS = 16,  /* in a row: they are so now */
+	MIN_GROUPS = 5,  /* of what closes steps */
+	NEAR = 4,        /* units */
+	FAR = 32,        /* likewise */
+	LONG_RUN = 8,    /* units */
+	MIN_RUNS = 3,
+	MIN_COVERS = 16, /* units in a row */
+};
+
+static void begin_step(struct step_detector *d)
+{
+	d->units = 0;
+	d->is_mixed = d->closed = false;
+}
+
+static void begin_unit(struct step_detector *d)
+{
+	d->unit++;
+	d->covered = d->odd = d->excess = d->excess_launches = d->excess_usual = d->visitor_count =
+	    d->closers_seen = 0;
+	d->late_position = d->position + d->pattern.late;
+}
+
+/* --- steps --- */
+
+static void end_steps(struct step_detector *d, uint32_t steps)
+{
+	d->newest.number += steps;
+	d->owed += steps;
+	d->newest.is_whole = !d->is_mixed;
+	begin_step(d);
+}
+
+/* --- what comes with every k-th unit --- */
+
+/*
+ * Returns whether k is one. What is done every 10th step is a validation that was compiled on its
+ * own.
+ */
+static bool is_accumulation(uint32_t units)
+{
+	return (units >= 2 && units <= 8) || units == 16 || units == 32 || units == 64;
+}
+
+static bool is_closer(const struct step_function *function, uint32_t groups)
+{
+	const struct step_rhythm *rhythm = &function->rhythm;
+	uint32_t others = rhythm->groups - rhythm->exact;
+
+	/* By chance some function comes after the same number of units a few times in a row. */
+	return !function->covers && is_accumulation(rhythm->every) && rhythm->groups >= groups &&
+	       others * 4 <= (rhythm->groups > 4 ? rhythm->groups - 4u : 0) &&
+	       rhythm->spoilt * 5 <= rhythm->groups;
+}
+
+/* Returns whether some function closes steps, or so it seems as yet. */
+static bool step_may_have_closer(const struct step_detector *d)
+{
+	for (uint32_t f = 0; f < d->history.function_count; f++) {
+		const struct step_function *function = &d->history.functions[f];
+
+		if (is_closer(function, 2))
+			return true;
+	}
+	return false;
+}
+
+/* Notes that the function was in a unit again, `away` units after the one before. */
+static void keep_rhythm(struct step_rhythm *rhythm, uint32_t away, bool spoilt)
+{
+	if (away > NEAR) {
+		rhythm->runs += rhythm->run >= LONG_RUN && away >= FAR && rhythm->runs < UINT8_MAX;
+		rhythm->run = 0;
+	} else if (rhythm->run < UINT8_MAX) {
+		rhythm->run++;
+	}
+	if (!rhythm->votes) {
+		rhythm->every = away < UINT16_MAX ? (uint16_t)away : 0;
+		rhythm->groups = rhythm->exact = rhythm->spoilt = 0;
+	}
+	if (rhythm->every == away && rhythm->votes < 64)
+		rhythm->votes++;
+	else if (rhythm->every != away)
+		rhythm->votes--;
+	rhythm->exact += rhythm->every == away;
+	rhythm->spoilt += spoilt;
+	if (++rhythm->groups == UINT8_MAX) {
+		rhythm->groups /= 2;
+		rhythm->exact /= 2;
+		rhythm->spoilt /= 2;
+	}
+}
+
+/* Takes units for the parts of steps that they turn out to be. */
+static void join_units(struct step_detector *d, uint32_t closing)
+{
+	d->closing = closing;
+	d->closers = 0;
+	for (uint32_t f = 0; f < d->history.function_count; f++) {
+		struct step_function *function = &d->history.functions[f];
+
+		function->closes = is_closer(function, 2) && function->rhythm.every == closing;
+		d->closers += function->closes;
+		if (function->closes)
+			function->expected = STEP_ANY;
+	}
+	d->newest.number = d->before + (d->newest.number - d->before) / closing;
+	d->newest.is_first = true;
+	d->owed = 0;
+	begin_step(d);
+	d->closed = true;
+}
+
+/*
+ * Looks, at the end of a unit or of what is none, at the functions in it that are not in every one.
+ */
+static void look_at_visitors(struct step_detector *d, bool spoilt)
+{
+	uint32_t closing = 0;
+
+	for (uint32_t i = 0; i < d->visitor_count; i++) {
+		struct step_function *function = &d->history.functions[d->visitors[i]];
+		struct step_rhythm *rhythm = &function->rhythm;
+
+		if (rhythm->last == d->true_unit)
+			continue;
+		if (rhythm->last)
+			keep_rhythm(rhythm, d->true_unit - rhythm->last, spoilt);
+		rhythm->last = d->true_unit;
+		if (is_closer(function, MIN_GROUPS) && (!closing || rhythm->every < closing))
+			closing = rhythm->every;
+		if (function->muted && rhythm->every == 1 && rhythm->votes >= MIN_COVERS) {
+			function->covers = true;
+			d->pattern.covering++;
+		}
+		d->is_loop |= rhythm->runs >= MIN_RUNS;
+	}
+	if (closing && d->closing == 1)
+		join_units(d, closing);
+}
+
+/*
+ * Returns whether most of what was muted is in each unit; what comes at random is not, however
+ * alike the rest may be.
+ */
+static bool step_has_muted(const struct step_detector *d)
+{
+	uint64_t all = 0, regular = 0;
+
+	for (uint32_t f = 0; f < d->history.function_count; f++) {
+		const struct step_function *function = &d->history.functions[f];
+		const struct step_rhythm *rhythm = &function->rhythm;
+
+		if (!function->muted || (!function->covers && !rhythm->last))
+			continue;
+		all += function->launches;
+		if (function->covers ||
+		    (rhythm->every == 1 && rhythm->groups >= 5 && rhythm->exact == rhythm->groups))
+			regular += function->launches;
+	}
+	return regular * 5 >= all * 2;
+}
+
+/* --- units that are not as usual --- */
+
+/*
+ * Finds out whether a return did not come: of functions that are launched once in a unit nearly all
+ * came several times. Another of them is the anchor from now on. Returns how often it came; 1:
+ * nothing of the kind.
+ */
+static uint32_t hidden_units(struct step_detector *d)
+{
+	const struct step_function *best = NULL, *functions = d->history.functions;
+	bool doubled;
+
+	if (!d->excess)
+		return 1;
+	/* What came too often came twice as often as usual. */
+	doubled = d->excess_launches * 4 >= d->excess_usual * 3 &&
+	          d->excess_launches * 4 <= d->excess_usual * 5;
+	/*
+	 * More than a validation has, which leaves out a backward pass; less than all but what was
+	 * left out.
+	 */
+	if (d->excess * 20 < (d->pattern.steady - 1) * (doubled ? 9 : 11))
+		return 1;
+	for (uint32_t f = 0; f < d->history.function_count; f++) {
+		const struct step_function *function = &functions[f];
+
+		if (function->steady && function->expected == 1 && function->unit == d->unit &&
+		    function->in_unit > 1 && (!best || step_is_better(function, best)))
+			best = function;
+	}
+	if (!best)
+		return 1;
+	d->pattern.anchor = (uint16_t)(best - functions);
+	return best->in_unit;
+}
+
+/* Takes what most units have become for what they are. */
+static void get_used_to(struct step_detector *d)
+{
+	for (uint32_t f = 0; f < d->history.function_count; f++) {
+		struct step_function *function = &d->history.functions[f];
+
+		if (function->unit == d->unit && function->in_unit > function->expected) {
+			function->steady = false;
+			function->expected = STEP_ANY;
+		}
+	}
+	d->odd_units = 0;
+}
+
+/* --- the ends of units --- */
+
+/*
+ * Counts units that are over, the last with so many of the functions that close steps, and perhaps
+ * a step with them.
+ */
+static void count_units(struct step_detector *d, uint32_t units, uint32_t closers)
+{
+	d->true_unit += units;
+	d->true_position = d->position;
+	d->true_ns = d->newest_ns;
+	d->units += units;
+	if (d->closed && d->units == 1 && d->closing > 1 && closers < d->closers) {
+		/* What closes came late, or it lies on both sides of the anchor. */
+		begin_step(d);
+		return;
+	}
+	if (d->closed || d->units >= d->closing)
+		end_steps(d, d->closing == 1 ? units : 1);
+}
+
+/* Ends a unit, or what is none: the anchor returned. */
+static void end_unit(struct step_detector *d)
+{
+	const struct step_pattern *pattern = &d->pattern;
+	uint32_t closers = d->closers_seen, units;
+	bool odd = d->odd * 4ull * pattern->returns >= pattern->events;
+	bool covered = step_covers(pattern, d->covered);
+	/* Alone, it is a unit that left something out; several in a row are a validation. */
+	bool bare = d->covered * 5 >= pattern->covering * 2;
+
+	/* Other work that uses the same functions may lie in it, such as a validation. */
+	look_at_visitors(d, !covered || d->excess * 5 > pattern->steady);
+	units = hidden_units(d);
+	d->odd_units = covered && odd && units == 1 ? d->odd_units + 1 : 0;
+	if (d->odd_units == ODD_UNITS)
+		get_used_to(d);
+	begin_unit(d);
+	if (!covered && bare && !d->bare++)
+		return;
+	d->is_mixed |= !covered || odd;
+	if (!covered)
+		return;
+	units += d->bare == 1;
+	d->bare = 0;
+	count_units(d, units, closers);
+}
+
+/* Takes one launch. What ended with it is counted in `owed`. */
+static void step_follow(struct step_detector *d, uint16_t f)
+{
+	struct step_function *function = &d->history.functions[f];
+
+	if (function->unit != d->unit) {
+		function->unit = d->unit;
+		function->in_unit = 0;
+		if (function->covers)
+			d->covered++;
+		else if (d->visitor_count < STEP_VISITORS)
+			d->visitors[d->visitor_count++] = f;
+		d->closers_seen += function->closes;
+		d->closed |= d->closers_seen * 2 > d->closers;
+	}
+	function->in_unit += function->in_unit < STEP_ANY;
+	if (function->in_unit > function->expected) {
+		d->odd++;
+		d->stray += !function->expected;
+		if (function->steady) {
+			d->excess_launches++;
+			if (function->in_unit == function->expected + 1) {
+				d->excess++;
+				d->excess_usual += function->expected;
+			}
+		}
+	}
+	if (f == d->pattern.anchor)
+		end_unit(d);
+}
+
+/* Takes another anchor's word, at late_position, when the anchor has been away for many units. */
+static void step_late(struct step_detector *d)
+{
+	uint32_t units = hidden_units(d);
+
+	d->late_position = d->position + d->pattern.late;
+	if (units == 1)
+		return;
+	begin_unit(d);
+	d->is_mixed = true;
+	count_units(d, units, 0);
+}
+
+/* --- detector.c --- */
+
+/* Goes through the history by the pattern that was just found, for the steps in it. */
+static void step_follow_start(struct step_detector *d)
+{
+	for (uint32_t f = 0; f < d->history.function_count; f++) {
+		struct step_function *function = &d->history.functions[f];
+
+		function->rhythm = (struct step_rhythm){0};
+		function->closes = false;
+		function->unit = 0;
+	}
+	d->newest.number = d->before;
+	d->pattern.late = LATE_UNITS * (d->pattern.launches / d->pattern.returns + 1);
+	d->unit = 0;
+	d->true_unit = 1;
+	d->closing = 1;
+	d->bare = 0;
+	d->is_loop = false;
+	begin_step(d);
+	begin_unit(d);
+	for (uint32_t i = 0; i < d->history.event_count; i++)
+		step_follow(d, d->history.events[i].function);
+	d->true_position = d->position;
+	d->true_ns = d->newest_ns;
+	d->owed = d->odd_units = d->stray = 0;
+}
 
 enum {
 	FIRST_LOOK = 64,      /* events */

@@ -177,20 +177,4 @@ static inline bool step_covers(const struct step_pattern *pattern, uint32_t cove
 	return covered * 5 >= pattern->covering * 3;
 }
 
-/* --- follow.c --- */
-
-/* Goes through the history by the pattern that was just found, for the steps in it. */
-void step_follow_start(struct step_detector *d);
-/* Takes one launch. What ended with it is counted in `owed`. */
-void step_follow(struct step_detector *d, uint16_t function);
-/* Takes another anchor's word, at late_position, when the anchor has been away for many units. */
-void step_late(struct step_detector *d);
-/*
- * Returns whether most of what was muted is in each unit; what comes at random is not, however
- * alike the rest may be.
- */
-bool step_has_muted(const struct step_detector *d);
-/* Returns whether some function closes steps, or so it seems as yet. */
-bool step_may_have_closer(const struct step_detector *d);
-
 #endif
