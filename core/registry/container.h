@@ -6,6 +6,9 @@
 #ifndef SPILLWAY_CONTAINER_H
 #define SPILLWAY_CONTAINER_H
 
+#define HASH_NONFATAL_OOM 1 /* uthash would end the user's process */
+#include <uthash.h>
+
 #include "core/registry/resource.h"
 
 /*
@@ -65,11 +68,6 @@ void address_table_expect(const struct address_table *table, uint64_t address);
 /* Asks a little later, in the same way, for the resource itself. */
 void address_table_expect_resource(const struct address_table *table, uint64_t address);
 void address_table_free(struct address_table *table);
-
-#define HASH_NONFATAL_OOM 1 /* uthash would end the user's process */
-#include <uthash.h>
-
-#include "core/registry/container.h"
 
 /* A resource's name: an address when it is one (16 hexadecimal digits), else text. */
 struct resource_name {

@@ -162,8 +162,12 @@ int registry_count_in(struct registry *registry, const struct resource_type *typ
 	return error;
 }
 
-int registry_add_named(struct registry *registry, const char *container_name,
-                       const struct resource_name *name, struct resource *resource)
+/*
+ * Adds, or finds, by either kind of name; under the lock. A found one has a reference for the
+ * caller.
+ */
+static int registry_add_named(struct registry *registry, const char *container_name,
+                              const struct resource_name *name, struct resource *resource)
 {
 	struct known_type *known;
 	struct container *container;
@@ -177,9 +181,9 @@ int registry_add_named(struct registry *registry, const char *container_name,
 	return error;
 }
 
-struct resource *registry_find_named(struct registry *registry, const char *container_name,
-                                     const struct resource_type *type,
-                                     const struct resource_name *name)
+static struct resource *registry_find_named(struct registry *registry, const char *container_name,
+                                            const struct resource_type *type,
+                                            const struct resource_name *name)
 {
 	const struct container *container = registry_find_container(registry, container_name);
 	struct resource *found = container ? container_find(container, type, name) : NULL;
@@ -318,8 +322,9 @@ int registry_replace_object(struct registry *registry, const char *container, ui
 	return error;
 }
 
-struct address_entry *registry_find_any(struct registry *registry, const char *preferred,
-                                        const struct resource_type *type, uint64_t object)
+/* Finds what registry_find_object() finds, or NULL; under the lock. */
+static struct address_entry *registry_find_any(struct registry *registry, const char *preferred,
+                                               const struct resource_type *type, uint64_t object)
 {
 	const struct container *container =
 	    preferred ? registry_find_container(registry, preferred) : NULL;
@@ -340,7 +345,8 @@ struct resource *registry_find_object(struct registry *registry, const char *pre
 	return found;
 }
 
-struct resource *registry_take(struct registry *registry, struct address_entry *entry)
+/* Takes an entry out of the books, into the caller's hands; under the lock. */
+static struct resource *registry_take(struct registry *registry, struct address_entry *entry)
 {
 	known_type_count(find_known(registry, entry->resource->type), (uint64_t)-1);
 	return container_remove_entry(entry->container, entry);

@@ -55,21 +55,6 @@ static inline void known_type_count(struct known_type *known, uint64_t change)
 
 	atomic_store_explicit(known->count, count + change, memory_order_relaxed);
 }
-
-/* Takes an entry out of the books, into the caller's hands; under the lock. */
-struct resource *registry_take(struct registry *registry, struct address_entry *entry);
-/* Finds what registry_find_object() finds, or NULL; under the lock. */
-struct address_entry *registry_find_any(struct registry *registry, const char *preferred,
-                                        const struct resource_type *type, uint64_t object);
-/*
- * Adds, or finds, by either kind of name; under the lock. A found one has a reference for the
- * caller.
- */
-int registry_add_named(struct registry *registry, const char *container,
-                       const struct resource_name *name, struct resource *resource);
-struct resource *registry_find_named(struct registry *registry, const char *container,
-                                     const struct resource_type *type,
-                                     const struct resource_name *name);
 /* Finds a type by its hash; under the lock. Returns NULL when it was never met. */
 const struct resource_type *registry_find_type(const struct registry *registry, uint64_t hash);
 

@@ -272,7 +272,6 @@ enum segment_seat_state seat_state(const struct segment_header *header, int numb
  * gone through with `for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)`.
  */
 enum seats { SEATS_ALL, SEATS_LIVE, SEATS_DRAINING };
-uint64_t seats_of_row(const struct segment_header *header, int row, enum seats which);
 int seats_next(const struct segment_header *header, int after, enum seats which);
 
 /* How long who looks waits, in all, for changes of counters to end, unless a test says. */
@@ -400,19 +399,11 @@ void exports_settle(struct segment *segment);
 
 /* seat.c */
 int segment_mutex_init(union segment_mutex *mutex);
-/* Tries to take the seat's mutex. Returns whether the calling thread holds it now. */
-bool seat_try(struct segment_seat *seat);
-bool seat_owner_is_dead(struct segment_seat *seat);
 /* Returns whether the seat's owner lives. Judges by the bytes alone, for readers: no trylock, no
  * pid. */
 bool seat_owner_lives(const struct segment_seat *seat);
 /* Returns the calling process's namespace of process ids; 0: not known. */
 uint64_t seat_pid_space(void);
-/* Marks the seat as the kernel does when its owner dies, where that has died unmarked. Under the
- * lock. */
-void seat_mark_if_gone(struct segment_seat *seat);
-/* Does the same with the lock, for which the caller has waited in vain. Returns whether it was. */
-bool seat_mark_lock_if_gone(struct segment_file *file);
 /* Returns how long after now (CLOCK_MONOTONIC) the memory of a seat whose owner is dead may still
  * be held. */
 uint64_t seat_drain_left(const struct segment_header *header, const struct segment_seat *seat,
@@ -423,7 +414,6 @@ bool seat_is_drained(const struct segment_seat *seat, uint64_t now);
  * hold memory; that nobody has the seat. */
 void seats_enter(struct segment_file *file, int number);
 void seats_drain(struct segment_file *file, int number);
-void seats_free(struct segment_file *file, int number);
 
 /* seat.c; all under the lock */
 /*

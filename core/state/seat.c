@@ -47,7 +47,8 @@ int segment_mutex_init(union segment_mutex *mutex)
 }
 
 /* Tries to take the seat's mutex. Returns whether the calling thread holds it now. */
-bool seat_try(struct segment_seat *seat)
+/* Tries to take the seat's mutex. Returns whether the calling thread holds it now. */
+static bool seat_try(struct segment_seat *seat)
 {
 	int error = lock_robust_try(&seat->life.mutex); /* held for life */
 	if (error == EOWNERDEAD)
@@ -55,7 +56,7 @@ bool seat_try(struct segment_seat *seat)
 	return error == 0;
 }
 
-bool seat_owner_is_dead(struct segment_seat *seat)
+static bool seat_owner_is_dead(struct segment_seat *seat)
 {
 	if (!seat_try(seat))
 		return false;
@@ -120,7 +121,9 @@ static bool seat_mark(union segment_mutex *mutex, uint32_t word)
 	return atomic_compare_exchange_strong(at, &word, (word & FUTEX_WAITERS) | FUTEX_OWNER_DIED);
 }
 
-void seat_mark_if_gone(struct segment_seat *seat)
+/* Marks the seat as the kernel does when its owner dies, where that has died unmarked. Under the
+ * lock. */
+static void seat_mark_if_gone(struct segment_seat *seat)
 {
 	uint32_t word = seat_word(&seat->life);
 
@@ -129,7 +132,8 @@ void seat_mark_if_gone(struct segment_seat *seat)
 }
 
 /* Its holder is known by the thread alone, so all who have a seat must be in our namespace. */
-bool seat_mark_lock_if_gone(struct segment_file *file)
+/* Does the same with the lock, for which the caller has waited in vain. Returns whether it was. */
+static bool seat_mark_lock_if_gone(struct segment_file *file)
 {
 	uint32_t word = seat_word(&file->header.lock);
 	uint64_t own = seat_pid_space();
@@ -175,7 +179,7 @@ enum segment_seat_state seat_state(const struct segment_header *header, int numb
 	return seat_is(header->live, number) ? SEAT_LIVE : SEAT_FREE;
 }
 
-uint64_t seats_of_row(const struct segment_header *header, int row, enum seats which)
+static uint64_t seats_of_row(const struct segment_header *header, int row, enum seats which)
 {
 	uint64_t live = atomic_load(&header->live[row]),
 	         drain = atomic_load(&header->draining[row]);
@@ -217,7 +221,7 @@ void seats_drain(struct segment_file *file, int number)
 	set_bit(file->header.draining, number);
 }
 
-void seats_free(struct segment_file *file, int number)
+static void seats_free(struct segment_file *file, int number)
 {
 	clear_bit(file->header.live, number);
 	clear_bit(file->header.draining, number);

@@ -11,7 +11,7 @@ import sys
 
 root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 room = os.path.join(root, "core/registry")
-PRIVATE = ("registry_private.h", "address_table.h", "container.h")  # "Private." stands in their heads
+PRIVATE = ("registry_private.h", "container.h")  # "Private." stands in their heads
 
 
 def code(path):
