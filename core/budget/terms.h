@@ -60,7 +60,7 @@ uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *dev
  * limit do not change.
  *
  * Those who decide each set a bound of their own, as bytes of the whole job; the lowest counts.
- * Thread-safe; a bound is one word, which terms carry (terms.h).
+ * Thread-safe; a bound is one word, which terms carry.
  */
 struct device;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chunks: physical memory, made and released one by one, and mapped. What it is for, what it is charged to and
- * what is done where there is none is for others to say. Thread-safe.
+ * Chunks: physical memory, made and released one by one, and mapped. Its purpose,
+ * the charge for it and the answer where there is none are the callers'. Thread-safe.
  */
 #ifndef SPILLWAY_CHUNK_H
 #define SPILLWAY_CHUNK_H

@@ -76,7 +76,7 @@ extern bool (*foreign_ask)(const struct config_device *device, struct foreign_us
 
 /*
  * The share of a device that this process has held over the last seconds, by the best of what is
- * known: what events measured, corrected where foreign tenants were in it (foreign.h). In the
+ * known: what events measured, corrected where foreign tenants were in it. In the
  * statistics as share_held, share_estimated.
  *
  * The helper thread looks, every HELD_EVERY_NS or as often as it is called for something else, and

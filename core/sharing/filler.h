@@ -15,7 +15,7 @@
  * launch is held for ever.
  *
  * All fillers stand still together for 32 ms now and then (filler_off_at()), by the clock alone, so
- * that guaranteed jobs can tell what they lose (filler.h).
+ * that guaranteed jobs can tell what they lose.
  *
  * Pure: the time and the cards are given. Not thread-safe.
  */
@@ -75,7 +75,7 @@ struct filler_go filler_decide(struct filler *filler, const struct cards *cards,
 /*
  * Feedback: what a guaranteed job loses by fillers where turns are blind: bandwidth, PCIe, CPU.
  *
- * Now and then all fillers stand still together (filler.h). The launches of that time are compared
+ * Now and then all fillers stand still together. The launches of that time are compared
  * with those of as much time right before and right behind it: phases of the program, and other
  * jobs, drift all of them alike. What comes of that is a loss with its error, over a minute or so.
  *

@@ -22,7 +22,7 @@
 #include "core/base/file_status.h"
 #include "core/state/layout.h"
 
-/* The segment of version 7 as it lies in its file (before.h). Private to its reader and its
+/* The segment of version 7 as it lies in its file. Private to its reader and its
  * test. */
 
 enum {

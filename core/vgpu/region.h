@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * HAMi's shared region: the file of a container in which its monitor finds who holds what, and
- * writes what it wants (region.h).
+ * writes what it wants.
  *
  * Everybody in the container, and the monitor, may write to the file and cut it short. So it is
  * never mapped: it is read and written by system calls, once a second, and what is read is checked.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What those who look see: a copy of the segment, taken by pread, made consistent; what is shown of
- * it: summary.h.
+ * A job as readers see it: a copy of its segment, taken by pread and made consistent, and the sums
+ * that are shown of it.
  *
  * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Seats come and go under
  * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
@@ -33,7 +33,7 @@
 #include "core/state/layout.h"
 
 /*
- * Summaries: what is shown of a job, from a copy of its segment that was read and checked (view.c).
+ * Summaries: what is shown of a job, from a copy of its segment that was read and checked.
  * Private.
  */
 

@@ -125,7 +125,7 @@ uint32_t heat_work(void);
 void heat_sampled(void);
 
 /*
- * When memory outside of arenas was used last: a word (heat.h) for each 2 MiB of addresses that the
+ * When memory outside of arenas was used last: a word for each 2 MiB of addresses that the
  * program has mapped itself.
  *
  * Words are never freed, so that they are found without a lock. Thread-safe.

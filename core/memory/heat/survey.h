@@ -9,9 +9,9 @@
  *                     v                       v
  *                  without steps            failed
  *
- * Where a program launches exactly the same again and again, with the same memory, that is its step
- * (survey.h): it is known after two of them, and the survey ends with the fourth, where steps that
- * are found by their functions take some twenty. Those are taken where nothing has come again for a
+ * Where a program launches exactly the same again and again, with the same memory, that is its
+ * step: it is known after two of them, and the survey ends with the fourth, where steps that are
+ * found by their functions take some twenty. Those are taken where nothing has come again for a
  * while: a program of one function for many buffers has a step at each launch by its functions.
  *
  * Where no steps are found the launches of a while may be taken instead, without times: that tells

@@ -2,7 +2,7 @@
 /*
  * Memory of an arena, and blocks of slabs, for other processes: what cuIpcGetMemHandle,
  * cuIpcOpenMemHandle and cuIpcCloseMemHandle do for them. The driver has no such handles for
- * virtual memory, and of a slab only one of the whole. server.c gives, import.c opens, import.c
+ * virtual memory, and of a slab only one of the whole. server.c gives; import.c opens,
  * keeps what is open and closes it.
  *
  * Memory given away stays on the device for good. Memory opened is charged to its owner, and to the

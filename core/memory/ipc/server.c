@@ -15,11 +15,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
+#include "core/budget/exported.h"
 #include "core/cuda/driver.h"
+#include "core/memory/arena/elastic.h"
+#include "core/memory/arena/slab.h"
 #include "core/memory/ipc/ipc.h"
 
 enum { CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50, REFUSED_LOOK_NS = 10000000 };
@@ -252,16 +258,6 @@ void ipc_stop(void)
  * Giving memory to other processes. Rules: runs inside the user's process, within its calls and on
  * the server's thread; a request names what was given away, and nothing else can be had.
  */
-
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
-#include "core/base/lock.h"
-#include "core/base/log.h"
-#include "core/budget/exported.h"
-#include "core/memory/arena/elastic.h"
-#include "core/memory/arena/slab.h"
-#include "core/memory/ipc/server.h"
 
 struct given {
 	uint64_t number; /* never used twice in this process */

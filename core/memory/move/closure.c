@@ -2,7 +2,7 @@
 /*
  * Closures. Rules: by the mover thread, inside the user's process; every wait has an end.
  *
- * A slice is what the link copies in 20 ms by what was measured (closure.h); the first is one chunk.
+ * A slice is what the link copies in 20 ms by what was measured; the first is one chunk.
  * Its memory is made ahead, while the program works or an earlier slice is copied; the closure only
  * copies, by two streams, unmaps, maps and sets rights.
  *

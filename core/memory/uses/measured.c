@@ -26,7 +26,7 @@
 
 /*
  * Alone: of a user's processes one at a time makes a context on a device, where what it takes is
- * measured (measured.h): of two that do so at once each would be charged what the other's takes.
+ * measured: of two that do so at once each would be charged what the other's takes.
  *
  * alone-UUID  a file in the state directory, locked as long as the call takes. The lock is that of
  *             the open file, which a mapping holds open: no descriptor is kept, and a process that

@@ -11,7 +11,7 @@
  *
  * The difference has what others take meanwhile, too. What the user's processes were charged in
  * that time, this one included, is taken out, process by process (charges_change()), and contexts,
- * which are charged once they are there, are made one at a time (measured.h). A process that dies
+ * which are charged once they are there, are made one at a time. A process that dies
  * meanwhile can make the figure too small, never too large. What remains, of what those have
  * under way, of other users' jobs and of programs without Spillway, is bounded by the most that is
  * plausible for the object. A difference below zero is zero. While a stream capture is active
