@@ -360,16 +360,13 @@ int segment_job_lock(int directory, const char *job);
 /* Lists like segment_list(), in this directory, whose descriptor it closes. */
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
-/* recount.c; all under the lock but the first */
+/* seat.c; all under the lock but the first */
 /* Returns the job-wide bytes charged. Takes no lock. */
 uint64_t quota_charged(const struct segment_file *file, int device, enum segment_side side);
 /* Makes the total that of all processes where one charged in the open; under the lock. */
 void quota_close(struct segment_file *file, int device);
 /* Makes the totals the sum over seats in use. */
 void quota_recount(struct segment_file *file);
-/* Orphans what the process of a seat that is retired owned; may be repeated. Returns whether that
- * was anything. */
-bool exports_forget_seat(struct segment_file *file, uint32_t seat);
 /* Lets go what is orphaned: no process lives, so nobody of the job has it. */
 void exports_forget_orphans(struct segment_file *file);
 bool export_is_orphan(const struct segment_export *e);
