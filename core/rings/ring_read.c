@@ -56,7 +56,6 @@ struct ring_reader {
 };
 
 /* Returns where the ring stands in the list, or the end of it. */
-/* Returns where the ring stands in the list, or the end of it. */
 static struct known **ring_known_find(struct known **list, const struct ring_id *id)
 {
 	while (*list && ((*list)->id.pid != id->pid || (*list)->id.started_ns != id->started_ns ||

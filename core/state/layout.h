@@ -410,7 +410,6 @@ bool seat_is_drained(const struct segment_seat *seat, uint64_t now);
 /* Says that the seat's process lives, once all else of it is said; that it has died and may still
  * hold memory; that nobody has the seat. */
 void seats_enter(struct segment_file *file, int number);
-void seats_drain(struct segment_file *file, int number);
 
 /* seat.c; all under the lock */
 /*

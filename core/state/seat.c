@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One seat: whether its process lives, drains or has gone, and which are in use.
+ * Seats: whether the process of one lives, drains or has gone, which are in use, and what is made
+ * right where a process died: its seat, the totals and the lock.
  *
  * Runs inside the user's process, under the segment's lock or on a reader's copy: nothing that
  * waits.
@@ -29,8 +30,9 @@
 #include "core/base/file_status.h"
 #include "core/state/layout.h"
 
-/* Totals: where they stand, and how they are made anew from seats and records, whoever was killed
- * while he changed them. Runs inside the user's process, under the segment's lock: no system call.
+/*
+ * Totals: where they stand, and how they are made anew from seats and records when a process was
+ * killed while it changed them. Under the segment's lock: no system call.
  */
 
 static uint64_t get(const _Atomic uint64_t *charge)
@@ -144,7 +146,6 @@ int segment_mutex_init(union segment_mutex *mutex)
 	return -error;
 }
 
-/* Tries to take the seat's mutex. Returns whether the calling thread holds it now. */
 /* Tries to take the seat's mutex. Returns whether the calling thread holds it now. */
 static bool seat_try(struct segment_seat *seat)
 {
@@ -314,7 +315,7 @@ void seats_enter(struct segment_file *file, int number)
 	set_bit(file->header.live, number);
 }
 
-void seats_drain(struct segment_file *file, int number)
+static void seats_drain(struct segment_file *file, int number)
 {
 	set_bit(file->header.draining, number);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The segment: creating, joining, dying, leaving, removing. */
+#include "core/state/seat.c" /* seats_drain(), too */
+
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The view: sums that never go back, words never torn, and files that are not what they say. */
+#include "core/state/seat.c" /* seats_drain(), too */
+
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 
