@@ -211,7 +211,7 @@ grep -q 'moved \[##*\.*\]' "$said" || fail "no bar that has begun: $(cat "$said"
 script -qec "$spillway resume shown" /dev/null </dev/null >"$said" || fail "shown: resume: $(cat "$said")"
 grep -q 'gpu 0: [0-9.]* MiB still to be moved back \[##*\.*\]' "$said" || fail "no progress back is shown: $(cat "$said")"
 sed 's/.*\r\x1b\[K//' "$said" | tr -d '\r' >"$scratch/left"
-grep -q '^gpu 0: limit_set ' "$scratch/left" || fail "what holds then is not said: $(cat "$said")"
+grep -q '^gpu 0: limit ' "$scratch/left" || fail "what holds then is not said: $(cat "$said")"
 ! grep -q 'to be moved' "$scratch/left" || fail "the progress is left standing: $(cat "$said")"
 is_back shown $((128 * mib))
 end_driven
