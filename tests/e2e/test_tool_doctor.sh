@@ -330,6 +330,10 @@ head -c 100 /bin/true >damaged
 chmod +x damaged
 verdict no '\./damaged is a damaged ELF file$' ./damaged
 verdict no 'no-such-program: No such file' no-such-program
+# As `run --softgpu` finds it: beside the tool.
+mkdir "${spillway%/*}/clients"
+cp /bin/true "${spillway%/*}/clients/train"
+verdict ok '.*/clients/train can be run under the shim' train
 : >text
 chmod -x text
 verdict no '\./text: is not executable: its mode, or its file system is mounted noexec$' ./text

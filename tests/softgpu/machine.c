@@ -124,7 +124,7 @@ static struct machine *map_books(bool create)
 	if (file_status_of(fd, &status) != 0)
 		goto out;
 	bool fresh = status.st_size < (off_t)sizeof(*books);
-	if (fresh && (!create || posix_fallocate(fd, 0, sizeof(*books)) != 0))
+	if (fresh && (!create || (errno = posix_fallocate(fd, 0, sizeof(*books))) != 0))
 		goto out;
 	books = mmap(NULL, sizeof(*books), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (books == MAP_FAILED) {
@@ -197,7 +197,8 @@ bool machine_join(void)
 {
 	machine = map_books(true);
 	if (!machine) {
-		say("cannot use the state directory %s", config()->state_dir);
+		say("cannot use the state directory %s: %s; SOFTGPU_STATE_DIR names another",
+		    config()->state_dir, strerror(errno));
 		return false;
 	}
 	/* A thread of its own, so that a thread of the application that ends does not look like

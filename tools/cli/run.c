@@ -177,7 +177,7 @@ static void find_beside_softgpu(char **program)
 {
 	char path[PATH_MAX];
 
-	if (!paths_program(*program, path) && paths_try(*program, path))
+	if (paths_try(*program, path) == path)
 		*program = text("%s", path);
 }
 

@@ -461,8 +461,8 @@ static bool check_state(bool clean)
 
 static bool check_program(const char *program)
 {
-	char message[2 * PATH_MAX];
-	bool good = program_can_be_shimmed(program, message, sizeof message);
+	char message[2 * PATH_MAX], path[PATH_MAX];
+	bool good = program_can_be_shimmed(paths_try(program, path), message, sizeof message);
 
 	return finding(good, "program: %s", message);
 }

@@ -119,18 +119,6 @@ bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, 
 	return false;
 }
 
-bool paths_try(const char *program, char found[PATH_MAX])
-{
-	static const char *const places[] = {"clients", "../lib/spillway/try"};
-
-	if (strchr(program, '/'))
-		return false;
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-		if (beside_tool(places[i], program, found))
-			return true;
-	return false;
-}
-
 static bool is_program(const char *path)
 {
 	struct stat status;
@@ -173,4 +161,16 @@ bool paths_program(const char *program, char found[PATH_MAX])
 	}
 	errno = reason;
 	return false;
+}
+
+const char *paths_try(const char *program, char found[PATH_MAX])
+{
+	static const char *const places[] = {"clients", "../lib/spillway/try"};
+
+	if (strchr(program, '/') || paths_program(program, found))
+		return program;
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+		if (beside_tool(places[i], program, found))
+			return found;
+	return program;
 }

@@ -22,10 +22,10 @@ bool paths_shim(struct paths *paths, char *message, size_t size);
 /* Finds the software GPU's folder and its libcuda.so.1 in it. */
 bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, size_t size);
 /*
- * Finds the program of that name that is installed with the software GPU. Returns false where none
- * is.
+ * Returns the program's path where it is one that is installed with the software GPU, and no other
+ * of its name is found as a shell would; else its name.
  */
-bool paths_try(const char *program, char found[PATH_MAX]);
+const char *paths_try(const char *program, char found[PATH_MAX]);
 /* Returns whether a file has the name of one of the shims. */
 bool paths_is_shim(const char *path);
 /* Returns whether a version of glibc is one that needs no other libraries of its own: "2.34". */
