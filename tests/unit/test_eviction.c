@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of what has become of an eviction, by what each process of the job says and holds. */
+/*
+ * Tests of what has become of an eviction, by what each process of the job says and holds, and of
+ * the memory that is still to come back after it.
+ */
 #include <check.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,10 +90,58 @@ START_TEST(verdicts)
 }
 END_TEST
 
+/* In MiB; the limit is 128. */
+static const struct {
+	const char *what;
+	uint64_t bytes, on_device, device_pool, on_host, host_pool;
+	enum move_pending pending;
+	uint64_t expected;
+} returns[] = {
+    {"nothing has begun", 128, 0, 0, 128, 0, MOVE_NONE, 128},
+    {"half is back", 128, 64, 0, 64, 0, MOVE_NONE, 64},
+    {"all is back", 128, 128, 0, 0, 0, MOVE_NONE, 0},
+    {"the device's memory is all made, no byte has come", 128, 128, 0, 128, 0, MOVE_WORK, 128},
+    {"48 came, the rest of the device's memory is made", 128, 128, 0, 80, 0, MOVE_NONE, 80},
+    {"kept ready on the device", 128, 128, 48, 48, 0, MOVE_NONE, 48},
+    {"kept ready on the host", 128, 128, 0, 64, 64, MOVE_NONE, 0},
+    {"as much as the limit lets", 200, 120, 0, 80, 0, MOVE_NONE, 8},
+    {"no more than the limit lets", 200, 128, 0, 72, 0, MOVE_NONE, 0},
+    {"8 of 72 on their way, and the limit lets no more", 200, 128, 0, 80, 0, MOVE_NONE, 8},
+    {"the device is full", 128, 64, 0, 64, 0, MOVE_DEVICE_FULL, 0},
+};
+
+START_TEST(coming_back)
+{
+	struct segment_view *view = calloc(1, sizeof(*view));
+	struct statistics *total;
+
+	ck_assert_ptr_nonnull(view);
+	view->process = calloc(1, sizeof(*view->process));
+	ck_assert_ptr_nonnull(view->process);
+	view->device_count = view->process_count = 1;
+	view->process[0].device[0].move_pending = returns[_i].pending;
+	total = &view->job_total[0];
+	total->elastic = ELASTIC_YES;
+	total->limit_set = 128;
+	total->device_pool = returns[_i].device_pool;
+	total->host_pool = returns[_i].host_pool;
+	view->charged[0][SEGMENT_ON_DEVICE] = returns[_i].on_device;
+	view->charged[0][SEGMENT_ON_HOST] = returns[_i].on_host;
+	ck_assert_msg(eviction_coming_back(view, 0, returns[_i].bytes) == returns[_i].expected,
+	              "%s: %" PRIu64 ", not %" PRIu64, returns[_i].what,
+	              eviction_coming_back(view, 0, returns[_i].bytes), returns[_i].expected);
+	total->elastic = ELASTIC_NO_VMM;
+	ck_assert_uint_eq(eviction_coming_back(view, 0, returns[_i].bytes), 0);
+	free(view->process);
+	free(view);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("eviction");
 
 	tcase_add_loop_test(tests, verdicts, 0, sizeof(table) / sizeof(table[0]));
+	tcase_add_loop_test(tests, coming_back, 0, sizeof(returns) / sizeof(returns[0]));
 	return suite_run("eviction", tests);
 }

@@ -261,6 +261,7 @@ void follow_return(const char *job, uint64_t timeout_ns)
 			segment_view_free(view);
 			break;
 		}
+		moving_look(view);
 		/* What changes places is none that has come back. */
 		if (moving_left(view, MOVING_BACK) < least) {
 			last = now;

@@ -34,24 +34,17 @@ static const struct segment_process *moving(const struct segment_view *view, int
 	return NULL;
 }
 
-static bool has_room(const struct segment_view *view, int device)
-{
-	for (int i = 0; i < view->process_count; i++)
-		if (view->process[i].device[device].move_pending == MOVE_DEVICE_FULL)
-			return false;
-	return view->charged[device][SEGMENT_ON_DEVICE] < view->job_total[device].limit_set;
-}
+/* The bytes of the job, by the least that both sides together have held. */
+static uint64_t job_bytes[SEGMENT_DEVICES] = {[0 ... SEGMENT_DEVICES - 1] = UINT64_MAX};
 
-/* Bytes on the host that have room on the device. */
-static uint64_t coming_back(const struct segment_view *view, int device)
+void moving_look(const struct segment_view *view)
 {
-	const struct statistics *total = &view->job_total[device];
-	uint64_t room = total->limit_set - view->charged[device][SEGMENT_ON_DEVICE];
-	uint64_t bytes = view->charged[device][SEGMENT_ON_HOST];
+	for (int i = 0; i < view->device_count; i++) {
+		uint64_t bytes = eviction_bytes(view, i);
 
-	if (total->elastic != ELASTIC_YES || !has_room(view, device))
-		return 0;
-	return bytes < room ? bytes : room;
+		if (bytes < job_bytes[i])
+			job_bytes[i] = bytes;
+	}
 }
 
 /* Returns the bytes still to go that way; *who: a process that may say why they wait, or NULL. */
@@ -60,7 +53,7 @@ static uint64_t left(const struct segment_view *view, int device, enum moving_wa
 {
 	*who = way == MOVING_OUT ? moving(view, device) : NULL;
 	if (way == MOVING_BACK)
-		return coming_back(view, device);
+		return eviction_coming_back(view, device, job_bytes[device]);
 	return *who ? beyond(view, device) : 0;
 }
 

@@ -11,6 +11,11 @@
 /* Out: memory beyond a limit, or of an evicted job; back: where there is room for it. */
 enum moving_way { MOVING_OUT, MOVING_BACK };
 
+/*
+ * Notes how much memory the job has. The first look is before anything is told to come back,
+ * because a chunk on its way is charged on both sides.
+ */
+void moving_look(const struct segment_view *view);
 /* Returns whether memory may still go that way. */
 bool moving_goes_on(const struct segment_view *view, enum moving_way way);
 /* Returns the bytes that may still go that way. */

@@ -15,6 +15,7 @@
 #include "core/config/config.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow.h"
+#include "tools/cli/moving.h"
 #include "tools/formats/shares.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
@@ -270,6 +271,7 @@ static int change(const struct command_line *line, struct request *request, int 
 	if (!view)
 		return TOOL_FAILED;
 	saved_file = jobs_file(request->job, "paused");
+	moving_look(view);
 	done = act(request, path, saved_file, view->version);
 	segment_view_free(view);
 	free(path);
