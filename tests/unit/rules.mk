@@ -12,11 +12,12 @@ check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 $(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/view/eviction.o
 $(BUILD)/tests/unit/test_paths: $(BUILD)/tools/doctor/paths.o
 
-# A library that was written has to be loaded.
+# A library that was written has to be loaded. A sanitizer calls dlopen() itself, so its library is
+# searched for by the program's RPATH, which holds for all objects, and not by RUNPATH.
 $(BUILD)/tests/unit/test_wheels: %: %.o $(addprefix $(BUILD)/tools/,wheels/library_read.o wheels/library_write.o view/tool.o) \
 		$(checked_core) | $(BUILD)/softgpu/libsoftgpu-refuse.so
 	$(call say,LD)
-	$(Q)$(CC) $(all_ldflags) -Wl,-rpath,'$$ORIGIN/../../softgpu' -o $@ $^ $(check_libs) -lm -lrt -ldl
+	$(Q)$(CC) $(all_ldflags) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../../softgpu' -o $@ $^ $(check_libs) -lm -lrt -ldl
 
 # The plugin's options, where Slurm's header is.
 $(BUILD)/tests/unit/test_slurm_options: $(if $(wildcard /usr/include/slurm/spank.h),$(patsubst %,$(BUILD)/tools/slurm/%.o,options settings))
