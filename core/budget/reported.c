@@ -2,12 +2,80 @@
 /* Answers to the program. Rules: runs inside the user's process, within its calls. */
 #include "core/budget/reported.h"
 
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
 #include "core/budget/host_memory.h"
 #include "core/budget/terms.h"
 
+/* --- frameworks that take a part of the total --- */
+
+/* Looks for a framework in so many answers at first: one that comes later than the first counts. */
+enum { LOOKS = 100 };
+
+static bool reported_says(const char *variable, const char *value)
+{
+	const char *text = getenv(variable);
+
+	return text && strcmp(text, value) == 0;
+}
+
+/*
+ * TensorFlow and XLA take a part of the total and nothing beyond it: all of that part at once, or,
+ * where these variables say so as by `spillway run`, what they need of it.
+ */
+static int reported_look_at(struct dl_phdr_info *library, size_t size, void *cookie)
+{
+	const char *slash = library->dlpi_name ? strrchr(library->dlpi_name, '/') : NULL;
+	bool *is_found = cookie;
+
+	(void)size;
+	if (!slash)
+		return 0;
+	if (strncmp(slash, "/libtensorflow_", 15) == 0)
+		*is_found = reported_says("TF_FORCE_GPU_ALLOW_GROWTH", "true");
+	else if (strncmp(slash, "/xla_cuda_plugin.so", 19) == 0)
+		*is_found = reported_says("XLA_PYTHON_CLIENT_PREALLOCATE", "false") ||
+		            reported_says("XLA_PYTHON_CLIENT_PREALLOCATE", "0");
+	return *is_found;
+}
+
+/* Returns whether the process has such a framework. */
+static bool reported_by_part(void)
+{
+	static atomic_int answers; /* negative: it has */
+	int before = atomic_load_explicit(&answers, memory_order_relaxed);
+	bool is_found = false;
+
+	if (before < 0 || before >= LOOKS)
+		return before < 0;
+	dl_iterate_phdr(reported_look_at, &is_found);
+	if (!is_found) {
+		atomic_fetch_add_explicit(&answers, 1, memory_order_relaxed);
+		return false;
+	}
+	atomic_store_explicit(&answers, INT_MIN, memory_order_relaxed);
+	log_once(LOG_INFO, "reported_memory = auto: this framework takes a part of the total, so "
+	                   "it is told the GPU's own");
+	return true;
+}
+
+/* Returns whether memory on the host is among the total. */
+static bool reported_with_host(const struct config_gpu *settings)
+{
+	if (settings->reported_memory == REPORTED_AUTO)
+		return settings->memory != CONFIG_UNLIMITED && reported_by_part();
+	return settings->reported_memory == REPORTED_LIMIT_AND_HOST;
+}
+
 /*
  * Returns the total a program is told. hardware: bytes the device has; on_host: bytes the job holds
- * in place of device memory.
+ * in place of device memory. By `auto` it is never more than the device has, so that a framework
+ * allocates as it does without a limit.
  */
 static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware,
                                uint64_t on_host)
@@ -15,10 +83,11 @@ static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardw
 	uint64_t total = settings->memory < hardware ? settings->memory : hardware;
 	uint64_t host;
 
-	if (settings->reported_memory != REPORTED_LIMIT_AND_HOST || settings->spill == SPILL_OFF)
+	if (settings->spill == SPILL_OFF || !reported_with_host(settings))
 		return total;
 	host = host_memory_of(settings, on_host);
-	return host > UINT64_MAX - total ? UINT64_MAX : total + host;
+	total = host > UINT64_MAX - total ? UINT64_MAX : total + host;
+	return settings->reported_memory == REPORTED_AUTO && total > hardware ? hardware : total;
 }
 
 bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint64_t on_host,
@@ -26,12 +95,12 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
 {
 	uint64_t left;
 
-	if (settings->memory == CONFIG_UNLIMITED && settings->reported_memory == REPORTED_LIMIT &&
-	    !settings->evict)
+	if (settings->memory == CONFIG_UNLIMITED &&
+	    settings->reported_memory != REPORTED_LIMIT_AND_HOST && !settings->evict)
 		return false;
 	memory->used = on_device;
 	/* What is evicted is still the program's, as far as it can tell. */
-	if (settings->reported_memory == REPORTED_LIMIT_AND_HOST || settings->evict)
+	if (reported_with_host(settings) || settings->evict)
 		memory->used += on_host;
 	memory->total = reported_total(settings, memory->total, on_host);
 	/* A limit that has risen, or was lowered, may be below what is held; programs subtract. */
@@ -53,7 +122,7 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
 static void note_told(struct device *device, const struct config_gpu *settings, uint64_t hardware,
                       uint64_t total)
 {
-	if (total < hardware && settings->reported_memory == REPORTED_LIMIT &&
+	if (total < hardware && settings->reported_memory != REPORTED_LIMIT_AND_HOST &&
 	    settings->spill != SPILL_OFF)
 		statistics_add(&device->statistics->told_limit, 1);
 }

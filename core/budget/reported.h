@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reported memory: a program is told `limit` bytes instead of the hardware's. The one rule for
+ * Reported memory: a program is told `limit` bytes instead of the hardware's. By `auto` TensorFlow
+ * and XLA are told the hardware's total, as far as the job's host memory makes up for it: they take
+ * 75 % and more of the total and fail beyond that, so that under a limit of 64 MiB a JAX training
+ * of 100 MiB would end at 48 MiB, with nothing spilled. The one rule for
  * those who ask CUDA and those who ask NVML; where it hides what the host has more, that is
  * counted. Thread-safe.
  *

@@ -62,7 +62,7 @@ enum config_kind {
 };
 
 enum config_spill { SPILL_AUTO, SPILL_VMM, SPILL_MANAGED, SPILL_PINNED, SPILL_OFF };
-enum config_reported { REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
+enum config_reported { REPORTED_AUTO, REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
 enum config_priority { PRIORITY_OPPORTUNISTIC, PRIORITY_NORMAL, PRIORITY_GUARANTEED };
 enum config_turn { TURN_FINE, TURN_WHOLE };
 enum config_policy { POLICY_CAP, POLICY_WEIGHT };
@@ -109,7 +109,7 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	  "How memory is held on the host")                                                       \
 	X(spill_after, CONFIG_COUNT, "auto", "auto", CONFIG_FREE, false,                          \
 	  "Out-of-memory answers before spilling; auto: two for a program that frees its cache")  \
-	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", CONFIG_FREE, true,         \
+	X(reported_memory, CONFIG_CHOICE, "auto", "auto|limit|limit+host", CONFIG_FREE, true,     \
 	  "What the program is told a GPU has")                                                   \
 	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", CONFIG_FREE, false,                         \
 	  "auto: an allocation may be partly on the host; whole: it is all on one side")          \

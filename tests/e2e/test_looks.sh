@@ -40,6 +40,20 @@ export SPILLWAY_REPORTED_MEMORY=limit+host
 looks by-environment 0 --memory 16MiB "$allocate" --look --count 8
 unset SPILLWAY_REPORTED_MEMORY
 
+# TensorFlow takes a part of the total, so by `auto` it is told the GPU's own, and takes what it
+# needs. One that takes its part at once is told the limit, and so is another program.
+cp "$build/tests/e2e/empty.so" "$scratch/libtensorflow_cc.so.2"
+LD_PRELOAD=$scratch/libtensorflow_cc.so.2 looks part 0 --memory 16MiB "$allocate" --look --count 8
+has "part" "$(cat "$scratch/out")" "blocks=8 refused=0"
+LD_PRELOAD=$scratch/libtensorflow_cc.so.2 looks beyond-part 3 --memory 16MiB "$allocate" --look --mib 512 --count 8
+has "the GPU's own total" "$(cat "$scratch/out")" "the device has $((2048 * mib)) bytes, too few"
+LD_PRELOAD=$scratch/libtensorflow_cc.so.2 looks part-of-host 3 --memory 16MiB --host-memory 10MiB "$allocate" --look --count 8
+has "the limit and the host's" "$(cat "$scratch/out")" "the device has $((26 * mib)) bytes, too few"
+LD_PRELOAD=$scratch/libtensorflow_cc.so.2 looks part-as-told 3 --memory 16MiB --reported-memory limit "$allocate" --look --count 8
+TF_FORCE_GPU_ALLOW_GROWTH=false LD_PRELOAD=$scratch/libtensorflow_cc.so.2 \
+	looks at-once 3 --memory 16MiB "$allocate" --look --count 8
+has "its part at once" "$(cat "$scratch/out")" "the device has $((16 * mib)) bytes, too few"
+
 # It is told, and runs; it fails for another reason after it took its memory; it is refused; nothing
 # is limited; a user stops it.
 looks fits 0 --memory 80MiB "$allocate" --look --count 8
@@ -66,4 +80,4 @@ until_true $patience more_than_limit || fail "live: still told $(tail -n 3 "$scr
 kill $runner
 wait $runner || true
 ! "$spillway" run --reported-memory everything true 2>"$scratch/err" || fail "a wrong word is taken"
-has "a wrong word" "$(cat "$scratch/err")" "--reported-memory 'everything': expected limit or limit+host"
+has "a wrong word" "$(cat "$scratch/err")" "--reported-memory 'everything': expected auto, limit or limit+host"

@@ -84,10 +84,10 @@ offers "$TMPDIR/a file.ini"
 typing set bert --memory ''
 offers ''
 typing set bert --reported-memory ''
-offers 'limit limit+host'
+offers 'auto limit limit+host'
 while read -r told; do
 	"$spillway" set bert --reported-memory "$told" --timeout 0.2 >"$TMPDIR/told" 2>&1
-	! grep 'expected limit' "$TMPDIR/told" || fail "--reported-memory $told is offered"
+	! grep 'expected auto' "$TMPDIR/told" || fail "--reported-memory $told is offered"
 done <"$out"
 # Words that help names are those that are offered, of every option.
 while read -r command; do

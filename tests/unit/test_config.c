@@ -109,7 +109,7 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.steps, STEPS_AUTO);
 	ck_assert_uint_eq(settings.spill, SPILL_AUTO);
 	ck_assert_uint_eq(settings.spill_after, CONFIG_AUTO);
-	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT);
+	ck_assert_uint_eq(settings.reported_memory, REPORTED_AUTO);
 	ck_assert_uint_eq(settings.mixed, MIXED_AUTO);
 	ck_assert_uint_eq(settings.placement, PLACEMENT_AUTO);
 	ck_assert_uint_eq(settings.demote_deadline, 100000000);
@@ -751,7 +751,7 @@ START_TEST(bad_text)
 	    {"[gpu]\nshare_window = soon\n",
 	     "job.ini:2: share_window = soon: expected a duration such as 100ms or 2s"},
 	    {"[gpu]\nreported_memory = all\n",
-	     "job.ini:2: reported_memory = all: expected limit or limit+host"},
+	     "job.ini:2: reported_memory = all: expected auto, limit or limit+host"},
 	    {"[gpu]\nsteps = maybe\n", "job.ini:2: steps = maybe: expected auto, on or off"},
 	    {"[gpu]\nmixed = half\n", "job.ini:2: mixed = half: expected auto or whole"},
 	    {"[gpu]\nplacement = best\n",

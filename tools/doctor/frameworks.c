@@ -73,6 +73,7 @@ void frameworks_report(void)
 		finding_try("unset %s", variable);
 	}
 	finding(true, "frameworks: by spillway run TensorFlow and JAX take memory as they need it, "
+	              "of a total that is the GPU's own (reported_memory = auto); "
 	              "started otherwise most of the limit at once; vLLM takes 90 %% of it, less "
 	              "by --gpu-memory-utilization");
 }
