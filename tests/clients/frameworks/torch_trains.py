@@ -6,11 +6,14 @@ not kernels. The same steps run eagerly on the CPU: losses and weights have to a
 a checksum of the final weights on the device, and the most memory that PyTorch reserved in steps.
 """
 import hashlib
+import os
 
 import torch
 import torch._inductor.config
 
-STEPS, BATCH, WIDTHS = 5, 16, (256, 1024, 768, 10)
+STEPS, BATCH = int(os.environ.get("STEPS", "5")), 16
+# MIB (environment) of weights, and of each of AdamW's averages
+WIDTHS = 256, 256 * int(os.environ.get("MIB", "4")), 768, 10
 torch._inductor.config.joint_graph_constant_folding = False
 
 
