@@ -47,10 +47,11 @@ says "$out" '^SOFTGPU_ATTRIBUTES=COMPUTE_CAPABILITY_MAJOR=9,COMPUTE_CAPABILITY_M
 says "$out" '^TRITON_OVERRIDE_ARCH=sm80$'
 says "$err" "info: making stand-ins for libraries of NVIDIA's in $cache/torch-tensorflow-"
 says "$err" 'debug: --softgpu sets TRITON_OVERRIDE_ARCH=sm80$'
+made=$(echo "$cache"/torch-tensorflow-*)
 for file in libcufft.so.11 libcusolver.so.11 libnccl.so.2 cuda/bin/ptxas cuda/nvvm/libdevice/libdevice.10.bc; do
-	[ -s "$cache"/torch-tensorflow-*/$file ] || fail "there is no $file: $(ls "$cache"/*)"
+	[ -s "$made/$file" ] || fail "there is no $file: $(ls "$cache"/*)"
 done
-[ ! -e "$cache"/torch-tensorflow-*/libcusparse.so.12 ] || fail "libcusparse.so.12 hides the software GPU's"
+[ ! -e "$made/libcusparse.so.12" ] || fail "libcusparse.so.12 hides the software GPU's"
 [ "$(find "$cache" -mindepth 1 -maxdepth 1 | wc -l)" -eq 2 ] || fail "more than two folders: $(ls "$cache")"
 
 # Once; also behind another program. What the user has set stays.

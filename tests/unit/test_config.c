@@ -993,8 +993,8 @@ END_TEST
 START_TEST(old_spellings)
 {
 	const char *const environment[] = {"SPILLWAY_MEMORY_LIMIT=1GiB", "SPILLWAY_MEMORY=2GiB",
-	                             "SPILLWAY_HOST_LIMIT_0=3GiB", "SPILLWAY_REPORTED=limit+host",
-	                             NULL};
+	                                   "SPILLWAY_HOST_LIMIT_0=3GiB",
+	                                   "SPILLWAY_REPORTED=limit+host", NULL};
 	char option[CONFIG_SPELLING_MAX], text[128];
 	struct config_sources sources = {.environment = (char *const *)environment};
 	struct config *config = load(sources);
