@@ -145,6 +145,16 @@ static _Noreturn void become_python(const char *python, int out)
 	_exit(RUN_NOT_FOUND);
 }
 
+/* Returns a stream of what Python prints. */
+static FILE *python_answer(int fd)
+{
+	FILE *answer = fdopen(fd, "r");
+
+	if (!answer)
+		fail("out of memory");
+	return answer;
+}
+
 static void ask_python(struct wheels *wheels)
 {
 	int ends[2];
@@ -160,9 +170,7 @@ static void ask_python(struct wheels *wheels)
 	if (child == 0)
 		become_python(wheels->python, ends[1]);
 	close(ends[1]);
-	answer = fdopen(ends[0], "r");
-	if (!answer)
-		fail("out of memory");
+	answer = python_answer(ends[0]);
 	while (fgets(line, sizeof line, answer))
 		keep_place(wheels, line);
 	fclose(answer);
