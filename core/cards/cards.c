@@ -339,8 +339,11 @@ void cards_end(struct cards *cards)
 static void copy_all(struct cards *cards, uint64_t now)
 {
 	for (int i = cards->count - 1; i >= 0; i--)
-		if (!copy(&cards->other[i], now))
+		if (!copy(&cards->other[i], now)) {
+			/* The next look sweeps the file, although its folder has not changed. */
+			cards->has_unmet |= cards->other[i].owner == geteuid();
 			forget(cards, i);
+		}
 }
 
 /*
