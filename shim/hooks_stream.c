@@ -4,10 +4,13 @@
  * the program's own functions, waits for and writes of values, batches of them, memory for one
  * stream, semaphores and resources of other APIs. That passes the gate.
  */
-#include "shim/track.h"
-
 #include "core/cuda/idle.h"
 #include "core/job/job.h"
+#include "core/memory/alloc/free.h"
+#include "core/memory/alloc/freed.h"
+#include "core/memory/move/lull.h"
+#include "shim/shim.h"
+#include "shim/track.h"
 
 /* Notes a stream that the legacy default stream waits for, before it can be used. */
 static void note_blocking(unsigned int flags)
@@ -105,3 +108,88 @@ GATED_2(cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync_ptsz,
         (const CUexternalSemaphore *, extSemArray),
         (const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *, paramsArray), (unsigned int, numExtSems),
         (CUstream, stream))
+
+/*
+ * Events: made, shared with other processes, recorded, destroyed.
+ *
+ * An event that keeps time comes after a slot that is due; one that may end what is timed is
+ * recorded at once. Of a chain of events with work between them each is both, and what they time
+ * contains the slots.
+ */
+
+/* Its flags are kept: whether it keeps time is asked when it is recorded. */
+AFTER(cuEventCreate, (CUevent *, phEvent), (unsigned int, Flags))
+{
+	if (phEvent)
+		track_flagged(&object_type_event, HANDLE(*phEvent), Flags);
+}
+
+CREATES(cuIpcOpenEventHandle, event, phEvent, (CUevent *, phEvent), (CUipcEventHandle, handle))
+DESTROYS(cuEventDestroy, event, hEvent, (CUevent, hEvent))
+DESTROYS(cuEventDestroy_v2, event, hEvent, (CUevent, hEvent))
+
+/* Other processes may wait for it, as long as it lives. */
+AFTER(cuIpcGetEventHandle, (CUipcEventHandle *, pHandle), (CUevent, event))
+{
+	track_owned(&object_type_ipc_event, HANDLE(event), NULL, &object_type_event, HANDLE(event));
+}
+
+/* Puts the idle slot before an event that keeps time: what is timed does not begin with one. */
+static void before_record(CUevent event)
+{
+	struct resource *known;
+	bool keeps_time = false;
+
+	if (!job_launch_is_paced() || !job_is_active())
+		return;
+	known = context_find_object(&object_type_event, HANDLE(event));
+	if (known)
+		keeps_time = !(object_flags(known) & CU_EVENT_DISABLE_TIMING);
+	resource_release(known);
+	if (keeps_time)
+		job_before_timing();
+}
+
+#define RECORDS(symbol, ...)                                                     \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                              \
+	{                                                                        \
+		before_record(hEvent);                                           \
+		return PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))); \
+	}
+
+RECORDS(cuEventRecord, (CUevent, hEvent), (CUstream, hStream))
+RECORDS(cuEventRecord_ptsz, (CUevent, hEvent), (CUstream, hStream))
+RECORDS(cuEventRecordWithFlags, (CUevent, hEvent), (CUstream, hStream), (unsigned int, flags))
+RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (unsigned int, flags))
+
+/* Waiting for the GPU: then memory can be given back, and moved. */
+
+/*
+ * Hooks a wait. Where work is waited for, the driver gives back what its pools need not keep; where
+ * all of it was, what was freed goes. That the program has waited comes last: what else is to be
+ * done now would wait for what moves.
+ */
+#define WAITS(symbol, is_for_all, parameters, arguments) \
+	HOOK(symbol, parameters)                         \
+	{                                                \
+		KEEP_ERRNO;                              \
+		CUresult result;                         \
+                                                         \
+		job_break();                             \
+		result = REAL(symbol)(arguments);        \
+		if (job_is_active())                     \
+			vmem_waited();                   \
+		idle_note(result);                       \
+		if (result != CUDA_SUCCESS)              \
+			return result;                   \
+		if (is_for_all && job_is_active())       \
+			freed_settle();                  \
+		lull_has_come();                         \
+		return result;                           \
+	}
+
+WAITS(cuCtxSynchronize, true, void, )
+WAITS(cuCtxSynchronize_v2, true, CUcontext ctx, ctx)
+WAITS(cuEventSynchronize, false, CUevent hEvent, hEvent)
+WAITS(cuStreamSynchronize, false, CUstream hStream, hStream)
+WAITS(cuStreamSynchronize_ptsz, false, CUstream hStream, hStream)
