@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* cuMemAlloc, cuMemAllocPitch, cuMemFree. */
-#include "shim/track.h"
-
 #include "core/budget/network.h"
 #include "core/job/job.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
+#include "core/memory/uses/side.h"
 #include "shim/allocate.h"
+#include "shim/shim.h"
+#include "shim/track.h"
 
 static CUresult native_alloc(void *cookie, CUdeviceptr *address)
 {
@@ -81,3 +82,40 @@ HOOK(cuMemFree_v2, CUdeviceptr dptr)
 		return PASSING_GATE(REAL(cuMemFree_v2)(dptr));
 	return vmem_free(dptr, &how);
 }
+
+/*
+ * Pinned host memory of the program: in the statistics, in no quota. host_memory is for what is
+ * spilled; a program that pins its own memory would have it without us, and must not fail with us.
+ */
+
+#define PINS(symbol, memory, ...)                                                                 \
+	AFTER(symbol, __VA_ARGS__)                                                                \
+	{                                                                                         \
+		const void *pinned = memory;                                                      \
+                                                                                                  \
+		if (pinned)                                                                       \
+			side_enter(&side_type_host_allocation, NULL, (uintptr_t)pinned, bytesize, \
+			           0);                                                            \
+	}
+
+PINS(cuMemAllocHost_v2, pp ? *pp : NULL, (void **, pp), (size_t, bytesize))
+PINS(cuMemHostAlloc, pp ? *pp : NULL, (void **, pp), (size_t, bytesize), (unsigned int, Flags))
+PINS(cuMemHostRegister, p, (void *, p), (size_t, bytesize), (unsigned int, Flags))
+PINS(cuMemHostRegister_v2, p, (void *, p), (size_t, bytesize), (unsigned int, Flags))
+
+#define UNPINS(symbol)                                                                            \
+	HOOK(symbol, void *p)                                                                     \
+	{                                                                                         \
+		KEEP_ERRNO;                                                                       \
+		struct leaving leaving = {0};                                                     \
+		CUresult result;                                                                  \
+                                                                                                  \
+		if (job_is_active())                                                              \
+			leaving = context_leave_object(&side_type_host_allocation, (uintptr_t)p); \
+		result = PASSING_GATE(REAL(symbol)(p));                                           \
+		side_left(&leaving, result == CUDA_SUCCESS);                                      \
+		return result;                                                                    \
+	}
+
+UNPINS(cuMemFreeHost)
+UNPINS(cuMemHostUnregister)
