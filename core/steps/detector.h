@@ -149,28 +149,6 @@ struct step_detector {
 };
 _Static_assert(sizeof(struct step_detector) <= 98304, "the public header promises this");
 
-/* --- history.c --- */
-
-/* Returns the function with this key, which is made if there is room; else one that it shares. */
-uint16_t step_history_function(struct step_history *history, uint64_t key);
-void step_history_write(struct step_history *history, uint16_t function, uint64_t now_ns);
-/* Forgets the oldest half. */
-void step_history_halve(struct step_history *history);
-/*
- * Mutes the most frequent functions, so that half of the history becomes free. Returns false if too
- * few would remain.
- */
-bool step_history_thin(struct step_history *history);
-/*
- * Finds the pattern whose units are the shortest, and writes down with the functions what they are
- * to it. Returns false if none is certain enough.
- */
-bool step_history_find(struct step_history *history, struct step_pattern *pattern);
-/*
- * Returns whether `a` is the better anchor: more time passes after it, because there steps end.
- */
-bool step_is_better(const struct step_function *a, const struct step_function *b);
-
 /* Returns whether so many of the covering functions make a unit. */
 static inline bool step_covers(const struct step_pattern *pattern, uint32_t covered)
 {
