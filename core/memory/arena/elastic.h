@@ -8,7 +8,53 @@
 #define SPILLWAY_ELASTIC_H
 
 #include "core/base/deadline.h"
-#include "core/memory/arena/run.h"
+#include "core/budget/device.h"
+#include "core/budget/refusal.h"
+#include "core/budget/terms.h"
+#include "core/memory/arena/arena.h"
+
+/*
+ * Runs: the chunks of one allocation, or of a slab, mapped one behind the other at addresses of the
+ * arena.
+ *
+ * A run is placed and cleared while nobody knows of it: by who makes it, or after it was withdrawn.
+ * Published, it is the mover's to move.
+ */
+
+/* The side on which new chunks are made. */
+enum run_place { RUN_ON_DEVICE, RUN_ON_HOST };
+
+/* A run that is being made: its chunks are mapped one after the other. Nobody else knows of it. */
+struct run {
+	struct arena *arena;
+	const struct terms *terms;
+	enum run_place place;  /* of the chunks that are still to be had; those that it has stay */
+	uint32_t first, units; /* first: ADDRESS_NONE while it has no addresses */
+	uint32_t done;         /* units that are mapped */
+	uint64_t on_host;      /* bytes of them */
+	struct lack lack;
+	uint32_t reached_by; /* peers that have the right to it */
+};
+
+static inline CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
+{
+	return arena->base + unit * ARENA_UNIT;
+}
+/*
+ * Returns the first unit of the run around an address, or the first unit of the chunk that follows
+ * one in it; ADDRESS_NONE if there is none. The arena's lock is held.
+ */
+uint32_t run_first(const struct arena *arena, CUdeviceptr address);
+uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit);
+/* Returns how many units the run has that begins with this one. The arena's lock is held. */
+uint32_t run_units(const struct arena *arena, uint32_t first);
+/* Keeps all chunks of the run around the address where they are. The arena's lock is held. */
+void run_pin(struct arena *arena, CUdeviceptr address);
+/*
+ * Fills in the rights of the device itself and of its peers. Returns how many there are, at most
+ * DEVICE_MAX.
+ */
+size_t reach_rights(const struct device *owner, CUmemAccessDesc rights[DEVICE_MAX]);
 
 struct allocation;
 

@@ -10,8 +10,8 @@
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
 #include "core/cuda/gate.h"
+#include "core/memory/arena/elastic.h"
 #include "core/memory/arena/host_probe.h"
-#include "core/memory/arena/run.h"
 
 enum {
 	CHUNK_UNITS = 16,       /* at most */

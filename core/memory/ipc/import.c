@@ -19,7 +19,7 @@
 #include "core/budget/exported.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
-#include "core/memory/arena/run.h"
+#include "core/memory/arena/elastic.h"
 #include "core/memory/ipc/server.h"
 #include "core/memory/uses/side.h"
 

@@ -3,7 +3,7 @@
 #include "core/memory/move/movable.h"
 
 #include "core/base/lock.h"
-#include "core/memory/arena/run.h"
+#include "core/memory/arena/elastic.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/placement.h"
 
