@@ -172,7 +172,7 @@ int config_warn(struct config *config, const char *format, ...)
 int config_add_file(struct config *config, enum config_layer layer, const char *path,
                     struct config_error *error);
 
-/* file.c */
+/* reader.c */
 /* Loads all of a small regular file, NUL-terminated; free it. Returns 0 or a negative errno. */
 int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length);
 /*
