@@ -13,7 +13,8 @@
 /*
  * Copies with "Async" in their names: they go on when their memory is on the host, too
  * (core/memory/copy/async.h). Each function makes the copy if async_copy() does, and returns
- * whether it did. The stream is by its explicit name, and async_is_concerned().
+ * whether it did. The stream is by its explicit name, and async_is_concerned(). They are no part of
+ * the hooks, because they are rare.
  */
 
 /* Hook copies of so many bytes, and of rows. */
@@ -56,29 +57,32 @@ static bool make(struct async_copy *shape, CUstream stream, CUresult *result)
 	return job_is_active() && async_copy(shape, result);
 }
 
-static bool asynchronous_bytes(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream,
-                               CUresult *result)
+static __attribute__((noinline)) bool
+asynchronous_bytes(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream, CUresult *result)
 {
 	struct async_copy shape;
 
 	return shape_of_bytes(to, from, size, &shape) && make(&shape, stream, result);
 }
 
-static bool asynchronous_2d(const CUDA_MEMCPY2D *copy, CUstream stream, CUresult *result)
+static __attribute__((noinline)) bool asynchronous_2d(const CUDA_MEMCPY2D *copy, CUstream stream,
+                                                      CUresult *result)
 {
 	struct async_copy shape;
 
 	return shape_of_2d(copy, &shape) && make(&shape, stream, result);
 }
 
-static bool asynchronous_3d(const CUDA_MEMCPY3D *copy, CUstream stream, CUresult *result)
+static __attribute__((noinline)) bool asynchronous_3d(const CUDA_MEMCPY3D *copy, CUstream stream,
+                                                      CUresult *result)
 {
 	struct async_copy shape;
 
 	return shape_of_3d(copy, &shape) && make(&shape, stream, result);
 }
 
-static bool asynchronous_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, CUresult *result)
+static __attribute__((noinline)) bool asynchronous_peer(const CUDA_MEMCPY3D_PEER *copy,
+                                                        CUstream stream, CUresult *result)
 {
 	struct async_copy shape;
 

@@ -85,12 +85,12 @@ struct left {
 	CUdeviceptr address;
 	uint32_t at_ms;
 };
-static _Atomic(void *) left; /* LEFT_MAX of them; without memory nothing has left */
+static _Atomic(void *) lately_left; /* LEFT_MAX of them; without memory nothing has left */
 
 static struct left *left_at(CUdeviceptr address)
 {
 	static struct left none;
-	struct left *all = late_make(&left, LEFT_MAX * sizeof(*all));
+	struct left *all = late_make(&lately_left, LEFT_MAX * sizeof(*all));
 
 	return all ? &all[address / ARENA_UNIT % LEFT_MAX] : &none;
 }
