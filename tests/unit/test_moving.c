@@ -21,7 +21,7 @@
 #include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/mover.c" /* an answer without a mailbox, too */
-#include "core/memory/move/balance.h"
+#include "core/memory/move/mover.h"
 #include "core/memory/move/closure.h"
 #include "core/memory/move/lull.h"
 #include "core/memory/move/movable.h"
