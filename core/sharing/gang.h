@@ -16,7 +16,7 @@
  *
  * Pure: a function of the time, what this process knows of itself, and the members that it sees.
  * Nothing they say is an index, a size, or a reason to wait for longer than GANG_WAIT_NS. Who keeps
- * us for longer than it may is left out (gang.h): a card may say anything, and a process may hang
+ * us for longer than it may is left out: a card may say anything, and a process may hang
  * at any point. It costs us once in each of our turns what a job costs that keeps to the rules: a
  * turn, and its exchange.
  */
