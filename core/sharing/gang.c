@@ -5,6 +5,58 @@
 #include <stddef.h>
 #include <string.h>
 
+/*
+ * The line: the jobs that share devices, with each other or through others, as their members tell.
+ */
+
+enum { LINE_DEVICES = 64 };
+
+/* A job, as its living members tell that are not left out. */
+struct job {
+	uint64_t id, devices;  /* a bit each */
+	struct keeper *keeper; /* NULL: ours */
+	uint64_t ticket_ns, since_ns;
+	uint64_t length_ns, exchange_ns, bytes, on_host;
+	uint32_t states; /* of its members: a bit each */
+	bool is_whole, wants, cannot, is_in_line;
+	bool is_passed;      /* it did not take its turn when it came */
+	bool has_whole_turn; /* it works, and knows of nothing against whole turns */
+};
+
+struct line {
+	uint64_t now_ns;
+	uint32_t device[LINE_DEVICES];
+	int devices;
+	struct job job[GANG_MEMBERS + 1];
+	int jobs;
+	struct job *own;
+	bool is_beyond; /* there are more members than are looked at */
+};
+
+static inline unsigned int line_bit(uint32_t state)
+{
+	return state < GANG_STATES ? 1U << state : 0;
+}
+
+/* The states in which launches pass. */
+#define LINE_HOLDS (1U << GANG_FREE | 1U << GANG_HAS)
+
+static inline uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Returns a sum that stops at the end of numbers: others say what is added. */
+static inline uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
 static struct keeper *find(struct keepers *keepers, uint64_t id)
 {
 	for (int i = 1; i < KEEPERS; i++)
@@ -236,7 +288,8 @@ static bool line_is_alone(const struct line *line)
 /* --- whether there can be whole turns --- */
 
 /* Returns how long a job's turns are, where each in the line has one while somebody waits. */
-uint64_t line_length(const struct line *line, const struct job *job)
+/* Returns how long a job's turns are, where each in the line has one while somebody waits. */
+static uint64_t line_length(const struct line *line, const struct job *job)
 {
 	uint64_t jobs = 0, part;
 

@@ -26,13 +26,8 @@
 #include "core/sharing/member.h"
 
 /*
- * The line: the jobs that share devices, with each other or through others, as their members tell.
- * For core/sharing/gang.c.
- */
-
-/*
  * Keepers: those that keep this process from its turn, and for how long each has since its last
- * one. For core/sharing/gang.c and core/sharing/gang.c.
+ * one.
  *
  * A keeper is told by what was seen of it and by our clock, never by what it says. Who keeps us for
  * longer than whoever keeps to the turns would is left out, until we have had our turn and it has
@@ -65,56 +60,6 @@ struct keepers {
 	unsigned int left_out; /* how often somebody was, lately */
 	uint64_t out_ns;       /* the last time */
 };
-
-enum { LINE_DEVICES = 64 };
-
-/* A job, as its living members tell that are not left out. */
-struct job {
-	uint64_t id, devices;  /* a bit each */
-	struct keeper *keeper; /* NULL: ours */
-	uint64_t ticket_ns, since_ns;
-	uint64_t length_ns, exchange_ns, bytes, on_host;
-	uint32_t states; /* of its members: a bit each */
-	bool is_whole, wants, cannot, is_in_line;
-	bool is_passed;      /* it did not take its turn when it came */
-	bool has_whole_turn; /* it works, and knows of nothing against whole turns */
-};
-
-struct line {
-	uint64_t now_ns;
-	uint32_t device[LINE_DEVICES];
-	int devices;
-	struct job job[GANG_MEMBERS + 1];
-	int jobs;
-	struct job *own;
-	bool is_beyond; /* there are more members than are looked at */
-};
-
-static inline unsigned int line_bit(uint32_t state)
-{
-	return state < GANG_STATES ? 1U << state : 0;
-}
-
-/* The states in which launches pass. */
-#define LINE_HOLDS (1U << GANG_FREE | 1U << GANG_HAS)
-
-static inline uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* Returns a sum that stops at the end of numbers: others say what is added. */
-static inline uint64_t sum(uint64_t a, uint64_t b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-/* Returns how long a job's turns are, where each in the line has one while somebody waits. */
-uint64_t line_length(const struct line *line, const struct job *job);
 
 /* What this process knows of itself. */
 struct gang_facts {
