@@ -44,6 +44,10 @@ static struct refused refusal_on_host(struct device *device, const struct terms 
 	                                 rest && rest < bytes ? rest : bytes, limit);
 	bool is_number = settings->host_memory < CONFIG_AUTO;
 
+	/* Memory comes in chunks. For example, 90 KiB want 2 MiB, and a limit of 1 MiB has none. */
+	if (!beyond)
+		beyond =
+		    refusal_beyond(device_charged(device, SEGMENT_ON_HOST), lack->least, limit);
 	if (!device->segment && is_number)
 		return (struct refused){REFUSED_NO_BOOKS, bytes, beyond, REFUSED_NO_LIMIT};
 	if (is_number && lack->bytes && beyond && limit == settings->host_memory)

@@ -31,6 +31,12 @@ says metrics "$("$spillway" stat --format prometheus)" \
 	'^spillway_refused_reason\{spillway_job="host",.*reason="host_memory"\} 1$'
 says metrics "$("$spillway" stat --format prometheus)" '^spillway_refused_short_bytes\{spillway_job="host",.*\} 6291456$'
 
+# Less than the 2 MiB of which memory on the host is made: the limit refuses, the machine has room.
+"$spillway" run --softgpu --name least --memory 0 --host-memory 1MiB "$allocate" --mib 1 --count 1 \
+	>"$scratch/out" 2>"$scratch/err" || true
+says least "$(cat "$scratch/err")" \
+	'refused 1\.00 MiB: host memory is used up \(limit 1\.00 MiB, 1\.00 MiB too little\)\. Raise it with `--host-memory`'
+
 limit_file "$scratch/off.ini" $((16 * mib)) 'spill = off'
 refused off memory --config "$scratch/off.ini"
 says off "$(cat "$scratch/err")" \
