@@ -219,3 +219,6 @@ uninstall:
 	@for page in $(notdir $(man_src:.scd=)) $(man_links); do \
 		rm -f $(DESTDIR)$(mandir)/man$${page##*.}/$$page; done
 	@rm -rf $(shim_dir) $(doc_dir)
+	@echo 'removed: $(DESTDIR)$(bindir)/spillway, $(shim_dir)'
+	@$(if $(DESTDIR),:,users=$$(grep -ls '$(libdir)/spillway/' /proc/[0-9]*/maps 2>/dev/null | wc -l); \
+	[ "$$users" -eq 0 ] || echo "processes that go on with it until they end: $$users; programs that they start from now on run without limits")

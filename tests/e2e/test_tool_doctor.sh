@@ -88,7 +88,12 @@ if unshare -rm true 2>/dev/null; then
 	says "$out" '^no  program: nosuch: '
 	says "$out" '^next: mend what says "no"'
 fi
-rm -r "$tree/softgpu"
+# The next step for a program that is installed with the software GPU names it.
+mkdir "$tree/clients"
+cp /bin/true "$tree/clients/bundled"
+SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" SOFTGPU_STATE_DIR=$TMPDIR expect 0 "$spillway" doctor bundled
+says "$out" '^next: spillway run --softgpu --memory 50% bundled, on the software GPU$'
+rm -r "$tree/softgpu" "$tree/clients"
 
 # Providers of host memory, each tried: the first that works serves.
 providers() { # providers VARIABLE...: lines of the software GPU with it

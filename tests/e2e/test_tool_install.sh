@@ -86,7 +86,13 @@ says "$list" '^/lib/other.so *$'
 expect 0 install uninstall DESTDIR="$TMPDIR/root"
 [ ! -e "$TMPDIR/root$library" ] || fail 'the library is left'
 
+LD_PRELOAD=$library sleep 1000 &
+mapped() { grep -qs "$library" "/proc/$!/maps"; }
+until mapped; do sleep 0.05; done
 expect 0 install uninstall
+says "$out" "^removed: $prefix/bin/spillway, $prefix/lib/spillway$"
+says "$out" '^processes that go on with it until they end: [1-9]'
+kill $!
 left=$(find "$prefix" ! -type d)
 [ -z "$left" ] || fail "left after uninstall: $left"
 finish

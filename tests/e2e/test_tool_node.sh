@@ -59,6 +59,8 @@ expect 0 "$spillway" stat
 says "$out" "^alone +$me +running +1 +0 +4\.00 KiB .* -\$"
 expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat
 says "$out" '^no jobs in '
+expect 1 "$spillway" set anna/alone --memory 1GiB
+says "$err" "^spillway: no job 'anna/alone': no page in $SPILLWAY_NODE_DIR tells of it; .*'spillway doctor'"
 mkdir "$SPILLWAY_NODE_DIR"
 chmod 1777 "$SPILLWAY_NODE_DIR"
 page_of alone >"$out"

@@ -12,7 +12,7 @@ export SPILLWAY_DRIVER
 expect 0 "$spillway" run true
 expect 7 "$spillway" run sh -c 'exit 7'
 expect 127 "$spillway" run no-such-program
-says "$err" '^spillway: no-such-program: No such file'
+says "$err" '^spillway: no-such-program: not found in any folder of PATH$'
 expect 126 "$spillway" run /
 says "$err" '^spillway: /: '
 "$spillway" run sh -c 'kill -TERM $$' 2>/dev/null
@@ -280,6 +280,11 @@ expect 0 "$spillway" run --name sum "$fake_job" -1 -m 4096 -i 7000 -c steps=1 -c
 says "$err" '^spillway: sum: GPU at most 4\.00 KiB; 2 allocations were refused; launches waited 7\.00 us; 1 step$'
 expect 0 "$spillway" run --name sum "$fake_job" -1 -c demoted_bytes=4096 -c promoted_bytes=2048 -c steps=17
 says "$err" '^spillway: sum: .*; 6\.00 KiB moved between them; 17 steps$'
+# A limit of 0, and one that limits nothing.
+expect 0 "$spillway" run --name sum --memory 0 "$fake_job" -1 -s 8388608
+says "$err" '^spillway: sum: GPU at most 0 B \(limit 0 B\), host at most 8\.00 MiB$'
+expect 0 "$spillway" run --name sum --memory 2GiB "$fake_job" -1 -m 4096 -c limit_set=2147483648
+says "$err" "^spillway: --memory '2GiB': nothing is limited by it: gpu 0 has 1\.00 GiB$"
 # For programs: exact figures, and of any job.
 expect 0 "$spillway" run --summary=json --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 7000
 python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); sys.exit((d["job"], d["device_peak"], d["spilled_bytes"], d["idle_ns"]) != ("sum", 12582912, 8388608, 7000))' \

@@ -14,6 +14,9 @@ expect 0 "$spillway" set bert --memory 8MiB --share 50
 says "$out" '^gpu 0: limit 8\.00 MiB, share 50 %; 12\.0 MiB in use: memory that the driver allocated, such as contexts and arrays, cannot leave the GPU \(foreign\)\. New memory goes to the host'
 expect 0 "$spillway" set bert --memory 50%
 says "$out" '^gpu 0: limit 512 MiB, share 50 %$'
+expect 0 "$spillway" set bert --memory 2GiB
+says "$out" '^gpu 0: limit 2\.00 GiB \(more than the GPU has, 1\.00 GiB\), share 50 %$'
+expect 0 "$spillway" set bert --memory 50%
 expect 0 "$spillway" set --memory-max unlimited --host-memory 1G bert
 [ ! -s "$err" ] || fail "--memory-max: $(cat "$err")"
 says "$override" '^host_memory = 1G$'
@@ -97,7 +100,9 @@ says "$out" 'share 0 %'
 [ "$(stat -c %a "$paused")" = 600 ] || fail 'the pause can be read by others'
 expect 0 "$spillway" pause bert
 says "$out" '^bert is paused already$'
+says "$out" "share 0 %, paused until 'spillway resume bert'\$"
 expect 0 "$spillway" stat bert
+says "$out" "^paused by $(id -un) since 20.*: 'spillway resume bert' lets it go on$"
 says "$out" ' yes +0 +- +0$'
 expect 0 "$spillway" set bert --memory 4MiB
 says "$out" 'limit 768 MiB' # the one GPU's own is stronger
@@ -214,4 +219,10 @@ says "$err" "^spillway: process $pid \(.*fake_job -d\) of job 'deaf' does not fo
 kill "$pid"
 wait "$pid"
 expect 0 "$spillway" set deaf --share 6
+# Memory on the host beyond a new limit there.
+start_job spilled -s 8388608
+expect 0 "$spillway" set spilled --host-memory 1MiB
+says "$out" '^gpu 0: 8\.00 MiB on the host, more than --host-memory 1MiB: it stays there, and nothing more goes there$'
+expect 0 "$spillway" set spilled --host-memory 8MiB
+says_not "$out" 'on the host'
 finish

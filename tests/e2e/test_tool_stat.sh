@@ -9,7 +9,7 @@ json() { # json EXPRESSION: of the document d in $out
 }
 
 expect 0 "$spillway" stat
-says "$out" "^no jobs in $SPILLWAY_STATE_DIR$"
+says "$out" "^no jobs in $SPILLWAY_STATE_DIR; jobs elsewhere are not seen without $SPILLWAY_NODE_DIR: see spillway doctor$"
 expect 0 "$spillway" stat --json
 json 'd["jobs"] == [] and d["state_directory"]'
 expect 1 "$spillway" stat nobody
@@ -31,6 +31,8 @@ expect 0 "$spillway" stat
 says "$out" '^JOB +USER +STATE +PROCESSES +GPU +USED'
 says "$out" '^one +[^ ]+ +running +1 +0 +12\.0 MiB +none +8\.00 MiB +8\.00 MiB +100 % +- +- +7\.00 ms +-$'
 says "$out" '^two +[^ ]+ +running +1 +0 +4\.00 KiB +256 MiB +0 B +0 B +60 % +~31\.4% +0 ns '
+says "$out" '^~ an estimate: programs that take no turns with this job use the GPU, too\.$'
+says "$out" "after root's spillway doctor --setup --group GROUP$"
 expect 0 "$spillway" stat one
 says "$out" '^job one: running since '
 says "$out" '^ +0  Fake GPU +12\.0 MiB +12\.0 MiB +none +none +8\.00 MiB +8\.00 MiB +1 +8\.00 MiB +limit$'

@@ -129,7 +129,7 @@ sees '^gpu 0: limit 256 MiB'
 # Pause and resume.
 keys Up z
 sees ' alpha .* paused '
-sees '^gpu 0: .* share 0 %$'
+sees "^gpu 0: .* share 0 %, paused until 'spillway resume alpha'$"
 keys r
 sees ' alpha .* 33\.3% +60\.0% '
 sees '^gpu 0: .* share 33\.33 %$'

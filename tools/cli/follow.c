@@ -76,21 +76,37 @@ static const struct segment_process *lagging(const struct segment_view *view, ui
 	return NULL;
 }
 
+/* Says what the limit is, and where the GPU has less. */
+static void print_limit(const struct statistics *total, uint64_t memory)
+{
+	char limit[32], size[32];
+
+	printf("limit %s", value_limit(total->limit_set, limit, sizeof limit));
+	if (memory && total->limit_set != CONFIG_UNLIMITED && total->limit_set > memory)
+		printf(" (more than the GPU has, %s)",
+		       units_format_size(memory, size, sizeof size));
+	if (total->limit_grown)
+		printf(" (grown by %s)", units_format_size(total->limit_grown, size, sizeof size));
+}
+
 static void print_limits(const struct segment_view *view)
 {
+	struct config_pause pause;
+	bool is_paused = jobs_pause(view->job, &pause);
+
 	for (int i = 0; i < view->device_count; i++) {
 		const struct statistics *total = &view->job_total[i];
 		uint64_t used = view->charged[i][SEGMENT_ON_DEVICE];
 		const char *why = report_held(total);
-		char limit[32], size[32];
+		char size[32];
 
 		if (!jobs_gpu_is_used(view, i))
 			continue;
-		printf("gpu %d: limit %s", i, value_limit(total->limit_set, limit, sizeof limit));
-		if (total->limit_grown)
-			printf(" (grown by %s)",
-			       units_format_size(total->limit_grown, size, sizeof size));
+		printf("gpu %d: ", i);
+		print_limit(total, view->device[i].memory);
 		printf(", share %s", value_share(total->share_set, size, sizeof size));
+		if (is_paused)
+			printf(", paused until 'spillway resume %s'", view->job);
 		if (why)
 			printf("; %s in use: %s (%s)",
 			       units_format_size(total->limit_held, size, sizeof size),

@@ -18,17 +18,22 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "tools/doctor/paths.h"
 #include "tools/view/tool.h"
 
 static const int forwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 static _Noreturn void become(char **program)
 {
+	char path[PATH_MAX];
 	int reason;
 
 	execvp(program[0], program);
 	reason = errno;
-	complain("%s: %s", program[0], strerror(reason));
+	if (reason == ENOENT && !strchr(program[0], '/') && !paths_program(program[0], path))
+		complain("%s: not found in any folder of PATH", program[0]);
+	else
+		complain("%s: %s", program[0], strerror(reason));
 	_exit(reason == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);
 }
 

@@ -14,6 +14,7 @@
 #include "core/base/driver_library.h"
 #include "core/base/file_status.h"
 #include "core/base/log.h"
+#include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "tools/doctor/frameworks.h"
@@ -410,6 +411,21 @@ static void print_hint(const struct segment_view *view, int status)
 	free(hint);
 }
 
+/* Says where --memory is more than the GPU has, so that it limits nothing. */
+static void say_limit_beyond(const struct run *run, const struct segment_view *view)
+{
+	const char *given = run->settings.value[CONFIG_KEY_memory];
+
+	for (int i = 0; given && i < view->device_count; i++) {
+		uint64_t limit = view->job_total[i].limit_set, memory = view->device[i].memory;
+		char has[32];
+
+		if (memory && limit != CONFIG_UNLIMITED && limit > memory)
+			complain("--memory '%s': nothing is limited by it: gpu %d has %s", given, i,
+			         units_format_size(memory, has, sizeof has));
+	}
+}
+
 /*
  * Says what the job held and waited for; and what to try. An earlier run of this name is not meant.
  */
@@ -424,6 +440,7 @@ static void sum_up(const struct run *run, const char *job, const char *token, in
 			summary_json(view);
 		else
 			summary_say(view, run->is_named);
+		say_limit_beyond(run, view);
 		print_hint(view, status);
 	}
 	segment_view_free(view);

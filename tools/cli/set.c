@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/units.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow.h"
 #include "tools/formats/save.h"
@@ -146,6 +147,28 @@ static bool save(const struct set *set, const char *path, int output)
 	return saved;
 }
 
+/* Says of each GPU where more lies on the host than a new limit there. */
+static void say_beyond_on_host(const struct set *set)
+{
+	const char *given = set->settings.value[CONFIG_KEY_host_memory];
+	struct segment_view *view;
+	uint64_t limit;
+	char size[32];
+
+	if (!given || units_parse_size(given, &limit) != 0)
+		return;
+	view = jobs_read(set->job);
+	for (int i = 0; view && i < view->device_count; i++)
+		if (view->charged[i][SEGMENT_ON_HOST] > limit)
+			printf(
+			    "gpu %d: %s on the host, more than --host-memory %s: it stays "
+			    "there, and nothing more goes there\n",
+			    i,
+			    units_format_size(view->charged[i][SEGMENT_ON_HOST], size, sizeof size),
+			    given);
+	segment_view_free(view);
+}
+
 int command_set(int argc, char **argv)
 {
 	struct set set = {0};
@@ -174,6 +197,8 @@ int command_set(int argc, char **argv)
 	/* What is taken back, or holds nowhere, is not saved. */
 	if (is_changed)
 		saved = status == TOOL_OK && save(&set, path, output);
+	if (status == TOOL_OK)
+		say_beyond_on_host(&set);
 	free(change.before);
 	free(path);
 	return saved && status == TOOL_OK ? TOOL_OK : TOOL_FAILED;

@@ -20,6 +20,7 @@
 #include "tools/formats/value.h"
 #include "tools/formats/table.h"
 #include "tools/view/arguments.h"
+#include "tools/view/counters.h"
 #include "tools/view/jobs.h"
 #include "tools/view/reach.h"
 #include "tools/view/rows.h"
@@ -244,10 +245,14 @@ static void print_table(const struct rows *rows)
 	static const int dispensable[] = {8, 11, 12, 3, 13, 1, 0};
 	char directory[PATH_MAX];
 	struct table table;
-	bool is_any_apart = false;
+	bool is_any_apart = false, is_any_estimated = false;
 
 	if (rows->count == 0 && rows->unreadable == 0) {
-		printf("no jobs in %s\n", directory_path(directory, sizeof directory));
+		printf("no jobs in %s", directory_path(directory, sizeof directory));
+		if (access(directory_of_node(directory, sizeof directory), F_OK) != 0)
+			printf("; jobs elsewhere are not seen without %s: see spillway doctor",
+			       directory);
+		printf("\n");
 		return;
 	}
 	table_start(&table, headings);
@@ -255,10 +260,15 @@ static void print_table(const struct rows *rows)
 	for (int i = 0; i < rows->count; i++) {
 		table_row(&table, &rows->row[i]);
 		is_any_apart |= rows->row[i].is_apart;
+		is_any_estimated |= rows->row[i].running && !rows->row[i].is_of_page &&
+		                    rows->row[i].total.share_estimated &&
+		                    counter_held_is_known(&rows->row[i].total);
 	}
 	table_end(&table, stdout);
 	if (is_any_apart)
 		value_explain_apart(stdout);
+	else if (is_any_estimated)
+		value_explain_estimated(stdout);
 }
 
 /* Writes the text file. Whoever collects it reads it, so that it is nobody's secret: 0644. */

@@ -45,19 +45,17 @@ static bool is_one_share(const struct segment_view *view)
 	return true;
 }
 
-/* Returns the sum of the limits; 0: a GPU has none, or none that is known. */
+/* Returns the sum of the limits; CONFIG_UNLIMITED: a GPU has none. */
 static uint64_t limit_of_all(const struct segment_view *view)
 {
 	uint64_t sum = 0;
 
 	for (int i = 0; i < view->device_count; i++) {
-		uint64_t limit = view->job_total[i].limit_set;
-
-		if (limit == 0 || limit == CONFIG_UNLIMITED)
-			return 0;
-		sum += limit;
+		if (view->job_total[i].limit_set == CONFIG_UNLIMITED)
+			return CONFIG_UNLIMITED;
+		sum += view->job_total[i].limit_set;
 	}
-	return sum;
+	return view->device_count ? sum : CONFIG_UNLIMITED;
 }
 
 static void say_memory(FILE *out, const struct statistics *total, uint64_t limit)
@@ -66,7 +64,7 @@ static void say_memory(FILE *out, const struct statistics *total, uint64_t limit
 
 	fprintf(out, "GPU at most %s", units_format_size(total->device_peak, size, sizeof size));
 	refused_driver_s(out, total->driver_peak);
-	if (limit)
+	if (limit != CONFIG_UNLIMITED)
 		fprintf(out, " (limit %s)", units_format_size(limit, size, sizeof size));
 	if (total->host_peak)
 		fprintf(out, ", host at most %s",

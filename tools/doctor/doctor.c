@@ -372,7 +372,9 @@ static void remove_ended(const char *job)
 	int rc = cleanup_job(job);
 
 	if (rc == -EBUSY) {
-		finding(false, "job %s: is in use, or ended just now, so it is left alone", job);
+		finding(false, "job %s: is in use, or ended less than 3 s ago, so it is left alone",
+		        job);
+		finding_try("spillway doctor --clean, 3 s from now");
 	} else if (rc == -EPROTO) { /* of another version, and perhaps in use, or damaged */
 		char *file = jobs_file(job, "segment");
 
@@ -467,14 +469,18 @@ static bool check_program(const char *program)
 	return finding(good, "program: %s", message);
 }
 
-/* Says what to type next, in the last line of all. */
-static void say_next(bool good, bool needs_driver, const char *program)
+/* Says what to type next, in the last line of all. needs_softgpu: there is no driver. */
+static void say_next(bool good, bool needs_softgpu, const char *program)
 {
 	const char *what = program ? program : "PROGRAM";
+	char path[PATH_MAX];
 
-	if (good)
+	/* `run` finds a program that is installed with the software GPU with --softgpu alone. */
+	if (good && program && paths_try(program, path) == path)
+		needs_softgpu = true;
+	if (good && !needs_softgpu)
 		finding_next("spillway run --memory 50%% %s", what);
-	else if (needs_driver && has_softgpu())
+	else if (needs_softgpu && has_softgpu())
 		finding_next("spillway run --softgpu --memory 50%% %s, on the software GPU", what);
 	else
 		finding_next("mend what says \"no\", from the top, then 'spillway doctor' again");

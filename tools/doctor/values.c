@@ -18,6 +18,7 @@ void values_idle_section(const char *path, const char *selector)
 	finding(false,
 	        "configuration: %s: [gpu %s]: there is no such GPU, nothing is limited by it", path,
 	        selector);
+	finding_try("nvidia-smi -L and name a GPU that it lists, or remove the section");
 }
 
 struct setting {

@@ -23,10 +23,12 @@
 
 static void print_job(const struct segment_view *view)
 {
-	char began[32], ended[32];
+	char began[32], ended[32], since[32];
+	bool lives = jobs_live_process(view);
+	struct config_pause pause;
 
 	time_text(view->created_ns, began, sizeof began);
-	if (jobs_live_process(view))
+	if (lives)
 		printf("job %s: running since %s", view->job, began);
 	else if (view->ended_ns)
 		printf("job %s: ended %s, began %s", view->job,
@@ -36,6 +38,12 @@ static void print_job(const struct segment_view *view)
 	if (*view->labels)
 		printf("; labels %s", view->labels);
 	printf("\n");
+	if (lives && jobs_pause(view->job, &pause)) {
+		printf("paused%s%s", *pause.by ? " by " : "", pause.by);
+		if (pause.since_ns)
+			printf(" since %s", time_text(pause.since_ns, since, sizeof since));
+		printf(": 'spillway resume %s' lets it go on\n", view->job);
+	}
 	if (*view->shared_by)
 		printf("the job has no name: its limits are shared by all processes of %s\n",
 		       view->shared_by);

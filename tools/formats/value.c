@@ -56,6 +56,13 @@ void value_explain_apart(FILE *out)
 	             "--group GROUP\n");
 }
 
+void value_explain_estimated(FILE *out)
+{
+	fprintf(out,
+	        "~ an estimate: programs that take no turns with this job use the GPU, too.\n"
+	        "  Jobs of other users do after root's spillway doctor --setup --group GROUP\n");
+}
+
 const char *value_in_unit(enum counter_unit unit, uint64_t number, char *buf, size_t size)
 {
 	const char *word;

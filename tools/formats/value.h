@@ -20,6 +20,8 @@ const char *value_share(uint64_t millipercent, char *buf, size_t size);
 const char *value_share_held(const struct statistics *of, bool is_apart, char *buf, size_t size);
 /* Prints the line about that "*". */
 void value_explain_apart(FILE *out);
+/* Says the meaning of "~" before a share, and the command that may take it away. */
+void value_explain_estimated(FILE *out);
 /* Returns measured GPU time; "-" where launches were not paced, so that nobody measured. */
 const char *value_busy(const struct statistics *total, char *buf, size_t size);
 /*

@@ -263,12 +263,20 @@ static bool enter(const struct node_job *job, pid_t writer)
 static bool reach(const struct node_jobs *jobs, const char **job, const struct given *given)
 {
 	const struct node_job *found;
+	char node[PATH_MAX];
 	pid_t writer;
 	int count;
 
 	found = find(jobs, given, &count);
-	if (!found && count == 0)
+	if (!found && count == 0 && (**job == '.' || !strpbrk(*job, "/@")))
 		return true; /* who reads the state directory says so */
+	if (!found && count == 0) {
+		directory_of_node(node, sizeof node);
+		complain("no job '%s': no page in %s tells of it; 'spillway stat' lists the jobs "
+		         "within reach, 'spillway doctor' says whether that folder is there",
+		         *job, node);
+		return false;
+	}
 	if (!found) {
 		complain_several(jobs, *job, given);
 		return false;
