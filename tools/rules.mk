@@ -100,7 +100,7 @@ ifneq ($(scdoc),)
 else
 	@echo 'no man pages installed: scdoc is not on PATH (apt-get install scdoc)'
 endif
-	@echo 'installed: $(DESTDIR)$(bindir)/spillway, $(shim_dir)'
+	@echo 'installed: $(DESTDIR)$(bindir)/spillway, $(shim_dir); make uninstall PREFIX=$(PREFIX) removes them'
 	@case ":$$PATH:" in *":$(bindir):"*) ;; *) \
 		echo 'not on PATH: $(bindir); call it by its path, or: export PATH="$(bindir):$$PATH"' ;; esac
 

@@ -300,6 +300,7 @@ says "$out" '^ok  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\)$
 expect 0 "$spillway" run --name far --limit-gpu 5 --share 50 "$fake_job" -1
 expect 1 "$spillway" doctor
 says "$out" '^no  configuration: .*/far\.override\.ini: \[gpu 5\]: there is no such GPU'
+says "$out" '^      try: nvidia-smi -L and name a GPU that it lists, or remove the section$'
 expect 0 "$spillway" run --name far --limit-gpu 0 --share 50 "$fake_job" -1
 expect 1 "$spillway" doctor
 says_not "$out" 'there is no such GPU'
@@ -457,6 +458,7 @@ expect 1 "$spillway" doctor --clean
 [ ! -e "$card" ] || fail "the card of a killed process is still there"
 says "$err" 'newer\.segment: segment of version 99, expected version'
 says "$out" '^no  job newer: (is in use|cannot be read), .*left alone'
+says "$out" '^      try: (spillway doctor --clean, 3 s from now|rm )'
 [ -e "$SPILLWAY_STATE_DIR/newer.segment" ] || fail 'the segment of another version was removed'
 # The processes of an ended job of any version have left the file: it is in nobody's way.
 exec 9>&-

@@ -67,6 +67,7 @@ exec 7<"$library"
 sum=$(cksum <"$library")
 before=$(stat -c %i "$library")
 expect 0 install install
+says "$out" "^installed: $prefix/bin/spillway, .*; make uninstall PREFIX=$prefix removes them$"
 [ "$(stat -c %i "$library")" != "$before" ] || fail 'the library was written over in place'
 [ "$(cksum <&7)" = "$sum" ] || fail 'a process lost what it had mapped'
 exec 7<&-
