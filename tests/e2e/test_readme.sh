@@ -61,5 +61,5 @@ says "$out" '^trained$'
 # Without one.
 expect 0 sh -c "$(line 5) --epochs 2"
 says "$out" '^epoch 2: '
-says "$err" '^spillway: .*peak'
+says "$err" '^spillway: .*: GPU at most 64\.0 MiB.* \(limit 64\.0 MiB\)'
 finish
