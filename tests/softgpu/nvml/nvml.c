@@ -295,6 +295,26 @@ CALL(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t handle, nvmlPciInfo_t *pci))
 	return NVML_SUCCESS;
 }
 
+/* The older forms: their structures end earlier, and hold the legacy bus id alone. */
+static nvmlReturn_t pci_info(nvmlDevice_t handle, void *older, size_t size)
+{
+	nvmlPciInfo_t pci;
+	nvmlReturn_t result = nvmlDeviceGetPciInfo_v3(handle, older ? &pci : NULL);
+	if (result == NVML_SUCCESS)
+		memcpy(older, &pci, size);
+	return result;
+}
+
+CALL(nvmlDeviceGetPciInfo, (nvmlDevice_t handle, void *pci))
+{
+	return pci_info(handle, pci, offsetof(nvmlPciInfo_t, pciSubSystemId));
+}
+
+CALL(nvmlDeviceGetPciInfo_v2, (nvmlDevice_t handle, void *pci))
+{
+	return pci_info(handle, pci, offsetof(nvmlPciInfo_t, busId));
+}
+
 CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t handle, nvmlMemory_t *memory))
 {
 	int device;
@@ -450,7 +470,8 @@ CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t handle, nvmlProcessUtilizati
 
 /*
  * Links between devices, of which this machine has none, and sensors, which it has not either.
- * PyTorch and TensorFlow's XLA look for names of these, and PyTorch does not start without.
+ * PyTorch, TensorFlow's XLA and hashcat look for names of these. PyTorch and hashcat do not start
+ * without.
  */
 #define NOT_SUPPORTED(name)                                                        \
 	EXPORT nvmlReturn_t name(nvmlDevice_t handle);                             \
@@ -462,6 +483,7 @@ CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t handle, nvmlProcessUtilizati
 NOT_SUPPORTED(nvmlDeviceGetClockInfo)
 NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkGeneration)
 NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkWidth)
+NOT_SUPPORTED(nvmlDeviceGetCurrentClocksThrottleReasons)
 NOT_SUPPORTED(nvmlDeviceGetDecoderUtilization)
 NOT_SUPPORTED(nvmlDeviceGetEncoderUtilization)
 NOT_SUPPORTED(nvmlDeviceGetEnforcedPowerLimit)
@@ -481,6 +503,7 @@ NOT_SUPPORTED(nvmlDeviceGetPcieThroughput)
 NOT_SUPPORTED(nvmlDeviceGetPerformanceState)
 NOT_SUPPORTED(nvmlDeviceGetPowerManagementLimit)
 NOT_SUPPORTED(nvmlDeviceGetPowerUsage)
+NOT_SUPPORTED(nvmlDeviceGetSupportedClocksThrottleReasons)
 NOT_SUPPORTED(nvmlDeviceGetTemperature)
 NOT_SUPPORTED(nvmlDeviceGetTemperatureThreshold)
 NOT_SUPPORTED(nvmlDeviceGetTemperatureV)

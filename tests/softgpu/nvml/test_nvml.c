@@ -25,6 +25,8 @@
 	X(nvmlDeviceGetUUID, (nvmlDevice_t, char *, unsigned int))            \
 	X(nvmlDeviceGetIndex, (nvmlDevice_t, unsigned int *))                 \
 	X(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t, nvmlPciInfo_t *))           \
+	X(nvmlDeviceGetPciInfo_v2, (nvmlDevice_t, void *))                    \
+	X(nvmlDeviceGetPciInfo, (nvmlDevice_t, void *))                       \
 	X(nvmlDeviceGetMemoryInfo, (nvmlDevice_t, nvmlMemory_t *))            \
 	X(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t, nvmlMemory_v2_t *))      \
 	X(nvmlDeviceGetComputeRunningProcesses,                               \
@@ -106,6 +108,14 @@ static void devices(void)
 	CHECK(same == device);
 	NVML(NVML_SUCCESS, nvmlDeviceGetHandleByPciBusId_v2(pci.busIdLegacy, &same));
 	CHECK(same == device);
+	/* The older structures end before the subsystem id (32 bytes), and behind it (36). */
+	unsigned char older[sizeof(pci)];
+	memset(older, 0xa5, sizeof(older));
+	NVML(NVML_SUCCESS, nvmlDeviceGetPciInfo(device, older));
+	CHECK(memcmp(older, &pci, 32) == 0 && older[32] == 0xa5);
+	NVML(NVML_SUCCESS, nvmlDeviceGetPciInfo_v2(device, older));
+	CHECK(memcmp(older, &pci, 36) == 0 && older[36] == 0xa5);
+	NVML(NVML_ERROR_INVALID_ARGUMENT, nvmlDeviceGetPciInfo(device, NULL));
 	NVML(NVML_SUCCESS, nvmlSystemGetDriverVersion(text, sizeof(text)));
 	NVML(NVML_SUCCESS, nvmlSystemGetCudaDriverVersion_v2(&version));
 	/* The driver says the same of its only visible device. */
@@ -137,9 +147,11 @@ static void absent(void)
 	static const char *const names[] = {
 	    "nvmlDeviceGetCurrPcieLinkGeneration",
 	    "nvmlDeviceGetCurrPcieLinkWidth",
+	    "nvmlDeviceGetCurrentClocksThrottleReasons",
 	    "nvmlDeviceGetEncoderUtilization",
 	    "nvmlDeviceGetNvLinkState",
 	    "nvmlDeviceGetP2PStatus",
+	    "nvmlDeviceGetSupportedClocksThrottleReasons",
 	    "nvmlDeviceGetTemperature",
 	};
 	nvmlDevice_t device;
