@@ -2,7 +2,7 @@
 # Sourced by the lib.sh of each folder here, after tests/e2e/lib.sh: how a program judges Spillway.
 #
 #   member "JAX" "$(version jax)" "trains a network"   # its row in the table of README.md
-#   program="python3 train.py"   # prints checksum=X or weights=X, and peak=NMiB
+#   program="python3 train.py"   # prints checksum=X or weights=X, and peak=NMiB, or is measured
 #   judge
 #
 # `judge` runs the program directly, under half and a quarter of its peak, the quarter with half of
@@ -90,7 +90,12 @@ judge() {
 	[ -e "$scratch/direct" ] || told direct directly $program
 	cat "$scratch/direct.out"
 	peak_mib=$(sed -n 's/.*peak=\([0-9]*\)MiB.*/\1/p' "$scratch/direct.out" | sort -n | tail -n 1)
-	: "${peak_kib:=$((peak_mib << 10))}"
+	[ -z "$peak_mib" ] || : "${peak_kib:=$((peak_mib << 10))}"
+	[ -n "$peak_kib" ] || {
+		within whole "$total_kib"
+		weigh whole
+		peak_kib=$(($(counter whole device_peak) >> 10))
+	}
 	within half $((peak_kib / 2))
 	weigh half
 	within quarter $((peak_kib / 4)) --share 50

@@ -46,3 +46,4 @@ judges_must_run := $(patsubst %,clients/%.sh,frameworks/test_jax frameworks/test
 
 include tests/clients/python/rules.mk
 include tests/clients/frameworks/rules.mk
+include tests/clients/more/rules.mk

@@ -7,6 +7,7 @@ set -eu
 judges=tests/clients/judges
 
 $judges check README.md || fail "README.md"
+$judges check tests/clients/README.md client || fail "README.md of the clients"
 rows=$(sed -n '/^| program | version |/,/^$/p' README.md)
 mkdir "$scratch/ran"
 printf '%s\n' "$rows" | sed -n 3p >"$scratch/ran/first"
