@@ -47,7 +47,7 @@ static uint64_t threads_of(const CUlaunchConfig *c)
 	})
 
 /* Said here, too: the compiler loses it on the way. */
-#define IS_ACTED_ON __builtin_expect(job_launch_is_paced(), 0)
+#define IS_ACTED_ON __builtin_expect(job_launch_has_actions(), 0)
 
 /* look: at what it was given, now and then; sampled.h. */
 #define LAUNCH(stream, function, threads, parameters, extra, call)                                 \

@@ -140,7 +140,7 @@ static void before_record(CUevent event)
 	struct resource *known;
 	bool keeps_time = false;
 
-	if (!job_launch_is_paced() || !job_is_active())
+	if (!job_launch_has_actions() || !job_is_active())
 		return;
 	known = context_find_object(&object_type_event, HANDLE(event));
 	if (known)

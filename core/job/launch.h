@@ -19,11 +19,11 @@
 struct counters *job_current_statistics(void);
 
 /*
- * Returns whether a launch is to go through job_begin_launch(), because something acts on launches:
- * pacing, if nothing else. Otherwise counts it here, and that is all. Budget: no system call, no
- * lock, no allocation, one predictable branch.
+ * Returns whether any action is listed for launches, such as pacing or a survey. Such a launch goes
+ * through job_begin_launch(); any other is counted by the caller, and that is all. Budget: no
+ * system call, no lock, no allocation, one predictable branch.
  */
-static inline bool job_launch_is_paced(void)
+static inline bool job_launch_has_actions(void)
 {
 	return actions_are_any(ACTION_PRE_LAUNCH);
 }
@@ -81,13 +81,13 @@ void job_before_timing_paced(void);
  */
 static inline void job_break(void)
 {
-	if (job_launch_is_paced())
+	if (job_launch_has_actions())
 		job_break_paced();
 }
 /* Lets a slot that is due come before an event that keeps time is recorded. May sleep. */
 static inline void job_before_timing(void)
 {
-	if (job_launch_is_paced())
+	if (job_launch_has_actions())
 		job_before_timing_paced();
 }
 

@@ -74,7 +74,7 @@ static void check_launches(void)
 	unsigned int made = calls(ENTRY_cuLaunchKernel);
 
 	memset(&seen, 0, sizeof(seen));
-	TRUE(!job_launch_is_paced());
+	TRUE(!job_launch_has_actions());
 	TRUE(launch() == CUDA_SUCCESS && seen.before == 0 && launches() == ++counted);
 	TRUE(calls(ENTRY_cuLaunchKernel) == ++made);
 	act(ACTION_PRE_LAUNCH, before);
@@ -107,9 +107,9 @@ static void check_launches(void)
 	TRUE(launch() == CUDA_SUCCESS && launches() == ++counted);
 	action_remove(ACTION_PRE_LAUNCH, 3, "test");
 	TRUE(launch() == CUDA_SUCCESS && launches() == ++counted);
-	TRUE(job_launch_is_paced() && job_launches_act(false, false) &&
+	TRUE(job_launch_has_actions() && job_launches_act(false, false) &&
 	     job_launches_act(false, false));
-	TRUE(!job_launch_is_paced() && launch() == CUDA_SUCCESS && launches() == ++counted);
+	TRUE(!job_launch_has_actions() && launch() == CUDA_SUCCESS && launches() == ++counted);
 	TRUE(action_find(ACTION_POST_LAUNCH, ACTION_RESOURCES, "pacing", NULL));
 	action_remove(ACTION_POST_LAUNCH, 3, "test");
 }
