@@ -5,13 +5,14 @@
 #   program="python3 train.py"   # prints checksum=X or weights=X, and peak=NMiB, or is measured
 #   judge
 #
-# `judge` runs the program directly, under half and a quarter of its peak, the quarter with half of
-# the GPU's time, and under limits, pauses and evictions that change at random (schedule.py).
+# `judge` runs the program directly, under half of its peak, under a quarter, with half of the GPU's
+# time, and under limits, pauses and evictions that change at random (schedule.py).
 # Each run is told the same total, is refused nothing, and ends with the direct run's bits.
 # SEED repeats a schedule; SCHEDULES (1) is how many there are. OPTIONS are more options of `run`.
+# few_launches=yes: they are too few to wait for a share.
 # A folder may define: directly COMMAND...: without Spillway; weighed NAME: one more check of a run.
 # shellcheck shell=sh disable=SC2034,SC2154
-total_kib=$((1536 << 10)) tolerance='' peak_kib='' member=''
+total_kib=$((1536 << 10)) tolerance='' peak_kib='' member='' few_launches=''
 export SOFTGPU_MEMORY=${total_kib}K TOTAL_KIB=$total_kib SPILLWAY="$spillway" OPTIONS=
 row=$build/judges/$(basename "$0" .sh)
 mkdir -p "$build/judges"
@@ -60,9 +61,15 @@ told() {
 within() {
 	job=$1 kib=$2
 	shift 2
+	as_job "$job" --memory "${kib}KiB" --reported-memory limit+host --host-memory $((total_kib - kib))KiB "$@"
+}
+
+# as_job NAME OPTION...
+as_job() {
+	job=$1
+	shift
 	# shellcheck disable=SC2086 # its words
-	told "$job" "$spillway" run $OPTIONS --name "$job" --memory "${kib}KiB" --reported-memory limit+host \
-		--host-memory $((total_kib - kib))KiB "$@" $program
+	told "$job" "$spillway" run $OPTIONS --name "$job" "$@" $program
 }
 
 # weigh NAME: it ended as the direct run did, and was refused nothing.
@@ -97,12 +104,15 @@ judge() {
 		peak_kib=$(($(counter whole device_peak) >> 10))
 	}
 	within half $((peak_kib / 2))
-	weigh half
-	within quarter $((peak_kib / 4)) --share 50
-	weigh quarter
+	within quarter $((peak_kib / 4))
+	as_job share --share 50
+	for job in half quarter share; do
+		weigh $job
+	done
 	for job in half quarter; do
 		[ "$(counter $job host_peak)" -gt 0 ] || fail "$job has had nothing on the host"
 	done
+	[ -n "$few_launches" ] || [ "$(counter share idle_ns)" -gt 0 ] || fail "share has not waited"
 	for i in $(seq "${SCHEDULES:-1}"); do
 		# shellcheck disable=SC2086 # its words
 		told "changing$i" tests/clients/schedule.py "changing$i" "$peak_kib" $program

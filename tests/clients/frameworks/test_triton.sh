@@ -8,5 +8,6 @@ set -eu
 [ -e "$frameworks/packages/triton" ] || skip "no Triton: make frameworks"
 triton_can_compile
 member "Triton" "$(version triton)" "multiplies matrices in fp16, bf16 and tf32"
-program="python3 $here/triton_multiplies.py" peak_kib=$((44 << 10)) # eleven arrays of 4 MiB
+program="python3 $here/triton_multiplies.py" few_launches=yes
+peak_kib=$((44 << 10)) # eleven arrays of 4 MiB
 judge

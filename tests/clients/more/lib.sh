@@ -4,6 +4,7 @@
 # shellcheck shell=sh disable=SC2034,SC2154
 # shellcheck source=tests/clients/python/lib.sh
 . tests/clients/python/lib.sh
+few_launches=yes # of some of them
 here=tests/clients/more
 more=$(cd build/more 2>/dev/null && pwd) || more=
 [ -n "$more" ] && [ -e "$more/made" ] ||
