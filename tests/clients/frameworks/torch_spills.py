@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """torch_spills.py LIMIT_MIB WHAT...: takes memory of PyTorch beyond a limit, in each way that WHAT
 names, and compares it all with what was written. A refusal that PyTorch does not get over ends it
-with PyTorch's OutOfMemoryError. Prints what the caching allocator counted.
+with PyTorch's OutOfMemoryError, but for `full` and its like. Prints what the caching allocator
+counted.
 """
 import sys
 import threading
@@ -116,6 +117,32 @@ def graph():
         torch.cuda.synchronize()
         check(within, 20, seed)
     check(kept, 20, 2)
+
+
+def refused():
+    """More than device and host have."""
+    try:
+        empty(1100)
+    except torch.OutOfMemoryError:
+        return
+    raise AssertionError("1100 MiB were had")
+
+
+def full():
+    """A refusal that stands, which PyTorch asks about twice."""
+    refused()
+
+
+def full_pool():
+    """The same in a MemPool."""
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        refused()
+
+
+def full_graph():
+    """The same in a capture, where PyTorch asks once."""
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        refused()
 
 
 for what in sys.argv[2:]:
