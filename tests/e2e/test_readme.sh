@@ -27,6 +27,12 @@ for document in README.md CONTRIBUTING.md core/README.md core/memory/README.md c
 done
 [ "$(grep -c '](' README.md)" -ge 8 ] || fail 'README.md has too few links to be what was read'
 
+# Two commands stand first: the demo, which test_demo.sh runs, and the one of .ci/run, which tests
+# all.
+all=$(sed -n 's/^\(make check.*\) JUDGES=all$/\1/p' .ci/run)
+[ "$(sed -n '/^## /q; s/ *#.*//; s/^    //p' README.md)" = "make demo
+${all:?}" ] || fail "README.md: the first two commands are not the demo and '$all'"
+
 # What has to be looked up stands after the first two screens.
 for word in demote elastic held slot turn provider; do
 	! sed 60q README.md | grep -qiw "${word}[sd]*" || fail "README.md: '$word' is on the first two screens"

@@ -4,7 +4,8 @@
 # shellcheck source=tests/packages/readme.sh
 . tests/packages/readme.sh
 
-# source_in SUITE: README's line for the sources there, its two that train, and `make uninstall`
+# source_in SUITE: README's line for the sources there, its two that train, the demo, which names
+# what it needs, and `make uninstall`
 source_in() {
 	need_root "$1" gcc make libc6-dev uthash-dev libinih-dev libncurses-dev procps python3
 	mkdir -p "$TMPDIR/cuda"
@@ -21,8 +22,13 @@ source_in() {
 		} 2>&1
 		cp /mnt/train.py .
 		sh -eu /mnt/trains
+		! CC=none make demo 2>&1
+		SECONDS_ALONE=1 make demo 2>&1
 		make uninstall PREFIX=~/.local
 		! find ~/.local -type f | grep ." >"$scratch/$1" 2>&1 || fail "$1: $(cat "$scratch/$1")"
 	trains "$scratch/$1"
+	has "$1: no compiler" "$(cat "$scratch/$1")" 'apt-get install -y --no-install-recommends gcc libc6-dev '
+	has "$1: the demo" "$(cat "$scratch/$1")" 'limit raised again'
+	has "$1: the demo" "$(cat "$scratch/$1")" 'the same weights to the last bit'
 	! grep -i 'warning:' "$scratch/$1" || fail "$1: the compiler warns"
 }
