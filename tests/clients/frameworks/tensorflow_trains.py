@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: MIT
 """tensorflow_trains.py WHAT...: trains with TensorFlow on one GPU, in each way that WHAT names, and
 prints losses, a checksum of the final weights, and the most memory that TensorFlow had in use.
+STEPS (environment, 12) is how many steps each training has, 8 at least where Keras trains.
 """
 import hashlib
+import os
 import sys
 
 import numpy as np
 import keras
 import tensorflow as tf
+
+STEPS = int(os.environ.get("STEPS", "12"))
 
 
 def digits(count, width):
@@ -46,7 +50,7 @@ def eager():
     momenta = [tf.Variable(tf.zeros_like(weight)) for weight in weights]
     inputs, wanted = tf.constant(inputs), tf.one_hot(classes, 10)
     losses = []
-    for _ in range(12):
+    for _ in range(STEPS):
         with tf.GradientTape() as tape:
             hidden = tf.nn.gelu(dense(inputs, *weights[:2]))
             likely = tf.nn.log_softmax(tf.matmul(hidden, weights[2]) + weights[3])
@@ -71,7 +75,7 @@ def compiled():
     ])
     model.compile(keras.optimizers.Adam(0.002), jit_compile=True,
                   loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    told = model.fit(*digits(128, 256), batch_size=32, epochs=3, verbose=0)
+    told = model.fit(*digits(128, 256), batch_size=32, epochs=max(STEPS // 4, 2), verbose=0)
     report("compiled", told.history["loss"], model.get_weights())
 
 
