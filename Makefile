@@ -211,7 +211,7 @@ help:
 	@echo 'make libvgpu    one file to put in the place of HAMi-core under HAMi, KAI and Volcano'
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
-	@echo 'make check-clients  more programs of other projects, with and without Spillway'
+	@echo 'make check-clients  more programs of other projects, and their test suites, with and without Spillway'
 	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus, containers'
 	@echo 'make wheel      the package for pip, pipx and uvx, in build/packages; CROSS= as above'
 	@echo 'make dist       the sources as a tarball, in build/packages'

@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# numba-cuda's own tests, which its wheel holds, directly and under Spillway. nvJitLink, which would
+# make machine code, is hidden as in ../python/test_numba.sh.
+set -eu
+. tests/e2e/lib.sh
+. tests/clients/more/lib.sh
+[ -e "$python_env/made-long" ] || skip "pytest was not fetched: make python-clients-long"
+mkdir "$scratch/hidden"
+: >"$scratch/hidden/libnvJitLink.so.13"
+export LD_LIBRARY_PATH="$scratch/hidden:$LD_LIBRARY_PATH" PYTHON="$python_env/bin/python"
+# A copy: in its place pytest would put first the folder of numba-cuda's `cuda`, which
+# hides NVIDIA's.
+mkdir "$scratch/suite"
+cp -r "$packages/numba_cuda/numba/cuda/tests" "$scratch/suite/"
+member "numba-cuda's own tests" "$(version numba-cuda)" "directly and as a job"
+tests/clients/suites/compare numba-cuda "$scratch/suite/tests"
+judged "its output tells"
