@@ -71,7 +71,7 @@ enum {
 	X(HEAT_GRAPHS,  DRIVER,  "what the nodes of graphs use") \
 	X(PARAMETERS,   DRIVER,  "where the parameters of functions are") \
 	X(CAPTURES,     DRIVER,  "which streams are being captured") \
-	X(BEACON,       DRIVER,  "what the watcher asks of contexts") \
+	X(HEARTBEAT,       DRIVER,  "what the watcher asks of contexts") \
 	X(CONTEXTS,     NOTHING, "which contexts there are") \
 	X(EVENTS,       NOTHING, "events of ours that are recorded nowhere") \
 	/* pacing and steps */ \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Time that others leave. The watcher reads the others' cards and decides (sharing/filler.h); who
- * launches looks at two words. Of a job that others ask for it writes the card (beacon.h). Rules:
- * as watch.c; launches call gap_binds() and gap_is_open() alone.
+ * launches looks at two words. Of a job that others ask for it writes the card (heartbeat.h).
+ * Rules: as watch.c; launches call gap_binds() and gap_is_open() alone.
  */
 #include "core/config/config.h"
 #include "core/cuda/capture.h"
@@ -29,13 +29,13 @@ static void hush(struct pacer *p)
 {
 	struct card *card;
 
-	lock_acquire(&p->beacon_lock);
+	lock_acquire(&p->heartbeat_lock);
 	card = card_edit(p->cards.own);
 	card->working = CARD_UNKNOWN;
 	card->gap_since_ns = card->gap_ns = card->burst_ends_ns = 0;
 	card->in_flight = 1;
 	card_publish(p->cards.own, clock_now());
-	lock_release(&p->beacon_lock);
+	lock_release(&p->heartbeat_lock);
 }
 
 void pacer_heed(struct pacer *p, bool is_asked)
@@ -108,32 +108,32 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 	return go.again_ns;
 }
 
-static uint64_t watch_beacon(struct pacer *p, uint64_t now)
+static uint64_t watch_heartbeat(struct pacer *p, uint64_t now)
 {
 	uint64_t again = 0;
 	bool may_call;
 
-	lock_acquire(&p->beacon_lock);
+	lock_acquire(&p->heartbeat_lock);
 	if (p->tells) {
 		may_call = capture_sync_enter();
-		again =
-		    beacon_look(&p->beacon, p->ordinal, p->statistics, p->cards.own, may_call, now);
+		again = heartbeat_look(&p->heartbeat, p->ordinal, p->statistics, p->cards.own,
+		                       may_call, now);
 		if (may_call)
 			capture_sync_leave();
 	}
-	lock_release(&p->beacon_lock);
+	lock_release(&p->heartbeat_lock);
 	return again;
 }
 
 uint64_t gap_watch(struct pacer *p)
 {
-	uint64_t gaps = 0, beacon = 0;
+	uint64_t gaps = 0, heartbeat = 0;
 
 	if (!p->has_cards || p->lets_go)
 		return 0;
 	if (gap_binds(p))
 		gaps = watch_gaps(p, clock_now());
 	if (p->tells)
-		beacon = watch_beacon(p, clock_now());
-	return !gaps || (beacon && beacon < gaps) ? beacon : gaps;
+		heartbeat = watch_heartbeat(p, clock_now());
+	return !gaps || (heartbeat && heartbeat < gaps) ? heartbeat : gaps;
 }

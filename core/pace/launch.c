@@ -34,7 +34,7 @@ struct pacer *pacer_create(int ordinal, struct counters *statistics)
 	p->paid_until = &p->own_paid_until;
 	p->due = true;
 	lock_init(&p->lock);
-	lock_init(&p->beacon_lock);
+	lock_init(&p->heartbeat_lock);
 	return p;
 }
 
@@ -276,9 +276,9 @@ void pacer_leave_context(struct pacer *p, CUcontext context, bool is_leaving)
 
 void pacer_forget_context(struct pacer *p, CUcontext context)
 {
-	lock_acquire(&p->beacon_lock);
-	beacon_forget_context(&p->beacon, context);
-	lock_release(&p->beacon_lock);
+	lock_acquire(&p->heartbeat_lock);
+	heartbeat_forget_context(&p->heartbeat, context);
+	lock_release(&p->heartbeat_lock);
 	lock_acquire(&p->lock);
 	busy_forget_context(p->busy, context);
 	if (p->context == context)

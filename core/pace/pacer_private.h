@@ -12,7 +12,7 @@
 #include "core/cards/cards.h"
 #include "core/pace/account.h"
 #include "core/pace/align.h"
-#include "core/pace/beacon.h"
+#include "core/pace/heartbeat.h"
 #include "core/pace/busy.h"
 #include "core/base/clock.h"
 #include "core/pace/pacer.h"
@@ -43,8 +43,8 @@ struct pacer {
 	struct filler filler;  /* the watcher's */
 	struct filler_now own; /* likewise */
 	uint64_t cards_ns;     /* likewise: when it looked for new ones */
-	LOCK_OF(BEACON) beacon_lock;
-	struct beacon beacon;
+	LOCK_OF(HEARTBEAT) heartbeat_lock;
+	struct heartbeat heartbeat;
 
 	/* Set once, when others are met; NULL before, and where there are none. */
 	struct turns *_Atomic turns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The beacon. Rules: on the watcher's thread, in relaxed capture mode. */
-#include "core/pace/beacon.h"
+/* The heartbeat. Rules: on the watcher's thread, in relaxed capture mode. */
+#include "core/pace/heartbeat.h"
 
 #include "core/cuda/context.h"
 #include "core/cuda/events.h"
@@ -19,11 +19,11 @@ static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
 }
 
 /* Returns the place of a context, taken if it is new; -1: all are taken. */
-static int place_of(struct beacon *b, CUcontext context)
+static int place_of(struct heartbeat *b, CUcontext context)
 {
 	int free_one = -1;
 
-	for (int i = 0; i < BEACON_CONTEXTS; i++) {
+	for (int i = 0; i < HEARTBEAT_CONTEXTS; i++) {
 		if (b->at[i].context == context)
 			return i;
 		if (!b->at[i].context && free_one < 0)
@@ -37,7 +37,7 @@ static int place_of(struct beacon *b, CUcontext context)
 }
 
 /* Asks one context, which is current, whether what it was given is done. */
-static enum card_working ask(struct beacon *b, int i, bool records)
+static enum card_working ask(struct heartbeat *b, int i, bool records)
 {
 	CUcontext context = b->at[i].context;
 	CUresult result;
@@ -55,7 +55,7 @@ static enum card_working ask(struct beacon *b, int i, bool records)
 }
 
 /* Asks all contexts of the device. */
-static enum card_working ask_all(struct beacon *b, int ordinal, bool records)
+static enum card_working ask_all(struct heartbeat *b, int ordinal, bool records)
 {
 	enum card_working all = CARD_IDLE, one;
 	struct context context;
@@ -77,7 +77,7 @@ static enum card_working ask_all(struct beacon *b, int ordinal, bool records)
 }
 
 /* Asks again, of events that are recorded now: what they come after was in the driver before. */
-static enum card_working confirm(struct beacon *b, int ordinal)
+static enum card_working confirm(struct heartbeat *b, int ordinal)
 {
 	b->recorded = CONFIRMS;
 	b->confirmations = 0;
@@ -85,7 +85,7 @@ static enum card_working confirm(struct beacon *b, int ordinal)
 }
 
 /* Asks the contexts, of which nothing was launched since the last look. */
-static enum card_working ask_still(struct beacon *b, int ordinal)
+static enum card_working ask_still(struct heartbeat *b, int ordinal)
 {
 	bool is_first = b->recorded == NOT_RECORDED, was_idle = b->working == CARD_IDLE;
 	enum card_working working = ask_all(b, ordinal, is_first);
@@ -105,7 +105,7 @@ static enum card_working ask_still(struct beacon *b, int ordinal)
 	return working;
 }
 
-static enum card_working look(struct beacon *b, int ordinal, bool moved, bool may_call)
+static enum card_working look(struct heartbeat *b, int ordinal, bool moved, bool may_call)
 {
 	enum card_working working = CARD_UNKNOWN;
 
@@ -118,7 +118,7 @@ static enum card_working look(struct beacon *b, int ordinal, bool moved, bool ma
 	return working;
 }
 
-static void change(struct beacon *b, enum card_working working, uint64_t now)
+static void change(struct heartbeat *b, enum card_working working, uint64_t now)
 {
 	if (b->working == CARD_IDLE && b->since_ns && working == CARD_WORKS)
 		gaps_note(&b->gaps, now - b->since_ns);
@@ -128,8 +128,8 @@ static void change(struct beacon *b, enum card_working working, uint64_t now)
 	b->since_ns = now;
 }
 
-uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *counters,
-                     struct card_own *own, bool may_call, uint64_t now_ns)
+uint64_t heartbeat_look(struct heartbeat *b, int ordinal, const struct counters *counters,
+                        struct card_own *own, bool may_call, uint64_t now_ns)
 {
 	uint64_t launches =
 	    counters_get(counters, launches) + counters_get(counters, graph_launches);
@@ -173,9 +173,9 @@ uint64_t beacon_look(struct beacon *b, int ordinal, const struct counters *count
 	           : again_ns;
 }
 
-void beacon_forget_context(struct beacon *b, CUcontext context)
+void heartbeat_forget_context(struct heartbeat *b, CUcontext context)
 {
-	for (int i = 0; i < BEACON_CONTEXTS; i++)
+	for (int i = 0; i < HEARTBEAT_CONTEXTS; i++)
 		if (b->at[i].context == context) {
 			b->at[i].context = NULL;
 			b->at[i].event = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The beacon: while somebody asks, the watcher tells on the process's card whether it works on a
+ * The heartbeat: while somebody asks, the watcher tells on the process's card whether it works on a
  * device, so that others can use the time that it leaves. A launch pays nothing for that: the count
  * of launches is looked at, and once it stands still one event per context, recorded over
  * everything that the context has.
@@ -8,8 +8,8 @@
  * Never in a capture; what is not known (a capture, a driver before CUDA 12.5, more contexts than
  * are kept) counts as working. A lock of its own guards it.
  */
-#ifndef SPILLWAY_BEACON_H
-#define SPILLWAY_BEACON_H
+#ifndef SPILLWAY_HEARTBEAT_H
+#define SPILLWAY_HEARTBEAT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,14 +19,14 @@
 #include "core/ledger/statistics.h"
 #include "core/sharing/filler.h"
 
-enum { BEACON_CONTEXTS = 4 };
+enum { HEARTBEAT_CONTEXTS = 4 };
 
 /* Begins zeroed. */
-struct beacon {
+struct heartbeat {
 	uint64_t launches;
 	uint64_t since_ns; /* it works, or is idle, since then; 0: nothing was seen yet */
 	enum card_working working;
-	enum beacon_recorded {
+	enum heartbeat_recorded {
 		NOT_RECORDED,
 		RECORDED,
 		CONFIRMS
@@ -35,7 +35,7 @@ struct beacon {
 	struct {
 		CUcontext context;
 		CUevent event;
-	} at[BEACON_CONTEXTS];
+	} at[HEARTBEAT_CONTEXTS];
 	struct gaps gaps, bursts; /* how long it was idle, and worked */
 	struct feedback feedback;
 };
@@ -44,9 +44,9 @@ struct beacon {
  * Looks, and writes the card. Returns after how many nanoseconds it wants to look again. With the
  * lock held, and leave to call the driver unless !may_call.
  */
-uint64_t beacon_look(struct beacon *beacon, int ordinal, const struct counters *counters,
-                     struct card_own *card, bool may_call, uint64_t now_ns);
+uint64_t heartbeat_look(struct heartbeat *heartbeat, int ordinal, const struct counters *counters,
+                        struct card_own *card, bool may_call, uint64_t now_ns);
 /* Forgets a context that is gone, and its event with it. */
-void beacon_forget_context(struct beacon *beacon, CUcontext context);
+void heartbeat_forget_context(struct heartbeat *heartbeat, CUcontext context);
 
 #endif
