@@ -6,7 +6,7 @@
 #include "core/cuda/idle.h"
 #include "core/job/job.h"
 #include "core/memory/copy/async.h"
-#include "core/memory/move/lull.h"
+#include "core/memory/move/idle_point.h"
 #include "shim/sampled.h"
 #include "shim/shape.h"
 
@@ -99,7 +99,7 @@ static __attribute__((noinline)) bool asynchronous_peer(const CUDA_MEMCPY3D_PEER
 		result = COPIED_NOW(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), stream, to, from); \
 		idle_note(result);                                                                 \
 		if (result == CUDA_SUCCESS)                                                        \
-			lull_has_come();                                                           \
+			idle_point_has_come();                                                     \
 		return result;                                                                     \
 	}
 #define WAITS_2(symbol, other, to, from, ...)                  \

@@ -8,7 +8,7 @@
 #include "core/job/job.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
-#include "core/memory/move/lull.h"
+#include "core/memory/move/idle_point.h"
 #include "shim/shim.h"
 #include "shim/track.h"
 
@@ -184,7 +184,7 @@ RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (un
 			return result;                   \
 		if (is_for_all && job_is_active())       \
 			freed_settle();                  \
-		lull_has_come();                         \
+		idle_point_has_come();                   \
 		return result;                           \
 	}
 

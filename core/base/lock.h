@@ -48,7 +48,7 @@ enum {
 	X(IMPORT_TURN,  NOTHING, "whose turn it is to open or close memory of other processes") \
 	X(EXPORTS,      DRIVER,  "memory that other processes were given") \
 	X(MOVER,        NOTHING, "what the mover is asked for") \
-	X(LULL,         NOTHING, "that a moment for moving has come") \
+	X(IDLE_POINT,         NOTHING, "that a moment for moving has come") \
 	X(GATE,         BOTH,    "who closes the gate, as long as it is closed") \
 	X(ARENAS,       DRIVER,  "the making of arenas") \
 	X(ARENA,        BOTH,    "the units, runs and slabs of an arena; slabs of the driver's memory") \

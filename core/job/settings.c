@@ -16,7 +16,7 @@
 #include "core/job/whole.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/heat/survey.h"
-#include "core/memory/move/lull.h"
+#include "core/memory/move/idle_point.h"
 #include "core/registry/actions.h"
 #include "core/rings/ring.h"
 
@@ -100,7 +100,7 @@ static int change_pacers(void *cookie, void *subject)
 static int end_step(void *cookie, void *subject)
 {
 	(void)cookie;
-	lull_has_come();
+	idle_point_has_come();
 	survey_step_ended(((struct device *)subject)->id.ordinal);
 	if (growth_step_ended(subject, clock_now()))
 		wanted_wake(subject);

@@ -46,7 +46,7 @@ $(BUILD)/tests/unit/test_device: LDFLAGS += -Wl,--wrap=segment_charged
 $(BUILD)/tests/unit/test_async: LDFLAGS += -Wl,--wrap=context_current
 
 # Its clock, its GPU and its program are its own, and it watches the gate.
-$(BUILD)/tests/unit/test_moving: LDFLAGS += -Wl,--wrap=idle_now -Wl,--wrap=lull_wait -Wl,--wrap=lull_take \
+$(BUILD)/tests/unit/test_moving: LDFLAGS += -Wl,--wrap=idle_now -Wl,--wrap=idle_point_wait -Wl,--wrap=idle_point_take \
 	-Wl,--wrap=gate_hold -Wl,--wrap=gate_seize -Wl,--wrap=gate_unseize -Wl,--wrap=gate_let_in -Wl,--wrap=gate_open \
 	-Wl,--wrap=placement_rank -Wl,--wrap=placement_has_decided
 
@@ -61,7 +61,7 @@ $(BUILD)/tests/unit/test_step $(BUILD)/tests/unit/test_step_judged: %: %.o $(BUI
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(check_libs)
 
 # The shim's own objects in one program, and a driver that writes down how it was called.
-$(BUILD)/tests/unit/test_rows: wrap := -Wl,--wrap=lull_tell
+$(BUILD)/tests/unit/test_rows: wrap := -Wl,--wrap=idle_point_tell
 $(BUILD)/tests/unit/test_rows $(BUILD)/tests/unit/test_unmovable: %: %.o $(shim_obj) $(checked_core) \
 		| $(BUILD)/tests/unit/recorder.so
 	$(call say,LD)

@@ -23,7 +23,7 @@
 #include "core/memory/move/mover.c" /* an answer without a mailbox, too */
 #include "core/memory/move/mover.h"
 #include "core/memory/move/closure.h"
-#include "core/memory/move/lull.h"
+#include "core/memory/move/idle_point.h"
 #include "core/memory/move/movable.h"
 #include "core/memory/move/moving.h"
 #include "core/memory/move/placement.h"
@@ -72,7 +72,7 @@ static struct world {
 	uint64_t held_at, held_longest; /* since when the gate is held; longest for nothing */
 	uint64_t paused_until; /* the program has come back from a wait, and stays for the mover */
 	/* What happened. */
-	uint64_t waited_ns; /* for lulls */
+	uint64_t waited_ns; /* for idle points */
 	uint64_t held_ns;   /* the gate was held */
 	uint64_t worked_ns; /* the program was not kept from launching, or its work ran */
 	uint64_t idle_since, longest_idle; /* the gate was seized and nothing ran */
@@ -148,8 +148,8 @@ static void world_wake(_Atomic uint32_t *word)
 static const struct clock world_clock = {world_now, world_wait, world_wake};
 
 enum idle __wrap_idle_now(uint64_t patience_ns);
-void __wrap_lull_wait(uint64_t ns);
-void __wrap_lull_take(void);
+void __wrap_idle_point_wait(uint64_t ns);
+void __wrap_idle_point_take(void);
 
 enum idle __wrap_idle_now(uint64_t patience_ns)
 {
@@ -160,7 +160,7 @@ enum idle __wrap_idle_now(uint64_t patience_ns)
 	return is_idle ? IDLE : IDLE_BUSY;
 }
 
-void __wrap_lull_wait(uint64_t ns)
+void __wrap_idle_point_wait(uint64_t ns)
 {
 	uint64_t before = world.now;
 
@@ -173,7 +173,7 @@ void __wrap_lull_wait(uint64_t ns)
 	world.waited_ns += world.now - before;
 }
 
-void __wrap_lull_take(void)
+void __wrap_idle_point_take(void)
 {
 }
 
@@ -595,11 +595,11 @@ START_TEST(gently_the_program_works_between_plans)
 END_TEST
 
 /*
- * What a lull has begun goes on to its end, whatever the link: the next lull is a long step away.
- * The first chunk alone went, as no more memory was made before its copy had shown how long it
- * takes.
+ * What an idle point has begun goes on to its end, whatever the link: the next idle point is a long
+ * step away. The first chunk alone went, as no more memory was made before its copy had shown how
+ * long it takes.
  */
-START_TEST(one_lull_is_enough)
+START_TEST(one_idle_point_is_enough)
 {
 	static const double links[] = {1, 4, 25};
 	const uint64_t step_ns = 400 * MS, bytes = 128 * MIB;
@@ -768,7 +768,7 @@ enum { STEPS_TO_SETTLE = 8, STEPS_BY_SLICES = 40 };
  * four. Where memory of the host takes longer to be made than to be copied to, a slice was all that
  * each step had; so it is where kernels are longer than a call waits at the gate.
  */
-START_TEST(what_is_decided_is_done_at_the_next_lulls)
+START_TEST(what_is_decided_is_done_at_the_next_idle_points)
 {
 	CUdeviceptr address = fill_up();
 	uint64_t began = world.now, held_first = 0;
@@ -1174,7 +1174,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, state_directory_make, state_directory_remove);
 	tcase_add_loop_test(tests, one_deadline_is_waited_for, 0, sizeof(bars) / sizeof(*bars));
 	tcase_add_test(tests, gently_the_program_works_between_plans);
-	tcase_add_loop_test(tests, one_lull_is_enough, 0, 3);
+	tcase_add_loop_test(tests, one_idle_point_is_enough, 0, 3);
 	tcase_add_loop_test(tests, the_first_closure_is_one_chunk_and_none_is_longer_than_said, 0,
 	                    4);
 	tcase_add_loop_test(tests, memory_is_made_while_the_program_works_or_something_is_copied, 0,
@@ -1182,7 +1182,7 @@ int main(void)
 	tcase_add_loop_test(tests, what_is_pinned_comes_whole_where_the_limit_is_full, 0, 3);
 	tcase_add_test(tests, what_is_pinned_does_not_make_room_for_itself);
 	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
-	tcase_add_loop_test(tests, what_is_decided_is_done_at_the_next_lulls, 0, 3);
+	tcase_add_loop_test(tests, what_is_decided_is_done_at_the_next_idle_points, 0, 3);
 	tcase_add_test(tests, exchanges_rest_as_long_as_they_gain_nothing);
 	tcase_add_test(tests, what_is_too_large_has_nothing_leave);
 	tcase_add_test(tests, what_does_not_fit_is_not_tried_all_the_time);

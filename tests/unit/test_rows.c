@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "core/job/job.h"
-#include "core/memory/move/lull.h"
+#include "core/memory/move/idle_point.h"
 #include "tests/unit/call.h"
 #include "tests/unit/recorder.h"
 #include "tests/unit/test_driver.h"
@@ -227,8 +227,8 @@ static const enum entry waits[] = {
 static unsigned int moments;
 static uint32_t inside_at_moment;
 
-void __wrap_lull_tell(void); /* the linker's name for it */
-void __wrap_lull_tell(void)
+void __wrap_idle_point_tell(void); /* the linker's name for it */
+void __wrap_idle_point_tell(void)
 {
 	moments++;
 	inside_at_moment += atomic_load(&gate_seat->inside);
@@ -256,12 +256,12 @@ static void check_moments(void)
 
 		if (moments_of(waits[i], CUDA_SUCCESS) != 0)
 			FAIL("%s: a natural moment, and nobody waits for one", symbol);
-		atomic_store(&lull_is_awaited, 1);
+		atomic_store(&idle_point_is_awaited, 1);
 		if (moments_of(waits[i], CUDA_SUCCESS) != 1)
 			FAIL("%s: no natural moment", symbol);
 		if (moments_of(waits[i], ANSWER) != 0)
 			FAIL("%s: failed, and was a natural moment", symbol);
-		atomic_store(&lull_is_awaited, 0);
+		atomic_store(&idle_point_is_awaited, 0);
 	}
 	if (inside_at_moment)
 		FAIL("natural moments came inside the gate");

@@ -31,7 +31,7 @@
 #include "core/cuda/idle.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/spare.h"
-#include "core/memory/move/lull.h"
+#include "core/memory/move/idle_point.h"
 #include "core/rings/event.h"
 
 enum { SIDES = 2 };
@@ -354,7 +354,7 @@ static bool hold_gate(struct closure *c, uint64_t patience_ns)
 		return true;
 	}
 	c->is_held = gate_hold(patience_ns, EXPIRY);
-	lull_take();
+	idle_point_take();
 	return c->is_held;
 }
 
@@ -421,8 +421,8 @@ static enum move_pending close_and_move(struct closure *c, uint64_t patience_ns,
 	return why;
 }
 
-/* Waits for a lull, a while, and makes memory for the next slice for half of it. */
-static void wait_for_lull(const struct closure *c)
+/* Waits for an idle point, a while, and makes memory for the next slice for half of it. */
+static void wait_for_idle_point(const struct closure *c)
 {
 	struct deadline next = DEADLINE_IN(BETWEEN_GLANCES);
 	struct deadline until = deadline_within(&next, BETWEEN_GLANCES / 2);
@@ -430,7 +430,7 @@ static void wait_for_lull(const struct closure *c)
 	while (c->plan->made < made_ahead(c) && !deadline_has_passed(&until) &&
 	       plan_make(c->plan, c->device))
 		;
-	lull_wait(deadline_left(&next));
+	idle_point_wait(deadline_left(&next));
 }
 
 static enum move_pending insist(struct closure *c)
@@ -460,7 +460,7 @@ static enum move_pending move_in_time(struct closure *c, struct deadline *until)
 		device_note_blocker(c->device, c->plan->terms->generation, why);
 		if (deadline_has_passed(until))
 			break;
-		wait_for_lull(c);
+		wait_for_idle_point(c);
 	} while (is_wanted(c->plan, c->device));
 	if (why == MOVE_CAPTURE || c->plan->is_patient || !is_wanted(c->plan, c->device))
 		return why;

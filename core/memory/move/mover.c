@@ -31,7 +31,7 @@
 #include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/closure.h"
-#include "core/memory/move/lull.h"
+#include "core/memory/move/idle_point.h"
 #include "core/memory/move/moving.h"
 #include "core/memory/move/placement.h"
 #include "core/memory/move/plan.h"
@@ -53,16 +53,16 @@ enum { REST_LEAST = 4, REST_MOST = 40, REST_WHERE_DECIDED = 4 };
 /* So long it is lately, and of so many it is known. */
 enum { LATELY_MS = 20000, LEFT_MAX = 4096 };
 /*
- * What is decided waits for a lull, without the gate, for so long; then the gate is held, once, and
- * the next wait is twice as long.
+ * What is decided waits for an idle point, without the gate, for so long; then the gate is held,
+ * once, and the next wait is twice as long.
  */
-#define LULLS_FIRST_NS 10000000000ull
+#define IDLE_POINTS_FIRST_NS 10000000000ull
 
 /* On CLOCK_MONOTONIC. */
 static struct balance_rests {
 	uint64_t no_promotion_until, no_exchange_until;
 	uint64_t times; /* as long as an exchange the rest is; 0: there was none yet */
-	uint64_t insists_at, lulls_ns; /* 0: nothing that is decided waits to be exchanged */
+	uint64_t insists_at, idle_points_ns; /* 0: nothing that is decided waits to be exchanged */
 	bool is_filling;
 	struct deadline fill; /* one for all plans of it */
 } balance_rests[DEVICE_MAX];
@@ -92,16 +92,16 @@ static bool demote_decided(struct device *device, const struct terms *terms, uin
 	bool moved, insists;
 
 	if (!rest->insists_at) {
-		rest->lulls_ns = LULLS_FIRST_NS;
-		rest->insists_at = clock_now() + rest->lulls_ns;
+		rest->idle_points_ns = IDLE_POINTS_FIRST_NS;
+		rest->insists_at = clock_now() + rest->idle_points_ns;
 	}
 	insists = clock_now() >= rest->insists_at;
 	moved = moving_demote_decided(device, terms, bytes, cold, insists) == MOVE_NONE;
 	if (moved) {
 		rest->insists_at = 0;
 	} else if (insists) {
-		rest->lulls_ns *= 2;
-		rest->insists_at = clock_now() + rest->lulls_ns;
+		rest->idle_points_ns *= 2;
+		rest->insists_at = clock_now() + rest->idle_points_ns;
 	}
 	return moved;
 }
@@ -434,7 +434,7 @@ static void answer_all(void)
 #define LOOK_RESTING  (1000 * MS) /* where the program does nothing, and nothing happens to it */
 #define RESTS_AFTER   (2000 * MS)
 #define STOP_PATIENCE (100 * MS) /* who exits is kept waiting so long */
-#define LULL_NS       (10 * MS)  /* so long a lull is waited for at a time */
+#define IDLE_POINT_NS (10 * MS)  /* so long an idle point is waited for at a time */
 
 /* The mover keeps this of a device. */
 static struct tended {
@@ -494,20 +494,20 @@ static void prefill(struct device *device, const struct terms *terms)
 
 /*
  * Returns whether memory can be released: where the driver may wait for what runs then, and have
- * the program's calls wait for that, in a lull alone. That is now, or when the program comes back
- * from a wait, which then waits for lull_take().
+ * the program's calls wait for that, in an idle point alone. That is now, or when the program comes
+ * back from a wait, which then waits for idle_point_take().
  */
-static bool is_lull(const struct device *device)
+static bool is_idle_point(const struct device *device)
 {
 	if (host_probe_unmap(device) == CUDA_SUCCESS || idle_is_seen())
 		return true;
-	lull_wait(LULL_NS);
+	idle_point_wait(IDLE_POINT_NS);
 	return idle_is_seen();
 }
 
 /*
  * Releases what nobody uses where more is charged than the limit. Returns so much of it as has to
- * wait for a lull.
+ * wait for an idle point.
  */
 static uint64_t release_unused(struct device *device)
 {
@@ -515,11 +515,11 @@ static uint64_t release_unused(struct device *device)
 
 	if (capture_is_active())
 		return 0;
-	if (is_lull(device))
+	if (is_idle_point(device))
 		reclaim_unused(device);
 	else
 		waits = device_spare(device, SEGMENT_ON_DEVICE);
-	lull_take();
+	idle_point_take();
 	return waits;
 }
 
@@ -547,13 +547,13 @@ static void trim_spares(struct device *device, bool is_resting)
 {
 	if (!spare_is_due(device))
 		return;
-	if (is_lull(device)) {
+	if (is_idle_point(device)) {
 		spare_trim(device, SEGMENT_ON_DEVICE, false);
 		spare_trim(device, SEGMENT_ON_HOST, false);
 	} else if (!is_resting) {
 		look_again_in(device, LOOK_SOON);
 	}
-	lull_take();
+	idle_point_take();
 }
 
 /* Looks after the spares, where nothing is to be moved. */

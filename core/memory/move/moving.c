@@ -9,7 +9,7 @@
 
 static struct plan plan;
 
-/* How long a swap waits for a lull: it is not worth more. */
+/* How long a swap waits for an idle point: it is not worth more. */
 #define PATIENCE_NS 500000000ull
 
 /*

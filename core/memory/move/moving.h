@@ -19,12 +19,12 @@ struct deadline moving_deadline(const struct terms *terms);
  * none of them waiting.
  */
 struct deadline moving_shrink_deadline(const struct terms *terms);
-/* Has so much of the choice leave, at a lull, while the device is within its limit. */
+/* Has so much of the choice leave, at an idle point, while the device is within its limit. */
 enum move_pending moving_demote(struct device *device, const struct terms *terms, uint64_t bytes,
                                 const struct choice *choice);
 /*
  * Does the same where it is decided that it leaves, as gently as a shrink. insists: the gate is
- * held where there was no lull; else nothing is begun without one.
+ * held where there was no idle point; else nothing is begun without one.
  */
 enum move_pending moving_demote_decided(struct device *device, const struct terms *terms,
                                         uint64_t bytes, const struct choice *choice, bool insists);

@@ -28,7 +28,7 @@ struct plan {
 	bool is_whole;   /* no allocation in part; plan_fill() decides */
 	bool spares_go;  /* room is wanted: what becomes free is not kept */
 	bool is_gentle;  /* the program works at least half of the time meanwhile */
-	bool is_patient; /* it is begun at a lull, or not at all */
+	bool is_patient; /* it is begun at an idle point, or not at all */
 	bool has_time;   /* all its memory is made before it is begun */
 	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
 	uint64_t host_limit;                      /* when it was begun; for plan_make_soon() */

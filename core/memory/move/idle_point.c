@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lulls. Rules: runs inside the user's process; errno is kept. */
-#include "core/memory/move/lull.h"
+/* Idle points. Rules: runs inside the user's process; errno is kept. */
+#include "core/memory/move/idle_point.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,15 +12,17 @@
 #include "core/base/lock.h"
 #include "core/base/once.h"
 
-_Atomic unsigned int lull_is_awaited;
+_Atomic unsigned int idle_point_is_awaited;
 
 static struct once once;
-static LOCK_OF(LULL) lock = LOCK_FREE;
+static LOCK_OF(IDLE_POINT) lock = LOCK_FREE;
 static pthread_cond_t told;
 static bool has_come;
 static _Atomic uint32_t taken; /* changes when the mover has the moment */
 
-/* Who tells of a lull waits for the mover so long: it would have queued work again before. */
+/*
+ * Who tells of an idle point waits for the mover so long: it would have queued work again before.
+ */
 #define FOR_THE_MOVER_NS 1000000ull
 
 static void make(void)
@@ -28,7 +30,7 @@ static void make(void)
 	condition_init(&told);
 }
 
-void lull_tell(void)
+void idle_point_tell(void)
 {
 	uint32_t seen = atomic_load(&taken);
 	bool is_awaited;
@@ -36,7 +38,7 @@ void lull_tell(void)
 
 	lock_acquire(&lock);
 	has_come = true;
-	is_awaited = atomic_exchange(&lull_is_awaited, 0) != 0;
+	is_awaited = atomic_exchange(&idle_point_is_awaited, 0) != 0;
 	if (is_awaited)
 		pthread_cond_signal(&told);
 	lock_release(&lock);
@@ -45,21 +47,21 @@ void lull_tell(void)
 	errno = saved;
 }
 
-void lull_take(void)
+void idle_point_take(void)
 {
 	clock_in_use->wake(&taken);
 }
 
-void lull_wait(uint64_t ns)
+void idle_point_wait(uint64_t ns)
 {
 	struct deadline until = DEADLINE_IN(ns);
 
 	once_call(&once, make);
 	lock_acquire(&lock);
 	has_come = false;
-	atomic_store(&lull_is_awaited, 1);
+	atomic_store(&idle_point_is_awaited, 1);
 	while (!has_come && condition_wait_until(&told, &lock, deadline_ends(&until)))
 		;
-	atomic_store(&lull_is_awaited, 0);
+	atomic_store(&idle_point_is_awaited, 0);
 	lock_release(&lock);
 }
