@@ -41,7 +41,7 @@
 /* What can move is added up so often. */
 #define SUM_NS (50 * MS)
 /* Who cannot be woken by others looks so often: they expect an answer within GRANT_SILENCE_NS. */
-enum { UNTOLD_MS = 20 };
+enum { UNACCOUNTED_MS = 20 };
 /* A helper that is awake hears no ring. It is called again so often, by turns of GRANT_TICK_NS. */
 enum { RING_AGAIN = 3 };
 
@@ -350,5 +350,5 @@ int lending_tend(bool is_told, int at_most_ms)
 		start();
 	else if (is_news && atomic_load(&lending.is_started))
 		shortage_call();
-	return is_beside && !is_told && at_most_ms > UNTOLD_MS ? UNTOLD_MS : at_most_ms;
+	return is_beside && !is_told && at_most_ms > UNACCOUNTED_MS ? UNACCOUNTED_MS : at_most_ms;
 }

@@ -172,7 +172,7 @@ static void job_sums_entitle(struct job_sums *sums)
  * Returns the bytes in use beyond the margin of which no card tells, where so much is free: others
  * hold them, who have no card yet, or have not written what they hold.
  */
-static uint64_t job_sums_untold(const struct job_sums *sums, uint64_t free)
+static uint64_t job_sums_unaccounted(const struct job_sums *sums, uint64_t free)
 {
 	uint64_t told = plus(free, sums->margin);
 
@@ -372,9 +372,9 @@ const char *claim_wait_text(enum claim_wait why)
 /* How long a claim waits for what it was given to arrive, and then before it is raised again. */
 #define SETTLE_NS (SECOND_NS / 2)
 /* A job that holds memory tells so within this time, whenever it started. */
-#define UNTOLD_NS     SECOND_NS
-#define REFUSED_LEAST (SECOND_NS / 2)
-#define REFUSED_MOST  (30 * SECOND_NS)
+#define UNACCOUNTED_NS SECOND_NS
+#define REFUSED_LEAST  (SECOND_NS / 2)
+#define REFUSED_MOST   (30 * SECOND_NS)
 
 /* One look at the cards. */
 struct look {
@@ -386,7 +386,7 @@ struct look {
 	const struct job_sum *granted;
 	struct grant_answer *answer;
 	bool may_judge_silence;
-	uint64_t untold; /* bytes in use of which no card tells */
+	uint64_t unaccounted; /* bytes in use of which no card tells */
 };
 
 /* --- the own claim --- */
@@ -512,7 +512,7 @@ static void end_claim(struct look *l, bool is_met)
 	                        ? 0
 	                        : least(more(REFUSED_LEAST, 2 * g->refused_for_ns), REFUSED_MOST);
 	g->refused_until_ns = is_met ? now : now + more(g->refused_for_ns, REFUSED_LEAST);
-	g->untold = is_met ? g->untold : l->untold;
+	g->unaccounted = is_met ? g->unaccounted : l->unaccounted;
 	l->answer->took = least(took, g->given);
 	l->answer->must_is_decided = true;
 	l->answer->was_short = g->was_short && !is_met;
@@ -531,8 +531,8 @@ static bool may_be_told_yet(const struct look *l)
 {
 	const struct grant *g = l->g;
 
-	return l->needs->must && l->untold > g->untold &&
-	       (!g->since_ns || l->needs->now_ns - g->since_ns <= UNTOLD_NS);
+	return l->needs->must && l->unaccounted > g->unaccounted &&
+	       (!g->since_ns || l->needs->now_ns - g->since_ns <= UNACCOUNTED_NS);
 }
 
 /* Drives the claim while it is the one that is met. */
@@ -746,7 +746,8 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct card 
 	l.job->must |= needs->must != 0;
 	l.job->claim = more(l.job->claim, needs->must);
 	job_sums_entitle(&l.sums);
-	l.untold = job_sums_untold(&l.sums, needs->free == UINT64_MAX ? needs->must : needs->free);
+	l.unaccounted =
+	    job_sums_unaccounted(&l.sums, needs->free == UINT64_MAX ? needs->must : needs->free);
 	tend_claim(&l);
 	granted_date(&g->granted, &l.sums, looked_ns);
 	l.granted = granted_find(&g->granted, &l.sums, needs->now_ns, l.may_judge_silence);

@@ -146,7 +146,7 @@ struct grant {
 	/* its own claim */
 	uint64_t since_ns, began_ns, held_then, movable_then, given, seen_ns, seen_sum;
 	uint64_t refused_until_ns, refused_for_ns;
-	uint64_t untold; /* bytes in use of which nobody told in time */
+	uint64_t unaccounted; /* bytes in use of which nobody told in time */
 	struct job_key asked;
 	uint64_t asked_ns, asked_bytes, asked_held; /* ns: 0: nobody is asked */
 	bool was_short; /* somebody was too slow to give what he was asked for */
