@@ -16,7 +16,7 @@
 #include "core/base/deadline.h"
 #include "core/budget/device.h"
 
-/* For an answer: as long as an insisting closure and a shrink before it may take. */
+/* For an answer: as long as an insisting copy window and a shrink before it may take. */
 #define WANTED_ANSWER_NS 5000000000ull
 
 /* --- for who wants something --- */

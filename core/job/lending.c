@@ -20,7 +20,7 @@
 #include "core/cuda/gate.h"
 #include "core/cuda/idle.h"
 #include "core/job/sharing.h"
-#include "core/memory/move/closure.h"
+#include "core/memory/move/copy_window.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/uses/overhead.h"
 #include "core/rings/event.h"

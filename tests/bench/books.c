@@ -376,8 +376,8 @@ static void measure_bytes(void)
 }
 
 /*
- * Holds the gate as a closure that finds work under way does: so long as was said, and for how long
- * it really is.
+ * Holds the gate as a copy window that finds work under way does: so long as was said, and for how
+ * long it really is.
  */
 static void measure_held(void)
 {
@@ -418,7 +418,7 @@ int main(void)
 		return 1;
 	gate_start();
 	measure("gate_passage", pass_gate);
-	measure("gate_closure", close_gate);
+	measure("gate_copy_window", close_gate);
 	measure_held();
 	measure("actions_none", run_group);
 	if (action_add(ACTION_PRE_LAUNCH,

@@ -621,11 +621,11 @@ static void demoted(void)
 	end_other();
 }
 
-/* --- in exchange for as much, in many closures --- */
+/* --- in exchange for as much, in many copy windows --- */
 
 static void exchanged(void)
 {
-	enum { SIZE = 254 }; /* MiB, in more chunks than a closure could be tried */
+	enum { SIZE = 254 }; /* MiB, in more chunks than a copy window could be tried */
 	CUdeviceptr first, second;
 	CUipcMemHandle handle;
 

@@ -19,7 +19,7 @@ calm() {
 book() {
 	moves=$(($(counter "$1" demotions) + $(counter "$1" promotions)))
 	queued=$(counter "$1" queued_moves)
-	echo "$1: $moves moves, $queued of them while work was queued, longest closure $(counter "$1" move_longest_ns) ns"
+	echo "$1: $moves moves, $queued of them while work was queued, longest copy window $(counter "$1" move_longest_ns) ns"
 	total_moves=$((total_moves + moves)) total_queued=$((total_queued + queued))
 }
 

@@ -20,7 +20,7 @@ heat=$(step heat) || fail "$heat"
 order=$(step order) || fail "$order"
 for placed in heat order; do
 	echo "$placed: $(($(counter heat-$placed demotions) + $(counter heat-$placed promotions))) chunks moved," \
-		"longest closure $(counter heat-$placed move_longest_ns) ns of $(counter heat-$placed move_ns) ns in all"
+		"longest copy window $(counter heat-$placed move_longest_ns) ns of $(counter heat-$placed move_ns) ns in all"
 done
 echo "a step takes $heat ns placed by heat, $order ns as allocated"
 # How long a step takes on the software GPU depends on what else the machine does, so there it is

@@ -15,7 +15,7 @@ all_moves=0 all_queued=0
 book() {
 	moves=$(($(counter "$1" demotions) + $(counter "$1" promotions)))
 	queued=$(counter "$1" queued_moves)
-	echo "$1: $moves moves, $queued of them with work in flight, longest closure $(counter "$1" move_longest_ns) ns"
+	echo "$1: $moves moves, $queued of them with work in flight, longest copy window $(counter "$1" move_longest_ns) ns"
 	[ "$moves" -gt 0 ] || fail "$1: nothing moved"
 	all_moves=$((all_moves + moves)) all_queued=$((all_queued + queued))
 }

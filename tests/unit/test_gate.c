@@ -22,7 +22,7 @@
 #include "core/cuda/gate.c" /* its seats, too */
 #include "suite.h"
 
-enum { THREADS = 8, CLOSURES = 50, SEIZURES = 100, SHORT_NS = 1000000 };
+enum { THREADS = 8, CLOSINGS = 50, SEIZURES = 100, SHORT_NS = 1000000 };
 #define LONG_NS 60000000000u
 
 static _Atomic bool stop;
@@ -106,7 +106,7 @@ static void run_against_passages(bool fences)
 	/* A busy machine may not have begun with them yet. */
 	while (!atomic_load(&passages))
 		pause_ns(10000);
-	for (int i = 0; i < CLOSURES; i++) {
+	for (int i = 0; i < CLOSINGS; i++) {
 		uint64_t before;
 
 		if (!close_gate(LONG_NS))
@@ -121,7 +121,7 @@ static void run_against_passages(bool fences)
 		gate_open();
 	}
 	stop_passing(threads);
-	ck_assert_int_eq(closed, CLOSURES);
+	ck_assert_int_eq(closed, CLOSINGS);
 }
 
 START_TEST(closed_means_nobody_is_inside)
@@ -305,7 +305,7 @@ START_TEST(who_waits_long_enough_passes_a_held_gate_for_one_call)
 }
 END_TEST
 
-/* Between two closures of a gate that stays held. */
+/* Between two copy windows of a gate that stays held. */
 START_TEST(who_waits_is_let_in_for_one_call)
 {
 	pthread_t thread;

@@ -22,7 +22,7 @@
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/mover.c" /* an answer without a mailbox, too */
 #include "core/memory/move/mover.h"
-#include "core/memory/move/closure.h"
+#include "core/memory/move/copy_window.h"
 #include "core/memory/move/idle_point.h"
 #include "core/memory/move/movable.h"
 #include "core/memory/move/moving.h"
@@ -42,7 +42,7 @@
 
 enum {
 	DEADLINE_MS = 100,
-	CLOSURE_MS = 20,
+	COPY_WINDOW_MS = 20,
 	CHUNK_MIB = 32,
 	CALL_NS = 5000,
 	KERNEL_NS = 1000000,
@@ -76,8 +76,8 @@ static struct world {
 	uint64_t held_ns;   /* the gate was held */
 	uint64_t worked_ns; /* the program was not kept from launching, or its work ran */
 	uint64_t idle_since, longest_idle; /* the gate was seized and nothing ran */
-	uint64_t copied;                   /* in the closure at hand */
-	int closures, copies, too_long, made_too_late, freed_too_late;
+	uint64_t copied;                   /* in the copy window at hand */
+	int copy_windows, copies, too_long, made_too_late, freed_too_late;
 	uint64_t change_at; /* the limit changes then; 0: never */
 	uint64_t change_to;
 	uint64_t room_at; /* others make room on the device then; 0: never */
@@ -335,7 +335,7 @@ static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream str
 	ck_assert(world.is_held && world.is_seized);
 	ck_assert_uint_le(world.busy_until, world.now);
 	if (!world.copied) {
-		world.closures++;
+		world.copy_windows++;
 		world.idle_since = world.now;
 	}
 	if (refused_every && ++world.copies % refused_every == 0)
@@ -354,10 +354,10 @@ static CUresult synchronize(CUstream stream)
 	if (world.link_until > world.now)
 		pass(world.link_until - world.now);
 	/*
-	 * What the link copies in a closure's time, or one chunk; nearly, as what was measured
+	 * What the link copies in a copy window's time, or one chunk; nearly, as what was measured
 	 * includes remapping.
 	 */
-	if ((double)world.copied * world.ns_per_byte[copies_to] > (double)(CLOSURE_MS * MS) &&
+	if ((double)world.copied * world.ns_per_byte[copies_to] > (double)(COPY_WINDOW_MS * MS) &&
 	    world.copied > CHUNK_MIB * MIB && !is_whole)
 		world.too_long++;
 	return CUDA_SUCCESS;
@@ -559,7 +559,7 @@ START_TEST(one_deadline_is_waited_for)
 	ck_assert_int_eq(allocate(JOB_MIB * MIB, &address), CUDA_SUCCESS);
 
 	o = shrink(MOVED_MIB * MIB);
-	ck_assert_uint_ge(world.closures, 20);
+	ck_assert_uint_ge(world.copy_windows, 20);
 	ck_assert_uint_le(world.waited_ns, (DEADLINE_MS + 10) * MS);
 	check_outcome("shrink", _i, &o);
 	ck_assert_uint_le(fake.device_bytes, MOVED_MIB * MIB);
@@ -623,7 +623,7 @@ START_TEST(one_idle_point_is_enough)
 END_TEST
 
 /* They began at 64 MiB, whatever the link. */
-START_TEST(the_first_closure_is_one_chunk_and_none_is_longer_than_said)
+START_TEST(the_first_copy_window_is_one_chunk_and_none_is_longer_than_said)
 {
 	static const double links[] = {0.1, 1, 4, 50};
 	CUdeviceptr address;
@@ -638,8 +638,8 @@ START_TEST(the_first_closure_is_one_chunk_and_none_is_longer_than_said)
 	/* The copy, or a chunk's, and what is done beside it. */
 	ck_assert_uint_le(
 	    world.longest_idle,
-	    2 * MS + (uint64_t)fmax(CLOSURE_MS * MS, CHUNK_MIB * (double)MIB *
-	                                                 world.ns_per_byte[SEGMENT_ON_DEVICE]));
+	    2 * MS + (uint64_t)fmax(COPY_WINDOW_MS * MS, CHUNK_MIB * (double)MIB *
+	                                                     world.ns_per_byte[SEGMENT_ON_DEVICE]));
 }
 END_TEST
 
@@ -782,24 +782,24 @@ START_TEST(what_is_decided_is_done_at_the_next_idle_points)
 	world.kernel_ns = _i == 1 ? 38 * MS : KERNEL_NS;
 	world.make_host_ns_per_byte = _i == 2 ? 1 : 0;
 	pass(MS);
-	world.closures = 0;
+	world.copy_windows = 0;
 	world.held_ns = 0;
 	while (world.now - began < steps * world.step_ns) {
 		terms = terms_of(gpu);
 		if (!balance_fill(gpu, &terms, charged()))
 			pass(50 * MS);
-		if (!world.closures)
+		if (!world.copy_windows)
 			held_first = world.held_ns;
 	}
 	ck_assert_uint_le(held_first, 100 * MS);
 	check_is_on_device(address, ASKED_MIB * MIB);
 	check_books();
 	/* And then it is left alone. */
-	world.closures = 0;
+	world.copy_windows = 0;
 	world.held_ns = 0;
 	for (int i = 0; i < 100; i++, pass(50 * MS))
 		ck_assert(!balance_fill(gpu, &terms, charged()));
-	ck_assert_int_eq(world.closures, 0);
+	ck_assert_int_eq(world.copy_windows, 0);
 	ck_assert_uint_eq(world.held_ns, 0);
 }
 END_TEST
@@ -1113,7 +1113,7 @@ START_TEST(a_glance_is_short)
 	world.change_to = 4096 * MIB;
 	moving_shrink(gpu, &terms, charged(), &until);
 	ck_assert_uint_eq(world.change_at, 0);
-	ck_assert_int_eq(world.closures, 0);
+	ck_assert_int_eq(world.copy_windows, 0);
 	ck_assert_uint_ge(world.held_ns, _i ? MS : 0);
 	ck_assert_uint_le(world.held_longest, MS * 3 / 10);
 }
@@ -1123,7 +1123,7 @@ END_TEST
 
 enum { ALLOCATIONS_MAX = 24, RUNS = 150 };
 
-START_TEST(whatever_happens_all_is_in_its_place_and_no_closure_is_too_long)
+START_TEST(whatever_happens_all_is_in_its_place_and_no_copy_window_is_too_long)
 {
 	CUdeviceptr addresses[ALLOCATIONS_MAX];
 	int count;
@@ -1175,8 +1175,8 @@ int main(void)
 	tcase_add_loop_test(tests, one_deadline_is_waited_for, 0, sizeof(bars) / sizeof(*bars));
 	tcase_add_test(tests, gently_the_program_works_between_plans);
 	tcase_add_loop_test(tests, one_idle_point_is_enough, 0, 3);
-	tcase_add_loop_test(tests, the_first_closure_is_one_chunk_and_none_is_longer_than_said, 0,
-	                    4);
+	tcase_add_loop_test(tests, the_first_copy_window_is_one_chunk_and_none_is_longer_than_said,
+	                    0, 4);
 	tcase_add_loop_test(tests, memory_is_made_while_the_program_works_or_something_is_copied, 0,
 	                    3);
 	tcase_add_loop_test(tests, what_is_pinned_comes_whole_where_the_limit_is_full, 0, 3);
@@ -1191,7 +1191,7 @@ int main(void)
 	tcase_add_test(tests, what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was);
 	tcase_add_loop_test(tests, an_opportunistic_job_gives_at_once, 0, 2);
 	tcase_add_test(tests, room_that_comes_while_a_moment_is_waited_for_is_used_then);
-	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,
-	                    0, RUNS);
+	tcase_add_loop_test(
+	    tests, whatever_happens_all_is_in_its_place_and_no_copy_window_is_too_long, 0, RUNS);
 	return suite_run("moving", tests);
 }

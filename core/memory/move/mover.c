@@ -4,7 +4,7 @@
  * driver call while a capture is active, and closes the gate only for times that have an end.
  *
  * plan     which chunks go where, with the memory they go to; made while the program works
- * closure  the gate is held and seized, nothing runs: the plan is carried out
+ * window   the gate is held and seized, nothing runs: the plan is carried out
  *
  * It makes room as the front of allocations does (alloc/reclaim.h), without waiting and without
  * demotion.
@@ -30,7 +30,7 @@
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/move/closure.h"
+#include "core/memory/move/copy_window.h"
 #include "core/memory/move/idle_point.h"
 #include "core/memory/move/moving.h"
 #include "core/memory/move/placement.h"
@@ -158,7 +158,7 @@ static void note_exchange(struct balance_rests *rest, const struct choice *cold,
 static bool goes_along(struct device *device, const struct terms *terms, bool is_decided,
                        uint64_t bytes, uint64_t more)
 {
-	return (is_decided || bytes < closure_bytes(device, SEGMENT_ON_HOST)) &&
+	return (is_decided || bytes < copy_window_bytes(device, SEGMENT_ON_HOST)) &&
 	       (!placement_is_full(device) || bytes + more <= spare_keeps(device, terms));
 }
 
@@ -343,8 +343,8 @@ static CUresult answer_room(const struct wanted_request *r)
 enum { PIN_TRIES = 64 };
 
 /*
- * Goes one closure on towards pinning it. Returns why nothing has moved, or MOVE_NONE. *demoted: as
- * of moving_make_room().
+ * Goes one copy window on towards pinning it. Returns why nothing has moved, or MOVE_NONE.
+ * *demoted: as of moving_make_room().
  */
 static enum move_pending move_to_pin(const struct wanted_request *r, const struct terms *terms,
                                      const struct choice *choice, struct deadline *until,
@@ -702,6 +702,6 @@ void mover_stop(void)
 	struct deadline until = DEADLINE_IN(STOP_PATIENCE);
 
 	wanted_close();
-	while (closure_is_under_way() && deadline_nap(&until, 1 * MS))
+	while (copy_window_is_under_way() && deadline_nap(&until, 1 * MS))
 		;
 }

@@ -4,7 +4,7 @@
 
 #include "core/budget/terms.h"
 #include "core/budget/wanted.h"
-#include "core/memory/move/closure.h"
+#include "core/memory/move/copy_window.h"
 #include "core/memory/move/plan.h"
 
 static struct plan plan;
@@ -91,7 +91,7 @@ static enum move_pending demote(struct device *device, uint64_t bytes, const str
 	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
 	if (plan.spares_go)
 		device_note_blocker(device, plan.terms->generation, MOVE_SOON);
-	return closure_carry_out(&plan, device, until);
+	return copy_window_carry_out(&plan, device, until);
 }
 
 enum move_pending moving_demote(struct device *device, const struct terms *terms, uint64_t bytes,
@@ -159,7 +159,7 @@ enum move_pending moving_promote(struct device *device, const struct terms *term
 	plan_fill(&plan, device, choice, bytes);
 	if (!plan.count)
 		return MOVE_SOON;
-	why = closure_carry_out(&plan, device, until);
+	why = copy_window_carry_out(&plan, device, until);
 	if (why != MOVE_NONE && !wanted_has_fill(device))
 		*until = moving_deadline(plan.terms);
 	return why;
@@ -178,7 +178,7 @@ enum move_pending moving_pin(struct device *device, const struct terms *terms,
 	plan_fill(&plan, device, choice, UINT64_MAX);
 	if (!plan.count)
 		return MOVE_PINNED;
-	why = closure_carry_out(&plan, device, &DEADLINE_IN(0));
+	why = copy_window_carry_out(&plan, device, &DEADLINE_IN(0));
 	*lacks = !plan.moved && plan.lacks != MOVE_NONE;
 	return why;
 }

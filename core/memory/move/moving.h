@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One move at a time: memory is chosen, a plan is made of it, and closures carry the plan out. By
- * the mover alone.
+ * One move at a time: memory is chosen, a plan is made of it, and copy windows carry the plan out.
+ * By the mover alone.
  *
  * Each says why nothing has moved, or MOVE_NONE where something has.
  */

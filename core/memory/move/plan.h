@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan: which pieces of memory go where, with the physical memory they go to. It is carried out
- * slice by slice, in closures (closure.h); the memory is made ahead while the program works, and
- * while earlier slices are copied. There is one mover, and so one plan at a time.
+ * slice by slice, in copy windows (copy_window.h); the memory is made ahead while the program
+ * works, and while earlier slices are copied. There is one mover, and so one plan at a time.
  */
 #ifndef SPILLWAY_PLAN_H
 #define SPILLWAY_PLAN_H
@@ -66,8 +66,8 @@ bool plan_make(struct plan *plan, struct device *device);
  */
 bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns);
 /*
- * Returns where the slice ends that begins with this move, for a closure that copies so many bytes;
- * it has those that move together, at the least.
+ * Returns where the slice ends that begins with this move, for a copy window that copies so many
+ * bytes; it has those that move together, at the least.
  */
 size_t plan_slice(const struct plan *plan, size_t first, uint64_t bytes);
 /* Returns how many moves have memory to go to, and so have those that move together with them. */

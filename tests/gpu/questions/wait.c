@@ -97,7 +97,8 @@ static void ask_launches(const struct question *q)
 }
 
 #define UNMAP_THEN "a move's scratch mappings and spare chunks are unmapped while the program works"
-#define UNMAP_ELSE "keep scratch mapped and map over it, or unmap within the closure's last moment"
+#define UNMAP_ELSE \
+	"keep scratch mapped and map over it, or unmap within the copy window's last moment"
 
 const struct question wait_questions[] = {
     {.name = "unmap_beside_work",

@@ -30,15 +30,15 @@ reaches_limit() {
 }
 
 for case in value function inside global thread relaxed; do
-	limit_file "$scratch/closure.ini" $((128 * mib))
+	limit_file "$scratch/copy_window.ini" $((128 * mib))
 	rm -f "$scratch/to" "$scratch/from"
 	mkfifo "$scratch/to" "$scratch/from"
-	"$spillway" run --softgpu --quiet --name $case --config "$scratch/closure.ini" "$build/tests/e2e/closure" $case \
+	"$spillway" run --softgpu --quiet --name $case --config "$scratch/copy_window.ini" "$build/tests/e2e/copy_window" $case \
 		<"$scratch/to" >"$scratch/from" 2>"$scratch/errors" &
 	program=$!
 	exec 8>"$scratch/to" 9<"$scratch/from"
 	said open
-	limit_file "$scratch/closure.ini" $limit
+	limit_file "$scratch/copy_window.ini" $limit
 	case $case in
 	value | function) reasons="work" ;;
 	inside) reasons="inside work" ;;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Closures. Rules: by the mover thread, inside the user's process; every wait has an end.
+ * Copy windows. Rules: by the mover thread, inside the user's process; every wait has an end.
  *
  * A slice is what the link copies in 20 ms by what was measured; the first is one chunk.
- * Its memory is made ahead, while the program works or an earlier slice is copied; the closure only
- * copies, by two streams, unmaps, maps and sets rights.
+ * Its memory is made ahead, while the program works or an earlier slice is copied; the copy window
+ * only copies, by two streams, unmaps, maps and sets rights.
  *
  * A moment is found by glancing, then insisted on. Every 10 ms, and whenever the program returns
  * from a call that waited, the gate is held for a millisecond and the device looked at; if nothing
@@ -16,11 +16,12 @@
  * function for a thread, gets it: so holding longer is no deadlock.
  *
  * What has begun goes on without another deadline. By shrink = fast the gate stays held between two
- * closures, and whoever waits gets in for one call: so no call is held longer than 20 ms and one
- * copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the time since memory
- * began to move. A long plan makes way between two closures for what a call asks of the mover.
+ * copy windows, and whoever waits gets in for one call: so no call is held longer than 20 ms and
+ * one copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the time since
+ * memory began to move. A long plan makes way between two copy windows for what a call asks of the
+ * mover.
  */
-#include "core/memory/move/closure.h"
+#include "core/memory/move/copy_window.h"
 
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
@@ -75,7 +76,7 @@ static uint64_t link_copies_ns(const struct device *device, enum segment_side to
 
 #define MS 1000000ull
 
-/* A closure may take so long to come about; each failure in a row doubles it. */
+/* A copy window may take so long to come about; each failure in a row doubles it. */
 #define HOLD_LEAST (50 * MS)
 #define HOLD_MOST  (1000 * MS)
 /* A launch that is held so long passes all the same. */
@@ -85,12 +86,13 @@ static uint64_t link_copies_ns(const struct device *device, enum segment_side to
 #define PATIENCE        (5 * MS) /* with cuCtxSynchronize, where all known streams are done */
 #define LOOK_NS         (MS / 10)
 #define BETWEEN_GLANCES (10 * MS)
-/* A closure should take so long at most, for the bytes it copies. */
+/* A copy window should take so long at most, for the bytes it copies. */
 #define COPY_NS (20 * MS)
 /* Where memory moves gently the program works for so much of the time: more than half. */
 enum { WORKS_PERCENT = 53 };
 /*
- * Between two closures who waited at the gate gets in; a thread that is not run is not waited for.
+ * Between two copy windows who waited at the gate gets in; a thread that is not run is not waited
+ * for.
  */
 #define LET_IN_NS (2 * MS)
 
@@ -101,12 +103,12 @@ static struct {
 	uint64_t began_ns, ended_ns, idle_ns;
 } moving;
 
-uint64_t closure_bytes(const struct device *device, enum segment_side to)
+uint64_t copy_window_bytes(const struct device *device, enum segment_side to)
 {
 	return link_bytes(device, to, COPY_NS);
 }
 
-bool closure_is_under_way(void)
+bool copy_window_is_under_way(void)
 {
 	return atomic_load(&is_under_way);
 }
@@ -129,10 +131,12 @@ static void count_move(const struct plan *plan, struct device *device, const str
 	statistics_end(s);
 }
 
-/* --- one closure --- */
+/* --- one copy window --- */
 
-/* The closures of a plan, one after the other: each carries out a slice, the first moves of it. */
-struct closure {
+/*
+ * The copy windows of a plan, one after the other: each carries out a slice, the first moves of it.
+ */
+struct copy_window {
 	struct plan *plan;
 	struct device *device;
 	size_t done;  /* moves that the one before has carried out, which are to be cleaned up */
@@ -149,7 +153,7 @@ struct closure {
 	size_t lefts;
 };
 
-static void leave(struct closure *c, struct move *m)
+static void leave(struct copy_window *c, struct move *m)
 {
 	/* What is left was not made for export: that is pinned. */
 	struct chunk left = plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
@@ -160,7 +164,7 @@ static void leave(struct closure *c, struct move *m)
 }
 
 /* Frees one chunk that was left: it is a spare, or goes. Returns false where there is none. */
-static bool free_one(struct closure *c)
+static bool free_one(struct copy_window *c)
 {
 	if (!c->lefts)
 		return false;
@@ -172,14 +176,14 @@ static bool free_one(struct closure *c)
 	return true;
 }
 
-static void free_left(struct closure *c)
+static void free_left(struct copy_window *c)
 {
 	while (free_one(c))
 		;
 }
 
-/* Cleans up after a closure: what each chunk left, or what it was to get, is to be freed. */
-static void clean_up(struct closure *c)
+/* Cleans up after a copy window: what each chunk left, or what it was to get, is to be freed. */
+static void clean_up(struct copy_window *c)
 {
 	struct plan *plan = c->plan;
 
@@ -201,10 +205,10 @@ static void clean_up(struct closure *c)
  * memory is made: the slice is as long as what was made ahead. What was left is freed there while
  * the next slice is copied.
  */
-static void get_ready(struct closure *c, bool in_gate)
+static void get_ready(struct copy_window *c, bool in_gate)
 {
 	struct plan *plan = c->plan;
-	uint64_t bytes = closure_bytes(c->device, plan->to);
+	uint64_t bytes = copy_window_bytes(c->device, plan->to);
 	size_t slice;
 
 	free_left(c); /* that there was no time for */
@@ -226,9 +230,9 @@ static void get_ready(struct closure *c, bool in_gate)
  * Returns how many moves shall have memory by now: those of the slice that is ready, and of the one
  * that follows. How long that will be is not known before the first.
  */
-static size_t made_ahead(const struct closure *c)
+static size_t made_ahead(const struct copy_window *c)
 {
-	uint64_t bytes = closure_bytes(c->device, c->plan->to);
+	uint64_t bytes = copy_window_bytes(c->device, c->plan->to);
 
 	return bytes ? plan_slice(c->plan, c->count, bytes) : c->plan->count;
 }
@@ -236,13 +240,13 @@ static size_t made_ahead(const struct closure *c)
 /* What there is to do while the device copies. */
 struct chores {
 	struct meanwhile meanwhile;
-	struct closure *closure;
+	struct copy_window *window;
 };
 
 /* The next slice's memory comes first: without it the gate would have to be opened. */
 static bool work_meanwhile(struct meanwhile *meanwhile, uint64_t ns)
 {
-	struct closure *c = ((struct chores *)meanwhile)->closure;
+	struct copy_window *c = ((struct chores *)meanwhile)->window;
 
 	return (c->plan->made < made_ahead(c) && plan_make_soon(c->plan, c->device, ns)) ||
 	       free_one(c);
@@ -258,7 +262,7 @@ static uint64_t bytes_of(const struct move *moves, size_t count)
 }
 
 /* Moves all that is still as planned, with the gate seized and nothing running. */
-static CUresult move_all(struct closure *c)
+static CUresult move_all(struct copy_window *c)
 {
 	struct plan *plan = c->plan;
 	struct device *device = c->device;
@@ -306,7 +310,7 @@ static CUresult move_all(struct closure *c)
 }
 
 /* Returns how long it may take to find out whether anything runs: a glance has begun long ago. */
-static uint64_t patience(const struct closure *c, uint64_t hold_ns)
+static uint64_t patience(const struct copy_window *c, uint64_t hold_ns)
 {
 	uint64_t passed = clock_now() - c->began_ns;
 
@@ -314,7 +318,7 @@ static uint64_t patience(const struct closure *c, uint64_t hold_ns)
 }
 
 /* Waits with the gate held, for at most so long, until nothing runs, and moves. */
-static enum move_pending move_when_idle(struct closure *c, uint64_t hold_ns)
+static enum move_pending move_when_idle(struct copy_window *c, uint64_t hold_ns)
 {
 	struct deadline until = DEADLINE_IN(hold_ns);
 	enum move_pending why;
@@ -347,7 +351,7 @@ static bool is_wanted(const struct plan *plan, struct device *device)
 }
 
 /* Holds the gate; where it is held, whoever waits gets in first, so that no call waits for two. */
-static bool hold_gate(struct closure *c, uint64_t patience_ns)
+static bool hold_gate(struct copy_window *c, uint64_t patience_ns)
 {
 	if (c->is_held) {
 		gate_let_in(LET_IN_NS);
@@ -358,7 +362,7 @@ static bool hold_gate(struct closure *c, uint64_t patience_ns)
 	return c->is_held;
 }
 
-static void open_gate(struct closure *c)
+static void open_gate(struct copy_window *c)
 {
 	if (c->is_held)
 		gate_open();
@@ -366,7 +370,7 @@ static void open_gate(struct closure *c)
 }
 
 /* Counts what was moved, and for how long the gate was closed. */
-static void note_closure(const struct closure *c)
+static void note_copy_window(const struct copy_window *c)
 {
 	struct counters *s = c->device->statistics;
 
@@ -388,7 +392,7 @@ static uint64_t rested_at(uint64_t idle_ns)
 	return moving.began_ns + (moving.idle_ns + idle_ns) * 100 / (100 - WORKS_PERCENT);
 }
 
-/* Returns whether the program is to work before the next closure. */
+/* Returns whether the program is to work before the next copy window. */
 static bool must_open(const struct plan *plan)
 {
 	return plan->is_gentle && rested_at(COPY_NS) > clock_now();
@@ -398,7 +402,8 @@ static bool must_open(const struct plan *plan)
  * Holds the gate for at most `hold_ns` until nothing runs, and carries a slice out. Returns why it
  * has not come to that, or MOVE_NONE. A plan goes on at once unless the program is to work first.
  */
-static enum move_pending close_and_move(struct closure *c, uint64_t patience_ns, uint64_t hold_ns)
+static enum move_pending close_and_move(struct copy_window *c, uint64_t patience_ns,
+                                        uint64_t hold_ns)
 {
 	enum move_pending why = MOVE_SOON;
 	bool goes_on = c->is_held;
@@ -417,12 +422,12 @@ static enum move_pending close_and_move(struct closure *c, uint64_t patience_ns,
 	if (why != MOVE_NONE || must_open(c->plan) || c->plan->count == c->count ||
 	    !is_wanted(c->plan, c->device))
 		open_gate(c);
-	note_closure(c);
+	note_copy_window(c);
 	return why;
 }
 
 /* Waits for an idle point, a while, and makes memory for the next slice for half of it. */
-static void wait_for_idle_point(const struct closure *c)
+static void wait_for_idle_point(const struct copy_window *c)
 {
 	struct deadline next = DEADLINE_IN(BETWEEN_GLANCES);
 	struct deadline until = deadline_within(&next, BETWEEN_GLANCES / 2);
@@ -433,7 +438,7 @@ static void wait_for_idle_point(const struct closure *c)
 	idle_point_wait(deadline_left(&next));
 }
 
-static enum move_pending insist(struct closure *c)
+static enum move_pending insist(struct copy_window *c)
 {
 	uint64_t *hold = &holds[c->device->id.ordinal];
 	enum move_pending why;
@@ -448,7 +453,7 @@ static enum move_pending insist(struct closure *c)
 }
 
 /* Glances at the device at natural moments, and from the deadline on insists. */
-static enum move_pending move_in_time(struct closure *c, struct deadline *until)
+static enum move_pending move_in_time(struct copy_window *c, struct deadline *until)
 {
 	enum move_pending why;
 
@@ -468,7 +473,7 @@ static enum move_pending move_in_time(struct closure *c, struct deadline *until)
 }
 
 /* Carries out the slice that is ready. Returns why there is none, or it has not come to that. */
-static enum move_pending move_ready(struct closure *c, struct deadline *until)
+static enum move_pending move_ready(struct copy_window *c, struct deadline *until)
 {
 	if (c->count)
 		return move_in_time(c, until);
@@ -484,8 +489,8 @@ static void rest(uint64_t part, uint64_t least_ns)
 	deadline_sleep(ns < least_ns ? least_ns : ns);
 }
 
-/* Goes on after a closure: at once where the gate is still held. */
-static enum move_pending go_on(struct closure *c, struct deadline *until)
+/* Goes on after a copy window: at once where the gate is still held. */
+static enum move_pending go_on(struct copy_window *c, struct deadline *until)
 {
 	enum move_pending why = c->is_held ? insist(c) : MOVE_SOON;
 
@@ -500,12 +505,12 @@ static enum move_pending go_on(struct closure *c, struct deadline *until)
 	return move_ready(c, c->plan->moved ? &DEADLINE_IN(0) : until);
 }
 
-enum move_pending closure_carry_out(struct plan *plan, struct device *device,
-                                    struct deadline *until)
+enum move_pending copy_window_carry_out(struct plan *plan, struct device *device,
+                                        struct deadline *until)
 {
-	struct closure c = {.plan = plan,
-	                    .device = device,
-	                    .is_mapped_late = host_probe_unmap(device) != CUDA_SUCCESS};
+	struct copy_window c = {.plan = plan,
+	                        .device = device,
+	                        .is_mapped_late = host_probe_unmap(device) != CUDA_SUCCESS};
 	enum move_pending why;
 
 	atomic_store(&is_under_way, true);

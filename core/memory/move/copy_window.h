@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Closures: the short times in which the gate is closed and memory moves.
+ * Copy windows: the short times in which the gate is closed and memory moves.
  *
- * A plan is carried out slice by slice, a closure each, which copies as long as one may take by the
- * speed of the link. The first is tried at moments that may be quiet; after its deadline, and for
- * all others, the gate is held until the work in flight is done, for a time that doubles with each
- * failure in a row. By the mover alone.
+ * A plan is carried out slice by slice, a copy window each, which copies as long as one may take by
+ * the speed of the link. The first is tried at moments that may be quiet; after its deadline, and
+ * for all others, the gate is held until the work in flight is done, for a time that doubles with
+ * each failure in a row. By the mover alone.
  */
-#ifndef SPILLWAY_CLOSURE_H
-#define SPILLWAY_CLOSURE_H
+#ifndef SPILLWAY_COPY_WINDOW_H
+#define SPILLWAY_COPY_WINDOW_H
 
 #include "core/base/deadline.h"
 #include "core/budget/device.h"
@@ -20,12 +20,12 @@
  * nothing has; what keeps the rest of it is in the statistics. until: how long a quiet moment is
  * waited for; it has passed once something has moved.
  */
-enum move_pending closure_carry_out(struct plan *plan, struct device *device,
-                                    struct deadline *until);
-/* Returns the bytes that come to this side in one closure; 0: nothing was measured yet. */
-uint64_t closure_bytes(const struct device *device, enum segment_side to);
+enum move_pending copy_window_carry_out(struct plan *plan, struct device *device,
+                                        struct deadline *until);
+/* Returns the bytes that come to this side in one copy window; 0: nothing was measured yet. */
+uint64_t copy_window_bytes(const struct device *device, enum segment_side to);
 /* Returns whether one is under way. Any thread. */
-bool closure_is_under_way(void);
+bool copy_window_is_under_way(void);
 
 /*
  * The link: how fast memory of a device goes to the host, and comes from there, all that an
