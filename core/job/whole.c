@@ -341,11 +341,11 @@ static void say(uint32_t before, uint64_t since_ns)
 	if (own->state != before)
 		log_debug("turn = whole: %s, then %s", gang_state_name(before),
 		          gang_state_name(own->state));
-	if (whole.gang.keepers.out_ns && !whole.said_left_out)
+	if (whole.gang.blocking_jobs.out_ns && !whole.said_left_out)
 		log_warning(
 		    "turn = whole: ignores a job that has kept the device for longer than its "
 		    "turn and its exchange may take");
-	whole.said_left_out = whole.gang.keepers.out_ns != 0;
+	whole.said_left_out = whole.gang.blocking_jobs.out_ns != 0;
 	if (own->why && own->is_whole && !(whole.said >> own->why & 1)) {
 		whole.said |= 1U << own->why;
 		log_warning("turn = whole: turns are fine, because %s", gang_why_text(own->why));

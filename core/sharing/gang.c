@@ -13,8 +13,8 @@ enum { LINE_DEVICES = 64 };
 
 /* A job, as its living members tell that are not left out. */
 struct job {
-	uint64_t id, devices;  /* a bit each */
-	struct keeper *keeper; /* NULL: ours */
+	uint64_t id, devices;              /* a bit each */
+	struct blocking_job *blocking_job; /* NULL: ours */
 	uint64_t ticket_ns, since_ns;
 	uint64_t length_ns, exchange_ns, bytes, on_host;
 	uint32_t states; /* of its members: a bit each */
@@ -57,34 +57,35 @@ static inline uint64_t sum(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-static struct keeper *find(struct keepers *keepers, uint64_t id)
+static struct blocking_job *find(struct blocking_jobs *blocking_jobs, uint64_t id)
 {
-	for (int i = 1; i < KEEPERS; i++)
-		if (keepers->of[i].seen_ns && keepers->of[i].id == id)
-			return &keepers->of[i];
+	for (int i = 1; i < BLOCKING_JOBS; i++)
+		if (blocking_jobs->of[i].seen_ns && blocking_jobs->of[i].id == id)
+			return &blocking_jobs->of[i];
 	return NULL;
 }
 
-/* Enters a keeper in place of the one that was not seen for longest. NULL: all are there. */
-static struct keeper *line_enter(struct keepers *keepers, uint64_t id, uint64_t now)
+/* Enters a blocking job in place of the one that was not seen for longest. NULL: all are there. */
+static struct blocking_job *line_enter(struct blocking_jobs *blocking_jobs, uint64_t id,
+                                       uint64_t now)
 {
-	struct keeper *oldest = &keepers->of[1];
+	struct blocking_job *oldest = &blocking_jobs->of[1];
 
-	for (int i = 2; i < KEEPERS; i++)
-		if (keepers->of[i].seen_ns < oldest->seen_ns)
-			oldest = &keepers->of[i];
+	for (int i = 2; i < BLOCKING_JOBS; i++)
+		if (blocking_jobs->of[i].seen_ns < oldest->seen_ns)
+			oldest = &blocking_jobs->of[i];
 	if (oldest->seen_ns == now)
 		return NULL;
-	*oldest = (struct keeper){.id = id, .out_ns = keepers->of[0].out_ns};
+	*oldest = (struct blocking_job){.id = id, .out_ns = blocking_jobs->of[0].out_ns};
 	return oldest;
 }
 
 /* Returns that of a job which is not ours. */
-static struct keeper *keeper_of_job(struct keepers *keepers, uint64_t job)
+static struct blocking_job *blocking_job_of_job(struct blocking_jobs *blocking_jobs, uint64_t job)
 {
-	struct keeper *keeper = find(keepers, job);
+	struct blocking_job *blocking_job = find(blocking_jobs, job);
 
-	return keeper ? keeper : &keepers->of[0];
+	return blocking_job ? blocking_job : &blocking_jobs->of[0];
 }
 
 static uint64_t id_of(const struct gang_member *m, const struct gang_member *own)
@@ -92,11 +93,12 @@ static uint64_t id_of(const struct gang_member *m, const struct gang_member *own
 	return m->job == own->job ? m->process : m->job;
 }
 
-/* Returns the keeper that a member counts for. */
-static struct keeper *keeper_of(struct keepers *keepers, const struct gang_member *m,
-                                const struct gang_member *own)
+/* Returns the blocking job that a member counts for. */
+static struct blocking_job *blocking_job_of(struct blocking_jobs *blocking_jobs,
+                                            const struct gang_member *m,
+                                            const struct gang_member *own)
 {
-	return keeper_of_job(keepers, id_of(m, own));
+	return blocking_job_of_job(blocking_jobs, id_of(m, own));
 }
 
 /* Returns whether nothing that it says would keep us. Of our own job nobody knows that. */
@@ -106,50 +108,52 @@ static bool lets_go(const struct gang_member *m, const struct gang_member *own)
 	                              m->state == GANG_WAITS || m->state == GANG_RESTS);
 }
 
-/* Sees who is there. may_come: who is new is a keeper of its own. */
-static void keepers_see(struct keepers *keepers, const struct gang_member *own, uint64_t now,
-                        const struct gang_member *others, int count, bool may_come)
+/* Sees who is there. may_come: who is new is a blocking job of its own. */
+static void blocking_jobs_see(struct blocking_jobs *blocking_jobs, const struct gang_member *own,
+                              uint64_t now, const struct gang_member *others, int count,
+                              bool may_come)
 {
 	for (int i = 0; i < count && i < GANG_MEMBERS; i++) {
 		uint64_t id = id_of(&others[i], own);
-		struct keeper *keeper;
+		struct blocking_job *blocking_job;
 
 		if (!member_lives(&others[i], own, now))
 			continue;
-		keeper = find(keepers, id);
-		if (!keeper && may_come)
-			keeper = line_enter(keepers, id, now);
-		if (!keeper)
-			keeper = &keepers->of[0];
-		keeper->lets_go =
-		    (keeper->lets_go || keeper->seen_ns != now) && lets_go(&others[i], own);
-		keeper->seen_ns = now;
+		blocking_job = find(blocking_jobs, id);
+		if (!blocking_job && may_come)
+			blocking_job = line_enter(blocking_jobs, id, now);
+		if (!blocking_job)
+			blocking_job = &blocking_jobs->of[0];
+		blocking_job->lets_go = (blocking_job->lets_go || blocking_job->seen_ns != now) &&
+		                        lets_go(&others[i], own);
+		blocking_job->seen_ns = now;
 	}
 }
 
 /* Leaves one out. */
-static void keeper_leave_out(struct keepers *keepers, struct keeper *keeper, uint64_t now)
+static void blocking_job_ignore(struct blocking_jobs *blocking_jobs,
+                                struct blocking_job *blocking_job, uint64_t now)
 {
-	keeper->out_ns = keepers->out_ns = now;
-	keepers->left_out++;
+	blocking_job->out_ns = blocking_jobs->out_ns = now;
+	blocking_jobs->left_out++;
 }
 
 /*
  * Begins anew, because we have had our turn, or want none any more: who has let go is no longer
  * left out.
  */
-static void keepers_begin(struct keepers *keepers, uint64_t now)
+static void blocking_jobs_begin(struct blocking_jobs *blocking_jobs, uint64_t now)
 {
-	for (int i = 0; i < KEEPERS; i++) {
-		struct keeper *keeper = &keepers->of[i];
+	for (int i = 0; i < BLOCKING_JOBS; i++) {
+		struct blocking_job *blocking_job = &blocking_jobs->of[i];
 
-		keeper->moved_ns = 0;
-		memset(keeper->kept_ns, 0, sizeof keeper->kept_ns);
-		if (i == 0 || keeper->lets_go || now > keeper->out_ns + GANG_AGAIN_NS)
-			keeper->out_ns = 0;
+		blocking_job->moved_ns = 0;
+		memset(blocking_job->kept_ns, 0, sizeof blocking_job->kept_ns);
+		if (i == 0 || blocking_job->lets_go || now > blocking_job->out_ns + GANG_AGAIN_NS)
+			blocking_job->out_ns = 0;
 	}
-	if (now > keepers->out_ns + GANG_AGAIN_NS)
-		keepers->left_out = 0;
+	if (now > blocking_jobs->out_ns + GANG_AGAIN_NS)
+		blocking_jobs->left_out = 0;
 }
 
 /* Turns are planned so that nobody waits longer than this, and handing over has some time, too. */
@@ -229,23 +233,27 @@ static void find_line(struct line *line)
 }
 
 /* Sees since when a job has devices: what it says may be made up, but for what is seen late. */
-static void see(const struct line *line, struct job *job, struct keeper *keeper)
+static void see(const struct line *line, struct job *job, struct blocking_job *blocking_job)
 {
 	uint64_t now = line->now_ns;
 
-	job->keeper = keeper;
-	job->is_passed = job->ticket_ns <= keeper->passed_ns;
+	job->blocking_job = blocking_job;
+	job->is_passed = job->ticket_ns <= blocking_job->passed_ns;
 	if (!(job->states & LINE_HOLDS))
-		keeper->holds_ns = 0;
-	else if (!keeper->holds_ns)
-		keeper->holds_ns = now;
-	if (job->states & LINE_HOLDS && keeper->holds_ns > GANG_SILENT_NS)
-		job->since_ns = least(now, most(job->since_ns, keeper->holds_ns - GANG_SILENT_NS));
+		blocking_job->holds_ns = 0;
+	else if (!blocking_job->holds_ns)
+		blocking_job->holds_ns = now;
+	if (job->states & LINE_HOLDS && blocking_job->holds_ns > GANG_SILENT_NS)
+		job->since_ns =
+		    least(now, most(job->since_ns, blocking_job->holds_ns - GANG_SILENT_NS));
 }
 
-/* own: this process, which is not in it where it has not begun. keepers: who have been seen. */
-static void line_make(struct line *line, const struct gang_member *own, struct keepers *keepers,
-                      uint64_t now_ns, const struct gang_member *others, int count)
+/*
+ * own: this process, which is not in it where it has not begun. blocking jobs: who have been seen.
+ */
+static void line_make(struct line *line, const struct gang_member *own,
+                      struct blocking_jobs *blocking_jobs, uint64_t now_ns,
+                      const struct gang_member *others, int count)
 {
 	*line = (struct line){.now_ns = now_ns, .is_beyond = count > GANG_MEMBERS};
 	if (own->since_ns)
@@ -256,11 +264,12 @@ static void line_make(struct line *line, const struct gang_member *own, struct k
 		for (int i = 0; i < count && i < GANG_MEMBERS; i++)
 			if ((others[i].job != own->job) == is_theirs &&
 			    member_lives(&others[i], own, now_ns) &&
-			    !keeper_of(keepers, &others[i], own)->out_ns)
+			    !blocking_job_of(blocking_jobs, &others[i], own)->out_ns)
 				add(line, &others[i]);
 	for (int i = 0; i < line->jobs; i++)
 		if (&line->job[i] != line->own)
-			see(line, &line->job[i], keeper_of_job(keepers, line->job[i].id));
+			see(line, &line->job[i],
+			    blocking_job_of_job(blocking_jobs, line->job[i].id));
 	find_line(line);
 }
 
@@ -418,11 +427,11 @@ static uint64_t line_kept_until(const struct line *line, const struct job *job,
 #define LATE_NS 5000000000ull
 
 /* Returns whether a member is another of our job that lives and is not left out. */
-static bool keeping_is_sibling(struct keepers *keepers, const struct gang_member *own,
-                               const struct gang_member *m, uint64_t now)
+static bool blocking_is_sibling(struct blocking_jobs *blocking_jobs, const struct gang_member *own,
+                                const struct gang_member *m, uint64_t now)
 {
 	return m->job == own->job && member_lives(m, own, now) &&
-	       !keeper_of(keepers, m, own)->out_ns;
+	       !blocking_job_of(blocking_jobs, m, own)->out_ns;
 }
 
 /*
@@ -430,7 +439,8 @@ static bool keeping_is_sibling(struct keepers *keepers, const struct gang_member
  * who was stopped takes it anew. Of several it is the first: beside it others may rightly have
  * their turns, again and again.
  */
-static void count_turns(struct keepers *keepers, const struct line *line, uint64_t elapsed_ns)
+static void count_turns(struct blocking_jobs *blocking_jobs, const struct line *line,
+                        uint64_t elapsed_ns)
 {
 	const struct job *own = line->own, *first = NULL;
 	uint64_t length;
@@ -439,16 +449,16 @@ static void count_turns(struct keepers *keepers, const struct line *line, uint64
 		const struct job *other = &line->job[i];
 
 		if ((other->states & LINE_HOLDS) &&
-		    (!first || other->keeper->holds_ns < first->keeper->holds_ns))
+		    (!first || other->blocking_job->holds_ns < first->blocking_job->holds_ns))
 			first = other;
 	}
 	if (!first)
 		return;
 	length = line_length(line, first);
-	first->keeper->kept_ns[KEEPS_TURN] += elapsed_ns;
-	if (first->keeper->kept_ns[KEEPS_TURN] >
+	first->blocking_job->kept_ns[KEEPS_TURN] += elapsed_ns;
+	if (first->blocking_job->kept_ns[KEEPS_TURN] >
 	    most(length, least(2 * length, MOVING_NS)) + LATE_NS)
-		keeper_leave_out(keepers, first->keeper, line->now_ns);
+		blocking_job_ignore(blocking_jobs, first->blocking_job, line->now_ns);
 }
 
 /* Notes who is to move before one can take its turn, or to make way. Returns whether anybody is. */
@@ -459,30 +469,30 @@ static bool note_those_before(const struct line *line, const struct job *job)
 	for (int i = line_next_beside(line, job, -1); i >= 0; i = line_next_beside(line, job, i)) {
 		const struct job *other = &line->job[i];
 
-		if (!other->keeper || (other->states & LINE_HOLDS) ||
+		if (!other->blocking_job || (other->states & LINE_HOLDS) ||
 		    !(other->states & (line_bit(GANG_LEAVES) | line_bit(GANG_TAKES))) ||
 		    (!(other->states & line_bit(GANG_LEAVES)) && line_goes_before(other, job)))
 			continue;
-		other->keeper->moved_ns = line->now_ns;
+		other->blocking_job->moved_ns = line->now_ns;
 		is_any = true;
 	}
 	return is_any;
 }
 
-static void note_siblings(struct keepers *keepers, const struct gang_member *own,
+static void note_siblings(struct blocking_jobs *blocking_jobs, const struct gang_member *own,
                           const struct gang_member *others, int count, uint64_t now)
 {
 	uint32_t ready =
 	    line_bit(GANG_TAKES) | line_bit(own->state == GANG_TAKES ? GANG_HAS : GANG_WAITS);
 
 	for (int i = 0; i < count && i < GANG_MEMBERS; i++)
-		if (keeping_is_sibling(keepers, own, &others[i], now) &&
+		if (blocking_is_sibling(blocking_jobs, own, &others[i], now) &&
 		    !(line_bit(others[i].state) & ready))
-			keeper_of(keepers, &others[i], own)->moved_ns = now;
+			blocking_job_of(blocking_jobs, &others[i], own)->moved_ns = now;
 }
 
 /* Notes who keeps us because memory moves: that it does, or is to. */
-static void note_moving(struct keepers *keepers, const struct line *line,
+static void note_moving(struct blocking_jobs *blocking_jobs, const struct line *line,
                         const struct gang_member *own, const struct gang_member *others, int count)
 {
 	bool is_kept = own->state == GANG_TAKES && note_those_before(line, line->own);
@@ -497,34 +507,34 @@ static void note_moving(struct keepers *keepers, const struct line *line,
 			continue;
 		/* A job that waits for another does not keep us: the other does. */
 		if (!note_those_before(line, other))
-			other->keeper->moved_ns = line->now_ns;
+			other->blocking_job->moved_ns = line->now_ns;
 		is_kept = true;
 	}
 	if (!is_kept)
-		note_siblings(keepers, own, others, count, line->now_ns);
+		note_siblings(blocking_jobs, own, others, count, line->now_ns);
 }
 
 /* Counts, while we wait or take our turn, the time since the last look. */
-static void keeping_count(struct keepers *keepers, const struct line *line,
-                          const struct gang_member *own, uint64_t elapsed_ns,
-                          const struct gang_member *others, int count)
+static void blocking_count(struct blocking_jobs *blocking_jobs, const struct line *line,
+                           const struct gang_member *own, uint64_t elapsed_ns,
+                           const struct gang_member *others, int count)
 {
 	uint64_t may = least(MOVING_NS, sum(line_unplanned(line), line_length(line, line->own)));
 
 	/* One that was left out shows that others may lie, too. */
-	may = most(may >> least(keepers->left_out, 4), MOVING_LEAST_NS);
-	count_turns(keepers, line, elapsed_ns);
-	note_moving(keepers, line, own, others, count);
-	for (int i = 0; i < KEEPERS; i++) {
-		struct keeper *keeper = &keepers->of[i];
+	may = most(may >> least(blocking_jobs->left_out, 4), MOVING_LEAST_NS);
+	count_turns(blocking_jobs, line, elapsed_ns);
+	note_moving(blocking_jobs, line, own, others, count);
+	for (int i = 0; i < BLOCKING_JOBS; i++) {
+		struct blocking_job *blocking_job = &blocking_jobs->of[i];
 
 		/* One that lets go for a moment, again and again, keeps us all the same. */
-		if (keeper->out_ns || !keeper->moved_ns ||
-		    line->now_ns > keeper->moved_ns + GANG_SILENT_NS)
+		if (blocking_job->out_ns || !blocking_job->moved_ns ||
+		    line->now_ns > blocking_job->moved_ns + GANG_SILENT_NS)
 			continue;
-		keeper->kept_ns[KEEPS_MOVING] += elapsed_ns;
-		if (keeper->kept_ns[KEEPS_MOVING] > may)
-			keeper_leave_out(keepers, keeper, line->now_ns);
+		blocking_job->kept_ns[KEEPS_MOVING] += elapsed_ns;
+		if (blocking_job->kept_ns[KEEPS_MOVING] > may)
+			blocking_job_ignore(blocking_jobs, blocking_job, line->now_ns);
 	}
 }
 
@@ -545,7 +555,7 @@ static bool is_found_by_us(enum gang_why why)
 static bool has_waited(const struct gang *gang, uint64_t now)
 {
 	uint64_t ticket = gang->own.ticket_ns;
-	uint64_t since = least(most(ticket, gang->keepers.out_ns), sum(ticket, GANG_WAIT_NS));
+	uint64_t since = least(most(ticket, gang->blocking_jobs.out_ns), sum(ticket, GANG_WAIT_NS));
 
 	return (gang->own.state == GANG_WAITS || gang->own.state == GANG_TAKES) &&
 	       now > sum(since, GANG_WAIT_NS);
@@ -577,13 +587,13 @@ static void judge(struct gang *gang, const struct line *line, const struct gang_
 /* Passes by who is first in line and does not take its turn. */
 static void pass_by(struct gang *gang, const struct line *line, const struct job *first)
 {
-	struct keeper *keeper = first->keeper;
+	struct blocking_job *blocking_job = first->blocking_job;
 
 	if ((first->states & line_bit(GANG_TAKES)) || line_kept_until(line, first, line->own))
 		return;
-	keeper->kept_ns[KEEPS_PLACE] += gang->elapsed_ns;
-	if (keeper->kept_ns[KEEPS_PLACE] > CLAIM_NS)
-		keeper->passed_ns = line->now_ns;
+	blocking_job->kept_ns[KEEPS_PLACE] += gang->elapsed_ns;
+	if (blocking_job->kept_ns[KEEPS_PLACE] > CLAIM_NS)
+		blocking_job->passed_ns = line->now_ns;
 }
 
 /*
@@ -665,7 +675,7 @@ static uint32_t states_of_siblings(struct gang *gang, const struct gang_member *
 	uint32_t states = 0;
 
 	for (int i = 0; i < count && i < GANG_MEMBERS; i++)
-		if (keeping_is_sibling(&gang->keepers, &gang->own, &others[i], now))
+		if (blocking_is_sibling(&gang->blocking_jobs, &gang->own, &others[i], now))
 			states |= line_bit(others[i].state);
 	return states;
 }
@@ -693,7 +703,7 @@ static bool is_later(const struct gang *gang, const struct line *line, uint64_t 
 	     i = line_next_beside(line, line->own, i)) {
 		const struct job *other = &line->job[i];
 
-		if ((other->states & LINE_HOLDS) && other->keeper->holds_ns < seen_ns &&
+		if ((other->states & LINE_HOLDS) && other->blocking_job->holds_ns < seen_ns &&
 		    (other->since_ns != own->since_ns ? other->since_ns < own->since_ns
 		                                      : other->id < own->job))
 			return true;
@@ -757,7 +767,7 @@ static void step_has(struct gang *gang, const struct line *line, uint32_t siblin
 	if (is_later(gang, line, gang->held_ns)) {
 		enter(gang, line, GANG_LEAVES);
 	} else if ((siblings & leave) || is_over(gang, line)) {
-		keepers_begin(&gang->keepers, line->now_ns);
+		blocking_jobs_begin(&gang->blocking_jobs, line->now_ns);
 		enter(gang, line, GANG_LEAVES);
 	}
 }
@@ -783,7 +793,7 @@ static void step_waits(struct gang *gang, const struct line *line, uint32_t sibl
 	uint64_t until;
 
 	if (!line->own->wants) {
-		keepers_begin(&gang->keepers, line->now_ns);
+		blocking_jobs_begin(&gang->blocking_jobs, line->now_ns);
 		enter(gang, line, GANG_RESTS);
 	} else if (!(siblings & ~ready) && is_next(gang, line, &until)) {
 		enter(gang, line, GANG_TAKES);
@@ -819,7 +829,7 @@ static void take_again(struct gang *gang, const struct line *line)
 
 	gang->cleared_ns = 0;
 	gang->resumed_ns = line->now_ns;
-	keepers_begin(&gang->keepers, line->now_ns);
+	blocking_jobs_begin(&gang->blocking_jobs, line->now_ns);
 	if (own->state == GANG_WAITS || own->state == GANG_FREE)
 		own->ticket_ns = line->now_ns;
 	if (own->state == GANG_LEAVES)
@@ -901,9 +911,10 @@ void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *fact
 
 	own->wants = facts->wants;
 	gang->elapsed_ns = was_away ? 0 : now_ns - own->beat_ns;
-	keepers_see(&gang->keepers, own, now_ns, others, count, was_away || may_come(gang, now_ns));
+	blocking_jobs_see(&gang->blocking_jobs, own, now_ns, others, count,
+	                  was_away || may_come(gang, now_ns));
 	siblings = states_of_siblings(gang, others, count, now_ns);
-	line_make(&line, own, &gang->keepers, now_ns, others, count);
+	line_make(&line, own, &gang->blocking_jobs, now_ns, others, count);
 	if (!own->since_ns) {
 		begin(gang, &line, siblings);
 	} else {
@@ -918,10 +929,11 @@ void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *fact
 		else
 			step(gang, &line, facts, siblings);
 		if (own->state == GANG_WAITS || own->state == GANG_TAKES)
-			keeping_count(&gang->keepers, &line, own, gang->elapsed_ns, others, count);
+			blocking_count(&gang->blocking_jobs, &line, own, gang->elapsed_ns, others,
+			               count);
 		else if (own->state == GANG_FREE &&
 		         now_ns > own->since_ns + least(own->length_ns, GANG_WAIT_NS))
-			keepers_begin(&gang->keepers, now_ns);
+			blocking_jobs_begin(&gang->blocking_jobs, now_ns);
 	}
 	gang->devices = count_devices(own);
 	gang->was_alone = line_is_alone(&line);

@@ -26,14 +26,14 @@
 #include "core/sharing/member.h"
 
 /*
- * Keepers: those that keep this process from its turn, and for how long each has since its last
- * one.
+ * Blocking jobs: those that keep this process from its turn, and for how long each has since its
+ * last one.
  *
- * A keeper is told by what was seen of it and by our clock, never by what it says. Who keeps us for
- * longer than whoever keeps to the turns would is left out, until we have had our turn and it has
- * let go: what it says is as if it were not there.
+ * A blocking job is told by what was seen of it and by our clock, never by what it says. Who keeps
+ * us for longer than whoever keeps to the turns would is left out, until we have had our turn and
+ * it has let go: what it says is as if it were not there.
  */
-enum { KEEPERS = GANG_MEMBERS };
+enum { BLOCKING_JOBS = GANG_MEMBERS };
 
 /* By what one keeps us. */
 enum keeping {
@@ -43,7 +43,7 @@ enum keeping {
 	KEEPINGS
 };
 
-struct keeper {
+struct blocking_job {
 	uint64_t id;                /* of a job; in our own job, of a process */
 	uint64_t seen_ns;           /* the last time */
 	uint64_t holds_ns;          /* since when it has devices; 0: it has none */
@@ -54,9 +54,9 @@ struct keeper {
 	bool lets_go;               /* it says of nothing that would keep us */
 };
 
-struct keepers {
+struct blocking_jobs {
 	/* The first is all those together that came while we wait. */
-	struct keeper of[KEEPERS];
+	struct blocking_job of[BLOCKING_JOBS];
 	unsigned int left_out; /* how often somebody was, lately */
 	uint64_t out_ns;       /* the last time */
 };
@@ -84,7 +84,7 @@ struct gang {
 	uint64_t elapsed_ns;         /* since the last step, as far as it counts */
 	int devices;                 /* at the last step */
 	bool was_alone;              /* likewise */
-	struct keepers keepers;
+	struct blocking_jobs blocking_jobs;
 };
 
 /*

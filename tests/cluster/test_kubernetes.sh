@@ -27,7 +27,7 @@ echo old >"$vgpu/libvgpu.so"
 echo old >"$vgpu/libvgpu.so.v2.10.0"
 script >"$scratch/script"
 sh "$scratch/script" >"$scratch/out" 2>&1 &
-keeper=$!
+holder=$!
 is_ours() { cmp -s "$build/lib/libvgpu.so" "$vgpu/$1"; }
 for file in libvgpu.so libvgpu.so.v2.10.0; do
 	until_true $patience is_ours $file || fail "$file: $(cat "$scratch/out")"
@@ -45,8 +45,8 @@ echo old >"$vgpu/new" && mv "$vgpu/new" "$vgpu/libvgpu.so"
 exec 3<"$vgpu/libvgpu.so"
 until_true $patience is_ours libvgpu.so || fail "replaced: $(cat "$scratch/out")"
 same "a pod that runs" old "$(cat <&3)"
-kill $keeper
-wait $keeper || fail "it does not end as it is told to"
+kill $holder
+wait $holder || fail "it does not end as it is told to"
 
 # HAMi's chart knows each of the values: those of its values.yaml (v2.10.0).
 python3 - <<'END' || fail "values"
