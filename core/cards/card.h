@@ -61,12 +61,12 @@ struct card {
 	uint32_t
 	    tells_memory; /* what it says of memory was true lately; 0: it has said nothing yet */
 
-	/* time: what a guaranteed job bears, and what a filler takes */
+	/* time: what a guaranteed job bears, and what a best-effort job takes */
 	uint32_t slowdown_ppm;           /* allowed */
 	int32_t loss_ppm;                /* measured, */
 	uint32_t loss_error_ppm;         /* give or take so much */
 	uint32_t loss_number;            /* counts measurements */
-	uint32_t takes_ppm;              /* of the gaps, by a filler */
+	uint32_t takes_ppm;              /* of the gaps, by a best-effort job */
 	uint32_t is_measured_by_steps;   /* else by launches */
 	uint64_t speed_alone, speed_now; /* launches or steps in 1,000 s */
 	uint64_t gap_ns, returns;        /* a gap's length lately; gaps in 1,000 s */

@@ -5,7 +5,7 @@
 
 /* The time that a lag lasts which comes of waiting for turns. */
 #define TURN_WINDOW_NS 250000000ull
-/* So many rounds of a filler in a row may be stretched by the return of others. */
+/* So many rounds of a best-effort job in a row may be stretched by the return of others. */
 enum { STRETCHED_MOST = 4 };
 
 uint32_t pacer_share_now(const struct pacer *p, uint64_t now)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time that others leave. The watcher reads the others' cards and decides (sharing/filler.h); who
- * launches looks at two words. Of a job that others ask for it writes the card (heartbeat.h).
+ * Time that others leave. The watcher reads the others' cards and decides (sharing/best_effort.h);
+ * who launches looks at two words. Of a job that others ask for it writes the card (heartbeat.h).
  * Rules: as watch.c; launches call gap_binds() and gap_is_open() alone.
  */
 #include "core/config/config.h"
@@ -70,7 +70,7 @@ static void say_that_we_ask(struct pacer *p, uint64_t now)
 	struct card *card = card_edit(p->cards.own);
 
 	card->asked_ns = now + CARD_ASKS_NS;
-	card->takes_ppm = p->filler.takes_ppm;
+	card->takes_ppm = p->best_effort.takes_ppm;
 	p->cards.others->own_token = p->cards.own->place.token;
 	card_publish(p->cards.own, now);
 }
@@ -78,7 +78,7 @@ static void say_that_we_ask(struct pacer *p, uint64_t now)
 static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 {
 	uint64_t wanted = p->gap_wanted;
-	struct filler_go go;
+	struct best_effort_go go;
 	bool was_open;
 
 	if (!wanted || (now > wanted && now - wanted > ASKS_NS))
@@ -98,7 +98,7 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 		lock_release(&p->lock);
 	}
 	p->own.priority = p->priority;
-	go = filler_decide(&p->filler, p->cards.others, &p->own, now);
+	go = best_effort_decide(&p->best_effort, p->cards.others, &p->own, now);
 	was_open = now < p->gap_until;
 	p->gap_round_ns = go.round_ns;
 	p->gap_is_sure = go.is_sure;

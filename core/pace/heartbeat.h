@@ -17,7 +17,7 @@
 #include "core/cards/card.h"
 #include "core/cuda/driver.h"
 #include "core/ledger/statistics.h"
-#include "core/sharing/filler.h"
+#include "core/sharing/best_effort.h"
 
 enum { HEARTBEAT_CONTEXTS = 4 };
 

@@ -127,7 +127,7 @@ static uint64_t slot_end(struct pacer *p, uint64_t now)
 	return common > paid ? common : paid;
 }
 
-/* Returns the share that a job has in turns: a filler's turns are short. */
+/* Returns the share that a job has in turns: a best-effort job's turns are short. */
 static uint32_t share_in_turns(const struct pacer *p, uint32_t share)
 {
 	bool is_short = p->priority == PRIORITY_OPPORTUNISTIC && share > GAP_TURN_SHARE;

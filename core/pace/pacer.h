@@ -76,7 +76,7 @@ struct pacer_settings {
 struct pacer *pacer_create(int ordinal, struct counters *statistics);
 /* Lets the pacer meet those of other processes, jobs and devices; it is alone until then. */
 void pacer_meet(struct pacer *pacer, const struct pacer_place *place);
-/* Gives the pacer its cards, once; until then a filler is held at 1 %. */
+/* Gives the pacer its cards, once; until then a best-effort job is held at 1 %. */
 void pacer_share(struct pacer *pacer, const struct pacer_cards *cards);
 /* Says whether another job on the device asks if we work. */
 void pacer_heed(struct pacer *pacer, bool is_asked);

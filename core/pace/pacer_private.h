@@ -18,7 +18,7 @@
 #include "core/pace/pacer.h"
 #include "core/pace/turn.h"
 #include "core/ledger/statistics.h"
-#include "core/sharing/filler.h"
+#include "core/sharing/best_effort.h"
 
 /* Work in flight that should have been done so long ago may wait for work of another device. */
 #define OVERDUE_NS 1000000u
@@ -40,9 +40,9 @@ struct pacer {
 	_Atomic uint64_t gap_until, gap_round_ns; /* a round may begin until then, and is so long */
 	_Atomic uint64_t gap_wanted;              /* a launch waits, or was made then */
 	struct pacer_cards cards;
-	struct filler filler;  /* the watcher's */
-	struct filler_now own; /* likewise */
-	uint64_t cards_ns;     /* likewise: when it looked for new ones */
+	struct best_effort best_effort; /* the watcher's */
+	struct best_effort_now own;     /* likewise */
+	uint64_t cards_ns;              /* likewise: when it looked for new ones */
 	LOCK_OF(HEARTBEAT) heartbeat_lock;
 	struct heartbeat heartbeat;
 
@@ -105,7 +105,7 @@ void pacer_settle(struct pacer *p, uint64_t now);
 
 /* --- gap.c: time that others leave --- */
 
-/* The share that a filler tells others of in turns, so that its turns are short. */
+/* The share that a best-effort job tells others of in turns, so that its turns are short. */
 #define GAP_TURN_SHARE 5000u
 /* The share of one that has no cards, or no watcher, and so cannot know of gaps. */
 #define GAP_BLIND_SHARE 1000u

@@ -39,17 +39,17 @@ leaves() {
 }
 waited_for_nobody() { same "$1 waits" '0 0' "$(counter "$1" idle_slots) $(counter "$1" idle_ns)"; }
 
-# A filler alone has the device to itself; beside a guaranteed job that leaves no time next to
-# nothing, but something. Time-slices alone would give it half.
+# A best-effort job alone has the device to itself; beside a guaranteed job that leaves no time next
+# to nothing, but something. Time-slices alone would give it half.
 starts fill opportunistic --kernel-us 500
 goes_on fill 1000
 starts prod guaranteed --kernel-us 1000
 undisturbed leaves fill prod 200
 goes_on fill 3
 waited_for_nobody prod
-[ "$(counter fill idle_slots)" -gt 0 ] || fail 'the filler never waited'
+[ "$(counter fill idle_slots)" -gt 0 ] || fail 'the best-effort job never waited'
 
-# It stands still: the filler goes on, and makes way when it does.
+# It stands still: the best-effort job goes on, and makes way when it does.
 kill -STOP "$(pid_of prod)"
 goes_on fill 2000
 kill -CONT "$(pid_of prod)"
@@ -64,7 +64,7 @@ waited_for_nobody prod2
 goes_on fill 3
 ends prod2
 
-# It dies: the filler has the device.
+# It dies: the best-effort job has the device.
 # What it is shows in every form.
 report=$("$spillway" stat prod)
 has 'the report' "$report" guaranteed
@@ -76,7 +76,7 @@ tells_what_it_takes() {
 	[ "$takes" -ge 15625 ] && [ "$takes" -le 1000000 ] &&
 		"$spillway" stat fill | grep -qwF "$(awk -v ppm="$takes" 'BEGIN { printf "%.1f%%", ppm / 10000 }')"
 }
-until_true $patience tells_what_it_takes || fail "what the filler takes: $("$spillway" stat fill --json) $("$spillway" stat fill)"
+until_true $patience tells_what_it_takes || fail "what the best-effort job takes: $("$spillway" stat fill --json) $("$spillway" stat fill)"
 has 'metrics' "$("$spillway" stat --format prometheus)" 'priority="guaranteed"} 1'
 has 'top' "$("$spillway" top)" guar
 "$spillway" events fill >"$scratch/events"
@@ -85,7 +85,7 @@ grep -q 'why priority' "$scratch/events" || fail "no slot in the events: $(tail 
 ends prod
 goes_on fill 2000
 
-# One with gaps keeps what it needs, and the filler has the gaps.
+# One with gaps keeps what it needs, and the best-effort job has the gaps.
 starts prod guaranteed --kernel-us 500 --burst-ms 20 --pause-ms 30
 goes_on fill 2000
 goes_on prod 400
@@ -109,7 +109,7 @@ stands() { before=$slots slots=$(counter plain idle_slots) && [ "$slots" = "$bef
 until_true $patience stands || fail 'the normal job still waits'
 goes_on plain 1000
 
-# A filler beside a normal job makes way as beside a guaranteed one.
+# A best-effort job beside a normal job makes way as beside a guaranteed one.
 starts fill opportunistic --kernel-us 500
 undisturbed leaves fill plain 200
 goes_on fill 3

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a guaranteed job loses beside a filler, as stat, JSON and metrics tell it: its launches in a
-# second alone and now, the loss with its error, and what the filler takes of the gaps. Judged by
-# what must hold however busy the machine is: who is told what, one figure by the others, and bounds
-# that the length of a kernel sets.
+# What a guaranteed job loses beside a best-effort job, as stat, JSON and metrics tell it: its
+# launches in a second alone and now, the loss with its error, and what the best-effort job takes of
+# the gaps. Judged by what must hold however busy the machine is: who is told what, one figure by
+# the others, and bounds that the length of a kernel sets.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -51,17 +51,17 @@ plausible() {
 }
 plausible
 
-# The filler tells what it takes while it asks for gaps, and loses nothing to anybody.
+# The best-effort job tells what it takes while it asks for gaps, and loses nothing to anybody.
 takes() {
 	case $(speeds fill) in
 	'null null null null '[0-9]*) ;;
 	*) false ;;
 	esac
 }
-until_true $patience takes || fail "the filler: $(speeds fill)"
+until_true $patience takes || fail "the best-effort job: $(speeds fill)"
 taken=$(speeds fill)
 taken=${taken##* }
-[ "$taken" -ge 15625 ] && [ "$taken" -le 1000000 ] || fail "the filler takes $taken ppm"
+[ "$taken" -ge 15625 ] && [ "$taken" -le 1000000 ] || fail "the best-effort job takes $taken ppm"
 
 # The table says the same, where nothing came in between.
 agrees() {
@@ -86,7 +86,7 @@ loss_agrees() {
 }
 until_true $patience loss_agrees || fail "metrics say $loss and $error of $before"
 taken=$(ratio takes fill)
-awk -v taken="$taken" 'BEGIN { exit !(taken > 0 && taken <= 1) }' || fail "metrics: the filler takes '$taken'"
+awk -v taken="$taken" 'BEGIN { exit !(taken > 0 && taken <= 1) }' || fail "metrics: the best-effort job takes '$taken'"
 same 'metrics of who takes nothing' '' "$(ratio takes prod)$(ratio loss fill)"
 plausible
 

@@ -95,7 +95,7 @@ if init[said_headings.index("nvshare")]:
 # The other figures are written in the bench's document as they stand.
 with open(os.path.join(root, "tests/bench/README.md"), encoding="utf-8") as file:
     known = set(numbers(file.read()))
-for label, row in table_with(readme, "a training beside a filler that never stops: its speed")[1].items():
+for label, row in table_with(readme, "a training beside a best-effort job that never stops: its speed")[1].items():
     for figure in numbers(row[1]):
         if figure not in known:
             wrong.append(f"README.md: {label}: {figure} is not in tests/bench/README.md")

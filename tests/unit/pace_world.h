@@ -262,8 +262,8 @@ struct job *world_job(void);
 struct process *process_create(struct job *job, uint32_t devices);
 void process_set(struct process *process, int gpu, double share, int policy);
 /*
- * Has a card on the device from now on; who is not a filler writes it while one is there. A normal
- * process gives way to guaranteed ones.
+ * Has a card on the device from now on; who is not a best-effort job writes it while one is there.
+ * A normal process gives way to guaranteed ones.
  */
 void process_share(struct process *process, int gpu, int priority, bool gives_way);
 void process_stop(struct process *process);

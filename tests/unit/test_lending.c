@@ -128,29 +128,29 @@ END_TEST
 START_TEST(a_guaranteed_job_takes_from_an_opportunistic_one)
 {
 	const uint64_t held = DEVICE / 10 * 9 / CHUNK * CHUNK, bytes = DEVICE / 2;
-	struct world_job *filler, *job;
+	struct world_job *best_effort, *job;
 
 	start();
-	filler = add_job(PRIORITY_OPPORTUNISTIC, CONFIG_UNLIMITED);
-	grow_by(filler, held);
+	best_effort = add_job(PRIORITY_OPPORTUNISTIC, CONFIG_UNLIMITED);
+	grow_by(best_effort, held);
 	run(10 * SECOND);
 	job = add_job(PRIORITY_GUARANTEED, _i ? CONFIG_UNLIMITED : 4096 * MIB);
 	job->idle_yield = CONFIG_NEVER;
 	run(SECOND);
-	ck_assert_uint_eq(filler->gave, 0);
+	ck_assert_uint_eq(best_effort->gave, 0);
 	grow_by(job, bytes);
 	ck_assert_uint_le(until_all_is_there(job), copies(bytes) * 3 / 2 + 100 * MS);
 	run(60 * SECOND);
 	ck_assert_uint_eq(job->gave, 0);
 	/* It frees, allocates and frees: what it takes is held against the quiet time. */
-	filler->moved = 0;
+	best_effort->moved = 0;
 	for (int i = 0; i < 60; i++) {
 		shrink_by(job, bytes);
 		run(SECOND / 2);
 		grow_by(job, bytes);
 		run(SECOND / 2);
 	}
-	ck_assert_uint_le(copies(filler->moved), 60 * SECOND / 4);
+	ck_assert_uint_le(copies(best_effort->moved), 60 * SECOND / 4);
 }
 END_TEST
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fillers beside guaranteed jobs, in virtual time: what the guaranteed job keeps of its speed, and
- * how busy the device is. Handing the device over costs 20 us, a thread wakes 5 to 120 us late,
- * kernels vary by 3 %.
+ * Best-effort jobs beside guaranteed jobs, in virtual time: what the guaranteed job keeps of its
+ * speed, and how busy the device is. Handing the device over costs 20 us, a thread wakes 5 to 120
+ * us late, kernels vary by 3 %.
  */
-#include "core/sharing/filler.c" /* filler_off_at(), too */
+#include "core/sharing/best_effort.c" /* best_effort_off_at(), too */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,10 +59,10 @@ static struct program training(uint64_t period_ns, double busy, uint64_t until)
 	                        .until = until};
 }
 
-static struct program filler(uint64_t kernel_ns, uint64_t until)
+static struct program best_effort(uint64_t kernel_ns, uint64_t until)
 {
 	return (struct program){
-	    .name = "filler", .kernel_ns = kernel_ns, .jitter = 0.03, .until = until};
+	    .name = "best_effort", .kernel_ns = kernel_ns, .jitter = 0.03, .until = until};
 }
 
 struct result {
@@ -72,9 +72,9 @@ struct result {
 	double takes; /* as it says */
 };
 
-/* Runs one program alone and then beside a filler. */
-static struct result beside_filler(const struct program *template, uint64_t kernel_ns,
-                                   uint64_t seed)
+/* Runs one program alone and then beside a best-effort job. */
+static struct result beside_best_effort(const struct program *template, uint64_t kernel_ns,
+                                        uint64_t seed)
 {
 	uint64_t from = 2 * S, to = template->until;
 	struct result result;
@@ -88,7 +88,7 @@ static struct result beside_filler(const struct program *template, uint64_t kern
 
 	begin(seed);
 	p = add(template, PRIORITY_GUARANTEED);
-	struct program beside = filler(kernel_ns, to);
+	struct program beside = best_effort(kernel_ns, to);
 	struct program *f = add(&beside, PRIORITY_OPPORTUNISTIC);
 	world_run_until(to);
 	result.speed = (double)p->launches / alone;
@@ -97,7 +97,7 @@ static struct result beside_filler(const struct program *template, uint64_t kern
 	result.takes = f->process->card[0].now.takes_ppm / 1e6;
 	world_run_until(to + 70 * S);
 	ck_assert_uint_eq(world.misuse, 0);
-	ck_assert_msg(f->ended_at, "the filler is held for ever");
+	ck_assert_msg(f->ended_at, "the best-effort job is held for ever");
 	world_end();
 	return result;
 }
@@ -105,7 +105,8 @@ static struct result beside_filler(const struct program *template, uint64_t kern
 static void tell(const char *what, uint64_t period, struct result r)
 {
 	if (getenv("TELL"))
-		fprintf(stderr, "%s, every %.1f ms: speed %.4f device %.3f filler %.3f of %.3f\n",
+		fprintf(stderr,
+		        "%s, every %.1f ms: speed %.4f device %.3f best-effort job %.3f of %.3f\n",
 		        what, (double)period / 1e6, r.speed, r.busy, r.fills, r.takes);
 }
 
@@ -121,7 +122,7 @@ START_TEST(a_training_keeps_its_speed)
 {
 	uint64_t period = periods[_i / 3];
 	struct program p = training(period, busies[_i % 3], period < S ? 20 * S : 60 * S);
-	struct result r = beside_filler(&p, 200 * US, 1);
+	struct result r = beside_best_effort(&p, 200 * US, 1);
 
 	tell("training", period, r);
 	ck_assert_double_ge(r.speed, 0.98);
@@ -131,14 +132,14 @@ START_TEST(a_training_keeps_its_speed)
 END_TEST
 
 /*
- * A filler's kernels of 50 ms cannot be ended when the training goes on: they are made as rarely as
- * it bears.
+ * A best-effort job's kernels of 50 ms cannot be ended when the training goes on: they are made as
+ * rarely as it bears.
  */
 START_TEST(long_kernels_are_rare)
 {
 	uint64_t period = periods[_i];
 	struct program p = training(period, 0.5, 60 * S);
-	struct result r = beside_filler(&p, 50 * MS, 1);
+	struct result r = beside_best_effort(&p, 50 * MS, 1);
 
 	tell("long kernels", period, r);
 	ck_assert_double_ge(r.speed, 0.98);
@@ -146,10 +147,10 @@ START_TEST(long_kernels_are_rare)
 }
 END_TEST
 
-/* Who tells fillers of its gaps does not say by that that its memory may be claimed. */
+/* Who tells best-effort jobs of its gaps does not say by that that its memory may be claimed. */
 START_TEST(a_gap_is_no_idleness)
 {
-	struct program one = training(50 * MS, 0.3, 4 * S), other = filler(200 * US, 4 * S);
+	struct program one = training(50 * MS, 0.3, 4 * S), other = best_effort(200 * US, 4 * S);
 	const struct card *card;
 	int gaps = 0;
 
@@ -171,7 +172,7 @@ END_TEST
 /* Where no thread could be started to see gaps nobody is held for ever; 1 % is what is left. */
 START_TEST(who_has_no_watcher_goes_on)
 {
-	struct program one = training(10 * MS, 0.5, 10 * S), other = filler(200 * US, 10 * S);
+	struct program one = training(10 * MS, 0.5, 10 * S), other = best_effort(200 * US, 10 * S);
 	struct program *f;
 
 	atomic_store(&watch_is_missing, true);
@@ -179,7 +180,7 @@ START_TEST(who_has_no_watcher_goes_on)
 	add(&one, PRIORITY_GUARANTEED);
 	f = add(&other, PRIORITY_OPPORTUNISTIC);
 	world_run_until(12 * S);
-	ck_assert_msg(f->ended_at, "the filler is held for ever");
+	ck_assert_msg(f->ended_at, "the best-effort job is held for ever");
 	ck_assert_uint_gt(f->launches, 10);
 	ck_assert_double_lt((double)truth_busy(f->process->tenant[0], 2 * S, 10 * S), 0.02 * 8 * S);
 	world_end();
@@ -194,7 +195,7 @@ START_TEST(phases_are_no_loss)
 	struct result r;
 
 	p.lengths = LENGTHS_CHANGE;
-	r = beside_filler(&p, 200 * US, (uint64_t)_i + 1);
+	r = beside_best_effort(&p, 200 * US, (uint64_t)_i + 1);
 	tell("phases", 0, r);
 	ck_assert_double_ge(r.speed, 0.98);
 	ck_assert_double_ge(r.fills, 0.05);
@@ -224,7 +225,7 @@ static uint64_t answer(bool beside, double *fills)
 	                           .batch_took_ns = took,
 	                           .batches_most = REQUESTS,
 	                           .until = 60 * S};
-	struct program other = filler(200 * US, 60 * S);
+	struct program other = best_effort(200 * US, 60 * S);
 	struct program *p, *f;
 
 	begin(3);
@@ -241,14 +242,17 @@ static uint64_t answer(bool beside, double *fills)
 	return percentile;
 }
 
-/* Requests at random take no longer beside a filler than a round of it, at the 99th percentile. */
+/*
+ * Requests at random take no longer beside a best-effort job than a round of it, at the 99th
+ * percentile.
+ */
 START_TEST(requests_are_answered_in_time)
 {
 	double fills = 0;
 	uint64_t alone = answer(false, NULL), beside = answer(true, &fills);
 
 	if (getenv("TELL"))
-		fprintf(stderr, "requests: %.3f ms alone, %.3f beside, filler %.3f\n",
+		fprintf(stderr, "requests: %.3f ms alone, %.3f beside, best-effort job %.3f\n",
 		        (double)alone / 1e6, (double)beside / 1e6, fills);
 	ck_assert_uint_le(beside, alone + 1 * MS);
 	ck_assert_double_ge(fills, 0.05);
@@ -259,11 +263,11 @@ struct sums {
 	double first, second, third; /* launches */
 };
 
-/* Runs two jobs, and beside them a filler. */
+/* Runs two jobs, and beside them a best-effort job. */
 static struct sums run_three(const struct program *first, const struct program *second,
-                             int priority, bool has_filler, uint64_t until)
+                             int priority, bool has_best_effort, uint64_t until)
 {
-	struct program other = filler(200 * US, until);
+	struct program other = best_effort(200 * US, until);
 	struct sums sums = {0};
 	struct program *a, *b = NULL, *f = NULL;
 
@@ -271,7 +275,7 @@ static struct sums run_three(const struct program *first, const struct program *
 	a = add(first, PRIORITY_GUARANTEED);
 	if (second)
 		b = add(second, priority);
-	if (has_filler)
+	if (has_best_effort)
 		f = add(&other, PRIORITY_OPPORTUNISTIC);
 	world_run_until(until);
 	sums.first = (double)a->launches;
@@ -281,7 +285,7 @@ static struct sums run_three(const struct program *first, const struct program *
 	return sums;
 }
 
-/* Two guaranteed jobs are to each other what they are without a filler. */
+/* Two guaranteed jobs are to each other what they are without a best-effort job. */
 START_TEST(two_guaranteed_jobs_keep_their_speed)
 {
 	struct program one = training(50 * MS, 0.3, 30 * S), two = training(20 * MS, 0.3, 30 * S);
@@ -289,7 +293,7 @@ START_TEST(two_guaranteed_jobs_keep_their_speed)
 	struct sums beside = run_three(&one, &two, PRIORITY_GUARANTEED, true, 30 * S);
 
 	if (getenv("TELL"))
-		fprintf(stderr, "two guaranteed: %.4f %.4f, filler %.0f\n",
+		fprintf(stderr, "two guaranteed: %.4f %.4f, best-effort job %.0f\n",
 		        beside.first / alone.first, beside.second / alone.second, beside.third);
 	ck_assert_double_ge(beside.first, 0.98 * alone.first);
 	ck_assert_double_ge(beside.second, 0.98 * alone.second);
@@ -297,7 +301,7 @@ START_TEST(two_guaranteed_jobs_keep_their_speed)
 }
 END_TEST
 
-/* A normal job gives way to a guaranteed one, and a filler to both. */
+/* A normal job gives way to a guaranteed one, and a best-effort job to both. */
 START_TEST(a_normal_job_gives_way)
 {
 	struct program one = training(50 * MS, 0.3, 30 * S);
@@ -308,7 +312,8 @@ START_TEST(a_normal_job_gives_way)
 
 	if (getenv("TELL"))
 		fprintf(stderr,
-		        "beside a normal one: %.4f, with a filler %.4f; normal %.4f, filler %.0f\n",
+		        "beside a normal one: %.4f, with a best-effort job %.4f; normal %.4f, "
+		        "best-effort job %.0f\n",
 		        two.first / alone.first, three.first / alone.first,
 		        three.second / two.second, three.third);
 	ck_assert_double_ge(two.first, 0.98 * alone.first);
@@ -319,10 +324,13 @@ START_TEST(a_normal_job_gives_way)
 }
 END_TEST
 
-/* A guaranteed job that stands still, or is killed, holds the filler up for some seconds, once. */
+/*
+ * A guaranteed job that stands still, or is killed, holds the best-effort job up for some seconds,
+ * once.
+ */
 START_TEST(who_stands_still_delays_once)
 {
-	struct program one = training(50 * MS, 0.9, 30 * S), other = filler(200 * US, 30 * S);
+	struct program one = training(50 * MS, 0.9, 30 * S), other = best_effort(200 * US, 30 * S);
 	struct program *a, *f;
 	uint64_t before;
 
@@ -343,53 +351,54 @@ START_TEST(who_stands_still_delays_once)
 END_TEST
 
 /*
- * Where a job loses what fillers take from it elsewhere, as bandwidth, they take less until it
- * bears that; and more again when it loses no more.
+ * Where a job loses what best-effort jobs take from it elsewhere, as bandwidth, they take less
+ * until it bears that; and more again when it loses no more.
  */
-START_TEST(fillers_take_what_is_borne)
+START_TEST(best_effort_jobs_take_what_is_borne)
 {
 	static struct feedback feedback;
-	static struct filler f;
+	static struct best_effort f;
 	static struct cards cards;
 	struct card *card = &cards.other[0].card;
-	const struct filler_now own = {.priority = PRIORITY_OPPORTUNISTIC};
+	const struct best_effort_now own = {.priority = PRIORITY_OPPORTUNISTIC};
 	struct feedback_loss loss;
 	double count = 0, costs = 0.2, worst = 0;
 
 	feedback = (struct feedback){0};
-	f = (struct filler){0};
+	f = (struct best_effort){0};
 	cards = (struct cards){.count = 1};
 	*card = (struct card){.priority = PRIORITY_GUARANTEED,
 	                      .token = 1,
 	                      .slowdown_ppm = 20000,
 	                      .working = CARD_WORKS};
 	for (uint64_t at = S; at < 1200 * S; at += 2 * MS) {
-		uint64_t off = filler_off_at(at);
-		double takes = (double)f.takes_ppm / FILLER_ALL;
+		uint64_t off = best_effort_off_at(at);
+		double takes = (double)f.takes_ppm / BEST_EFFORT_ALL;
 
 		if (at == 600 * S)
 			costs = 0;
-		count += at >= off && at < off + FILLER_OFF_NS ? 200 : 200 * (1 - costs * takes);
+		count +=
+		    at >= off && at < off + BEST_EFFORT_OFF_NS ? 200 : 200 * (1 - costs * takes);
 		card->looked_ns = at;
 		if (feedback_look(&feedback, at, (uint64_t)count, card->slowdown_ppm, &loss)) {
 			card->loss_ppm = loss.loss_ppm;
 			card->loss_error_ppm = loss.error_ppm;
 			card->loss_number++;
 		}
-		filler_decide(&f, &cards, &own, at);
+		best_effort_decide(&f, &cards, &own, at);
 		if (at > 120 * S && at < 600 * S && costs * takes > worst)
 			worst = costs * takes;
 	}
 	if (getenv("TELL"))
 		fprintf(stderr, "loss at most %.4f; then takes %u ppm\n", worst, f.takes_ppm);
 	ck_assert_double_le(worst, 0.025);
-	ck_assert_uint_eq(f.takes_ppm, FILLER_ALL);
+	ck_assert_uint_eq(f.takes_ppm, BEST_EFFORT_ALL);
 }
 END_TEST
 
 /*
- * A card that lies costs a filler its time, as an honest one of a job that always works would; and
- * never all of it, whatever stands in it.
+ * A card that lies costs a best-effort job its time, as an honest one of a job that always works
+ * would; and never all of it, whatever stands in it.
  */
 START_TEST(a_lie_costs_no_more_than_the_truth_would)
 {
@@ -404,9 +413,9 @@ START_TEST(a_lie_costs_no_more_than_the_truth_would)
 	    {.working = CARD_WORKS, .beat_ns = UINT64_MAX, .looked_ns = UINT64_MAX},
 	    {.working = CARD_WORKS, .burst_ends_ns = UINT64_MAX},
 	};
-	const struct filler_now own = {.priority = PRIORITY_OPPORTUNISTIC};
+	const struct best_effort_now own = {.priority = PRIORITY_OPPORTUNISTIC};
 	static struct cards cards;
-	struct filler f = {0};
+	struct best_effort f = {0};
 	int launches = 0, wrong = 0;
 
 	cards = (struct cards){.count = 1};
@@ -414,7 +423,7 @@ START_TEST(a_lie_costs_no_more_than_the_truth_would)
 	cards.other[0].card.priority = PRIORITY_GUARANTEED;
 	cards.other[0].card.token = 1;
 	for (uint64_t at = S; at < 130 * S;) {
-		struct filler_go go = filler_decide(&f, &cards, &own, at);
+		struct best_effort_go go = best_effort_decide(&f, &cards, &own, at);
 
 		cards.other[0].card.loss_number += lies[_i].loss_number;
 		launches += go.until_ns > at;
@@ -426,11 +435,14 @@ START_TEST(a_lie_costs_no_more_than_the_truth_would)
 	ck_assert_int_ge(launches, 2);
 	/* What is no priority is nobody who goes first. */
 	cards.other[0].card.priority = 200;
-	ck_assert_uint_gt(filler_decide(&f, &cards, &own, 140 * S).until_ns, 140 * S);
+	ck_assert_uint_gt(best_effort_decide(&f, &cards, &own, 140 * S).until_ns, 140 * S);
 }
 END_TEST
 
-/* What fillers cost is found to a point within a minute, and nothing where they cost nothing. */
+/*
+ * What best-effort jobs cost is found to a point within a minute, and nothing where they cost
+ * nothing.
+ */
 START_TEST(a_loss_is_found)
 {
 	static struct feedback feedback;
@@ -440,8 +452,8 @@ START_TEST(a_loss_is_found)
 
 	feedback = (struct feedback){0};
 	for (uint64_t at = S; at < 120 * S; at += MS) {
-		uint64_t off = filler_off_at(at);
-		bool is_off = at >= off && at < off + FILLER_OFF_NS;
+		uint64_t off = best_effort_off_at(at);
+		bool is_off = at >= off && at < off + BEST_EFFORT_OFF_NS;
 
 		count += is_off ? 10 : 10 * (1 - lost);
 		told += feedback_look(&feedback, at, (uint64_t)count, UINT32_MAX, &loss);
@@ -468,7 +480,7 @@ END_TEST
 
 int main(void)
 {
-	TCase *tests = tcase_create("filler");
+	TCase *tests = tcase_create("best_effort");
 
 	tcase_set_timeout(tests, 120);
 	suite_add_worlds(tests, a_training_keeps_its_speed, 18);
@@ -480,9 +492,9 @@ int main(void)
 	tcase_add_test(tests, two_guaranteed_jobs_keep_their_speed);
 	tcase_add_test(tests, a_normal_job_gives_way);
 	suite_add_worlds(tests, who_stands_still_delays_once, 2);
-	tcase_add_test(tests, fillers_take_what_is_borne);
+	tcase_add_test(tests, best_effort_jobs_take_what_is_borne);
 	suite_add_worlds(tests, a_lie_costs_no_more_than_the_truth_would, 9);
 	suite_add_worlds(tests, a_loss_is_found, 3);
 	tcase_add_test(tests, a_gap_s_length_is_expected);
-	return suite_run("filler", tests);
+	return suite_run("best_effort", tests);
 }

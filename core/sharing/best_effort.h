@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fillers: opportunistic jobs, which launch only into time that others leave.
+ * Best-effort jobs: opportunistic jobs, which launch only into time that others leave.
  *
  * gap     a time in which no job of higher priority works; one of which that is not known works
- * round   what a filler has in flight at once: 0.2 to 1 ms, or one kernel that is longer
- * return  a job works again while a filler has work in flight; it costs that job the time until
+ * round   what a best-effort job has in flight at once: 0.2 to 1 ms, or one kernel that is longer
+ * return a job works again while a best-effort job has work in flight; it costs that job the time
+ * until
  *         that is done, which is measured each time
- * budget  what returns may cost: half of `slowdown`, times what feedback lets fillers take
+ * budget  what returns may cost: half of `slowdown`, times what feedback lets best-effort jobs take
  *
  * A gap is filled until shortly before it should end, as the job tells of its last ones; beyond
  * that, and where gaps have no length, only while the budget covers one more return. So gaps that
@@ -14,29 +15,32 @@
  * more. Who finds no gap makes one round now and then, at an eighth of `slowdown`, because no
  * launch is held for ever.
  *
- * All fillers stand still together for 32 ms now and then (filler_off_at()), by the clock alone, so
- * that guaranteed jobs can tell what they lose.
+ * All best-effort jobs stand still together for 32 ms now and then (best_effort_off_at()), by the
+ * clock alone, so that guaranteed jobs can tell what they lose.
  *
  * Pure: the time and the cards are given. Not thread-safe.
  */
-#ifndef SPILLWAY_FILLER_H
-#define SPILLWAY_FILLER_H
+#ifndef SPILLWAY_BEST_EFFORT_H
+#define SPILLWAY_BEST_EFFORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/cards/cards.h"
 
-#define FILLER_PERIOD_NS 1200000000ull
-#define FILLER_OFF_NS    32000000ull /* of each period */
+#define BEST_EFFORT_PERIOD_NS 1200000000ull
+#define BEST_EFFORT_OFF_NS    32000000ull /* of each period */
 /* What is known of a job holds so long. */
-#define FILLER_KNOWN_NS 5000000ull
-/* A return is seen so late, by its own watcher and the filler's, where both run when they want. */
-#define FILLER_SEEN_NS 200000ull
+#define BEST_EFFORT_KNOWN_NS 5000000ull
+/*
+ * A return is seen so late, by its own watcher and the best-effort job's, where both run when they
+ * want.
+ */
+#define BEST_EFFORT_SEEN_NS 200000ull
 
-#define FILLER_ALL 1000000u /* ppm */
+#define BEST_EFFORT_ALL 1000000u /* ppm */
 
-struct filler {
+struct best_effort {
 	bool has_begun, is_gap;
 	int64_t budget_ns;
 	uint64_t budget_at_ns; /* until when it is counted */
@@ -55,13 +59,13 @@ struct filler {
 	} heard[CARDS_MAX]; /* of whose loss */
 };
 
-struct filler_now {
+struct best_effort_now {
 	int priority;        /* of this job */
 	uint64_t longest_ns; /* the longest of our rounds lately */
 	bool in_flight;      /* something of ours is */
 };
 
-struct filler_go {
+struct best_effort_go {
 	uint64_t until_ns; /* a round may begin until then; 0: not now */
 	bool is_sure;      /* nobody should return before that */
 	uint64_t round_ns; /* in flight at once */
@@ -69,13 +73,14 @@ struct filler_go {
 };
 
 /* Decides by the cards that were copied just now. */
-struct filler_go filler_decide(struct filler *filler, const struct cards *cards,
-                               const struct filler_now *own, uint64_t now_ns);
+struct best_effort_go best_effort_decide(struct best_effort *best_effort, const struct cards *cards,
+                                         const struct best_effort_now *own, uint64_t now_ns);
 
 /*
- * Feedback: what a guaranteed job loses by fillers where turns are blind: bandwidth, PCIe, CPU.
+ * Feedback: what a guaranteed job loses by best-effort jobs where turns are blind: bandwidth, PCIe,
+ * CPU.
  *
- * Now and then all fillers stand still together. The launches of that time are compared
+ * Now and then all best-effort jobs stand still together. The launches of that time are compared
  * with those of as much time right before and right behind it: phases of the program, and other
  * jobs, drift all of them alike. What comes of that is a loss with its error, over a minute or so.
  *
@@ -100,8 +105,8 @@ struct feedback_loss {
 
 /*
  * Takes a look at a count that only grows. Returns whether *loss is new, which it is once a period
- * at most. A loss that is surely more than bearable, or less, is told once: fillers change what
- * they take, and it is measured anew.
+ * at most. A loss that is surely more than bearable, or less, is told once: best-effort jobs change
+ * what they take, and it is measured anew.
  */
 bool feedback_look(struct feedback *feedback, uint64_t now_ns, uint64_t count,
                    uint32_t bearable_ppm, struct feedback_loss *loss);

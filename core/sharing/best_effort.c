@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Fillers' decisions. Rules: cards are written by others; none of their words is waited for. */
-#include "core/sharing/filler.h"
+/*
+ * Best-effort jobs' decisions. Rules: cards are written by others; none of their words is waited
+ * for.
+ */
+#include "core/sharing/best_effort.h"
 
 #include "core/config/config.h"
 
@@ -20,9 +23,14 @@
 #define MARGIN_NS (300 * NS_OF_US)
 /* What one may take at least, whatever is said of losses. */
 #define TAKES_LEAST 15625u
-/* While somebody cannot say what he loses a filler tries so often whether it may take more. */
+/*
+ * While somebody cannot say what he loses a best-effort job tries so often whether it may take
+ * more.
+ */
 #define TRIES_NS (30 * SECOND_NS)
-/* Time is cut into pieces; a filler that may take a part of it works in so many of them. */
+/*
+ * Time is cut into pieces; a best-effort job that may take a part of it works in so many of them.
+ */
 #define PIECE_NS (10 * NS_OF_MS)
 /* The longest that a launch is held where there are no gaps. */
 #define TRICKLE_MOST_NS (60 * SECOND_NS)
@@ -34,21 +42,21 @@ static uint64_t mixed(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Returns when all fillers stand still in the period of a time. */
-static uint64_t filler_off_at(uint64_t now_ns)
+/* Returns when all best-effort jobs stand still in the period of a time. */
+static uint64_t best_effort_off_at(uint64_t now_ns)
 {
-	uint64_t period = now_ns / FILLER_PERIOD_NS;
+	uint64_t period = now_ns / BEST_EFFORT_PERIOD_NS;
 	/* with as much before and behind it as it is long */
-	uint64_t room = FILLER_PERIOD_NS - 4 * FILLER_OFF_NS;
+	uint64_t room = BEST_EFFORT_PERIOD_NS - 4 * BEST_EFFORT_OFF_NS;
 
-	return period * FILLER_PERIOD_NS + FILLER_OFF_NS + mixed(period + 1) % room;
+	return period * BEST_EFFORT_PERIOD_NS + BEST_EFFORT_OFF_NS + mixed(period + 1) % room;
 }
 
 static bool is_off(uint64_t now_ns)
 {
-	uint64_t at = filler_off_at(now_ns);
+	uint64_t at = best_effort_off_at(now_ns);
 
-	return now_ns >= at && now_ns < at + FILLER_OFF_NS;
+	return now_ns >= at && now_ns < at + BEST_EFFORT_OFF_NS;
 }
 
 /* Returns whether it goes first: it has the higher priority, and its process is not frozen. */
@@ -61,7 +69,7 @@ static bool goes_first(const struct cards_other *other, int priority)
 /* --- what feedback allows --- */
 
 /* Returns whether this loss was not heard of before, and takes note. */
-static bool is_news(struct filler *f, const struct card *card, int i)
+static bool is_news(struct best_effort *f, const struct card *card, int i)
 {
 	bool is_new = f->heard[i].token != card->token || f->heard[i].number != card->loss_number;
 
@@ -74,7 +82,7 @@ static bool is_news(struct filler *f, const struct card *card, int i)
  * Takes what the worst-hit guaranteed job says: more only where every one of them said last that it
  * bears what it loses.
  */
-static void hear(struct filler *f, const struct cards *cards, uint64_t now)
+static void hear(struct best_effort *f, const struct cards *cards, uint64_t now)
 {
 	bool is_too_much = false, is_unsure = false, is_any = false;
 	uint64_t since;
@@ -93,7 +101,7 @@ static void hear(struct filler *f, const struct cards *cards, uint64_t now)
 		is_too_much |= loss - error > (int64_t)card->slowdown_ppm;
 	}
 	since = now - f->judged_ns;
-	if (!is_any || since < FILLER_PERIOD_NS / 2 ||
+	if (!is_any || since < BEST_EFFORT_PERIOD_NS / 2 ||
 	    (is_unsure && !is_too_much && since < TRIES_NS))
 		return;
 	f->judged_ns = now;
@@ -103,28 +111,28 @@ static void hear(struct filler *f, const struct cards *cards, uint64_t now)
 		f->takes_ppm += f->takes_ppm / 10;
 	if (f->takes_ppm < TAKES_LEAST)
 		f->takes_ppm = TAKES_LEAST;
-	if (f->takes_ppm > FILLER_ALL)
-		f->takes_ppm = FILLER_ALL;
+	if (f->takes_ppm > BEST_EFFORT_ALL)
+		f->takes_ppm = BEST_EFFORT_ALL;
 }
 
 /* --- the budget --- */
 
 /* Returns what returns may cost, in millionths of the time. */
-static uint64_t rate_of(const struct filler *f, const struct cards *cards, int priority)
+static uint64_t rate_of(const struct best_effort *f, const struct cards *cards, int priority)
 {
-	uint64_t least = FILLER_ALL;
+	uint64_t least = BEST_EFFORT_ALL;
 
 	for (int i = 0; i < cards->count; i++)
 		if (goes_first(&cards->other[i], priority) &&
 		    cards->other[i].card.slowdown_ppm < least)
 			least = cards->other[i].card.slowdown_ppm;
-	return least / 2 * f->takes_ppm / FILLER_ALL;
+	return least / 2 * f->takes_ppm / BEST_EFFORT_ALL;
 }
 
 /* Returns what a return should cost: half of what is in flight, or more as it did lately. */
-static int64_t cost_of_return(const struct filler *f, uint64_t round_ns, uint64_t longest_ns)
+static int64_t cost_of_return(const struct best_effort *f, uint64_t round_ns, uint64_t longest_ns)
 {
-	uint64_t half = (round_ns > longest_ns ? round_ns : longest_ns) / 2 + FILLER_SEEN_NS;
+	uint64_t half = (round_ns > longest_ns ? round_ns : longest_ns) / 2 + BEST_EFFORT_SEEN_NS;
 
 	return (int64_t)(half > f->cost_ns ? half : f->cost_ns);
 }
@@ -133,12 +141,12 @@ static int64_t cost_of_return(const struct filler *f, uint64_t round_ns, uint64_
  * Pays for a return, once what was in flight then is done: no more than that took, as the device
  * may have done it in between.
  */
-static void pay(struct filler *f, uint64_t round_ns, uint64_t longest_ns, uint64_t now)
+static void pay(struct best_effort *f, uint64_t round_ns, uint64_t longest_ns, uint64_t now)
 {
 	uint64_t most = round_ns > longest_ns ? round_ns : longest_ns;
-	uint64_t took = now - f->returned_ns, late = f->late_ns + FILLER_SEEN_NS / 2;
+	uint64_t took = now - f->returned_ns, late = f->late_ns + BEST_EFFORT_SEEN_NS / 2;
 	uint64_t cost =
-	    (took < most ? took : most) + (late > FILLER_SEEN_NS ? late : FILLER_SEEN_NS);
+	    (took < most ? took : most) + (late > BEST_EFFORT_SEEN_NS ? late : BEST_EFFORT_SEEN_NS);
 
 	f->returned_ns = 0;
 	f->cost_ns = f->cost_ns ? (7 * f->cost_ns + cost) / 8 : cost;
@@ -147,14 +155,14 @@ static void pay(struct filler *f, uint64_t round_ns, uint64_t longest_ns, uint64
 		f->budget_ns = BUDGET_LEAST_NS;
 }
 
-static void refill(struct filler *f, uint64_t rate, int64_t cost, uint64_t now)
+static void refill(struct best_effort *f, uint64_t rate, int64_t cost, uint64_t now)
 {
 	uint64_t passed = now > f->budget_at_ns ? now - f->budget_at_ns : 0;
 	int64_t most = (int64_t)BUDGET_MOST_NS > 2 * cost ? (int64_t)BUDGET_MOST_NS : 2 * cost;
 
 	if (passed > 60 * SECOND_NS)
 		passed = 60 * SECOND_NS;
-	f->budget_ns += (int64_t)(passed * rate / FILLER_ALL);
+	f->budget_ns += (int64_t)(passed * rate / BEST_EFFORT_ALL);
 	f->budget_at_ns = now;
 	if (f->budget_ns > most)
 		f->budget_ns = most;
@@ -168,10 +176,10 @@ static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
 }
 
 /* Returns a round such that returns cost what they may. */
-static uint64_t round_of(const struct filler *f, uint64_t rate)
+static uint64_t round_of(const struct best_effort *f, uint64_t rate)
 {
 	uint64_t bearable = f->returns_ppm ? rate * SECOND_NS / f->returns_ppm : SECOND_NS;
-	uint64_t round = bearable > FILLER_SEEN_NS ? 2 * (bearable - FILLER_SEEN_NS) : 0;
+	uint64_t round = bearable > BEST_EFFORT_SEEN_NS ? 2 * (bearable - BEST_EFFORT_SEEN_NS) : 0;
 
 	return between(ROUND_LEAST_NS, round, ROUND_MOST_NS);
 }
@@ -207,7 +215,7 @@ static bool is_gap(const struct cards *cards, int priority, uint64_t now, bool *
 		if (!goes_first(&cards->other[i], priority))
 			continue;
 		*is_any = true;
-		gap &= card->working == CARD_IDLE && card->looked_ns + FILLER_KNOWN_NS >= now;
+		gap &= card->working == CARD_IDLE && card->looked_ns + BEST_EFFORT_KNOWN_NS >= now;
 	}
 	return gap;
 }
@@ -225,13 +233,14 @@ static uint64_t ends_in(const struct cards *cards, int priority, uint64_t now, u
 }
 
 /* Decides while others work. */
-static struct filler_go wait_for_gap(struct filler *f, const struct cards *cards, int priority,
-                                     uint64_t rate, uint64_t round, uint64_t longest, uint64_t now)
+static struct best_effort_go wait_for_gap(struct best_effort *f, const struct cards *cards,
+                                          int priority, uint64_t rate, uint64_t round,
+                                          uint64_t longest, uint64_t now)
 {
 	uint64_t one = round > longest ? round : longest;
-	uint64_t every = rate ? one * FILLER_ALL / rate * 4 : TRICKLE_MOST_NS;
+	uint64_t every = rate ? one * BEST_EFFORT_ALL / rate * 4 : TRICKLE_MOST_NS;
 	uint64_t last = f->trickled_ns > f->since_ns ? f->trickled_ns : f->since_ns;
-	struct filler_go go = {.round_ns = round};
+	struct best_effort_go go = {.round_ns = round};
 
 	go.again_ns = between(LOOK_LEAST_NS, (now - f->since_ns) / 128, LOOK_MOST_NS);
 	go.again_ns =
@@ -244,52 +253,52 @@ static struct filler_go wait_for_gap(struct filler *f, const struct cards *cards
 }
 
 /* Decides in a gap. */
-static struct filler_go fill(const struct filler *f, uint64_t end, int64_t cost, uint64_t round,
-                             uint64_t longest, uint64_t now)
+static struct best_effort_go fill(const struct best_effort *f, uint64_t end, int64_t cost,
+                                  uint64_t round, uint64_t longest, uint64_t now)
 {
 	uint64_t one = round > longest ? round : longest;
-	struct filler_go go = {.round_ns = round, .again_ns = LOOK_LEAST_NS};
+	struct best_effort_go go = {.round_ns = round, .again_ns = LOOK_LEAST_NS};
 	uint64_t margin = MARGIN_NS + one + (end > now ? (end - now) / 32 : 0);
 
-	if (mixed(now / PIECE_NS) % FILLER_ALL >= f->takes_ppm)
+	if (mixed(now / PIECE_NS) % BEST_EFFORT_ALL >= f->takes_ppm)
 		return go;
 	go.is_sure = f->budget_ns >= -2 * cost && end > now + margin;
 	if (go.is_sure)
-		go.until_ns = between(now, end - margin, now + FILLER_KNOWN_NS);
+		go.until_ns = between(now, end - margin, now + BEST_EFFORT_KNOWN_NS);
 	else if (f->budget_ns >= cost)
-		go.until_ns = now + FILLER_KNOWN_NS;
+		go.until_ns = now + BEST_EFFORT_KNOWN_NS;
 	return go;
 }
 
 /* Takes note that a gap has begun or ended. */
-static void turn_over(struct filler *f, bool gap, bool in_flight, uint64_t now)
+static void turn_over(struct best_effort *f, bool gap, bool in_flight, uint64_t now)
 {
 	if (!gap && in_flight) {
 		f->returned_ns = now;
 		f->late_ns = now - f->looked_ns;
-		f->returns_ppm += FILLER_ALL / 4;
+		f->returns_ppm += BEST_EFFORT_ALL / 4;
 	}
 	f->is_gap = gap;
 	f->since_ns = now;
 }
 
-struct filler_go filler_decide(struct filler *f, const struct cards *cards,
-                               const struct filler_now *own, uint64_t now_ns)
+struct best_effort_go best_effort_decide(struct best_effort *f, const struct cards *cards,
+                                         const struct best_effort_now *own, uint64_t now_ns)
 {
 	bool is_any, gap = is_gap(cards, own->priority, now_ns, &is_any);
 	uint64_t rate, round;
 	int64_t cost;
 
 	if (!f->has_begun)
-		*f = (struct filler){.has_begun = true,
-		                     .budget_at_ns = now_ns,
-		                     .since_ns = now_ns,
-		                     .is_gap = gap,
-		                     .takes_ppm = FILLER_ALL};
+		*f = (struct best_effort){.has_begun = true,
+		                          .budget_at_ns = now_ns,
+		                          .since_ns = now_ns,
+		                          .is_gap = gap,
+		                          .takes_ppm = BEST_EFFORT_ALL};
 	if (!is_any)
-		return (struct filler_go){.until_ns = now_ns + FILLER_KNOWN_NS,
-		                          .round_ns = 2 * ROUND_MOST_NS,
-		                          .again_ns = FILLER_KNOWN_NS / 2};
+		return (struct best_effort_go){.until_ns = now_ns + BEST_EFFORT_KNOWN_NS,
+		                               .round_ns = 2 * ROUND_MOST_NS,
+		                               .again_ns = BEST_EFFORT_KNOWN_NS / 2};
 	hear(f, cards, now_ns);
 	rate = rate_of(f, cards, own->priority);
 	round = round_of(f, rate);
@@ -301,7 +310,7 @@ struct filler_go filler_decide(struct filler *f, const struct cards *cards,
 		turn_over(f, gap, own->in_flight, now_ns);
 	f->looked_ns = now_ns;
 	if (is_off(now_ns))
-		return (struct filler_go){.round_ns = round, .again_ns = LOOK_MOST_NS};
+		return (struct best_effort_go){.round_ns = round, .again_ns = LOOK_MOST_NS};
 	if (!gap)
 		return wait_for_gap(f, cards, own->priority, rate, round, own->longest_ns, now_ns);
 	return fill(f, should_end(cards, own->priority, now_ns), cost, round, own->longest_ns,
@@ -309,7 +318,7 @@ struct filler_go filler_decide(struct filler *f, const struct cards *cards,
 }
 
 /* Looks that are farther apart say nothing of a border between them. */
-#define APART_NS (FILLER_OFF_NS / 4)
+#define APART_NS (BEST_EFFORT_OFF_NS / 4)
 /* A pair counts for 63/64 of that after each next one. */
 #define FADES (63.0 / 64)
 /* Fewer say nothing; and fewer than that not that too much is lost. */
@@ -355,7 +364,7 @@ static void add_pair(struct feedback *f)
 
 static bool feedback_tell(const struct feedback *f, struct feedback_loss *loss)
 {
-	double mean, variance, error, per_second = 1e12 / (double)FILLER_OFF_NS;
+	double mean, variance, error, per_second = 1e12 / (double)BEST_EFFORT_OFF_NS;
 
 	if (f->pairs < PAIRS_LEAST || f->off <= 0)
 		return false;
@@ -378,13 +387,13 @@ static bool feedback_tell(const struct feedback *f, struct feedback_loss *loss)
 
 static uint64_t border_at(const struct feedback *f, int i)
 {
-	return f->off_at_ns + (uint64_t)i * FILLER_OFF_NS - FILLER_OFF_NS;
+	return f->off_at_ns + (uint64_t)i * BEST_EFFORT_OFF_NS - BEST_EFFORT_OFF_NS;
 }
 
 bool feedback_look(struct feedback *f, uint64_t now_ns, uint64_t count, uint32_t bearable_ppm,
                    struct feedback_loss *loss)
 {
-	uint64_t off_at = filler_off_at(now_ns);
+	uint64_t off_at = best_effort_off_at(now_ns);
 	bool is_told = false, is_much, is_borne;
 
 	if (f->off_at_ns != off_at) {
@@ -413,7 +422,8 @@ bool feedback_look(struct feedback *f, uint64_t now_ns, uint64_t count, uint32_t
 	is_borne = loss->loss_ppm + (int64_t)loss->error_ppm < bearable_ppm;
 	if (is_much && f->pairs < PAIRS_TO_ACCUSE)
 		return false;
-	/* Fillers take less, or more, from now on: what was seen until now says nothing of that. */
+	/* Best-effort jobs take less, or more, from now on: what was seen until now says nothing of
+	 * that. */
 	if (is_much || is_borne)
 		f->pairs = f->off = f->lost = f->lost_squared = 0;
 	return true;
