@@ -56,7 +56,7 @@ struct lent {
 	uint64_t context;             /* what the driver takes for us */
 	uint64_t again_ns;            /* the next look is due after so long */
 	uint64_t met_ns;              /* since when others have told nothing; 0: all have */
-	uint64_t rung_ns;             /* when they were called last for that */
+	uint64_t called_ns;           /* when they were called last for that */
 	int unheard;                  /* how often they are to be called again */
 	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
 	_Atomic uint64_t told[LEDGER_SIDES];
@@ -170,9 +170,9 @@ static bool is_meeting(struct lent *l, uint64_t now)
 			continue;
 		l->met_ns = is_first ? now : l->met_ns;
 		/* Others may have looked for cards just before ours was there. */
-		if (is_first || now - l->rung_ns >= GRANT_TICK_NS) {
+		if (is_first || now - l->called_ns >= GRANT_TICK_NS) {
 			cards_ring(&l->others);
-			l->rung_ns = now;
+			l->called_ns = now;
 		}
 		return now - l->met_ns <= MEET_NS;
 	}

@@ -117,8 +117,11 @@ static bool climb(bool may_demote, enum spill_reason why)
 	return decided != before;
 }
 
-/* The last rung is for what must be on a device that is full, whatever the limit, and no more. */
-START_TEST(the_ladder_ends_with_a_claim)
+/*
+ * The last reclaim step is for what must be on a device that is full, whatever the limit, and no
+ * more.
+ */
+START_TEST(the_reclaim_steps_end_with_a_claim)
 {
 	pthread_t thread;
 
@@ -139,6 +142,6 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, nobody_waits_where_nobody_decides);
 	tcase_add_test(tests, a_claim_is_decided_and_taken_back);
-	tcase_add_test(tests, the_ladder_ends_with_a_claim);
+	tcase_add_test(tests, the_reclaim_steps_end_with_a_claim);
 	return suite_run("shortage", tests);
 }

@@ -168,17 +168,17 @@ static bool claim(struct reclaim *r, const struct lack *lack)
 	       shortage_claim(r->device, lack->bytes, r->until);
 }
 
-/* --- the ladder --- */
+/* --- the reclaim steps --- */
 
-struct rung {
+struct reclaim_step {
 	bool (*climb)(struct reclaim *r, const struct lack *lack);
 	bool takes_long; /* it waits, or asks the kernel for much */
 };
-static const struct rung on_device[] = {
+static const struct reclaim_step on_device[] = {
     {give_spares, false},   {give_pools, false},      {give_freed, false}, {give_orphans, true},
     {wait_for_freed, true}, {wait_for_drained, true}, {demote, true},      {claim, true},
 };
-static const struct rung on_host[] = {
+static const struct reclaim_step on_host[] = {
     {give_spares, false},
     {give_freed, false},
     {wait_for_freed, true},
@@ -188,17 +188,17 @@ static const struct rung on_host[] = {
 bool reclaim(struct reclaim *r, const struct lack *lack)
 {
 	bool is_host = lack->side == SEGMENT_ON_HOST;
-	const struct rung *rungs = is_host ? on_host : on_device;
+	const struct reclaim_step *steps = is_host ? on_host : on_device;
 	unsigned int count =
 	    is_host ? sizeof(on_host) / sizeof(*on_host) : sizeof(on_device) / sizeof(*on_device);
-	unsigned int *at = &r->rung[lack->side];
+	unsigned int *at = &r->step[lack->side];
 
 	while (lack->bytes && *at < count) {
-		const struct rung *rung = &rungs[*at];
-		bool came = (r->until || !rung->takes_long) && rung->climb(r, lack);
+		const struct reclaim_step *step = &steps[*at];
+		bool came = (r->until || !step->takes_long) && step->climb(r, lack);
 
 		/* The limit may fall, or others take what came: demotion is tried again. */
-		if (!came || rung->climb != demote || ++r->demotions == DEMOTIONS_MAX)
+		if (!came || step->climb != demote || ++r->demotions == DEMOTIONS_MAX)
 			++*at;
 		if (came)
 			return true;

@@ -3,7 +3,7 @@
  * Reclaim: the one way to make room.
  *
  * A call that finds no room says what it lacks (struct lack) and keeps what it has. Who began the
- * request goes up one ladder for it, the same for all, and lets the call go on after each rung from
+ * request takes the reclaim steps for it, the same for all, and lets the call go on after each from
  * which something has come back:
  *
  * spares   chunks that are kept for the next who wants one, and slabs that hold nothing
@@ -39,7 +39,7 @@ struct reclaim {
 	    *until;      /* the one for everything it waits for; NULL: it waits for nothing */
 	bool may_demote; /* what is wanted cannot be on the host; not in the gate */
 	bool moves;      /* for memory that is there, on its other side */
-	unsigned int rung[2], demotions; /* how far it has come, by enum segment_side */
+	unsigned int step[2], demotions; /* how far it has come, by enum segment_side */
 };
 
 /*
