@@ -20,7 +20,7 @@ enum { UNIT = 2 << 20, CHARGED = 16 * UNIT, ROUNDS = 5 };
 /* cuda.h renames functions to their newest form; the symbol's name must be that form's. */
 #define NAME(function) #function
 
-struct trial {
+struct attempt {
 	void *library;
 	CUdevice device;
 	size_t least; /* bytes to make; they are touched and the cgroup is asked in between, if
@@ -38,28 +38,28 @@ static uint64_t cgroup_charge(void)
 }
 
 /* Looks at the charge with the memory there. */
-static void look_at_charge(const struct trial *trial, CUdeviceptr address, size_t size)
+static void look_at_charge(const struct attempt *attempt, CUdeviceptr address, size_t size)
 {
-	if (!trial->charge_at)
+	if (!attempt->charge_at)
 		return;
-	(void)CALL(trial->library, cuMemsetD8, address, 1, size);
-	(void)CALL(trial->library, cuCtxSynchronize);
-	*trial->charge_at = cgroup_charge();
+	(void)CALL(attempt->library, cuMemsetD8, address, 1, size);
+	(void)CALL(attempt->library, cuCtxSynchronize);
+	*attempt->charge_at = cgroup_charge();
 }
 
-static size_t unit_of(const struct trial *trial, const CUmemAllocationProp *prop)
+static size_t unit_of(const struct attempt *attempt, const CUmemAllocationProp *prop)
 {
 	size_t unit = 0;
 
-	if (CALL(trial->library, cuMemGetAllocationGranularity, &unit, prop,
+	if (CALL(attempt->library, cuMemGetAllocationGranularity, &unit, prop,
 	         CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS ||
 	    unit < UNIT)
 		unit = UNIT;
-	return (trial->least + unit - 1) / unit * unit;
+	return (attempt->least + unit - 1) / unit * unit;
 }
 
 /* Tries to map the physical memory, once it is made: the device must reach it, too. */
-static CUresult try_mapping(const struct trial *trial, CUmemGenericAllocationHandle handle,
+static CUresult try_mapping(const struct attempt *attempt, CUmemGenericAllocationHandle handle,
                             size_t size)
 {
 	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -67,22 +67,22 @@ static CUresult try_mapping(const struct trial *trial, CUmemGenericAllocationHan
 	CUresult result;
 
 	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	access.location.id = trial->device;
-	result = CALL(trial->library, cuMemAddressReserve, &address, size, 0, 0, 0);
+	access.location.id = attempt->device;
+	result = CALL(attempt->library, cuMemAddressReserve, &address, size, 0, 0, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = CALL(trial->library, cuMemMap, address, size, 0, handle, 0);
+	result = CALL(attempt->library, cuMemMap, address, size, 0, handle, 0);
 	if (result == CUDA_SUCCESS) {
-		result = CALL(trial->library, cuMemSetAccess, address, size, &access, 1);
+		result = CALL(attempt->library, cuMemSetAccess, address, size, &access, 1);
 		if (result == CUDA_SUCCESS)
-			look_at_charge(trial, address, size);
-		(void)CALL(trial->library, cuMemUnmap, address, size);
+			look_at_charge(attempt, address, size);
+		(void)CALL(attempt->library, cuMemUnmap, address, size);
 	}
-	(void)CALL(trial->library, cuMemAddressFree, address, size);
+	(void)CALL(attempt->library, cuMemAddressFree, address, size);
 	return result;
 }
 
-static CUresult try_vmm(const struct trial *trial, CUmemLocationType where)
+static CUresult try_vmm(const struct attempt *attempt, CUmemLocationType where)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
 	CUmemGenericAllocationHandle handle = 0;
@@ -91,58 +91,58 @@ static CUresult try_vmm(const struct trial *trial, CUmemLocationType where)
 	int node = 0;
 
 	if (where == CU_MEM_LOCATION_TYPE_HOST_NUMA &&
-	    CALL(trial->library, cuDeviceGetAttribute, &node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
-	         trial->device) == CUDA_SUCCESS &&
+	    CALL(attempt->library, cuDeviceGetAttribute, &node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
+	         attempt->device) == CUDA_SUCCESS &&
 	    node > 0)
 		prop.location.id = node;
 	prop.location.type = where;
-	size = unit_of(trial, &prop);
-	result = CALL(trial->library, cuMemCreate, &handle, size, &prop, 0);
+	size = unit_of(attempt, &prop);
+	result = CALL(attempt->library, cuMemCreate, &handle, size, &prop, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = try_mapping(trial, handle, size);
-	(void)CALL(trial->library, cuMemRelease, handle);
+	result = try_mapping(attempt, handle, size);
+	(void)CALL(attempt->library, cuMemRelease, handle);
 	return result;
 }
 
-static CUresult try_managed(const struct trial *trial)
+static CUresult try_managed(const struct attempt *attempt)
 {
 	CUdeviceptr address = 0;
-	CUresult result =
-	    CALL(trial->library, cuMemAllocManaged, &address, trial->least, CU_MEM_ATTACH_GLOBAL);
+	CUresult result = CALL(attempt->library, cuMemAllocManaged, &address, attempt->least,
+	                       CU_MEM_ATTACH_GLOBAL);
 
 	if (result == CUDA_SUCCESS)
-		(void)CALL(trial->library, cuMemFree, address);
+		(void)CALL(attempt->library, cuMemFree, address);
 	return result;
 }
 
-static CUresult try_pinned(const struct trial *trial)
+static CUresult try_pinned(const struct attempt *attempt)
 {
 	CUdeviceptr address = 0;
 	void *host = NULL;
-	CUresult result = CALL(trial->library, cuMemHostAlloc, &host, trial->least,
+	CUresult result = CALL(attempt->library, cuMemHostAlloc, &host, attempt->least,
 	                       CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = CALL(trial->library, cuMemHostGetDevicePointer, &address, host, 0);
+	result = CALL(attempt->library, cuMemHostGetDevicePointer, &address, host, 0);
 	if (result == CUDA_SUCCESS)
-		look_at_charge(trial, address, trial->least);
-	(void)CALL(trial->library, cuMemFreeHost, host);
+		look_at_charge(attempt, address, attempt->least);
+	(void)CALL(attempt->library, cuMemFreeHost, host);
 	return result;
 }
 
-static CUresult try_provider(const struct trial *trial, unsigned int code)
+static CUresult try_provider(const struct attempt *attempt, unsigned int code)
 {
 	switch (code) {
 	case PROVIDER_NUMA:
-		return try_vmm(trial, CU_MEM_LOCATION_TYPE_HOST_NUMA);
+		return try_vmm(attempt, CU_MEM_LOCATION_TYPE_HOST_NUMA);
 	case PROVIDER_HOST:
-		return try_vmm(trial, CU_MEM_LOCATION_TYPE_HOST);
+		return try_vmm(attempt, CU_MEM_LOCATION_TYPE_HOST);
 	case PROVIDER_MANAGED:
-		return try_managed(trial);
+		return try_managed(attempt);
 	default:
-		return try_pinned(trial);
+		return try_pinned(attempt);
 	}
 }
 
@@ -150,10 +150,10 @@ static CUresult try_provider(const struct trial *trial, unsigned int code)
  * Returns whether what a provider makes is charged, by the middle one of some rounds: whatever else
  * is in the cgroup takes and gives memory, too.
  */
-static enum driver_charge charge_of(const struct trial *as, unsigned int code)
+static enum driver_charge charge_of(const struct attempt *as, unsigned int code)
 {
 	uint64_t before, with;
-	const struct trial trial = {
+	const struct attempt attempt = {
 	    .library = as->library, .device = as->device, .least = CHARGED, .charge_at = &with};
 	int charged = 0;
 
@@ -162,30 +162,30 @@ static enum driver_charge charge_of(const struct trial *as, unsigned int code)
 	for (int i = 0; i < ROUNDS; i++) {
 		with = 0;
 		before = cgroup_charge();
-		if (!before || try_provider(&trial, code) != CUDA_SUCCESS || !with)
+		if (!before || try_provider(&attempt, code) != CUDA_SUCCESS || !with)
 			return CHARGE_UNKNOWN;
 		charged += with > before && with - before >= CHARGED / 2;
 	}
 	return charged > ROUNDS / 2 ? CHARGE_YES : CHARGE_NO;
 }
 
-static CUresult try_ipc(const struct trial *trial)
+static CUresult try_ipc(const struct attempt *attempt)
 {
 	CUipcMemHandle handle;
 	CUdeviceptr address = 0;
-	CUresult result = CALL(trial->library, cuMemAlloc, &address, UNIT);
+	CUresult result = CALL(attempt->library, cuMemAlloc, &address, UNIT);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = CALL(trial->library, cuIpcGetMemHandle, &handle, address);
-	(void)CALL(trial->library, cuMemFree, address);
+	result = CALL(attempt->library, cuIpcGetMemHandle, &handle, address);
+	(void)CALL(attempt->library, cuMemFree, address);
 	return result;
 }
 
 void probe_providers(void *library, CUdevice handle, struct driver_report *report, int index)
 {
 	struct driver_features *features = &report->features[index];
-	const struct trial trial = {.library = library, .device = handle, .least = UNIT};
+	const struct attempt attempt = {.library = library, .device = handle, .least = UNIT};
 	unsigned int first = PROVIDER_PINNED + 1;
 	static const char *const names[] = {
 	    [PROVIDER_NUMA] = "provider vmm_numa",
@@ -205,14 +205,14 @@ void probe_providers(void *library, CUdevice handle, struct driver_report *repor
 		return;
 	for (unsigned int code = PROVIDER_NUMA; code <= PROVIDER_PINNED; code++) {
 		probe_about_to(report, names[code]);
-		features->provider_error[code] = try_provider(&trial, code);
+		features->provider_error[code] = try_provider(&attempt, code);
 		if (!features->provider_error[code] && code < first)
 			first = code;
 	}
 	probe_about_to(report, "IPC");
-	features->ipc_error = try_ipc(&trial);
+	features->ipc_error = try_ipc(&attempt);
 	probe_about_to(report, "memory on the host");
-	features->charge = charge_of(&trial, first);
+	features->charge = charge_of(&attempt, first);
 	probe_about_to(report, "giving the context back");
 	(void)CALL(library, cuDevicePrimaryCtxRelease, handle);
 	features->providers_tried = true;
