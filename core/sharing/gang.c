@@ -249,7 +249,7 @@ static void see(const struct line *line, struct job *job, struct blocking_job *b
 }
 
 /*
- * own: this process, which is not in it where it has not begun. blocking jobs: who have been seen.
+ * own: this process, which is not in it where it has not begun. blocking_jobs: those seen.
  */
 static void line_make(struct line *line, const struct gang_member *own,
                       struct blocking_jobs *blocking_jobs, uint64_t now_ns,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * copy window CASE: does what a program may do and what leaves little time to move memory. Before
+ * copy_window CASE: does what a program may do and what leaves little time to move memory. Before
  * and after it says so and waits for a line on its input, so that others can ask for a move
  * meanwhile. A call that another thread's waiting depends on must return: no case ends otherwise.
  *
