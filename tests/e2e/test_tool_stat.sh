@@ -33,6 +33,9 @@ says "$out" '^one +[^ ]+ +running +1 +0 +12\.0 MiB +none +8\.00 MiB +8\.00 MiB +
 says "$out" '^two +[^ ]+ +running +1 +0 +4\.00 KiB +256 MiB +0 B +0 B +60 % +~31\.4% +0 ns '
 says "$out" '^~ an estimate: programs that take no turns with this job use the GPU, too\.$'
 says "$out" "after root's spillway doctor --setup --group GROUP$"
+expect 0 "$spillway" stat two
+says "$out" '^~ an estimate: '
+expect 0 "$spillway" stat
 expect 0 "$spillway" stat one
 says "$out" '^job one: running since '
 says "$out" '^ +0  Fake GPU +12\.0 MiB +12\.0 MiB +none +none +8\.00 MiB +8\.00 MiB +1 +8\.00 MiB +limit$'

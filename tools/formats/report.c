@@ -96,6 +96,15 @@ static const char *share_held(const struct segment_view *view, int device, char 
 	return value_share_held(&view->job_total[device], report_apart[device], buf, size);
 }
 
+static bool report_has_estimate(const struct segment_view *view)
+{
+	for (int i = 0; i < view->device_count && jobs_live_process(view); i++)
+		if (counter_held_is_known(&view->job_total[i]) &&
+		    view->job_total[i].share_estimated)
+			return true;
+	return false;
+}
+
 static const char *paused(const struct segment_view *view, int device, char *buf, size_t size)
 {
 	(void)buf;
@@ -230,6 +239,8 @@ void report_text(const struct segment_view *view)
 		device_table(view, pace);
 		if (memchr(report_apart, 1, sizeof report_apart))
 			value_explain_apart(stdout);
+		else if (report_has_estimate(view))
+			value_explain_estimated(stdout);
 		print_notes(view);
 		report_sharing(view);
 	}
