@@ -304,7 +304,7 @@ says "$out" '^ok  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\)$
 expect 0 "$spillway" run --name far --limit-gpu 5 --share 50 "$fake_job" -1
 expect 1 "$spillway" doctor
 says "$out" '^no  configuration: .*/far\.override\.ini: \[gpu 5\]: there is no such GPU'
-says "$out" '^      try: nvidia-smi -L and name a GPU that it lists, or remove the section$'
+says "$out" '^      try: spillway doctor --clean, which removes the file once its job has ended$'
 expect 0 "$spillway" run --name far --limit-gpu 0 --share 50 "$fake_job" -1
 expect 1 "$spillway" doctor
 says_not "$out" 'there is no such GPU'

@@ -18,7 +18,9 @@ void values_idle_section(const char *path, const char *selector)
 	finding(false,
 	        "configuration: %s: [gpu %s]: there is no such GPU, nothing is limited by it", path,
 	        selector);
-	finding_try("nvidia-smi -L and name a GPU that it lists, or remove the section");
+	finding_try(strstr(path, ".override.ini")
+	                ? "spillway doctor --clean, which removes the file once its job has ended"
+	                : "nvidia-smi -L and name a GPU that it lists, or remove the section");
 }
 
 struct setting {
