@@ -75,7 +75,7 @@ struct card {
 	uint64_t limit, entitled, held, movable, on_host, borrowed;
 	uint64_t claim, claim_since_ns;
 	uint64_t yielded; /* given to others, and still on the host */
-	uint64_t quiet_until_ns;
+	uint64_t cooldown_until_ns;
 	uint64_t link; /* bytes in a second */
 	uint32_t claim_must_be_on_device;
 	uint32_t asks_owner; /* whose claim is met asks this job, of this user, */

@@ -45,13 +45,13 @@ static inline uint64_t patience_ns(uint64_t bytes, uint64_t link)
 }
 
 /* Returns how long nothing goes back once so much has changed hands: a second to a minute. */
-#define QUIET_MOST 60000000000ull
-static inline uint64_t quiet_ns(uint64_t bytes, uint64_t link)
+#define COOLDOWN_MOST 60000000000ull
+static inline uint64_t cooldown_ns(uint64_t bytes, uint64_t link)
 {
 	enum { TIMES = 10 };
-	uint64_t ns = least(copies_ns(bytes, link), QUIET_MOST) * TIMES;
+	uint64_t ns = least(copies_ns(bytes, link), COOLDOWN_MOST) * TIMES;
 
-	return more(QUIET_MOST / 60, least(ns, QUIET_MOST));
+	return more(COOLDOWN_MOST / 60, least(ns, COOLDOWN_MOST));
 }
 
 #endif

@@ -52,8 +52,8 @@ static void add(struct job_sums *sums, const struct card *card, uid_t owner, boo
 	sum->beat_ns = card->beat_ns > sum->beat_ns ? card->beat_ns : sum->beat_ns;
 	if (card->link && (!sum->link || card->link < sum->link))
 		sum->link = card->link;
-	if (card->quiet_until_ns > sum->quiet_until_ns)
-		sum->quiet_until_ns = card->quiet_until_ns;
+	if (card->cooldown_until_ns > sum->cooldown_until_ns)
+		sum->cooldown_until_ns = card->cooldown_until_ns;
 	sum->is_idle &= card->idle_since_ns != 0;
 	if (card->idle_since_ns > sum->idle_since_ns)
 		sum->idle_since_ns = card->idle_since_ns;
@@ -208,17 +208,17 @@ static uint64_t evens_out(const struct job_sum *job, const struct job_sum *to)
 /* Returns what a job must give when `to` claims it. */
 static uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uint64_t now_ns)
 {
-	bool is_quiet = job->quiet_until_ns > now_ns && job->priority >= to->priority;
+	bool is_cooling_down = job->cooldown_until_ns > now_ns && job->priority >= to->priority;
 
 	/*
 	 * Memory that has just changed hands goes to a higher priority alone, and what is borrowed
 	 * to a call that would be refused.
 	 */
-	if (job == to || (is_quiet && !to->must))
+	if (job == to || (is_cooling_down && !to->must))
 		return 0;
 	if (minus(to->entitled, to->held) < LEAST_BYTES && !to->must)
 		return evens_out(job, to);
-	if (!is_quiet && (job->is_idle || job->priority < to->priority))
+	if (!is_cooling_down && (job->is_idle || job->priority < to->priority))
 		return least(job->held, job->movable);
 	return least(job_sum_borrows(job), job->movable);
 }
@@ -341,7 +341,7 @@ static const struct job_sum *granted_find(struct granted *g, const struct job_su
 	g->bytes = more(g->bytes, first->claim);
 	if (first->is_own || now - g->at_ns <= grant_lasts(sums, g->bytes))
 		return first;
-	lapse(g, first, now + quiet_ns(least(g->bytes, sums->memory), sums->of[0].link));
+	lapse(g, first, now + cooldown_ns(least(g->bytes, sums->memory), sums->of[0].link));
 	g->bytes = 0;
 	return granted_find(g, sums, now, may_judge_silence);
 }
@@ -352,8 +352,8 @@ static const struct {
     [CLAIM_NONE] = {"none", "it does not"},
     [CLAIM_IS_MET] = {"met", "other jobs are making room for it"},
     [CLAIM_OTHERS] = {"others", "another job's claim is met first"},
-    [CLAIM_QUIET] =
-        {"quiet",
+    [CLAIM_COOLDOWN] =
+        {"cooldown",
          "memory has just moved between jobs, and stays for ten times as long as that took"},
     [CLAIM_NOBODY] = {"nobody", "no job that could give memory borrows any or is idle"},
     [CLAIM_BEYOND] = {"beyond", "the job is not entitled to more of the GPU"},
@@ -506,8 +506,9 @@ static void end_claim(struct look *l, bool is_met)
 	if (g->asked_ns)
 		stop_asking(l);
 	if (took && g->given)
-		l->own->quiet_until_ns = more(l->own->quiet_until_ns,
-		                              now + quiet_ns(least(took, g->given), l->job->link));
+		l->own->cooldown_until_ns =
+		    more(l->own->cooldown_until_ns,
+		         now + cooldown_ns(least(took, g->given), l->job->link));
 	g->refused_for_ns = is_met || took >= LEAST_BYTES || g->was_short
 	                        ? 0
 	                        : least(more(REFUSED_LEAST, 2 * g->refused_for_ns), REFUSED_MOST);
@@ -606,7 +607,7 @@ static enum claim_wait why_it_waits(const struct look *l, uint64_t bytes)
 	if (!l->own->on_host || !l->needs->is_blocked || l->job->is_idle)
 		return CLAIM_NONE;
 	if (now < g->takes_after_ns)
-		return CLAIM_QUIET;
+		return CLAIM_COOLDOWN;
 	return bytes && l->job->held < l->job->entitled ? CLAIM_NOBODY : CLAIM_BEYOND;
 }
 
@@ -674,8 +675,8 @@ static void end_giving(struct look *l)
 		return;
 	g->gave_idle = l->job->is_idle;
 	/* What was given piece by piece counts as a whole. */
-	g->takes_after_ns =
-	    least(more(now, g->takes_after_ns) + quiet_ns(gave, l->job->link), now + QUIET_MOST);
+	g->takes_after_ns = least(more(now, g->takes_after_ns) + cooldown_ns(gave, l->job->link),
+	                          now + COOLDOWN_MOST);
 	l->own->yielded += gave;
 	l->answer->gave += gave;
 }

@@ -8,9 +8,10 @@
  * ask     who has the grant asks one job at a time to hold no more than so much: first borrowers,
  *         then idle jobs, then those of lower priority
  * bound   what this process's job is to hold at most (budget/terms.h)
- * quiet   after memory has changed hands the giver takes none, and the taker gives none, for ten
- *         times as long as the move took, a second at least; but to a higher priority, and of what
- *         it borrows to a call that would be refused
+ * cooldown
+ *         after a transfer both jobs keep what they have for ten times as long as it took, a second
+ *         at least. A job of higher priority may still claim, and a call that would be refused may
+ *         take what a job borrows
  *
  * An ask lapses after 2 * bytes / link, or when the asked one is silent for 50 ms; then the next is
  * asked. A grant lapses when nobody is left, when its holder is silent for 50 ms, and at last after
@@ -62,7 +63,7 @@ struct job_sum {
 	bool must; /* what it claims must be on the device */
 	uint8_t priority;
 	uint64_t limit, held, movable, on_host, entitled, part;
-	uint64_t link, quiet_until_ns, idle_since_ns, beat_ns;
+	uint64_t link, cooldown_until_ns, idle_since_ns, beat_ns;
 	uint64_t keeps, keeps_for_ns; /* what it does not give, and to which claim */
 	uint64_t claim, claim_since_ns;
 	const struct card *asks; /* the card by which it claims; NULL: it does not */
@@ -124,12 +125,12 @@ static inline bool granted_is_heard(uint64_t now_ns, uint64_t beat_ns)
 
 /* Why a job waits for memory that it has on the host, as cards say it. */
 enum claim_wait {
-	CLAIM_NONE,   /* it does not */
-	CLAIM_IS_MET, /* others make room for it */
-	CLAIM_OTHERS, /* another job's claim is met first */
-	CLAIM_QUIET,  /* memory has just changed hands */
-	CLAIM_NOBODY, /* nobody has any that is to be given */
-	CLAIM_BEYOND, /* it is not entitled to more */
+	CLAIM_NONE,     /* it does not */
+	CLAIM_IS_MET,   /* others make room for it */
+	CLAIM_OTHERS,   /* another job's claim is met first */
+	CLAIM_COOLDOWN, /* memory has just changed hands */
+	CLAIM_NOBODY,   /* nobody has any that is to be given */
+	CLAIM_BEYOND,   /* it is not entitled to more */
 	CLAIM_WAITS
 };
 

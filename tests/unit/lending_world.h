@@ -275,7 +275,7 @@ static uint64_t could_have(const struct world_job *to)
 		uint64_t yields = gives_all ? job->held : minus(job->held, card->entitled);
 
 		if (job == to || !has_card(job) || job->is_liar ||
-		    (card->quiet_until_ns > world.now && card->priority >= to->card.priority))
+		    (card->cooldown_until_ns > world.now && card->priority >= to->card.priority))
 			continue;
 		bytes += least(yields, job->held - job->fixed);
 	}

@@ -142,7 +142,7 @@ START_TEST(a_guaranteed_job_takes_from_an_opportunistic_one)
 	ck_assert_uint_le(until_all_is_there(job), copies(bytes) * 3 / 2 + 100 * MS);
 	run(60 * SECOND);
 	ck_assert_uint_eq(job->gave, 0);
-	/* It frees, allocates and frees: what it takes is held against the quiet time. */
+	/* It frees, allocates and frees: what it takes is held against the cooldown. */
 	best_effort->moved = 0;
 	for (int i = 0; i < 60; i++) {
 		shrink_by(job, bytes);
@@ -323,7 +323,7 @@ END_TEST
 START_TEST(what_leaves_after_the_claim_has_ended_was_given)
 {
 	struct world_job *idle, *new;
-	uint64_t quiet_until_ns;
+	uint64_t cooldown_until_ns;
 
 	start();
 	idle = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
@@ -340,14 +340,14 @@ START_TEST(what_leaves_after_the_claim_has_ended_was_given)
 	decide();
 	ck_assert(!idle->grant.gives);
 	ck_assert_uint_eq(idle->told_gave, idle->gave);
-	quiet_until_ns = idle->grant.takes_after_ns;
+	cooldown_until_ns = idle->grant.takes_after_ns;
 	idle->held -= 64 * MIB;
 	idle->on_host += 64 * MIB;
 	world.now += TICK_MS * MS;
 	fill_card(idle);
 	decide();
 	ck_assert_uint_eq(idle->told_gave, idle->gave + 64 * MIB);
-	ck_assert_uint_gt(idle->grant.takes_after_ns, quiet_until_ns);
+	ck_assert_uint_gt(idle->grant.takes_after_ns, cooldown_until_ns);
 	ck_assert_uint_eq(idle->answer.bound, idle->held);
 	idle->held -= 64 * MIB; /* freed */
 	world.now += TICK_MS * MS;
@@ -395,7 +395,7 @@ START_TEST(a_card_that_lies_costs_a_bounded_part_of_the_time)
 	run(120 * SECOND);
 	/*
 	 * What a limit promises is not lent, and a borrower gives what it borrowed and no more
-	 * often than it is quiet.
+	 * often than cooldowns allow.
 	 */
 	ck_assert_uint_eq(honest->gave, 0);
 	ck_assert_uint_le(copies(other->moved), 120 * SECOND / 5);
@@ -471,7 +471,7 @@ static void check_that_claims_are_met(void)
 	}
 }
 
-START_TEST(whatever_happens_claims_are_met_one_at_a_time_and_then_it_is_quiet)
+START_TEST(whatever_happens_claims_are_met_one_at_a_time_with_cooldowns)
 {
 	uint64_t moved;
 
@@ -514,7 +514,7 @@ int main(void)
 	suite_add_worlds(tests, what_leaves_after_the_claim_has_ended_was_given, 2);
 	tcase_add_test(tests, a_frozen_claimant_is_passed_over);
 	suite_add_worlds(tests, a_card_that_lies_costs_a_bounded_part_of_the_time, 10);
-	suite_add_worlds(tests, whatever_happens_claims_are_met_one_at_a_time_and_then_it_is_quiet,
+	suite_add_worlds(tests, whatever_happens_claims_are_met_one_at_a_time_with_cooldowns,
 	                 suite_is_long() ? LONG_RUNS : RUNS);
 	return suite_run("lending", tests);
 }

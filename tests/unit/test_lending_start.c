@@ -87,7 +87,7 @@ START_TEST(what_is_never_told_is_waited_for_once)
 END_TEST
 
 /* Who has just been given memory gives what it borrows to a call that would be refused. */
-START_TEST(what_is_borrowed_goes_to_a_call_while_it_is_quiet)
+START_TEST(what_is_borrowed_goes_to_a_call_in_the_cooldown)
 {
 	struct world_job *first, *second, *new;
 
@@ -98,7 +98,7 @@ START_TEST(what_is_borrowed_goes_to_a_call_while_it_is_quiet)
 	grow_by(second, DEVICE / 10 * 7);
 	run(60 * SECOND);
 	for (int i = 0; i < 2; i++)
-		world.job[i].card.quiet_until_ns = world.now + 60 * SECOND;
+		world.job[i].card.cooldown_until_ns = world.now + 60 * SECOND;
 	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
 	call(new, 256 * MIB);
 	ck_assert(new->must_was_had);
@@ -150,7 +150,7 @@ int main(void)
 	tcase_set_timeout(tests, 120);
 	suite_add_worlds(tests, who_holds_memory_and_has_not_told_yet_is_waited_for, 8);
 	suite_add_worlds(tests, what_is_never_told_is_waited_for_once, 4);
-	tcase_add_test(tests, what_is_borrowed_goes_to_a_call_while_it_is_quiet);
+	tcase_add_test(tests, what_is_borrowed_goes_to_a_call_in_the_cooldown);
 	tcase_add_test(tests, room_is_left_to_a_call_until_it_has_been_tried);
 	tcase_add_test(tests, a_call_that_never_ends_leaves_the_room_to_others);
 	return suite_run("lending_start", tests);
