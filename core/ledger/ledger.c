@@ -58,8 +58,8 @@ void ledger_clear(struct ledger *ledger)
 void ledger_forget_peak(struct ledger *ledger)
 {
 	for (int side = 0; side < LEDGER_SIDES; side++)
-		set(&ledger->peak[side], ledger_charged(ledger, side));
-	set(&ledger->driver_peak, get(&ledger->driver_used));
+		set(&ledger->peak[side], 0);
+	set(&ledger->driver_peak, 0);
 }
 
 /* Raises a peak. A thread that charged before the charges were closed may still be at it. */

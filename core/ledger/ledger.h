@@ -63,7 +63,7 @@ struct ledger_copy ledger_read(const struct ledger *ledger);
 void ledger_clear(struct ledger *ledger);
 /* Lets the facts be those of a process that has not met the device. */
 void ledger_forget_facts(struct ledger *ledger);
-/* Lets the peaks begin with what is charged. */
+/* Sets the peaks of a dead process to 0: a later run of its job does not count them. */
 void ledger_forget_peak(struct ledger *ledger);
 
 static inline uint64_t ledger_charged(const struct ledger *ledger, int side)

@@ -91,9 +91,7 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	if (!draining)
 		atomic_store(&header->device_count, 0);
 	memset(header->ended, 0, sizeof header->ended);
-	for (int d = 0; d < SEGMENT_DEVICES; d++)
-		for (int s = 0; s < SEGMENT_SIDES; s++)
-			header->peak[d][s] = quota_charged(file, d, (enum segment_side)s);
+	memset(header->peak, 0, sizeof header->peak);
 	memset(header->driver_peak, 0, sizeof header->driver_peak);
 	segment_copy_text(header->labels, sizeof header->labels, joiner->labels);
 	printable(header->labels);

@@ -274,6 +274,17 @@ enum segment_seat_state seat_state(const struct segment_header *header, int numb
 enum seats { SEATS_ALL, SEATS_LIVE, SEATS_DRAINING };
 int seats_next(const struct segment_header *header, int after, enum seats which);
 
+/*
+ * Returns whether a process belongs to an earlier run of its job. Its memory drains and is charged,
+ * and is no part of the peaks of this run. For example, a job of 64 MiB is killed and started again
+ * at once: the peak of the second run does not have the 64 MiB of the first.
+ */
+static inline bool seat_is_of_earlier_run(const struct segment_file *file, int number)
+{
+	return seat_is(file->header.draining, number) &&
+	       seat_of(file, number)->started_ns < file->header.created_ns;
+}
+
 /* How long who looks waits, in all, for changes of counters to end, unless a test says. */
 extern uint64_t segment_view_patience_ns;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
@@ -363,6 +374,9 @@ int segment_list_in(int directory, int (*found)(void *cookie, const char *job), 
 /* seat.c; all under the lock but the first */
 /* Returns the job-wide bytes charged. Takes no lock. */
 uint64_t quota_charged(const struct segment_file *file, int device, enum segment_side side);
+/* Returns the bytes of earlier runs' processes that drain: of their memory, and of the driver's. */
+uint64_t quota_of_earlier_runs(const struct segment_file *file, int device, enum segment_side side);
+uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int device);
 /* Makes the total that of all processes where one charged in the open; under the lock. */
 void quota_close(struct segment_file *file, int device);
 /* Makes the totals the sum over seats in use. */

@@ -106,6 +106,39 @@ static uint64_t most_of(const struct segment *segment, int device, enum within w
 	return limit < most ? limit : most;
 }
 
+uint64_t quota_of_earlier_runs(const struct segment_file *file, int device, enum segment_side side)
+{
+	uint64_t bytes = 0;
+
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_DRAINING)) >= 0;)
+		if (seat_is_of_earlier_run(file, n))
+			bytes += ledger_charged(&books_of(file, n, device)->ledger, side);
+	return bytes;
+}
+
+uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int device)
+{
+	uint64_t bytes = 0;
+
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_DRAINING)) >= 0;)
+		if (seat_is_of_earlier_run(file, n))
+			bytes += get(&books_of(file, n, device)->ledger.driver_used);
+	return bytes;
+}
+
+/* Raises the run's peak to a total; under the lock. */
+static void quota_raise_peak(const struct segment *segment, int device, enum segment_side side,
+                             uint64_t total)
+{
+	uint64_t *peak = &segment->file->header.peak[device][side];
+
+	if (total <= *peak)
+		return;
+	total -= quota_of_earlier_runs(segment->file, device, side);
+	if (total > *peak)
+		*peak = total;
+}
+
 static int reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                    enum within within, uint64_t most)
 {
@@ -129,8 +162,7 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 		uint64_t total = get(&header->charged[device][side]) + bytes;
 		ledger_charge(&own_books(segment, device)->ledger, side, bytes);
 		set(&header->charged[device][side], total);
-		if (total > header->peak[device][side])
-			header->peak[device][side] = total;
+		quota_raise_peak(segment, device, side, total);
 		open_if_alone(segment, device);
 	} else {
 		error = -ENOSPC;
@@ -237,7 +269,8 @@ void segment_note_driver(struct segment *segment, int device, int64_t change)
 	/* Where another process stands still with the lock the peak in the own ledger tells. */
 	if (change <= 0 || segment_lock(segment->file) != 0)
 		return;
-	now = driver_of_all(segment->file, device);
+	now = driver_of_all(segment->file, device) -
+	      quota_driver_of_earlier_runs(segment->file, device);
 	if (now > *peak)
 		*peak = now;
 	segment_unlock(segment->file);

@@ -101,7 +101,10 @@ static void add_process(struct segment_view *view, const struct segment_file *co
 static uint64_t peak(const struct segment_file *copy, const struct segment_view *view, int device,
                      enum segment_side side)
 {
-	uint64_t was = copy->header.peak[device][side], is = view->charged[device][side];
+	uint64_t was = copy->header.peak[device][side];
+	uint64_t all = view->charged[device][side];
+	uint64_t earlier = quota_of_earlier_runs(copy, device, side);
+	uint64_t is = all > earlier ? all - earlier : 0;
 
 	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;)
 		was = quota_peak(was, &books_of(copy, n, device)->ledger, side);
@@ -112,7 +115,10 @@ static uint64_t peak(const struct segment_file *copy, const struct segment_view 
 static uint64_t driver_peak(const struct segment_file *copy, const struct statistics *total,
                             int device)
 {
-	uint64_t was = copy->header.driver_peak[device], is = statistics_get(&total->driver_used);
+	uint64_t was = copy->header.driver_peak[device];
+	uint64_t all = statistics_get(&total->driver_used);
+	uint64_t earlier = quota_driver_of_earlier_runs(copy, device);
+	uint64_t is = all > earlier ? all - earlier : 0;
 
 	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;)
 		was = quota_driver_peak(was, &books_of(copy, n, device)->ledger);

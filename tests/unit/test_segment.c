@@ -388,6 +388,36 @@ START_TEST(a_lane_begins_at_zero)
 }
 END_TEST
 
+/* The memory of an earlier run is charged while it drains, and no part of the next run's peak. */
+START_TEST(a_run_has_its_own_peak)
+{
+	child_kill(child_start(child_join, NULL));
+	struct segment *segment = join(NULL);
+
+	segment_device(segment, &gpu);
+	segment_note_driver(segment, 0, 8);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 30, 500), 0);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_HOST, 4, 500), 0);
+	look();
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 130);
+	ck_assert_uint_eq(view.job_total[0].device_peak, 30);
+	ck_assert_uint_eq(view.job_total[0].host_peak, 4);
+	ck_assert_uint_eq(view.job_total[0].driver_peak, 8);
+	drained();
+	segment_tend(segment);
+	look();
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 30);
+	ck_assert_uint_eq(view.job_total[0].device_peak, 30);
+	/* A process of this run that is killed counts. */
+	segment_drain_ns = 60000000000;
+	child_kill(child_start(child_join, NULL));
+	segment_tend(segment);
+	look();
+	ck_assert_uint_eq(view.job_total[0].device_peak, 130);
+	segment_leave(segment);
+}
+END_TEST
+
 START_TEST(a_killed_job_is_over_for_those_who_look)
 {
 	pid_t child = child_start(child_join, NULL);
@@ -1160,6 +1190,7 @@ int main(void)
 	tcase_add_test(tests, settings_end_with_the_life_of_the_job);
 	tcase_add_test(tests, the_dead_drain_and_then_go);
 	tcase_add_test(tests, a_lane_begins_at_zero);
+	tcase_add_test(tests, a_run_has_its_own_peak);
 	tcase_add_test(tests, a_killed_job_is_over_for_those_who_look);
 	tcase_add_test(tests, a_death_long_ago_is_over_at_once);
 	tcase_add_test(tests, a_death_in_the_future_drains_once);
