@@ -102,7 +102,8 @@ for kind in inotify other; do
 	until_true $patience grep -q 'memory = no' "$scratch/log" || fail "closed: a change was not followed, or not logged"
 	go_on
 	rmdir "$scratch/own"
-	has "closed" "$out" "own: from descriptor 3" # and so what was ours, too
+	# The program's begin at 3, or just behind a file that the helper reads at this moment.
+	case $out in *"own: from descriptor "[3-9]*) ;; *) fail "closed: not from descriptor 3: $out" ;; esac
 	has "closed" "$out" "check: bad=0"
 	has "closed" "$out" "free=0"
 	[ -z "$err" ] || fail "closed: says $err"

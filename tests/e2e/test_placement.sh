@@ -34,7 +34,7 @@ cp "$SPILLWAY_STATE_DIR/driver-probe" "$scratch/state/"
 
 # It falls later, with all of it on the device.
 training later seen 75 later
-says "where memory is best.*it moves"
+says "with the best placement.*it moves"
 is_left_alone
 # The kernels find their memory in a table: there is nothing that could be said to be better
 # elsewhere.
@@ -44,5 +44,5 @@ is_left_alone
 # Where no steps are looked for, frequency alone: at a quarter most of what is used often is on the
 # host at first.
 training frequency seen 25 SPILLWAY_PLACEMENT=balanced SPILLWAY_STEPS=off
-says "where memory is best.*it moves"
+says "with the best placement.*it moves"
 is_left_alone
