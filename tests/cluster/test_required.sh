@@ -43,10 +43,10 @@ is to be enforced" env
 done
 chmod 0644 $ini
 chmod 0777 /etc/spillway
-refused "its folder" "/etc/spillway: belongs to user 0, mode 0777; expected a file of user 0" env
+refused "its folder" "/etc/spillway: belongs to user 0, mode 0777; expected a file that user 0 alone may write" env
 chmod 0755 /etc/spillway
 if [ "$(id -u)" -eq 0 ] && chown 65534 $ini 2>/dev/null; then
-	refused "another user's" "$ini: belongs to user 65534, mode 0644; expected a file of user 0" env
+	refused "another user's" "$ini: belongs to user 65534, mode 0644; expected a file that user 0 alone may write" env
 	write "$required"
 	refused "another user's, required" "$ini: belongs to user 65534, mode 0644" env
 	printf '[gpu]\nmemory = 16MiB\n' >$ini

@@ -122,3 +122,17 @@ def circles(edges):
         if node not in index:
             visit(node)
     return result
+
+
+def all_files(root):
+    """Returns the files that git knows, or in a tarball all that are not built."""
+    try:
+        found = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout.split("\0")
+        return sorted(path for path in found if path and os.path.exists(os.path.join(root, path)))
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        pass
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not re.match(r"build|__pycache__", name)]
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    return sorted(found)

@@ -8,8 +8,9 @@ test_spdx.py [--add] [ROOT]: --add writes the missing lines.
 
 import os
 import re
-import subprocess
 import sys
+
+import house
 
 try:
     import tomllib
@@ -33,20 +34,6 @@ def without_comments(root):
     as_expression = {"**": ".*", "*": "[^/]*"}
     return re.compile("|".join("".join(as_expression.get(part, re.escape(part)) for part in re.split(r"(\*\*|\*)", glob))
                                for glob in globs))
-
-
-def files(root):
-    """Returns the files that git knows, or in a tarball all that are not built."""
-    try:
-        found = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout.split("\0")
-        return sorted(path for path in found if path and os.path.exists(os.path.join(root, path)))
-    except (subprocess.CalledProcessError, FileNotFoundError):
-        pass
-    found = []
-    for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not re.match(r"build|__pycache__", name)]
-        found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
-    return sorted(found)
 
 
 def line_of(path, lines):
@@ -78,7 +65,7 @@ def main():
     root = roots[0] if roots else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
     excepted = without_comments(root)
     looked_at, wrong = 0, 0
-    for path in files(root):
+    for path in house.all_files(root):
         if excepted.fullmatch(path) or path.startswith("LICENSE"):
             continue
         looked_at += 1

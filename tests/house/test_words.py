@@ -8,8 +8,9 @@ test_words.py [ROOT]
 
 import os
 import re
-import subprocess
 import sys
+
+import house
 
 root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 os.chdir(root)
@@ -32,9 +33,8 @@ with open("tests/house/retired", encoding="utf-8") as file:
         if row and not line.startswith("#"):
             retired.append((re.compile(rf"(?<![A-Za-z])(?:{row.group(1)})(?![a-z])", re.I), row.group(2), (row.group(3) or "").split()))
 OURS = ("tests/house/retired", "tests/house/words_of_messages", "tests/house/test_words.py", "CHANGELOG.md")
-files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.splitlines()
 seen = 0
-for path in files:
+for path in house.all_files("."):
     if path in OURS or path.startswith(("LICENSES/", "tests/softgpu/")) or not os.path.isfile(path):
         continue
     try:

@@ -9,9 +9,9 @@ set -eu
 . tests/packages/roots.sh
 version=$(sed -n 's/^version := //p' Makefile)
 make --no-print-directory -s image-base BUILD="$build" >"$scratch/said" 2>&1 || skip "$(grep -m 1 'cannot fetch' "$scratch/said")"
-archive=$(echo "$build"/packages/spillway-"$version"-image-*.tar)
 for run in first second; do
 	make --no-print-directory -s run-image BUILD="$build" >"$scratch/said" 2>&1 || fail "make image: $(cat "$scratch/said")"
+	archive=$(echo "$build"/packages/spillway-"$version"-image-*.tar)
 	cp "$archive" "$scratch/$run"
 done
 cmp "$scratch/first" "$scratch/second" || fail 'two runs of make image differ'
