@@ -69,12 +69,29 @@ void books_unlock(struct machine *books)
 	cancelling_on();
 }
 
+/* Returns the number of this process's namespace of process ids; 0: not known. */
+static uint64_t pid_space(void)
+{
+	struct stat found;
+	return file_status("/proc/self/ns/pid", &found) == 0 ? (uint64_t)found.st_ino : 0;
+}
+
+/*
+ * Returns whether no process has this number. That of another namespace says nothing: for example,
+ * process 56 of a container need not be process 56 of the host.
+ */
+static bool is_gone(const struct machine_process *process)
+{
+	return kill(process->pid, 0) != 0 && errno == ESRCH && process->pid_space &&
+	       process->pid_space == pid_space();
+}
+
 /* Returns whether the process's keeper holds its lock. */
 static bool is_alive(struct machine_process *process)
 {
 	int result = pthread_mutex_trylock(&process->alive);
 	if (result == EBUSY) {
-		if (kill(process->pid, 0) == 0 || errno != ESRCH)
+		if (!is_gone(process))
 			return true;
 		robust_init(&process->alive); /* ended for lack of memory, and its list with it */
 		return false;
@@ -158,6 +175,7 @@ static bool take_slot(void)
 	}
 	if (slot) {
 		robust_lock(&slot->alive);
+		slot->pid_space = pid_space();
 		slot->pid = getpid();
 		self = slot;
 		if (machine->process_count <= slot - machine->processes)

@@ -14,7 +14,7 @@
 #include "tests/softgpu/machine.h"
 
 /* The version is part of the file's name: raise it with any change of the layout. */
-#define MACHINE_VERSION 5
+#define MACHINE_VERSION 6
 #define MAX_PROCESSES   128
 #define MAX_SHARED      4096
 #define MAX_EVENTS      1024
@@ -41,6 +41,7 @@ struct machine_use {
 struct machine_process {
 	pthread_mutex_t alive; /* held by the keeper thread for the life of the process */
 	int32_t pid;           /* 0: free slot */
+	uint64_t pid_space;    /* the namespace that the number is of */
 	uint64_t found_dead_ns;
 	uint64_t host; /* bytes; atomic */
 	struct machine_use device[MAX_DEVICES];
