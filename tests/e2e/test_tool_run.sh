@@ -128,7 +128,12 @@ printf '#!/bin/sh\necho on PATH\n' >"$TMPDIR/path/trains"
 chmod 755 "$tree/clients/trains" "$TMPDIR/path/trains"
 expect 0 "$spillway" run --softgpu trains --scale 4
 says "$out" '^installed --scale 4$'
+expect 0 "$spillway" run --softgpu timeout 60 trains --scale 4 # behind another program, too
+says "$out" '^installed --scale 4$'
+expect 0 env -u PATH "$spillway" run --softgpu trains
+says "$out" '^installed$'
 expect 127 "$spillway" run trains
+expect 127 "$spillway" run timeout 60 trains
 expect 0 env PATH="$TMPDIR/path:$PATH" "$spillway" run --softgpu trains
 says "$out" '^on PATH$'
 

@@ -65,6 +65,9 @@ says "$out" '^TRITON_OVERRIDE_ARCH=sm75$'
 says_not "$err" 'making stand-ins'
 says_not "$err" 'sets TRITON_OVERRIDE_ARCH'
 
+expect 0 "$spillway" run --softgpu timeout 60 "$TMPDIR/told.py"
+says "$out" '^TRITON_OVERRIDE_ARCH=sm80$'
+
 # Another version of a wheel gets libraries of its own.
 echo >>"$TMPDIR/packages/torch/lib/libtorch_cuda.so"
 expect 0 "$spillway" run --softgpu python3 "$TMPDIR/told.py"

@@ -173,13 +173,20 @@ static void use_config_file(const char *given)
 	free(absolute);
 }
 
-/* Names the program by its path if it is one of those that are installed with the software GPU. */
-static void find_beside_softgpu(char **program)
+/*
+ * Puts the folder of the programs that are installed with the software GPU at the end of PATH. So
+ * they are found behind a launcher, too: "spillway run --softgpu timeout 60 train_mlp".
+ */
+static void add_bundled_programs(void)
 {
-	char path[PATH_MAX];
+	const char *others = getenv("PATH");
+	char folder[PATH_MAX], *search;
 
-	if (paths_try(*program, path) == path)
-		*program = text("%s", path);
+	if (!paths_bundled(folder))
+		return;
+	search = text("%s:%s", others ? others : PATHS_DEFAULT, folder);
+	set_environment("PATH", search);
+	free(search);
 }
 
 /* Returns whether two files are the same, or lie in the same folder. */
@@ -532,8 +539,8 @@ int command_run(int argc, char **argv)
 	read_command_line(&run, argc, argv);
 	use_config_file(run.config_file);
 	if (run.softgpu) {
+		add_bundled_programs();
 		use_softgpu(run.program);
-		find_beside_softgpu(&run.program[0]);
 	}
 	job = choose_name(&run);
 	use_shim(&paths);

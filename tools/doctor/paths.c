@@ -147,7 +147,7 @@ bool paths_program(const char *program, char found[PATH_MAX])
 		snprintf(found, PATH_MAX, "%s", program);
 		return is_program(found);
 	}
-	for (const char *next = search ? search : "/bin:/usr/bin"; next;) {
+	for (const char *next = search ? search : PATHS_DEFAULT; next;) {
 		size_t length = strcspn(next, ":");
 
 		/* An empty entry is the current folder. */
@@ -163,14 +163,24 @@ bool paths_program(const char *program, char found[PATH_MAX])
 	return false;
 }
 
-const char *paths_try(const char *program, char found[PATH_MAX])
+bool paths_bundled(char folder[PATH_MAX])
 {
 	static const char *const places[] = {"clients", "../lib/spillway/try"};
 
-	if (strchr(program, '/') || paths_program(program, found))
-		return program;
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-		if (beside_tool(places[i], program, found))
-			return found;
-	return program;
+		if (beside_tool(places[i], ".", folder)) {
+			*strrchr(folder, '/') = '\0';
+			return true;
+		}
+	return false;
+}
+
+const char *paths_try(const char *program, char found[PATH_MAX])
+{
+	char folder[PATH_MAX];
+
+	if (strchr(program, '/') || paths_program(program, found) || !paths_bundled(folder))
+		return program;
+	snprintf(found, PATH_MAX, "%.*s/%s", PATH_MAX / 2, folder, program);
+	return access(found, X_OK) == 0 ? found : program;
 }

@@ -9,6 +9,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#define PATHS_DEFAULT "/bin:/usr/bin" /* as execvp() has it where PATH is not set */
+
 struct paths {
 	char shim[PATH_MAX];  /* libspillway.so, or the one for this C library alone */
 	char alias[PATH_MAX]; /* libspillway-alias.so */
@@ -21,6 +23,8 @@ struct paths {
 bool paths_shim(struct paths *paths, char *message, size_t size);
 /* Finds the software GPU's folder and its libcuda.so.1 in it. */
 bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, size_t size);
+/* Finds the folder of the programs that are installed with the software GPU. */
+bool paths_bundled(char folder[PATH_MAX]);
 /*
  * Returns the program's path where it is one that is installed with the software GPU, and no other
  * of its name is found as a shell would; else its name.

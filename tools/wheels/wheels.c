@@ -101,11 +101,11 @@ static bool find_interpreter(const char *word, char python[PATH_MAX])
 
 static bool find_python(char *const *program, char python[PATH_MAX])
 {
-	if (find_interpreter(*program, python))
-		return true;
-	while (*program && !is_python(*program))
-		program++;
-	return *program && find_program(*program, python);
+	for (; *program; program++)
+		if (is_python(*program) ? find_program(*program, python)
+		                        : find_interpreter(*program, python))
+			return true;
+	return false;
 }
 
 static void keep_place(struct wheels *wheels, char *line)

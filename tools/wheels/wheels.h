@@ -26,9 +26,9 @@ struct wheels {
 };
 
 /*
- * Asks the Python among a program's words: its first word, a word after it ("env python3 ..."), or
- * the interpreter of a script. softgpu: the software GPU's folder. Returns whether a wheel is found
- * that wants stand-ins.
+ * Asks the first Python among a program's words: a word that names it ("env python3 ...") or the
+ * interpreter of a script ("timeout 60 ./train.py"). softgpu: the software GPU's folder. Returns
+ * whether a wheel is found that wants stand-ins.
  */
 bool wheels_find(struct wheels *wheels, char *const *program, const char *softgpu);
 /*
