@@ -145,7 +145,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	without strangers 10MiB
 	same "a stranger's: spilled" $((16 * mib)) "$(spilled strangers)"
 	SPILLWAY_DRIVER=$softgpu/libcuda.so.1 "$spillway" doctor >"$scratch/out" 2>&1 || true
-	has "doctor" "$(cat "$scratch/out")" "no  driver probe: $node/driver-probe is not read: another user owns it or may write to it"
+	has "doctor" "$(cat "$scratch/out")" "--  driver probe: $node/driver-probe is not read: another user owns it or may write to it"
 	unset SPILLWAY_NODE_DIR
 fi
 

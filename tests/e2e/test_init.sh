@@ -61,7 +61,7 @@ done
 
 # It is asked for when memory moves: no passage of the gate pays a fence then, where the kernel has
 # it.
-if LD_LIBRARY_PATH=$softgpu "$spillway" doctor 2>/dev/null | grep -q '^no  container: membarrier'; then exit 0; fi
+if LD_LIBRARY_PATH=$softgpu "$spillway" doctor 2>/dev/null | grep -q '^--  container: membarrier'; then exit 0; fi
 settings="SPILLWAY_JOB=moves SPILLWAY_MEMORY=64MiB"
 trace moves "$build/tests/e2e/allocate" --mib 8 --count 4 --ready "$scratch/ready" --until "$scratch/until" &
 tracer=$!

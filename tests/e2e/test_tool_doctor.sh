@@ -15,7 +15,7 @@ says "$out" "^ok  state directory: $SPILLWAY_STATE_DIR"
 says "$out" '^ok  any gpu: memory = unlimited \(built-in\)$'
 # What is wrong comes first, with what to try; then what is well; settings that are built in are not
 # told; the end is a step.
-[ "$(cut -c 1-2 "$out" | grep -E 'ok|no' | uniq | tr '\n' ' ')" = 'no ok ' ] || fail 'findings are not first'
+[ "$(cut -c 1-2 "$out" | grep -E '^(ok|no|--)' | uniq | tr '\n' ' ')" = 'no -- ok ' ] || fail 'findings are not first'
 sed -n 2p "$out" | grep -q '^      try: unset SPILLWAY_DRIVER$' || fail 'nothing to try against a bad driver'
 says "$out" '^next: mend what says "no"'
 expect 1 "$spillway" doctor
@@ -34,20 +34,20 @@ says "$out" '^ok  driver: .*/search/libcuda.so.1 \(crashing_driver.so\), CUDA 12
 
 # What frameworks would take, and a variable that undoes what run does about it.
 says "$out" '^ok  frameworks: .*vLLM takes 90 % of it'
-says_not "$out" '^no  .*takes its part of the limit at once'
+says_not "$out" '^--  .*takes its part of the limit at once'
 env XLA_PYTHON_CLIENT_MEM_FRACTION=.9 TF_FORCE_GPU_ALLOW_GROWTH=FALSE "$spillway" doctor >"$out"
-says "$out" '^no  XLA_PYTHON_CLIENT_MEM_FRACTION = .9: JAX takes its part of the limit at once'
+says "$out" '^--  XLA_PYTHON_CLIENT_MEM_FRACTION = .9: JAX takes its part of the limit at once'
 says "$out" '^      try: unset XLA_PYTHON_CLIENT_MEM_FRACTION$'
-says "$out" '^no  TF_FORCE_GPU_ALLOW_GROWTH = FALSE: TensorFlow takes its part'
+says "$out" '^--  TF_FORCE_GPU_ALLOW_GROWTH = FALSE: TensorFlow takes its part'
 env XLA_PYTHON_CLIENT_PREALLOCATE=false TF_FORCE_GPU_ALLOW_GROWTH=True "$spillway" doctor >"$out"
-says_not "$out" '^no  .*takes its part of the limit at once'
+says_not "$out" '^--  .*takes its part of the limit at once'
 
 # So is the program that probes drivers, where it did not come along with what is preloaded; a job
 # runs all the same.
-says_not "$out" '^no  driver probe'
+says_not "$out" '^--  driver probe'
 mv "$tree/lib/driver-probe" "$TMPDIR/"
 SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" expect 0 "$spillway" doctor
-says "$out" "^no  driver probe: $tree/lib/driver-probe: No such file or directory: without a probe, drivers before R595 "
+says "$out" "^--  driver probe: $tree/lib/driver-probe: No such file or directory: without a probe, drivers before R595 "
 says "$out" '^      try: copy driver-probe to where libspillway.so lies$'
 SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" SOFTGPU_DRIVER_VERSION=12080 expect 1 "$spillway" doctor --probe
 says "$out" "^no  driver probe: $tree/lib/driver-probe cannot be run: No such file or directory$"
@@ -80,13 +80,18 @@ says_not "$out" 'sets TRITON_PTXAS_PATH='
 # shellcheck disable=SC2016 # for the inner shell
 without='for file in $(ldconfig -p | sed -n "s/.*libcuda.so.1 .*=> //p"); do mount --bind /dev/null "$file"; done; exec "$@"'
 if unshare -rm true 2>/dev/null; then
-	expect 1 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor
-	says "$out" '^no  driver: no CUDA driver is installed here: there is no usable libcuda.so.1 in '
+	expect 0 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor
+	says "$out" '^--  driver: no CUDA driver is installed here: there is no usable libcuda.so.1 in '
 	says "$out" '^      try: spillway run --softgpu PROGRAM, which needs none$'
 	says "$out" '^next: spillway run --softgpu --memory 50% PROGRAM, on the software GPU$'
 	expect 1 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor nosuch
 	says "$out" '^no  program: nosuch: '
 	says "$out" '^next: mend what says "no"'
+	rm -r "$tree/softgpu"
+	expect 1 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor
+	says "$out" '^no  driver: no CUDA driver is installed here'
+	mkdir "$tree/softgpu"
+	cp "$build/tests/e2e/empty.so" "$tree/softgpu/libcuda.so.1"
 fi
 # The next step for a program that is installed with the software GPU names it.
 mkdir "$tree/clients"
@@ -105,15 +110,15 @@ says "$out" '^ok  gpu 0: provider vmm_numa$'
 says "$out" '^ok  gpu 0: provider pinned$'
 says "$out" '^ok  gpu 0: host memory: by vmm_numa, which can move$'
 providers SOFTGPU_FAIL=cuMemCreate:1=800
-says "$out" '^no  gpu 0: provider vmm_numa: not permitted$'
+says "$out" '^--  gpu 0: provider vmm_numa: not permitted$'
 says "$out" '^ok  gpu 0: host memory: by vmm_host, which can move$'
 providers SOFTGPU_NO_HOST_VMM=1
-says "$out" '^no  gpu 0: provider vmm_host: not supported$'
-says "$out" '^no  gpu 0: host memory: by managed, which cannot move$'
+says "$out" '^--  gpu 0: provider vmm_host: not supported$'
+says "$out" '^--  gpu 0: host memory: by managed, which cannot move$'
 providers SOFTGPU_NO_HOST_VMM=1 SOFTGPU_FAIL=cuMemSetAccess:1=801,cuMemAllocManaged:1=801,cuMemHostAlloc:1=801
-says "$out" '^no  gpu 0: host memory: no provider works, nothing can be spilled$'
+says "$out" '^--  gpu 0: host memory: no provider works, nothing can be spilled$'
 providers SOFTGPU_FAIL=cuMemSetAccess:1=801 # what cannot be reached is of no use
-says "$out" '^no  gpu 0: provider vmm_numa: not supported$'
+says "$out" '^--  gpu 0: provider vmm_numa: not supported$'
 providers SOFTGPU_FAIL=cuDevicePrimaryCtxRetain:1=46
 says "$out" '^no  gpu 0: providers: not tried, a context cannot be had: error 46$'
 
@@ -122,7 +127,7 @@ providers ANY=1
 says "$out" '^ok  gpu 0: IPC$'
 says "$out" '^ok  gpu 0: spilled memory: (is charged|is not charged) to this memory cgroup$|^ok  gpu 0: spilled memory: .* is not known$'
 providers SOFTGPU_FAIL=cuIpcGetMemHandle:1=801
-says "$out" '^no  gpu 0: IPC: not supported$'
+says "$out" '^--  gpu 0: IPC: not supported$'
 providers SOFTGPU_NO_HOST_VMM=1 # managed memory may be on the GPU
 says "$out" '^ok  gpu 0: spilled memory: .* is not known$'
 # cgroup COMMAND: doctor, where COMMAND has filled what the kernel's files of cgroups hold
@@ -142,16 +147,17 @@ fi
 # What a container refuses.
 deny=$build/tests/e2e/deny
 SPILLWAY_NODE_DIR=$TMPDIR/absent "$spillway" doctor >"$out"
-says "$out" "^no  node directory: $TMPDIR/absent: No such file or directory: jobs of other users"
+says "$out" "^--  node directory: $TMPDIR/absent: No such file or directory: jobs of other users"
+says "$out" '^      try: where several users share the GPUs, as root: spillway doctor --setup --group GROUP$'
 mkdir "$TMPDIR/there"
 SPILLWAY_NODE_DIR=$TMPDIR/there "$spillway" doctor >"$out"
 says "$out" "^ok  node directory: $TMPDIR/there$"
-says_not "$out" '^no  container: (futex_waitv|memfd|membarrier)'
+says_not "$out" '^--  container: (futex_waitv|memfd|membarrier)'
 if "$deny" futex_waitv -- true 2>/dev/null; then
 	"$deny" futex_waitv memfd_create membarrier=ENOSYS -- "$spillway" doctor >"$out"
-	says "$out" '^no  container: futex_waitv: Operation not permitted: '
-	says "$out" '^no  container: memfd_create: Operation not permitted: '
-	says "$out" '^no  container: membarrier: Function not implemented: '
+	says "$out" '^--  container: futex_waitv: Operation not permitted: '
+	says "$out" '^--  container: memfd_create: Operation not permitted: '
+	says "$out" '^--  container: membarrier: Function not implemented: '
 fi
 
 # HAMi's variables: those that are honoured, and those that are not, and why.
@@ -165,10 +171,10 @@ says "$out" '^ok  hami: GPU_CORE_UTILIZATION_POLICY=force: honoured as '
 says "$out" '^ok  hami: CUDA_DISABLE_CONTROL=no: honoured as SPILLWAY_DISABLE$'
 says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/cache: honoured as who shares a limit$'
 for variable in CUDA_OVERSUBSCRIBE CUDA_TASK_PRIORITY ACTIVE_OOM_KILLER LIBCUDA_LOG_LEVEL; do
-	says "$out" "^no  hami: $variable=.*: not honoured: "
+	says "$out" "^--  hami: $variable=.*: not honoured: "
 done
-says "$out" '^no  hami: libvgpu.so is preloaded, too'
-says "$out" '^no  pod: /nonexistent/libvgpu.so is not Spillway'
+says "$out" '^--  hami: libvgpu.so is preloaded, too'
+says "$out" '^--  pod: /nonexistent/libvgpu.so is not Spillway'
 # A pod: what limits it, what the monitor and the node find.
 check_pod() {
 	cache=$TMPDIR/pod/5f.cache
@@ -193,10 +199,10 @@ check_pod() {
 	says "$out" '^ok  pod: shared region: GPU-.*: memory = 64.0 MiB, share = 100$'
 	tests/e2e/region.py "$cache" recent_kernel=-1 minor_version=1
 	in_pod "$spillway" doctor >"$out"
-	says "$out" '^no  pod: shared region: HAMi.s monitor has stopped'
+	says "$out" '^--  pod: shared region: HAMi.s monitor has stopped'
 	tests/e2e/region.py "$cache" minor_version=7
 	in_pod "$spillway" doctor >"$out" || true
-	says "$out" "^no  pod: shared region: $cache: expected version 1.1 or 1.2"
+	says "$out" "^--  pod: shared region: $cache: expected version 1.1 or 1.2"
 }
 # NVML has a namespace of its own in a pod, and these sanitizers may be in a process only once.
 case ${SANITIZER:-} in address | thread) ;; *) check_pod ;; esac
@@ -205,9 +211,9 @@ says "$out" '^no  preload: libspillway-alias.so is preloaded without libspillway
 LD_PRELOAD="$build/lib/libspillway.so $build/lib/libspillway-alias.so" "$spillway" doctor >"$out" 2>/dev/null
 ! grep 'preload: libspillway-alias' "$out" || fail "both are preloaded"
 CUDA_DEVICE_SM_LIMIT=30 SPILLWAY_SHARE=20 CUDA_DEVICE_SM_LIMIT_1=40 "$spillway" doctor >"$out"
-says "$out" '^no  hami: CUDA_DEVICE_SM_LIMIT=30: not honoured: SPILLWAY_SHARE goes before it$'
+says "$out" '^--  hami: CUDA_DEVICE_SM_LIMIT=30: not honoured: SPILLWAY_SHARE goes before it$'
 CUDA_DEVICE_SM_LIMIT=30 GPU_CORE_UTILIZATION_POLICY=disable "$spillway" doctor >"$out"
-says "$out" '^no  hami: CUDA_DEVICE_SM_LIMIT=30: not honoured: GPU_CORE_UTILIZATION_POLICY says so$'
+says "$out" '^--  hami: CUDA_DEVICE_SM_LIMIT=30: not honoured: GPU_CORE_UTILIZATION_POLICY says so$'
 "$spillway" doctor >"$out"
 says_not "$out" ' hami: '
 
@@ -217,14 +223,14 @@ turns() { providers SPILLWAY_NODE_DIR="$1" SOFTGPU_NO_HOST_VMM=1; }
 mkdir "$TMPDIR/node"
 turns "$TMPDIR/absent"
 says "$out" "^ok  gpu 0: turns: by $SPILLWAY_STATE_DIR/turns-$uuid, among jobs of this user; shares of several users do not hold together until root runs"
-says_not "$out" '^no  gpu 0: turns'
+says_not "$out" '^--  gpu 0: turns'
 turns "$TMPDIR/node"
 says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs of this user; shares of several users do not hold together until root runs"
 [ -z "$(ls "$TMPDIR/node")" ] || fail 'doctor has made a turn file'
 touch "$TMPDIR/node/turns-$uuid"
 chmod 666 "$TMPDIR/node/turns-$uuid"
 turns "$TMPDIR/node"
-says "$out" "^no  gpu 0: turns: $TMPDIR/node/turns-$uuid: (mode 0666 lets others cut it short|belongs to user)"
+says "$out" "^--  gpu 0: turns: $TMPDIR/node/turns-$uuid: (mode 0666 lets others cut it short|belongs to user)"
 says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs of this user; shares of several users do not hold together until root runs"
 if [ "$(id -u)" = 0 ]; then
 	chmod 660 "$TMPDIR/node/turns-$uuid"
@@ -298,12 +304,12 @@ expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY=1M \
 says "$out" '^ok  any gpu: share_policy = weight \(.*\)$'
 says "$out" '^ok  any gpu: memory_max = 1GiB \(.*\)$'
 expect 1 env SPILLWAY_MEMORY_MAX=50% "$spillway" doctor
-says "$out" '^no  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\): has no effect, memory is unlimited$'
+says "$out" '^--  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\): has no effect, memory is unlimited$'
 expect 1 env SPILLWAY_MEMORY_MAX=50% SPILLWAY_MEMORY=1G "$spillway" doctor
 says "$out" '^ok  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\)$'
 expect 0 "$spillway" run --name far --limit-gpu 5 --share 50 "$fake_job" -1
 expect 1 "$spillway" doctor
-says "$out" '^no  configuration: .*/far\.override\.ini: \[gpu 5\]: there is no such GPU'
+says "$out" '^--  configuration: .*/far\.override\.ini: \[gpu 5\]: there is no such GPU'
 says "$out" '^      try: spillway doctor --clean, which removes the file once its job has ended$'
 expect 0 "$spillway" run --name far --limit-gpu 0 --share 50 "$fake_job" -1
 expect 1 "$spillway" doctor
@@ -461,7 +467,7 @@ exec 9<>"$SPILLWAY_STATE_DIR/newer.segment" # as a mapping would
 expect 1 "$spillway" doctor --clean
 [ ! -e "$card" ] || fail "the card of a killed process is still there"
 says "$err" 'newer\.segment: segment of version 99, expected version'
-says "$out" '^no  job newer: (is in use|cannot be read), .*left alone'
+says "$out" '^--  job newer: (is in use|cannot be read), .*left alone'
 says "$out" '^      try: (spillway doctor --clean, 3 s from now|rm )'
 [ -e "$SPILLWAY_STATE_DIR/newer.segment" ] || fail 'the segment of another version was removed'
 # The processes of an ended job of any version have left the file: it is in nobody's way.

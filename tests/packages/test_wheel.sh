@@ -56,8 +56,8 @@ in_root "
 	spillway --version
 	cp /mnt/train.py .
 	sh -eu /mnt/trains
-	! spillway doctor >/root/doctor
-	grep '^no  driver: no CUDA driver is installed here' /root/doctor
+	spillway doctor >/root/doctor
+	grep -e '^--  driver: no CUDA driver is installed here' /root/doctor
 	test -e ~/.local/share/man/man1/spillway-run.1
 	pip uninstall --quiet --yes gpu-spillway
 	! find ~/.local | grep spillway" >"$scratch/debian" 2>&1 || fail "Debian 11: $(cat "$scratch/debian")"

@@ -70,7 +70,9 @@ static void read_command_line(struct doctor *doctor, int argc, char **argv)
 	    .operands = "[PROGRAM [ARGUMENTS...]]",
 	    .about =
 	        "Says what works on this machine and why not, and whether PROGRAM can be run.\v"
-	        "Exit status: 0 when a job could run, else 1.",
+	        "Exit status: 1 when a line says \"no\": a job cannot run, or not within its "
+	        "limits; "
+	        "else 0.",
 	    .options = options,
 	    .takes_program = true, /* its arguments make no difference */
 	};
@@ -85,11 +87,12 @@ static bool check_shim(struct paths *paths)
 	char message[3 * PATH_MAX];
 
 	if (!paths_shim(paths, message, sizeof message)) {
-		finding(false, "shim: %s", message);
+		finding(FINDING_NO, "shim: %s", message);
 		finding_try("make install PREFIX=~/.local, in Spillway's folder");
 		return false;
 	}
-	return finding(true, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
+	finding(FINDING_OK, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
+	return true;
 }
 
 /* Says so where the program that probes drivers is not beside the shim; a job runs without it. */
@@ -100,7 +103,7 @@ static void check_probe_program(const char *shim)
 	probe_program(shim, program, sizeof program);
 	if (access(program, X_OK) == 0)
 		return;
-	finding(false,
+	finding(FINDING_NOTE,
 	        "driver probe: %s: %s: without a probe, drivers before R595 do not give memory on "
 	        "the host by vmm_numa, and no allocation is partly on the GPU and partly on the "
 	        "host",
@@ -124,11 +127,11 @@ static void print_choice(int gpu, const struct driver_features *features)
 	while (code <= PROVIDER_PINNED && features->provider_error[code])
 		code++;
 	if (code > PROVIDER_PINNED)
-		finding(false, "gpu %d: host memory: no provider works, nothing can be spilled",
-		        gpu);
+		finding(FINDING_NOTE,
+		        "gpu %d: host memory: no provider works, nothing can be spilled", gpu);
 	else
-		finding(code <= PROVIDER_HOST, "gpu %d: host memory: by %s, %s", gpu,
-		        provider_name(code),
+		finding(code <= PROVIDER_HOST ? FINDING_OK : FINDING_NOTE,
+		        "gpu %d: host memory: by %s, %s", gpu, provider_name(code),
 		        code <= PROVIDER_HOST ? "which can move" : "which cannot move");
 }
 
@@ -137,8 +140,8 @@ static void print_providers(int gpu, const struct driver_features *features)
 	char meaning[32];
 
 	if (features->context_error) {
-		finding(false, "gpu %d: providers: not tried, a context cannot be had: %s", gpu,
-		        counter_error(features->context_error, meaning, sizeof meaning));
+		finding(FINDING_NO, "gpu %d: providers: not tried, a context cannot be had: %s",
+		        gpu, counter_error(features->context_error, meaning, sizeof meaning));
 		return;
 	}
 	if (!features->providers_tried)
@@ -146,20 +149,21 @@ static void print_providers(int gpu, const struct driver_features *features)
 	for (unsigned int code = PROVIDER_NUMA; code <= PROVIDER_PINNED; code++) {
 		unsigned int error = features->provider_error[code];
 
-		finding(error == 0, "gpu %d: provider %s%s%s", gpu, provider_name(code),
-		        error ? ": " : "",
+		finding(error ? FINDING_NOTE : FINDING_OK, "gpu %d: provider %s%s%s", gpu,
+		        provider_name(code), error ? ": " : "",
 		        error ? counter_error(error, meaning, sizeof meaning) : "");
 	}
 	print_choice(gpu, features);
 	if (features->charge == CHARGE_UNKNOWN)
-		finding(true,
+		finding(FINDING_OK,
 		        "gpu %d: spilled memory: whether a memory cgroup is charged with it is not "
 		        "known",
 		        gpu);
 	else
-		finding(true, "gpu %d: spilled memory: %s to this memory cgroup", gpu,
+		finding(FINDING_OK, "gpu %d: spilled memory: %s to this memory cgroup", gpu,
 		        features->charge == CHARGE_YES ? "is charged" : "is not charged");
-	finding(features->ipc_error == 0, "gpu %d: IPC%s%s", gpu, features->ipc_error ? ": " : "",
+	finding(features->ipc_error ? FINDING_NOTE : FINDING_OK, "gpu %d: IPC%s%s", gpu,
+	        features->ipc_error ? ": " : "",
 	        features->ipc_error ? counter_error(features->ipc_error, meaning, sizeof meaning)
 	                            : "");
 }
@@ -185,7 +189,7 @@ static void print_probe(const struct driver_report *report, int index)
 
 	probe_cache_key(report->version, name, key, sizeof key);
 	if (!probe_cache_look_up(key, &answers, &place)) {
-		finding(true,
+		finding(FINDING_OK,
 		        "gpu %d: driver probe: none yet of this driver since this boot, so that "
 		        "each allocation moves as a whole; 'spillway doctor --probe' makes it, and "
 		        "'spillway run' beside a CUDA program",
@@ -198,7 +202,7 @@ static void print_probe(const struct driver_report *report, int index)
 			    nodes + length, sizeof nodes - length, "memory of NUMA node %d %s, ", i,
 			    probe_word(answers.numa[i], word[0], sizeof word[0]));
 	unmap = answers.of[PROBE_UNMAP];
-	finding(true,
+	finding(FINDING_OK,
 	        "gpu %d: driver probe: %s (%s): CUDA %d.%d, this boot: %smemory of the host %s, "
 	        "copies: %s, copies in graphs: %s, copies over both sides: %s, unmapping beside "
 	        "work: %s",
@@ -224,7 +228,7 @@ static void check_probe_caches(void)
 		if (error == 0 || error == -ENOENT || error == -ENOTDIR)
 			continue;
 		probe_cache_path((enum probe_place)i, path, sizeof path);
-		finding(false, "driver probe: %s is not read: %s", path,
+		finding(FINDING_NOTE, "driver probe: %s is not read: %s", path,
 		        error == -EPERM ? "another user owns it or may write to it"
 		                        : own_file_error(error));
 		finding_try("rm '%s' and spillway doctor --probe%s", path,
@@ -240,9 +244,9 @@ static void print_turns(const struct config_device *device)
 
 	found = turns_find(device->uuid, path, sizeof path, &by_root, message, sizeof message);
 	if (*message)
-		finding(false, "gpu %d: turns: %s", device->ordinal, message);
+		finding(FINDING_NOTE, "gpu %d: turns: %s", device->ordinal, message);
 	if (found)
-		finding(true, "gpu %d: turns: by %s, among %s", device->ordinal, path,
+		finding(FINDING_OK, "gpu %d: turns: by %s, among %s", device->ordinal, path,
 		        by_root ? "jobs of all users that may write to it"
 		                : "jobs of this user; shares of several users do not hold together "
 		                  "until root runs 'spillway doctor --setup --group GROUP'");
@@ -252,11 +256,11 @@ static void print_device(const struct config_device *device, const struct driver
 {
 	char memory[32];
 
-	finding(true, "gpu %d: %s, %s, %s, %s", device->ordinal, features->name,
+	finding(FINDING_OK, "gpu %d: %s, %s, %s, %s", device->ordinal, features->name,
 	        units_format_size(device->memory, memory, sizeof memory), device->uuid,
 	        device->pci_bus_id);
-	finding(features->vmm, "gpu %d: virtual memory management%s", device->ordinal,
-	        features->vmm ? "" : ": not supported, memory cannot move");
+	finding(features->vmm ? FINDING_OK : FINDING_NOTE, "gpu %d: virtual memory management%s",
+	        device->ordinal, features->vmm ? "" : ": not supported, memory cannot move");
 	print_providers(device->ordinal, features);
 	print_turns(device);
 }
@@ -279,7 +283,7 @@ static bool has_softgpu(void)
 
 static bool no_driver(const char *from)
 {
-	finding(false,
+	finding(has_softgpu() ? FINDING_NOTE : FINDING_NO,
 	        "driver: no CUDA driver is installed here: there is no usable libcuda.so.1 in %s",
 	        from);
 	if (has_softgpu())
@@ -292,7 +296,7 @@ static bool bad_driver(const char *said)
 {
 	const char *named = getenv("SPILLWAY_DRIVER");
 
-	finding(false, "driver: %s", said);
+	finding(FINDING_NO, "driver: %s", said);
 	finding_try(named && *named ? "unset SPILLWAY_DRIVER"
 	                            : "nvidia-smi, which meets the same if it is not Spillway's");
 	return false;
@@ -306,7 +310,7 @@ static bool check_driver(const char *shim, struct driver_report *report)
 
 	found = driver_library_find(shim, NULL, path, sizeof path, &from, &named_is_bad);
 	if (named_is_bad) {
-		finding(false,
+		finding(FINDING_NO,
 		        "driver: SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
 		        "library; looking in the usual places",
 		        getenv("SPILLWAY_DRIVER"));
@@ -324,8 +328,8 @@ static bool check_driver(const char *shim, struct driver_report *report)
 		free(said);
 		return false;
 	}
-	finding(true, "driver: %s (%s), CUDA %d.%d, found by %s", path, strrchr(file, '/') + 1,
-	        report->version / 1000, report->version % 1000 / 10, from);
+	finding(FINDING_OK, "driver: %s (%s), CUDA %d.%d, found by %s", path,
+	        strrchr(file, '/') + 1, report->version / 1000, report->version % 1000 / 10, from);
 	for (int i = 0; i < report->device_count; i++) {
 		print_device(&report->device[i], &report->features[i]);
 		print_probe(report, i);
@@ -333,7 +337,7 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	if (*report->said)
 		return bad_driver(report->said);
 	if (report->device_count == 0) {
-		finding(false, "driver: it knows no device%s",
+		finding(FINDING_NO, "driver: it knows no device%s",
 		        getenv("CUDA_VISIBLE_DEVICES") ? "; CUDA_VISIBLE_DEVICES is set" : "");
 		finding_try(getenv("CUDA_VISIBLE_DEVICES") ? "unset CUDA_VISIBLE_DEVICES"
 		                                           : "nvidia-smi -L");
@@ -363,7 +367,7 @@ static void check_looked(const struct segment_view *view)
 	if (gpu < 0 || !hint_did_nothing(view))
 		return;
 	hint = hint_text(view, gpu);
-	finding(true, "job %s: ended without a launch: %s", view->job, hint);
+	finding(FINDING_OK, "job %s: ended without a launch: %s", view->job, hint);
 	free(hint);
 }
 
@@ -372,20 +376,21 @@ static void remove_ended(const char *job)
 	int rc = cleanup_job(job);
 
 	if (rc == -EBUSY) {
-		finding(false, "job %s: is in use, or ended less than 3 s ago, so it is left alone",
-		        job);
+		finding(FINDING_NOTE,
+		        "job %s: is in use, or ended less than 3 s ago, so it is left alone", job);
 		finding_try("spillway doctor --clean, 3 s from now");
 	} else if (rc == -EPROTO) { /* of another version, and perhaps in use, or damaged */
 		char *file = jobs_file(job, "segment");
 
-		finding(false,
+		finding(FINDING_NOTE,
 		        "job %s: cannot be read, so it is left alone; remove its "
 		        "file if no process uses it",
 		        job);
 		finding_try("rm '%s'", file);
 		free(file);
 	} else {
-		finding(rc == 0, "ended job %s: %s", job, rc == 0 ? "removed" : strerror(-rc));
+		finding(rc == 0 ? FINDING_OK : FINDING_NO, "ended job %s: %s", job,
+		        rc == 0 ? "removed" : strerror(-rc));
 	}
 }
 
@@ -400,13 +405,14 @@ static void check_pause(const struct segment_view *view)
 		return;
 	if (pause.since_ns)
 		time_text(pause.since_ns, since, sizeof since);
-	finding(true, "job %s: %s%s%s%s%s", view->job,
+	finding(FINDING_OK, "job %s: %s%s%s%s%s", view->job,
 	        lives ? "is paused" : "ended while it was paused", *pause.by ? " by " : "",
 	        pause.by, *since ? " since " : "", since);
 	if (lives)
 		finding_try("spillway resume %s", view->job);
 	else
-		finding(true, "job %s: the pause has ended with it and holds no later process",
+		finding(FINDING_OK,
+		        "job %s: the pause has ended with it and holds no later process",
 		        view->job);
 }
 
@@ -432,58 +438,55 @@ static void check_ended(bool clean)
 			remove_ended(walk.name);
 	}
 	if (pages)
-		finding(true, "pages of killed jobs: %d removed", pages);
+		finding(FINDING_OK, "pages of killed jobs: %d removed", pages);
 	if (turns)
-		finding(true, "turn files of other versions: %d removed", turns);
+		finding(FINDING_OK, "turn files of other versions: %d removed", turns);
 	if (rings)
-		finding(true, "events of jobs that are gone: %d removed", rings);
+		finding(FINDING_OK, "events of jobs that are gone: %d removed", rings);
 	if (!clean)
-		finding(true, "jobs: %d, of which %d ended%s", walk.list.count, ended,
+		finding(FINDING_OK, "jobs: %d, of which %d ended%s", walk.list.count, ended,
 		        ended ? "; 'spillway doctor --clean' removes those" : "");
 }
 
-static bool check_state(bool clean)
+static void check_state(bool clean)
 {
 	char path[PATH_MAX], message[PATH_MAX + 128];
 	bool passed_over;
 
 	if (!room_for_job(message, sizeof message)) {
-		finding(false, "state directory: %s", message);
+		finding(FINDING_NO, "state directory: %s", message);
 		finding_try("export SPILLWAY_STATE_DIR=/tmp/spillway-%d", (int)geteuid());
-		return false;
+		return;
 	}
 	directory_path(path, sizeof path);
 	passed_over = directory_passed_over(message, sizeof message);
-	finding(true, "state directory: %s", passed_over ? message : path);
+	finding(FINDING_OK, "state directory: %s", passed_over ? message : path);
 	check_ended(clean);
 	if (!clean)
 		seatless_findings();
-	return true;
 }
 
-static bool check_program(const char *program)
+static void check_program(const char *program)
 {
 	char message[2 * PATH_MAX], path[PATH_MAX];
 	bool good = program_can_be_shimmed(paths_try(program, path), message, sizeof message);
 
-	return finding(good, "program: %s", message);
+	finding(good ? FINDING_OK : FINDING_NO, "program: %s", message);
 }
 
-/* Says what to type next, in the last line of all. needs_softgpu: there is no driver. */
-static void say_next(bool good, bool needs_softgpu, const char *program)
+/* Says what to type next, in the last line of all. */
+static void say_next(bool has_driver, const char *program)
 {
 	const char *what = program ? program : "PROGRAM";
 	char path[PATH_MAX];
 
+	if (!finding_is_well())
+		finding_next("mend what says \"no\", from the top, then 'spillway doctor' again");
 	/* `run` finds a program that is installed with the software GPU with --softgpu alone. */
-	if (good && program && paths_try(program, path) == path)
-		needs_softgpu = true;
-	if (good && !needs_softgpu)
-		finding_next("spillway run --memory 50%% %s", what);
-	else if (needs_softgpu && has_softgpu())
+	else if (!has_driver || (program && paths_try(program, path) == path))
 		finding_next("spillway run --softgpu --memory 50%% %s, on the software GPU", what);
 	else
-		finding_next("mend what says \"no\", from the top, then 'spillway doctor' again");
+		finding_next("spillway run --memory 50%% %s", what);
 }
 
 /* Makes the probe of the driver, and says where it is. */
@@ -502,11 +505,11 @@ static int make_probe(void)
 	else
 		outcome = probe_make(paths.shim, path, true, message, sizeof message);
 	if (outcome == PROBE_FAILED)
-		finding(false, "driver probe: %s", message);
+		finding(FINDING_NO, "driver probe: %s", message);
 	else
-		finding(true, "driver probe: %s: %s", message,
+		finding(FINDING_OK, "driver probe: %s: %s", message,
 		        outcome == PROBE_MADE ? "made" : "has this driver since this boot");
-	return outcome == PROBE_FAILED ? TOOL_FAILED : TOOL_OK;
+	return finding_is_well() ? TOOL_OK : TOOL_FAILED;
 }
 
 /* Does what root asks for in place of a report. */
@@ -530,7 +533,7 @@ int command_doctor(int argc, char **argv)
 	struct doctor doctor = {0};
 	struct driver_report report = {0};
 	struct paths paths = {0};
-	bool good, has_driver, is_reached;
+	bool has_shim, has_driver;
 	struct pod pod;
 
 	read_command_line(&doctor, argc, argv);
@@ -539,24 +542,24 @@ int command_doctor(int argc, char **argv)
 	if (doctor.setup.is_wanted)
 		return set_up(&doctor);
 	pod = pod_find();
-	good = pod.is_ours || check_shim(&paths);
+	has_shim = !pod.is_ours && check_shim(&paths);
 	if (*pod.library)
-		good = (pod_explain(&pod) || !pod.is_ours) && good;
+		pod_explain(&pod);
 	has_driver = check_driver(paths.shim, &report);
-	if (good && !pod.is_ours)
+	if (has_shim)
 		check_probe_program(paths.shim);
 	check_probe_caches();
-	good = check_state(doctor.clean) && has_driver && good;
-	surroundings_container();
+	check_state(doctor.clean);
+	surroundings_container(!has_driver && has_softgpu());
 	frameworks_report();
 	report_softgpu(doctor.program);
-	good = values_check(&report, &pod, doctor.all) && good;
-	is_reached = !doctor.program || check_program(doctor.program);
-	good = is_reached && good;
-	if (good && pod.is_ours)
+	values_check(&report, &pod, doctor.all);
+	if (doctor.program)
+		check_program(doctor.program);
+	if (finding_is_well() && pod.is_ours)
 		finding_next(
 		    "start the program as ever; root on the node sees it by 'spillway stat'");
 	else
-		say_next(good, !has_driver && is_reached, doctor.program);
-	return good ? TOOL_OK : TOOL_FAILED;
+		say_next(has_driver, doctor.program);
+	return finding_is_well() ? TOOL_OK : TOOL_FAILED;
 }

@@ -11,19 +11,21 @@
 #include "tools/view/tool.h"
 
 static struct noted {
-	bool good;
+	enum finding_mark mark;
 	char *said, *try; /* try NULL: nothing is known */
 } * noted;
 static int count;
 static char *next;
 static pid_t noted_by; /* a child that tries a driver may call exit(), too */
 
-static void print_those(bool good)
+static void print_those(enum finding_mark mark)
 {
+	static const char *const words[] = {"no", "--", "ok"};
+
 	for (int i = 0; i < count; i++) {
-		if (noted[i].good != good)
+		if (noted[i].mark != mark)
 			continue;
-		printf("%s  %s\n", good ? "ok" : "no", noted[i].said);
+		printf("%s  %s\n", words[mark], noted[i].said);
 		if (noted[i].try)
 			printf("      try: %s\n", noted[i].try);
 	}
@@ -33,8 +35,9 @@ static void print_all(void)
 {
 	if (getpid() != noted_by)
 		return;
-	print_those(false);
-	print_those(true);
+	print_those(FINDING_NO);
+	print_those(FINDING_NOTE);
+	print_those(FINDING_OK);
 	if (next)
 		printf("\nnext: %s\n", next);
 }
@@ -49,7 +52,7 @@ static char *format_line(const char *format, va_list list)
 	return said;
 }
 
-bool finding(bool good, const char *format, ...)
+void finding(enum finding_mark mark, const char *format, ...)
 {
 	va_list list;
 
@@ -58,9 +61,16 @@ bool finding(bool good, const char *format, ...)
 	noted_by = getpid();
 	noted = grow(noted, count, sizeof *noted);
 	va_start(list, format);
-	noted[count++] = (struct noted){good, format_line(format, list), NULL};
+	noted[count++] = (struct noted){mark, format_line(format, list), NULL};
 	va_end(list);
-	return good;
+}
+
+bool finding_is_well(void)
+{
+	for (int i = 0; i < count; i++)
+		if (noted[i].mark == FINDING_NO)
+			return false;
+	return true;
 }
 
 void finding_try(const char *format, ...)

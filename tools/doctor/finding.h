@@ -8,8 +8,16 @@
 
 #include <stdbool.h>
 
-/* Notes a line that begins with "ok" or "no". Returns good. */
-bool finding(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
+enum finding_mark {
+	FINDING_NO,   /* "no": a job cannot run, or not within its limits; doctor's status is 1 */
+	FINDING_NOTE, /* "--": something that a job can do without */
+	FINDING_OK,   /* "ok" */
+};
+
+/* Notes a line. */
+void finding(enum finding_mark mark, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Returns whether no finding so far is FINDING_NO. */
+bool finding_is_well(void);
 /* Names what to type against the finding before. */
 void finding_try(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Sets what is to be typed next. */

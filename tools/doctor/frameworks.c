@@ -66,14 +66,15 @@ void frameworks_report(void)
 			variable = frameworks[i].variable;
 		if (!variable)
 			continue;
-		finding(false,
+		finding(FINDING_NOTE,
 		        "%s = %s: %s takes its part of the limit at once, used or not, and is "
 		        "refused memory beyond that",
 		        variable, getenv(variable), frameworks[i].name);
 		finding_try("unset %s", variable);
 	}
-	finding(true, "frameworks: by spillway run TensorFlow and JAX take memory as they need it, "
-	              "of a total that is the GPU's own (reported_memory = auto); "
-	              "started otherwise most of the limit at once; vLLM takes 90 %% of it, less "
-	              "by --gpu-memory-utilization");
+	finding(FINDING_OK,
+	        "frameworks: by spillway run TensorFlow and JAX take memory as they need it, "
+	        "of a total that is the GPU's own (reported_memory = auto); "
+	        "started otherwise most of the limit at once; vLLM takes 90 %% of it, less "
+	        "by --gpu-memory-utilization");
 }

@@ -120,28 +120,29 @@ static bool explain_region(const char *cache)
 	int error = region_read(cache, &orders);
 
 	if (error == -ENOENT) {
-		finding(true,
+		finding(FINDING_OK,
 		        "pod: shared region: %s: not there yet: no program here has used CUDA",
 		        cache);
 		return false;
 	}
 	if (error) {
-		finding(false,
+		finding(FINDING_NOTE,
 		        "pod: shared region: %s: %s: HAMi's monitor and this pod do not see "
 		        "each other",
 		        cache, error == -EPROTO ? "expected version 1.1 or 1.2" : strerror(-error));
 		return false;
 	}
 	for (int i = 0; i < orders.count; i++)
-		finding(true, "pod: shared region: %s: memory = %s, share = %d",
+		finding(FINDING_OK, "pod: shared region: %s: memory = %s, share = %d",
 		        orders.device[i].uuid,
 		        orders.device[i].limit
 		            ? units_format_size(orders.device[i].limit, limit, sizeof limit)
 		            : "unlimited",
 		        orders.device[i].percent ? (int)orders.device[i].percent : 100);
 	if (orders.is_blocked)
-		finding(false, "pod: shared region: HAMi's monitor has stopped this container's "
-		               "launches: one of higher priority works on the GPU");
+		finding(FINDING_NOTE,
+		        "pod: shared region: HAMi's monitor has stopped this container's "
+		        "launches: one of higher priority works on the GPU");
 	return orders.count > 0;
 }
 
@@ -150,48 +151,49 @@ static void explain_node(void)
 	if (access(DIRECTORY_NODE, W_OK | X_OK) == 0)
 		return;
 	if (access(STAND_IN_NODE, W_OK | X_OK) == 0)
-		finding(true,
+		finding(FINDING_OK,
 		        "pod: the node sees this pod by " STAND_IN_NODE
 		        ": SPILLWAY_NODE_DIR=" STAND_IN_NODE
 		        " spillway stat, as root there; turns between pods need " DIRECTORY_NODE);
 	else
 		finding(
-		    false,
+		    FINDING_NOTE,
 		    "pod: neither " DIRECTORY_NODE " nor " STAND_IN_NODE
 		    " is mounted: the node does not see this pod, and its priority counts among "
 		    "its own processes alone");
 }
 
-bool pod_explain(const struct pod *pod)
+void pod_explain(const struct pod *pod)
 {
 	const char *cache;
 	char directory[DIRECTORY_MAX + 1];
 	bool is_limited;
 
 	if (!pod->is_ours) {
-		finding(false, "pod: %s is not Spillway's: HAMi-core limits the programs here",
+		finding(FINDING_NOTE,
+		        "pod: %s is not Spillway's: HAMi-core limits the programs here",
 		        pod->library);
 		finding_try("man spillway-kubernetes, which says how to put ours in its place");
-		return false;
+		return;
 	}
-	finding(true, "pod: %s is Spillway's", pod->library);
+	finding(FINDING_OK, "pod: %s is Spillway's", pod->library);
 	cache = config_variable(pod->environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE");
 	is_limited = has_limit(pod->environment);
 	if (cache)
 		is_limited |= explain_region(cache);
 	else
-		finding(true,
+		finding(FINDING_OK,
 		        "pod: no CUDA_DEVICE_MEMORY_SHARED_CACHE: there is no shared region, and "
 		        "HAMi's monitor shows nothing of this pod");
 	if (!is_limited) {
-		finding(false,
+		finding(FINDING_NO,
 		        "pod: no limit on memory: CUDA_DEVICE_MEMORY_LIMIT is neither in this "
 		        "environment nor in that of process 1");
 		finding_try(
 		    "tr '\\0' '\\n' </proc/1/environ | grep CUDA_DEVICE, and the scheduler's log");
 	}
 	if (stand_in_directory(cache, directory, sizeof directory))
-		finding(true, "pod: the job's files are in %s, which the node has, too", directory);
+		finding(FINDING_OK, "pod: the job's files are in %s, which the node has, too",
+		        directory);
 	explain_node();
-	return is_limited;
 }

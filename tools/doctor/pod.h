@@ -17,10 +17,7 @@ struct pod {
 
 /* Finds out whether we are in one. */
 struct pod pod_find(void);
-/*
- * Says whose library it is, what limits the container, and what its monitor and the node find.
- * Returns whether what runs here is limited by us.
- */
-bool pod_explain(const struct pod *pod);
+/* Says whose library it is, what limits the container, and what its monitor and the node find. */
+void pod_explain(const struct pod *pod);
 
 #endif

@@ -11,7 +11,7 @@ static void find(const struct seatless_process *process, bool is_enforced)
 {
 	char size[32];
 
-	finding(!is_enforced,
+	finding(is_enforced ? FINDING_NO : FINDING_OK,
 	        "without Spillway: process %d of %s (%s) holds %s of %s: no limit holds for it",
 	        (int)process->pid, process->user, process->command,
 	        process->bytes == UINT64_MAX ? "memory"
@@ -32,15 +32,16 @@ void seatless_findings(void)
 	for (int i = 0; i < seatless.count; i++)
 		find(&seatless.process[i], config_machine()->enforces);
 	if (!seatless.is_known)
-		finding(true, "without Spillway: not known: NVML does not list the programs on the "
-		              "GPUs");
+		finding(FINDING_OK,
+		        "without Spillway: not known: NVML does not list the programs on the "
+		        "GPUs");
 	else if (seatless.not_judged)
-		finding(true,
+		finding(FINDING_OK,
 		        "without Spillway: not known of %d processes on the GPUs: they have ended, "
 		        "are other users', or live in another PID namespace; root of the node sees "
 		        "them",
 		        seatless.not_judged);
 	else if (!seatless.count)
-		finding(true, "without Spillway: no program on the GPUs");
+		finding(FINDING_OK, "without Spillway: no program on the GPUs");
 	seatless_free(&seatless);
 }

@@ -156,7 +156,7 @@ static int report_count;
 
 static void softgpu_report_one(const char *name, const char *value)
 {
-	finding(true, "software GPU: spillway run --softgpu sets %s=%s", name, value);
+	finding(FINDING_OK, "software GPU: spillway run --softgpu sets %s=%s", name, value);
 	report_count++;
 }
 
@@ -167,7 +167,7 @@ void softgpu_report(const char *folder, const char *program)
 	report_count = 0;
 	softgpu_be_found(folder, words, softgpu_report_one);
 	if (report_count == 0)
-		finding(true, "software GPU: spillway run --softgpu sets no variable of a "
-		              "framework: all are set");
+		finding(FINDING_OK, "software GPU: spillway run --softgpu sets no variable of a "
+		                    "framework: all are set");
 	free(words[0]);
 }

@@ -27,16 +27,18 @@ static void check_calls(void)
 	int descriptor;
 
 	if (!bells_can_be_several())
-		finding(false, "container: futex_waitv: %s: a job beside others looks every 20 ms",
+		finding(FINDING_NOTE,
+		        "container: futex_waitv: %s: a job beside others looks every 20 ms",
 		        strerror(errno));
 	descriptor = memfd_create("spillway", MFD_CLOEXEC);
 	if (descriptor < 0)
-		finding(false, "container: memfd_create: %s: no 'spillway stat --resources'",
+		finding(FINDING_NOTE, "container: memfd_create: %s: no 'spillway stat --resources'",
 		        strerror(errno));
 	else
 		close(descriptor);
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) < 0)
-		finding(false, "container: membarrier: %s: each launch costs some nanoseconds more",
+		finding(FINDING_NOTE,
+		        "container: membarrier: %s: each launch costs some nanoseconds more",
 		        strerror(errno));
 }
 
@@ -58,8 +60,8 @@ static void check_gpu_files(void)
 
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		if (access(files[i], F_OK) == 0 && access(files[i], R_OK | W_OK) != 0) {
-			finding(false, "container: %s: %s: the driver cannot use the GPU", files[i],
-			        strerror(errno));
+			finding(FINDING_NOTE, "container: %s: %s: the driver cannot use the GPU",
+			        files[i], strerror(errno));
 			finding_try("docker run --gpus all, or a group that may open it");
 		}
 }
@@ -84,33 +86,37 @@ static void print_host_memory(void)
 
 	cgroup_memory("", &memory);
 	if (memory.left == UINT64_MAX)
-		finding(true, "host memory: no memory cgroup limits it");
+		finding(FINDING_OK, "host memory: no memory cgroup limits it");
 	else
-		finding(true, "host memory: the memory cgroup %s leaves %s of %s", memory.tightest,
-		        units_format_size(memory.left, left, sizeof left),
+		finding(FINDING_OK, "host memory: the memory cgroup %s leaves %s of %s",
+		        memory.tightest, units_format_size(memory.left, left, sizeof left),
 		        units_format_size(memory.limit, limit, sizeof limit));
 }
 
 /* --- all of it --- */
 
-void surroundings_container(void)
+void surroundings_container(bool needs_softgpu)
 {
 	char path[PATH_MAX];
 
 	directory_of_node(path, sizeof path);
 	if (access(path, W_OK | X_OK) == 0) {
-		finding(true, "node directory: %s", path);
+		finding(FINDING_OK, "node directory: %s", path);
 	} else {
-		finding(false,
+		finding(FINDING_NOTE,
 		        "node directory: %s: %s: jobs of other users and in other containers are "
 		        "not seen, and take no turns with those here",
 		        path, strerror(errno));
-		finding_try("sudo install -d -m 1777 %s", path);
+		finding_try(
+		    "where several users share the GPUs, as root: spillway%s doctor --setup "
+		    "--group GROUP",
+		    needs_softgpu ? " run --softgpu spillway" : "");
 	}
 	if (has_own_processes())
-		finding(true, "container: processes have numbers of their own here: beside other "
-		              "programs on a GPU, "
-		              "the share held is estimated roughly");
+		finding(FINDING_OK,
+		        "container: processes have numbers of their own here: beside other "
+		        "programs on a GPU, "
+		        "the share held is estimated roughly");
 	print_host_memory();
 	check_gpu_files();
 	check_calls();
@@ -172,19 +178,19 @@ static void judge(const struct hami *hami, const char *variable, const char *ord
 	if (!*value)
 		return;
 	if (in_pod && hami->in_pod)
-		finding(true, "hami: %s: honoured as %s", variable, hami->in_pod);
+		finding(FINDING_OK, "hami: %s: honoured as %s", variable, hami->in_pod);
 	else if (!hami->as || (hami->ours && is_overridden(hami, ordinal))) {
-		finding(false, "hami: %s: not honoured: %s%s", variable, hami->ours,
+		finding(FINDING_NOTE, "hami: %s: not honoured: %s%s", variable, hami->ours,
 		        hami->as ? " goes before it" : "");
 		finding_try("unset %.*s", (int)strcspn(variable, "="), variable);
 	} else if (strncmp(variable, "CUDA_DEVICE_SM_LIMIT", 20) == 0 && policy &&
 	           strcasecmp(policy, "disable") == 0)
-		finding(false, "hami: %s: not honoured: GPU_CORE_UTILIZATION_POLICY says so",
+		finding(FINDING_NOTE, "hami: %s: not honoured: GPU_CORE_UTILIZATION_POLICY says so",
 		        variable);
 	else if (hami->has_ordinals && strcmp(value, "0") == 0)
-		finding(true, "hami: %s: honoured: no %s", variable, hami->as);
+		finding(FINDING_OK, "hami: %s: honoured: no %s", variable, hami->as);
 	else
-		finding(true, "hami: %s: honoured as %s", variable, hami->as);
+		finding(FINDING_OK, "hami: %s: honoured as %s", variable, hami->as);
 }
 
 /* Returns whether a library is preloaded whose name begins so. */
@@ -201,8 +207,9 @@ void surroundings_preloaded(void)
 {
 	if (is_preloaded("libspillway-alias.so") && !is_preloaded("libspillway.so") &&
 	    !is_preloaded("libspillway-2.34.so"))
-		finding(false, "preload: libspillway-alias.so is preloaded without libspillway.so: "
-		               "nothing is limited or counted");
+		finding(FINDING_NO,
+		        "preload: libspillway-alias.so is preloaded without libspillway.so: "
+		        "nothing is limited or counted");
 }
 
 void surroundings_hami(char *const *environment, const struct pod *pod)
@@ -216,5 +223,5 @@ void surroundings_hami(char *const *environment, const struct pod *pod)
 		}
 	}
 	if (is_preloaded("libvgpu.so") && !pod->is_ours)
-		finding(false, "hami: libvgpu.so is preloaded, too: both limit the program");
+		finding(FINDING_NOTE, "hami: libvgpu.so is preloaded, too: both limit the program");
 }

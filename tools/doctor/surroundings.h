@@ -10,8 +10,8 @@
 
 #include "tools/doctor/pod.h"
 
-/* Prints findings, as does the other. Neither keeps a job from running. */
-void surroundings_container(void);
+/* Prints findings, as does the other. needs_softgpu: there is no driver. */
+void surroundings_container(bool needs_softgpu);
 void surroundings_hami(char *const *environment, const struct pod *pod);
 /* Says where what is preloaded of Spillway does nothing. */
 void surroundings_preloaded(void);

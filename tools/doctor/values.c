@@ -15,7 +15,7 @@
 
 void values_idle_section(const char *path, const char *selector)
 {
-	finding(false,
+	finding(FINDING_NOTE,
 	        "configuration: %s: [gpu %s]: there is no such GPU, nothing is limited by it", path,
 	        selector);
 	finding_try(strstr(path, ".override.ini")
@@ -60,7 +60,8 @@ static void print_setting(const char *which, const struct setting *setting, uint
 	/* The value of a percentage is known with the GPU; a setting without effect has none. */
 	if (!*why && !is_unknown(setting, text))
 		text = config_format(setting->key, value, formatted, sizeof formatted);
-	finding(!*why, "%s: %s = %s (%s)%s", which, config_key_name(setting->key), text,
+	finding(*why ? FINDING_NOTE : FINDING_OK, "%s: %s = %s (%s)%s", which,
+	        config_key_name(setting->key), text,
 	        config_origin(setting->config, setting->device, setting->key), why);
 }
 
@@ -86,10 +87,10 @@ static void print_settings(const struct config *config, const struct config_devi
 
 static void print_warning(const char *line)
 {
-	finding(false, "configuration: %s", line);
+	finding(FINDING_NOTE, "configuration: %s", line);
 }
 
-bool values_check(const struct driver_report *report, const struct pod *pod, bool all)
+void values_check(const struct driver_report *report, const struct pod *pod, bool all)
 {
 	static const struct config_device any = {0};
 	const char *const files[] = {CONFIG_SYSTEM_FILE, configuration_file()};
@@ -107,17 +108,19 @@ bool values_check(const struct driver_report *report, const struct pod *pod, boo
 	    config_check_devices(config, report->device, (size_t)report->device_count, &error) !=
 	        0) {
 		config_release(config);
-		finding(false, "configuration: %s", error.message);
+		finding(FINDING_NO, "configuration: %s", error.message);
 		finding_try("man spillway.ini, which lists all settings");
-		return false;
+		return;
 	}
 	if (config_machine()->fault[0])
-		finding(false, "configuration: %s; cuInit is refused", config_machine()->fault);
+		finding(FINDING_NO, "configuration: %s; cuInit is refused",
+		        config_machine()->fault);
 	else if (config_enforces(config))
-		finding(true, "configuration: " CONFIG_SYSTEM_FILE " is enforced; the job is %s",
+		finding(FINDING_OK,
+		        "configuration: " CONFIG_SYSTEM_FILE " is enforced; the job is %s",
 		        config_job_name(config));
 	enabled = !config_disabled(config);
-	finding(enabled, "configuration: %s",
+	finding(enabled ? FINDING_OK : FINDING_NO, "configuration: %s",
 	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
 	                : "the environment disables Spillway");
 	if (!enabled)
@@ -126,10 +129,10 @@ bool values_check(const struct driver_report *report, const struct pod *pod, boo
 	surroundings_hami(sources.environment, pod);
 	surroundings_preloaded();
 	if (all || !is_built_in(config_nvml_origin(config)))
-		finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
+		finding(FINDING_OK, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
 		        config_nvml_origin(config));
 	if (config_status_file(config))
-		finding(true, "job: status_file = %s", config_status_file(config));
+		finding(FINDING_OK, "job: status_file = %s", config_status_file(config));
 	for (int i = 0; i < report->device_count; i++) {
 		char which[16];
 
@@ -143,5 +146,4 @@ bool values_check(const struct driver_report *report, const struct pod *pod, boo
 	if (report->device_count == 0)
 		print_settings(config, &any, "any gpu", all);
 	config_release(config);
-	return enabled;
 }

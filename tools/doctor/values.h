@@ -8,9 +8,8 @@
 #include "tools/doctor/driver_report.h"
 #include "tools/doctor/pod.h"
 
-/* Says what holds for each GPU, also what is built in where `all` is set. Returns whether it is
- * valid and Spillway is not switched off. */
-bool values_check(const struct driver_report *report, const struct pod *pod, bool all);
+/* Says what holds for each GPU, also what is built in where `all` is set. */
+void values_check(const struct driver_report *report, const struct pod *pod, bool all);
 /* Says that a section of an INI is for a GPU that is not there. */
 void values_idle_section(const char *path, const char *selector);
 
