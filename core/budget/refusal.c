@@ -91,20 +91,6 @@ struct refused refusal_of_unmovable(struct device *device, uint64_t bytes)
 
 /* --- the log --- */
 
-static enum log_level refusal_level(enum refusal_reason reason)
-{
-	switch (reason) {
-	case REFUSED_FIRST:       /* the program asks again */
-	case REFUSED_POOL_SIZE:   /* its own bound */
-	case REFUSED_DEVICE_FULL: /* as it would have been told without Spillway */
-	case REFUSED_BY_DRIVER:
-	case REFUSED_BOOKS_HELD: /* a line of the books said so */
-		return LOG_INFO;
-	default:
-		return LOG_WARNING;
-	}
-}
-
 /* Returns whether it is the first of its reason and kind of memory in this process. */
 static bool refusal_is_new(enum refused_memory memory, enum refusal_reason reason)
 {
@@ -133,8 +119,9 @@ static void refusal_say(struct device *device, enum refused_memory memory,
 		         (device_charged(device, SEGMENT_ON_DEVICE) +
 		          (refused->bytes + unit - 1) / unit * unit + mib - 1) /
 		             mib);
-	log_line(refusal_level(refused->reason), "gpu %d: %s%s", device->id.ordinal,
-	         refused_text(refused, what[memory], text, sizeof(text)), enough);
+	log_line(refused_is_warned(refused->reason) ? LOG_WARNING : LOG_INFO, "gpu %d: %s%s",
+	         device->id.ordinal, refused_text(refused, what[memory], text, sizeof(text)),
+	         enough);
 }
 
 void refusal_note(struct device *device, enum refused_memory memory, const struct refused *refused)

@@ -59,6 +59,26 @@ static struct refused_words refused_words_of(enum refusal_reason reason)
 	                              "End other programs on the GPU."};
 }
 
+bool refused_is_warned(enum refusal_reason reason)
+{
+	switch (reason) {
+	case REFUSED_NOTHING:
+	case REFUSED_FIRST:       /* the program asks again */
+	case REFUSED_POOL_SIZE:   /* its own bound */
+	case REFUSED_DEVICE_FULL: /* as it would have been told without Spillway */
+	case REFUSED_BY_DRIVER:
+	case REFUSED_BOOKS_HELD: /* a line of the books said so */
+		return false;
+	default:
+		return true;
+	}
+}
+
+const char *refused_because(enum refusal_reason reason)
+{
+	return refused_words_of(reason).because;
+}
+
 static void refused_limit_text(const struct refused *refused, char *buf, size_t size)
 {
 	char limit[32], lacking[32];

@@ -4,6 +4,7 @@
 #ifndef SPILLWAY_REFUSED_H
 #define SPILLWAY_REFUSED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,10 @@ struct refused {
 	uint64_t limit;   /* the one that refused; REFUSED_NO_LIMIT: none did, or it is not known */
 };
 
+/* Returns whether a process warns of its first refusal for this reason, by refused_text(). */
+bool refused_is_warned(enum refusal_reason reason);
+/* Returns the reason in words: "host memory is used up". */
+const char *refused_because(enum refusal_reason reason);
 /*
  * Writes "refused 12 MiB for an array: ... (limit 10 MiB, 2 MiB too little). Raise it with ...".
  * what: " for an array", or "". Returns buf.

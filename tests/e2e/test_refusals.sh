@@ -24,12 +24,20 @@ says() { printf '%s\n' "$2" | grep -qE "$3" || fail "$1: not '$3': $2"; }
 
 refused host host_memory --memory 16MiB --host-memory 10MiB
 sentence='refused 8\.00 MiB: host memory is used up \(limit 10\.0 MiB, 6\.00 MiB too little\)\. Raise it with `--host-memory`\.'
-says summary "$(cat "$scratch/err")" "^spillway: host: gpu 0: $sentence"
 says log "$(cat "$scratch/err")" "^spillway: warning: gpu 0: $sentence"
+says summary "$(cat "$scratch/err")" '^spillway: host: .*; [0-9]+ allocations? (was|were) refused(, the latest)?: host memory is used up$'
+same "the sentence stands once" 1 "$(grep -c 'Raise it with' "$scratch/err")"
 says stat "$("$spillway" stat host)" "^gpu 0: the latest of [0-9]+ refusals?, at .*: $sentence"
 says metrics "$("$spillway" stat --format prometheus)" \
 	'^spillway_refused_reason\{spillway_job="host",.*reason="host_memory"\} 1$'
 says metrics "$("$spillway" stat --format prometheus)" '^spillway_refused_short_bytes\{spillway_job="host",.*\} 6291456$'
+
+# Where the log is not on standard error the summary has the sentence.
+for log in error "warning:$scratch/log"; do
+	SPILLWAY_LOG=$log refused elsewhere host_memory --memory 16MiB --host-memory 10MiB
+	says summary "$(cat "$scratch/err")" "^spillway: elsewhere: gpu 0: (the latest: )?$sentence"
+	says summary "$(cat "$scratch/err")" '^spillway: elsewhere: .*; [0-9]+ allocations? (was|were) refused$'
+done
 
 # Less than the 2 MiB of which memory on the host is made: the limit refuses, the machine has room.
 "$spillway" run --softgpu --name least --memory 0 --host-memory 1MiB "$allocate" --mib 1 --count 1 \

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
+#include "core/ledger/refused.h"
 #include "tools/formats/json.h"
 #include "tools/formats/refused.h"
 #include "tools/formats/value.h"
@@ -58,6 +59,33 @@ static uint64_t limit_of_all(const struct segment_view *view)
 	return view->device_count ? sum : CONFIG_UNLIMITED;
 }
 
+/*
+ * Returns why the job was refused last where its process has warned of it on standard error; else
+ * REFUSED_NOTHING.
+ */
+static enum refusal_reason summary_warned(const struct segment_view *view)
+{
+	const char *log = getenv("SPILLWAY_LOG");
+	bool is_there = !log || (!strchr(log, ':') && strcmp(log, "off") && strcmp(log, "error"));
+	int device = refused_device(view);
+	enum refusal_reason reason = REFUSED_NOTHING;
+
+	if (device >= 0 && is_there)
+		reason = (enum refusal_reason)view->job_total[device].refused_reason;
+	return refused_is_warned(reason) ? reason : REFUSED_NOTHING;
+}
+
+static void say_refusals(FILE *out, uint64_t refusals, enum refusal_reason warned)
+{
+	if (!refusals)
+		return;
+	fprintf(out, "; %" PRIu64 " allocation%s refused", refusals,
+	        refusals == 1 ? " was" : "s were");
+	if (warned)
+		fprintf(out, "%s: %s", refusals == 1 ? "" : ", the latest",
+		        refused_because(warned));
+}
+
 static void say_memory(FILE *out, const struct statistics *total, uint64_t limit)
 {
 	char size[32];
@@ -73,9 +101,6 @@ static void say_memory(FILE *out, const struct statistics *total, uint64_t limit
 		fprintf(out, "; %s moved between them",
 		        units_format_size(total->demoted_bytes + total->promoted_bytes, size,
 		                          sizeof size));
-	if (total->refusals)
-		fprintf(out, "; %" PRIu64 " allocation%s refused", total->refusals,
-		        total->refusals == 1 ? " was" : "s were");
 }
 
 static void say_time(FILE *out, const struct segment_view *view, const struct statistics *total)
@@ -97,13 +122,13 @@ static void say_time(FILE *out, const struct segment_view *view, const struct st
 		fprintf(out, " of %s", units_format_duration(total->step_ns, time, sizeof time));
 }
 
-/* Says why the job was refused last, and what helps. */
+/* Says why the job was refused last, and what helps, unless a warning has said so. */
 static void say_refused(const struct segment_view *view)
 {
 	int device = refused_device(view);
 	char text[400];
 
-	if (device >= 0)
+	if (device >= 0 && !summary_warned(view))
 		complain("%s: gpu %d: %s%s", view->job, device,
 		         view->job_total[device].refusals > 1 ? "the latest: " : "",
 		         refused_latest(&view->job_total[device], text, sizeof text));
@@ -130,6 +155,7 @@ void summary_say(const struct segment_view *view, bool is_named)
 		return;
 	out = open_line(&line, &size);
 	say_memory(out, &total, limit_of_all(view));
+	say_refusals(out, total.refusals, summary_warned(view));
 	say_time(out, view, &total);
 	fclose(out);
 	complain("%s: %s", view->job, line);
