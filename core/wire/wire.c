@@ -25,6 +25,9 @@
 #include "core/state/directory.h"
 #include "core/state/listing.h"
 
+#define WIRE_MAGIC      "spillmem"
+#define RESOURCES_MAGIC "SPILRSRC"
+
 struct wire_token resources_token(uint64_t segment_token, uint64_t started_ns)
 {
 	struct wire_token token;
@@ -38,24 +41,22 @@ struct resources_reply resources_reply_new(void)
 {
 	struct resources_reply reply = {.version = RESOURCES_VERSION};
 
-	memcpy(reply.magic, "SPILRSRC", sizeof(reply.magic));
+	memcpy(reply.magic, RESOURCES_MAGIC, sizeof(reply.magic));
 	return reply;
 }
 
 enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_NS = 5000000 };
 
-static const char magic[8] = {'s', 'p', 'i', 'l', 'l', 'm', 'e', 'm'};
-
 bool wire_handle_is_ours(const void *bytes)
 {
-	return memcmp(bytes, magic, sizeof(magic)) == 0;
+	return memcmp(bytes, WIRE_MAGIC, sizeof(WIRE_MAGIC) - 1) == 0;
 }
 
 struct wire_handle wire_handle_new(void)
 {
 	struct wire_handle handle = {.version = WIRE_VERSION};
 
-	memcpy(handle.magic, magic, sizeof(magic));
+	memcpy(handle.magic, WIRE_MAGIC, sizeof(handle.magic));
 	return handle;
 }
 
