@@ -73,8 +73,10 @@ void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint
 	/* Without the lock it is judged again before long. */
 	if (!claim || segment_lock(segment->file) != 0)
 		return;
-	if (atomic_load(&claim->limit) == limit)
+	if (atomic_load(&claim->limit) == limit) {
 		atomic_store(&claim->grown, bytes);
+		quota_note_limit(segment->file, device, limit + bytes);
+	}
 	segment_unlock(segment->file);
 }
 

@@ -93,6 +93,7 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	memset(header->ended, 0, sizeof header->ended);
 	memset(header->peak, 0, sizeof header->peak);
 	memset(header->driver_peak, 0, sizeof header->driver_peak);
+	memset(header->limit_most, 0, sizeof header->limit_most);
 	segment_copy_text(header->labels, sizeof header->labels, joiner->labels);
 	printable(header->labels);
 	segment_copy_text(header->run, sizeof header->run, joiner->run);

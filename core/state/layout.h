@@ -147,7 +147,8 @@ struct segment_header {
 	_Atomic uint64_t live[SEGMENT_ROWS], draining[SEGMENT_ROWS];
 	uint64_t
 	    driver_peak[SEGMENT_DEVICES]; /* the most that the driver took for itself, job-wide */
-	_Atomic uint64_t reserved[16];    /* 0 in version 8 */
+	/* The highest limit of the run; 0: none yet, or the process does not know of this. */
+	uint64_t limit_most[SEGMENT_DEVICES];
 };
 
 /* Memory that was exported (exports.c). */
@@ -379,6 +380,8 @@ uint64_t quota_of_earlier_runs(const struct segment_file *file, int device, enum
 uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int device);
 /* Makes the total that of all processes where one charged in the open; under the lock. */
 void quota_close(struct segment_file *file, int device);
+/* Notes a limit that comes into force; under the lock. */
+void quota_note_limit(struct segment_file *file, int device, uint64_t limit);
 /* Makes the totals the sum over seats in use. */
 void quota_recount(struct segment_file *file);
 /* Lets go what is orphaned: no process lives, so nobody of the job has it. */

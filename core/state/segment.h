@@ -252,6 +252,7 @@ struct segment_view {
 	struct segment_device device[SEGMENT_DEVICES];
 	struct statistics job_total[SEGMENT_DEVICES]; /* live, drained and ended processes */
 	uint64_t charged[SEGMENT_DEVICES][2];         /* by enum segment_side */
+	uint64_t limit_most[SEGMENT_DEVICES]; /* the highest limit of the run; 0: not known */
 	uint64_t
 	    orphaned[SEGMENT_DEVICES]; /* of it on the device: exported, and its owner is gone */
 	int process_count;             /* live and draining */

@@ -245,6 +245,7 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d)
 			show_process(&view->process[shown++].device[d], books_of(&job->file, n, d),
 			             &ledger, &standing);
 	}
+	view->limit_most[d] = header->limit_most[d];
 	show_counters(total, &known.counters);
 	show_verdict(total, &verdict);
 	statistics_set(&total->device_peak, peak(&job->file, view, d, SEGMENT_ON_DEVICE));

@@ -285,6 +285,18 @@ expect 0 "$spillway" run --name sum "$fake_job" -1 -m 4096 -i 7000 -c steps=1 -c
 says "$err" '^spillway: sum: GPU at most 4\.00 KiB; 2 allocations were refused; launches waited 7\.00 us; 1 step$'
 expect 0 "$spillway" run --name sum "$fake_job" -1 -c demoted_bytes=4096 -c promoted_bytes=2048 -c steps=17
 says "$err" '^spillway: sum: .*; 6\.00 KiB moved between them; 17 steps$'
+# The peak stands beside the highest limit of the run, and the last one where that is lower.
+: >"$TMPDIR/late.log"
+"$spillway" run --name late --memory 64MiB "$fake_job" -m 62914560 >"$TMPDIR/late.log" 2>&1 &
+launcher=$!
+wait_for ready "$TMPDIR/late.log"
+expect 0 "$spillway" set late --memory 80MiB
+expect 0 "$spillway" set late --memory 24MiB
+kill "$launcher"
+wait "$launcher"
+says "$TMPDIR/late.log" '^spillway: late: GPU at most 60\.0 MiB \(limit 80\.0 MiB, 24\.0 MiB at the end\)$'
+expect 0 "$spillway" run --name late --memory 16MiB "$fake_job" -1 -m 4096
+says "$err" '^spillway: late: GPU at most 4\.00 KiB \(limit 16\.0 MiB\)$'
 # A limit of 0, and one that limits nothing.
 expect 0 "$spillway" run --name sum --memory 0 "$fake_job" -1 -s 8388608
 says "$err" '^spillway: sum: GPU at most 0 B \(limit 0 B\), host at most 8\.00 MiB$'

@@ -46,17 +46,45 @@ static bool is_one_share(const struct segment_view *view)
 	return true;
 }
 
-/* Returns the sum of the limits; CONFIG_UNLIMITED: a GPU has none. */
-static uint64_t limit_of_all(const struct segment_view *view)
+/* Limits, summed over the GPUs; CONFIG_UNLIMITED: a GPU has none. */
+struct summary_limits {
+	uint64_t last, most; /* most: the highest of the run */
+};
+
+static uint64_t summary_add(uint64_t sum, uint64_t limit)
 {
-	uint64_t sum = 0;
+	return sum == CONFIG_UNLIMITED || limit == CONFIG_UNLIMITED ? CONFIG_UNLIMITED
+	                                                            : sum + limit;
+}
+
+static struct summary_limits summary_limits_of(const struct segment_view *view)
+{
+	struct summary_limits limits = {0};
 
 	for (int i = 0; i < view->device_count; i++) {
-		if (view->job_total[i].limit_set == CONFIG_UNLIMITED)
-			return CONFIG_UNLIMITED;
-		sum += view->job_total[i].limit_set;
+		uint64_t last = view->job_total[i].limit_set, most = view->limit_most[i];
+
+		limits.last = summary_add(limits.last, last);
+		limits.most = summary_add(limits.most, most > last ? most : last);
 	}
-	return view->device_count ? sum : CONFIG_UNLIMITED;
+	return view->device_count ? limits
+	                          : (struct summary_limits){CONFIG_UNLIMITED, CONFIG_UNLIMITED};
+}
+
+/* Says the limit that the peak is to be compared with: a peak was perhaps before the last one. */
+static void say_limits(FILE *out, const struct summary_limits *limits)
+{
+	char most[32], last[32];
+
+	units_format_size(limits->most, most, sizeof most);
+	units_format_size(limits->last, last, sizeof last);
+	if (limits->last == CONFIG_UNLIMITED)
+		return;
+	if (limits->most == limits->last)
+		fprintf(out, " (limit %s)", last);
+	else
+		fprintf(out, " (limit %s, %s at the end)",
+		        limits->most == CONFIG_UNLIMITED ? "none" : most, last);
 }
 
 /*
@@ -86,14 +114,14 @@ static void say_refusals(FILE *out, uint64_t refusals, enum refusal_reason warne
 		        refused_because(warned));
 }
 
-static void say_memory(FILE *out, const struct statistics *total, uint64_t limit)
+static void say_memory(FILE *out, const struct statistics *total,
+                       const struct summary_limits *limits)
 {
 	char size[32];
 
 	fprintf(out, "GPU at most %s", units_format_size(total->device_peak, size, sizeof size));
 	refused_driver_s(out, total->driver_peak);
-	if (limit != CONFIG_UNLIMITED)
-		fprintf(out, " (limit %s)", units_format_size(limit, size, sizeof size));
+	say_limits(out, limits);
 	if (total->host_peak)
 		fprintf(out, ", host at most %s",
 		        units_format_size(total->host_peak, size, sizeof size));
@@ -145,6 +173,7 @@ static FILE *open_line(char **line, size_t *size)
 
 void summary_say(const struct segment_view *view, bool is_named)
 {
+	const struct summary_limits limits = summary_limits_of(view);
 	struct statistics total = sum(view);
 	char *line = NULL;
 	size_t size;
@@ -154,7 +183,7 @@ void summary_say(const struct segment_view *view, bool is_named)
 	    !total.refusals)
 		return;
 	out = open_line(&line, &size);
-	say_memory(out, &total, limit_of_all(view));
+	say_memory(out, &total, &limits);
 	say_refusals(out, total.refusals, summary_warned(view));
 	say_time(out, view, &total);
 	fclose(out);
