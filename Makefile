@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Spillway. `make help` lists the targets; each room has its own rules.mk.
 #
+# MODULES="steps vgpu"               the modules that the shim has; without it all, MODULES= none
 # SANITIZER=address|undefined|thread   build and test in build-address/ etc.
 # CROSS=aarch64-linux-gnu-             `make shim`, `make wheel` and `make image` for that machine
 # V=1                                  show the commands
@@ -83,7 +84,7 @@ endif
 
 .SECONDARY:
 
-all: $(shim_out) $(tools_out) $(softgpu_out) $(clients_out)
+all: $(shim_out) $(shim_kernel) $(tools_out) $(softgpu_out) $(clients_out)
 
 .PHONY: shim
 shim: $(shim_out)
@@ -208,6 +209,7 @@ help:
 	@echo 'make            build the shim, the tool, the software GPU and the client'
 	@echo 'make demo       build what it needs and run a training under a limit'
 	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
+	@echo 'make shim MODULES="$(all_modules)"  with these modules built in; MODULES= for the kernel alone'
 	@echo 'make libvgpu    one file to put in the place of HAMi-core under HAMi, KAI and Volcano'
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'

@@ -40,12 +40,19 @@ define link_shim
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared $(no_start) $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,lazy -Wl,-Bsymbolic -Wl,--hash-style=both \
 		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
-		$(filter %.o,$^) $(BUILD)/libcore.a $(static_inih) $(needed)
+		$(filter %.o %.a,$^) $(static_inih) $(needed)
 endef
 
 # A symbol of glibc is looked up when it is first called: a process without CUDA calls none.
 $(BUILD)/lib/libspillway.so: needed = $(old_glibc_libs)
-$(BUILD)/lib/libspillway.so $(shim_of_2_34): $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map shim/rules.mk
+$(BUILD)/lib/libspillway.so $(shim_of_2_34): $(shim_obj) $(BUILD)/libbuilt-in.a $(BUILD)/shim/exports.map shim/rules.mk
+	$(link_shim)
+
+# The kernel alone, whole: it links without any module. Of tests/e2e/test_modules.sh.
+shim_kernel := $(BUILD)/kernel/libspillway.so
+$(shim_kernel): needed = $(old_glibc_libs)
+$(shim_kernel): $(shim_obj) $(kernel_obj) $(BUILD)/modules/none.o $(BUILD)/shim/exports.map shim/rules.mk
+	@mkdir -p $(@D)
 	$(link_shim)
 
 # What HAMi, its DRA driver, KAI and Volcano mount into a container in place of HAMi-core: the same
@@ -60,7 +67,7 @@ $(BUILD)/shim/role_vgpu.o: all_cppflags += -DSTAND_IN_FOR_NVML='"$(BUILD)/lib/li
 $(BUILD)/shim/role_vgpu.o: $(BUILD)/lib/libspillway-nvml.so
 
 $(vgpu_out): needed = $(old_glibc_libs)
-$(vgpu_out): $(vgpu_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map shim/rules.mk
+$(vgpu_out): $(vgpu_obj) $(BUILD)/libbuilt-in.a $(BUILD)/shim/exports.map shim/rules.mk
 	$(link_shim)
 
 # Tries what a driver may not survive, as a child of the user's process; starts on an older glibc,

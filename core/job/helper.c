@@ -21,9 +21,9 @@
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/job/lending.h"
+#include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
-#include "core/job/resources.h"
 #include "core/job/settings.h"
 #include "core/job/sharing.h"
 #include "core/memory/uses/measured.h"
@@ -214,8 +214,7 @@ static void *help(void *cookie)
 			segment_exiting(this_job.segment);
 		return NULL;
 	}
-	if (this_job.segment)
-		resources_start(this_job.segment);
+	modules_call(joined);
 	/* The configuration is ours from here on. Files may have changed unwatched. */
 	watch_files();
 	job_settings_reload(false);
@@ -231,8 +230,6 @@ static void *help(void *cookie)
 			count();
 			page_publish(this_job.segment);
 			push_status();
-			if (resources_answer(&this_job.devices))
-				look_ms = RESOURCES_LOOK_MS;
 		}
 		if (overhead_tend(&this_job.devices) && look_ms > OVERHEAD_LOOK_MS)
 			look_ms = OVERHEAD_LOOK_MS;
@@ -249,6 +246,7 @@ static void *help(void *cookie)
 			look_ms = JOB_PACE_LOOK_MS;
 		look_ms = sharing_tend(look_ms);
 		look_ms = lending_tend(bells_are_all_heard(&bells), look_ms);
+		modules_call(tick, &look_ms);
 		listener_check(&listener);
 		if (listener_is_unsettled(&listener) && look_ms > LISTENER_SETTLE_MS)
 			look_ms = LISTENER_SETTLE_MS;

@@ -119,8 +119,8 @@ int wire_receive(int fd, void *message, size_t size, int *descriptors, size_t ro
  * --resources`, and that process.
  *
  * The one who asks listens, on a socket in the state directory whose name only those know who can
- * read the segment; the process asked (core/job/resources.h) connects and sends one packet with one
- * descriptor: an anonymous file, of a line per resource.
+ * read the segment; the process asked (core/modules/resources) connects and sends one packet with
+ * one descriptor: an anonymous file, of a line per resource.
  */
 enum {
 	RESOURCES_VERSION = 1,

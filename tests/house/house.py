@@ -11,7 +11,8 @@ PROGRAMS = ("tools/", "shim/probe/")
 
 
 def rooms(root, table="core/rooms"):
-    """Returns {room: the rooms it may use}, in the file's order; a word that ends with a slash is all rooms within."""
+    """Returns {room: the rooms it may use}, in the file's order; a word that ends with a slash is all rooms within, and one with
+    ! before it leaves them out again."""
     named = collections.OrderedDict()
     with open(os.path.join(root, table)) as file:
         for line in file:
@@ -22,11 +23,20 @@ def rooms(root, table="core/rooms"):
     for room, words in named.items():
         allowed[room] = {room}
         for word in words:
-            within = {other for other in named if other == word or word.endswith("/") and other.startswith(word)}
+            name = word.lstrip("!")
+            within = {other for other in named if other == name or name.endswith("/") and other.startswith(name)}
             if not within:
                 raise SystemExit(f"{table}: {room}: '{word}' is no room")
-            allowed[room] |= within
+            if word.startswith("!"):
+                allowed[room] -= within - {room}
+            else:
+                allowed[room] |= within
     return allowed
+
+
+def in_kernel(room):
+    """Returns whether a room belongs to the kernel, which is built with any modules or none."""
+    return room.split("/")[0] in ("core", "shim") and not room.startswith("core/modules/")
 
 
 def files(root, allowed):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Holds the code against core/rooms: each include and each symbol of an object goes to a room that may be used, and no
-files form a circle, by includes (a .c and its .h are one there) or by symbols. Takes no exceptions.
+files form a circle, by includes (a .c and its .h are one there) or by symbols. No room of the kernel may use one of
+core/modules. Takes no exceptions.
 
 test_layers.py [ROOT [BUILD]]
 """
@@ -26,6 +27,10 @@ def say_circles(edges, by, why):
 
 
 allowed = house.rooms(root)
+for room, others in allowed.items():
+    if house.in_kernel(room):
+        wrong += [f"core/rooms: {room} is of the kernel and may not use {other}" for other in sorted(others)
+                  if other.startswith("core/modules/")]
 found = house.files(root, allowed)
 for file, room in sorted(found.items()):
     if not room:

@@ -50,3 +50,16 @@ echo 'int b(void) { return 0; }' >"$at/core/low/b.c"
 build
 check || says "nothing"
 says ': 0 lines of what is wrong'
+# No table lets the kernel use a module, and one room of a folder may be left out.
+mkdir -p "$at/core/modules/part"
+echo 'int part(void); int part(void) { return 0; }' >"$at/core/modules/part/part.c"
+echo 'int part(void); int low(void) { return part(); }' >"$at/core/low/by_prototype.c"
+printf 'core/low core/ !core/high\ncore/high core/low\ncore/modules/part\n' >"$at/core/rooms"
+build
+mkdir -p "$at/build/core/modules/part"
+${CC:-cc} -c -o "$at/build/core/modules/part/part.o" "$at/core/modules/part/part.c"
+! check || says "anything at all"
+says 'core/rooms: core/low is of the kernel and may not use core/modules/part'
+printf 'core/low core/ !core/high !core/modules/\ncore/high core/low\ncore/modules/part\n' >"$at/core/rooms"
+! check || says "anything at all"
+says 'core/low/by_prototype.c uses part of core/modules/part/part.c: core/low may not use core/modules/part'

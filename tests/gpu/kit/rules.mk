@@ -32,7 +32,7 @@ make-gpu-kit: $(kit_link)/made
 $(kit_link)/linked: $(addprefix $(BUILD)/,$(kit_programs)) tests/gpu/kit/old-glibc $(kit_older) tests/gpu/kit/rules.mk
 	@rm -rf $(kit_link) && mkdir -p $(kit_link)
 	@CC='$(CC)' tests/gpu/kit/old-glibc $(abspath $(kit_link))/glibc $(kit_older)
-	@cd $(BUILD) && find core tools tests libcore.a cuda.mk \( -name '*.o' -o -name '*.a' -o -name cuda.mk \) \
+	@cd $(BUILD) && find core modules tools tests libcore.a cuda.mk \( -name '*.o' -o -name '*.a' -o -name table.c -o -name cuda.mk \) \
 		-exec cp -l --parents -t $(abspath $(kit_link)) {} +
 	@+$(MAKE) --no-print-directory BUILD=$(kit_link) \
 		LDFLAGS='-L$(abspath $(kit_link))/glibc -Wl,-rpath-link,$(abspath $(kit_link))/glibc -Wl,--no-as-needed $(addprefix -l:,$(kit_old))' \

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answering who asks for the resources of this process. Rules: runs inside the user's process, on
- * the helper thread.
+ * The resources of this process, listed for a process of the same user that asks for them
+ * (core/wire/wire.h). Rules: runs inside the user's process, on the helper thread.
+ *
+ * The helper looks for requests when it is awake; segment_ring() wakes it. So a process has no
+ * socket, thread or descriptor for this, and a program that closes all descriptors breaks nothing.
+ * No thread waits for a slow reader.
+ *
+ * The list is made under the registry's lock without taking references, so the helper destroys
+ * nothing.
  */
-#include "core/job/resources.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,6 +23,8 @@
 #include "core/base/clock.h"
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
+#include "core/job/module.h"
+#include "core/job/process.h"
 #include "core/steps/step_record.h"
 #include "core/wire/wire.h"
 
@@ -26,11 +33,16 @@ static struct {
 	char path[PATH_MAX]; /* where its socket is when somebody asks; "": nobody can */
 } asked;
 
-void resources_start(const struct segment *segment)
+enum { RESOURCES_LOOK_MS = 10 };
+
+/* Prepares for requests. It may read the environment. */
+static void resources_joined(void)
 {
 	uint64_t token, started_ns;
 
-	segment_identity(segment, &token, &started_ns);
+	if (!this_job.segment)
+		return;
+	segment_identity(this_job.segment, &token, &started_ns);
 	asked.token = resources_token(token, started_ns);
 	wire_socket_path(&asked.token, asked.path, sizeof(asked.path));
 }
@@ -139,15 +151,19 @@ static void answer(int socket, struct device_set *devices)
 }
 
 /*
- * Returns whether a socket that refuses is so new that it may be bound and not listening yet; later
- * nobody is there any more.
+ * Returns whether a socket that refuses is so new that it may be bound and not listening yet. Later
+ * its owner is gone.
  */
 static bool is_new(const struct stat *found)
 {
 	return file_status_age(found) <= 1;
 }
 
-bool resources_answer(struct device_set *devices)
+/*
+ * Answers a request, if there is one. Costs one system call where there is none. Returns whether a
+ * request is about to come, which is looked for again after RESOURCES_LOOK_MS.
+ */
+static bool resources_answer(void)
 {
 	struct stat found;
 	int socket;
@@ -157,7 +173,16 @@ bool resources_answer(struct device_set *devices)
 	socket = wire_connect(&asked.token, 0);
 	if (socket < 0)
 		return socket == -ECONNREFUSED && is_new(&found);
-	answer(socket, devices);
+	answer(socket, &this_job.devices);
 	close(socket);
 	return false;
 }
+
+static void resources_tick(int *look_ms)
+{
+	if (resources_answer() && *look_ms > RESOURCES_LOOK_MS)
+		*look_ms = RESOURCES_LOOK_MS;
+}
+
+const struct module module_resources = {
+    .name = "resources", .joined = resources_joined, .tick = resources_tick};

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Modules: the parts of Spillway that the kernel runs without.
+ *
+ * kernel  all of core/ but core/modules
+ * module  a folder of core/modules with one descriptor, module_NAME
+ * hook    a function in the descriptor that the kernel calls on one occasion; NULL: none
+ * table   the descriptors that are built in; the build makes it from MODULES (core/rules.mk)
+ *
+ * The kernel reaches a module by its hooks, and by actions that the module adds
+ * (core/registry/actions.h). It includes no header of core/modules and uses no symbol of it. For
+ * example, `make MODULES="steps vgpu"` builds two modules in, and `make MODULES=` the kernel alone.
+ * Hooks are called in the order of the table, which is alphabetical.
+ */
+#ifndef SPILLWAY_JOB_MODULE_H
+#define SPILLWAY_JOB_MODULE_H
+
+struct module {
+	const char *name;
+	/* On the helper, once the process has joined its job or goes on without one. */
+	void (*joined)(void);
+	/*
+	 * On the helper, each time it wakes. It is to wake again after *look_ms at the latest,
+	 * which the hook may lower. Makes no driver call.
+	 */
+	void (*tick)(int *look_ms);
+};
+
+/* The table; NULL ends it. */
+extern const struct module *const modules[];
+
+/* Calls a hook of each module that has it: modules_call(tick, &look_ms). */
+#define modules_call(hook, ...)                                           \
+	do {                                                              \
+		for (const struct module *const *at = modules; *at; at++) \
+			if ((*at)->hook)                                  \
+				(*at)->hook(__VA_ARGS__);                 \
+	} while (0)
+
+#endif

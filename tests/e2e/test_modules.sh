@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Processes of one job with different modules built in: one limit holds for both, and a module
+# answers in the process that has it. The kernel alone holds limits.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+allocate=$build/tests/e2e/allocate
+kernel="$build/kernel/libspillway.so $build/lib/libspillway-alias.so"
+export SPILLWAY_JOB=mixed SPILLWAY_MEMORY=24MiB SPILLWAY_SPILL=off
+
+# hold NAME PRELOAD BLOCKS: a process that holds so many blocks of 8 MiB; its number in $pid
+hold() {
+	LD_PRELOAD=$2 LD_LIBRARY_PATH=$softgpu "$allocate" --mib 8 --count "$3" --hold-ms 600000 --ready "$scratch/$1" >"$scratch/$1.said" 2>&1 &
+	pid=$!
+	until_true $patience test -e "$scratch/$1" || fail "$1 is not ready: $(cat "$scratch/$1.said")"
+}
+alone() { LD_PRELOAD=$kernel LD_LIBRARY_PATH=$softgpu "$allocate" "$@"; }
+
+# The kernel alone: 3 blocks fit, and a lowered limit moves them.
+has "the kernel alone" "$(alone --mib 8 --count 4)" "blocks=3 refused=1"
+
+hold all "$shim" 1
+all=$pid
+hold none "$kernel" 1
+none=$pid
+out=$("$spillway" stat mixed)
+has "the process with all modules" "$out" "$all"
+has "the process with none" "$out" "$none"
+# 16 of 24 MiB are taken, whichever process asks.
+has "a third process without modules" "$(alone --mib 8 --count 2)" "blocks=1 refused=1"
+has "a third process with all" "$(under_shim "$allocate" --mib 8 --count 2)" "blocks=1 refused=1"
+kill "$none"
+wait "$none" || true
+has "what the killed one held" "$(under_shim "$allocate" --mib 8 --count 3)" "blocks=2 refused=1"
+kill "$all"
+wait "$all" || true
