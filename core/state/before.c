@@ -159,9 +159,6 @@ static_assert(offsetof(struct before_file, row) == 184320, "frozen");
 #define STILL_NS 50000000ull
 #define NAP_NS   1000000ull
 
-/* A dead process's memory may be held so long after its job was last heard of. */
-#define DRAINED_NS (SEGMENT_SILENT_NS + SEGMENT_DRAIN_NS)
-
 /* --- as one of ours --- */
 
 /* Words of then are words of now. */
@@ -390,7 +387,7 @@ static bool is_in_use(const struct before_header *header, const struct before_se
 	if (is_draining)
 		return now < seat->drained_ns && seat->drained_ns - now <= SEGMENT_DRAIN_NS;
 	return ((seat->life & FUTEX_TID_MASK) != 0 && (seat->life & FUTEX_OWNER_DIED) == 0) ||
-	       now < header->tended_ns + DRAINED_NS;
+	       now < header->tended_ns + SEGMENT_GONE_NS;
 }
 
 /* Returns whether a process lives, or memory of a dead one may still be held. */

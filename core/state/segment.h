@@ -40,6 +40,9 @@ enum {
 /* A process whose last segment_tend() is longer ago does not run: on a busy machine they come
  * late. */
 #define SEGMENT_SILENT_NS (3 * SEGMENT_TEND_NS)
+/* A dead process is charged for this long after its last segment_tend(), at most: it was silent,
+ * then its death was noticed, and it drained. */
+#define SEGMENT_GONE_NS (SEGMENT_SILENT_NS + SEGMENT_DRAIN_NS)
 
 struct segment;
 struct lanes;

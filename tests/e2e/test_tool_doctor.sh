@@ -468,7 +468,7 @@ expect 1 "$spillway" doctor --clean
 [ ! -e "$card" ] || fail "the card of a killed process is still there"
 says "$err" 'newer\.segment: segment of version 99, expected version'
 says "$out" '^--  job newer: (is in use|cannot be read), .*left alone'
-says "$out" '^      try: (spillway doctor --clean, 3 s from now|rm )'
+says "$out" '^      try: (spillway doctor --clean, 5 s from now|rm )'
 [ -e "$SPILLWAY_STATE_DIR/newer.segment" ] || fail 'the segment of another version was removed'
 # The processes of an ended job of any version have left the file: it is in nobody's way.
 exec 9>&-

@@ -453,7 +453,11 @@ START_TEST(a_death_long_ago_is_over_at_once)
 	ck_assert_int_eq(segment_remove("job"), -EBUSY);
 	unlink(path_of("job"));
 	child_kill(child_start(child_join, NULL));
+	look();
+	ck_assert_int_eq(view.process_count, 1);
 	seen((int64_t)(SEGMENT_SILENT_NS + segment_drain_ns));
+	look(); /* who looks and who removes have one bound: SEGMENT_GONE_NS */
+	ck_assert_int_eq(view.process_count, 0);
 	ck_assert_int_eq(segment_remove("job"), 0);
 }
 END_TEST

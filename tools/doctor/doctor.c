@@ -377,8 +377,10 @@ static void remove_ended(const char *job)
 
 	if (rc == -EBUSY) {
 		finding(FINDING_NOTE,
-		        "job %s: is in use, or ended less than 3 s ago, so it is left alone", job);
-		finding_try("spillway doctor --clean, 3 s from now");
+		        "job %s: is in use, or ended less than %d s ago, so it is left alone", job,
+		        (int)(SEGMENT_GONE_NS / 1000000000));
+		finding_try("spillway doctor --clean, %d s from now",
+		            (int)(SEGMENT_GONE_NS / 1000000000));
 	} else if (rc == -EPROTO) { /* of another version, and perhaps in use, or damaged */
 		char *file = jobs_file(job, "segment");
 
