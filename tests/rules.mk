@@ -16,15 +16,19 @@ include tests/packages/rules.mk
 
 # Of every day, and what downloads packages. ROOM=core/memory/move: of both, those that concern that
 # room. Tests that concern a module that is not built in are left out (make check MODULES=).
-day_tests = $(unit_out) $(e2e_tests) $(softgpu_tests) $(client_tests) $(gpu_tests) $(conformance_tests) $(chaos_tests) \
+day_tests = $(unit_out) $(fuzz_out) $(e2e_tests) $(softgpu_tests) $(client_tests) $(gpu_tests) $(conformance_tests) $(chaos_tests) \
 	$(bench_tests) $(house_tests)
 of_room = $(if $(ROOM),$(shell BUILD=$(BUILD) tests/house/tests_of $(ROOM) $(1)),$(1))
 selected = $(if $(filter-out $(MODULES),$(all_modules)),$(shell \
 	BUILD=$(BUILD) tests/house/tests_of --built-in '$(MODULES)' $(call of_room,$(1))),$(call of_room,$(1)))
 
 .PHONY: run-check
-run-check: all $(filter $(unit_out),$(call selected,$(unit_out))) $(e2e_out) $(chaos_out) $(gpu_out)
+run-check: all $(filter $(unit_out) $(fuzz_out),$(call selected,$(unit_out) $(fuzz_out))) $(e2e_out) $(chaos_out) $(gpu_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(day_tests))
+
+.PHONY: run-check-softgpu
+run-check-softgpu: all $(filter $(BUILD)/%,$(softgpu_tests)) $(samples_out)
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(softgpu_tests)
 
 .PHONY: run-check-programs
 run-check-programs: all $(e2e_out)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/fuzz/fuzz.h"
+
 struct changed_file {
 	int fd;
 	const void *good;
@@ -51,6 +53,43 @@ static inline size_t changes_length(const struct changed_file *file, const uint8
 	uint64_t fraction = bytes[0] | (uint64_t)bytes[1] << 8;
 
 	return fraction ? (size_t)(file->size * fraction / 65535) : file->size;
+}
+
+/* --- inputs of the short run --- */
+
+/* The length as it is, and no change. */
+static inline size_t changes_none(uint8_t *input)
+{
+	input[0] = input[1] = 0;
+	return 2;
+}
+
+/* Two bytes of length and at most five changes where some_offset() says. Size of the input. */
+static inline size_t changes_make(uint8_t *input, uint32_t (*some_offset)(void))
+{
+	size_t size = changes_none(input);
+
+	if (fuzz_random() % 8 == 0) {
+		input[0] = (uint8_t)fuzz_random();
+		input[1] = (uint8_t)fuzz_random();
+	}
+	for (uint64_t changes = fuzz_random() % 6; changes > 0; changes--) {
+		uint32_t at = some_offset();
+		uint8_t length = (uint8_t)(1 + fuzz_random() % 12);
+
+		input[size] = (uint8_t)at;
+		input[size + 1] = (uint8_t)(at >> 8);
+		input[size + 2] = (uint8_t)(at >> 16);
+		input[size + 3] = length;
+		for (int i = 0; i < length; i++) {
+			/* often a number that is hardly another */
+			uint64_t byte = fuzz_random();
+
+			input[size + 4 + (size_t)i] = byte % 3 ? (uint8_t)(byte >> 8) : 0;
+		}
+		size += 4u + length;
+	}
+	return size;
 }
 
 #endif

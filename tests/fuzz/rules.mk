@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: MIT
-# make fuzz: libFuzzer targets, run by hand (needs clang with its fuzzer library):
-#   build/fuzz/fuzz_ring -max_len=600 -timeout=20 -max_total_time=600 CORPUS
-# Of fuzz_handle -max_len=399. Short runs without clang are tests/unit/test_fuzz_*.c. That of the
-# PTX executor is in its own rules.
-fuzz_out := $(patsubst %,$(BUILD)/fuzz/fuzz_%,handle page ring segment text)
+# tests/fuzz: one driver for all fuzz targets. Its short run is a test of every day. `make fuzz`
+# builds it for libFuzzer, to be run by hand (needs clang with its fuzzer library):
+#   FUZZ=ring build/fuzz/fuzz -max_len=600 -timeout=20 -max_total_time=600 CORPUS
+# Of handle -max_len=399; of ptx -max_len=2048 -dict=tests/fuzz/ptx.dict. FUZZ=list names the
+# targets.
+fuzz_src := $(wildcard tests/fuzz/*.c)
+fuzz_out := $(BUILD)/tests/fuzz/test_fuzz
+
+$(fuzz_out): $(fuzz_src:%.c=$(BUILD)/%.o) $(ptx_obj) $(checked_core)
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -lm -lrt
 
 .PHONY: fuzz
-fuzz: $(fuzz_out)
+fuzz: $(BUILD)/fuzz/fuzz
 
-$(fuzz_out): $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/changes.h \
-		$(wildcard core/state/*.[ch] core/rings/*.[ch] core/pages/*.[ch] core/view/*.[ch] core/base/*.[ch] core/config/*.[ch] core/registry/*.[ch])
+$(BUILD)/fuzz/fuzz: $(fuzz_src) tests/fuzz/fuzz.h tests/fuzz/changes.h $(wildcard tests/softgpu/ptx/*.[ch] \
+		core/state/*.[ch] core/rings/*.[ch] core/pages/*.[ch] core/view/*.[ch] core/base/*.[ch] core/config/*.[ch] core/ledger/*.[ch] core/registry/*.[ch])
 	$(call say,FUZZ)
 	@mkdir -p $(@D)
-	$(Q)clang -O1 -g -std=gnu11 -D_GNU_SOURCE -I. -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=all -pthread -o $@ $(filter %.c,$^) -linih -lm -lrt
+	$(Q)clang -O1 -g -std=gnu11 -D_GNU_SOURCE -DFUZZ_BY_HAND -I. -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -Wno-pass-failed -ffp-contract=off -fno-math-errno -pthread -o $@ $(filter %.c,$^) -linih -lm -lrt

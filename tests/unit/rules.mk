@@ -50,11 +50,6 @@ $(BUILD)/tests/unit/test_moving: LDFLAGS += -Wl,--wrap=idle_now -Wl,--wrap=idle_
 	-Wl,--wrap=gate_hold -Wl,--wrap=gate_seize -Wl,--wrap=gate_unseize -Wl,--wrap=gate_let_in -Wl,--wrap=gate_open \
 	-Wl,--wrap=placement_rank -Wl,--wrap=placement_has_decided
 
-# Fuzz targets of tests/fuzz, run for a moment.
-$(BUILD)/tests/unit/test_fuzz_%: $(BUILD)/tests/unit/test_fuzz_%.o $(BUILD)/tests/fuzz/fuzz_%.o $(checked_core)
-	$(call say,LD)
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih $(check_libs) -lm -lrt
-
 # Those over recorded or generated launches.
 $(BUILD)/tests/unit/test_step $(BUILD)/tests/unit/test_step_judged: %: %.o $(BUILD)/tests/unit/trace.o $(checked_core)
 	$(call say,LD)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles: there and back, by resource, and what is none (more of that: test_fuzz_handle.c). */
+/* Handles: there and back, by resource, and what is none (more of that: tests/fuzz/handle.c). */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>

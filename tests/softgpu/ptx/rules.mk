@@ -24,16 +24,3 @@ softgpu_tests += $(BUILD)/tests/softgpu/test_ptx
 ptx: ptx-samples
 ptx-samples:
 	$(Q)tests/softgpu/ptx/samples/compile
-
-# make fuzz-ptx: the libFuzzer target, run by hand (needs clang with its fuzzer library):
-#   build/fuzz/fuzz_ptx -dict=tests/fuzz/ptx.dict -max_len=2048 -timeout=20 \
-#       -max_total_time=600 CORPUS
-.PHONY: fuzz-ptx
-fuzz-ptx: $(BUILD)/fuzz/fuzz_ptx
-
-$(BUILD)/fuzz/fuzz_ptx: tests/fuzz/fuzz_ptx.c $(wildcard tests/softgpu/ptx/*.[ch])
-	$(call say,FUZZ)
-	@mkdir -p $(@D)
-	$(Q)clang -O1 -g -std=gnu11 -D_GNU_SOURCE -I. -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=all -Wno-pass-failed -ffp-contract=off -fno-math-errno -pthread \
-		-o $@ $(filter %.c,$^) -lm

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libFuzzer target of the reader of rings. How: rules.mk of this folder. Without clang its main
- * part is run by tests/unit/test_fuzz_ring.c.
+ * Fuzz target: the reader of rings.
  *
  * Input: first byte 0: what follows is the state of a reader, as text. Else a ring that is good is
  * changed by it: bytes 1 and 2 are its length, as a fraction of the right one; then changes
@@ -118,8 +117,7 @@ static void read_state(const uint8_t *data, size_t size)
 	ring_reader_destroy(reader);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void ring_run(const uint8_t *data, size_t size)
 {
 	struct changed_file ring = {0, &good, sizeof good, offsetof(struct ring_file, record),
 	                            300 * 64};
@@ -130,10 +128,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		atexit(clean_up);
 	}
 	if (size < 3)
-		return 0;
+		return;
 	if (data[0] == 0) {
 		read_state(data + 1, size - 1);
-		return 0;
+		return;
 	}
 	ring.fd = file;
 	length = changes_length(&ring, data + 1);
@@ -144,5 +142,72 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (length != sizeof good)
 		changes_put(&ring, 0, &good, sizeof good);
 	changes_apply(&ring, data + 3, size - 3, true);
-	return 0;
 }
+
+/* Where a change is likely to matter: the header, the places of records, anywhere. */
+static uint32_t ring_offset(void)
+{
+	uint64_t number = fuzz_random();
+
+	switch (number % 4) {
+	case 0:
+		return number >> 8 & 0xff;
+	case 1:
+		return (uint32_t)offsetof(struct ring_header, next) + (number >> 8) % 8;
+	case 2:
+		return (uint32_t)(offsetof(struct ring_file, record) + (number >> 8) % (300 * 64));
+	default:
+		return number >> 8 & 0xffffff;
+	}
+}
+
+static size_t ring_good(uint8_t input[FUZZ_INPUT_MAX])
+{
+	input[0] = 1;
+	return 1 + changes_none(input + 1);
+}
+
+static size_t ring_change(uint8_t input[FUZZ_INPUT_MAX])
+{
+	input[0] = 1;
+	return 1 + changes_make(input + 1, ring_offset);
+}
+
+const struct fuzz_target fuzz_ring = {
+    .name = "ring",
+    .reads = "rings of events, and with a first byte of 0 states of their reader",
+    .run = ring_run,
+    .good = ring_good,
+    .change = ring_change,
+    .rounds = 3000,
+};
+
+static size_t ring_good_state(uint8_t input[FUZZ_INPUT_MAX])
+{
+	static const char text[] = "spillway ring reader 1\nproduced 5\ncompleted 2\nlost 1\n"
+	                           "ring job.7-00000000000000ff.events 44\n"
+	                           "ring fuzz.7-0000000000000063.events 300\nend\n";
+
+	input[0] = 0;
+	memcpy(input + 1, text, sizeof text - 1);
+	return sizeof text;
+}
+
+static size_t ring_change_state(uint8_t input[FUZZ_INPUT_MAX])
+{
+	size_t size = ring_good_state(input);
+
+	for (uint64_t changes = fuzz_random() % 3; changes > 0; changes--)
+		input[1 + fuzz_random() % (size - 1)] =
+		    (uint8_t) "\n 0129-.xr\xff"[fuzz_random() % 11];
+	return 1 + fuzz_random() % size;
+}
+
+const struct fuzz_target fuzz_ring_state = {
+    .name = "ring_state",
+    .reads = "states of the reader of rings",
+    .run = ring_run,
+    .good = ring_good_state,
+    .change = ring_change_state,
+    .rounds = 20000,
+};

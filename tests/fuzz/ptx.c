@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libFuzzer target of the PTX executor: text in, and what loads is run. How: rules.mk of the
- * executor.
+ * Fuzz target: the PTX executor. Text in, and what loads is run.
  *
  * Text that begins with ".version" is a module; any other is the body of a kernel with some
  * registers. Nothing may crash, hang or leave its memory, whatever the text.
@@ -12,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/fuzz/fuzz.h"
 #include "tests/softgpu/ptx/ptx.h"
 
 enum { WINDOW = 1 << 20, MAX_POLLS = 200 };
@@ -85,8 +85,7 @@ static void run(const struct ptx_function *function)
 	free(parameters);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void ptx_run_text(const uint8_t *data, size_t size)
 {
 	static const char head[] =
 	    ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -108,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* To the byte, so that a sanitizer sees what is read past the end. */
 	char *text = malloc(before + size + after);
 	if (!text)
-		return 0;
+		return;
 	memcpy(text, head, before);
 	memcpy(text + before, data, size);
 	memcpy(text + before + size, tail, after);
@@ -127,9 +126,58 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    ptx_module_load(text, before + size + after, &memory, &module, log, sizeof log);
 	free(text);
 	if (status != PTX_OK)
-		return 0;
+		return;
 	for (uint32_t i = 0; i < 4 && ptx_module_function(module, i); i++)
 		run(ptx_module_function(module, i));
 	ptx_module_unload(module);
-	return 0;
 }
+
+static const char *const good_ptx[] = {
+    "add.u32 %r2, %r1, 5; mul.lo.u32 %r3, %r2, %r1; st.global.u32 [%rd1+16], %r3;\n",
+    "@%p1 bra L; shfl.sync.bfly.b32 %r4, %r1, 1, 31, 0xffffffff; L: bar.sync 0;\n",
+    "atom.global.add.u32 %r5, [%rd1], 1; ld.global.f32 %f2, [%rd1+4]; fma.rn.f32 %f3, %f2, %f1, "
+    "%f1;\nst.global.f32 [%rd1+8], %f3;\n",
+    "mov.u32 %r6, 0; L: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 20; @%p2 bra L;\n",
+    "st.shared.u32 [sh+4], %r1; ld.shared.u32 %r7, [sh+8]; cvt.f64.u32 %d1, %r7;\n",
+};
+
+static size_t ptx_of(uint8_t input[FUZZ_INPUT_MAX], const char *text)
+{
+	size_t length = strlen(text);
+
+	memcpy(input, text, length);
+	return length;
+}
+
+static size_t ptx_good(uint8_t input[FUZZ_INPUT_MAX])
+{
+	return ptx_of(input, good_ptx[0]);
+}
+
+/* Two bodies, one behind the other, of which characters are changed and taken out. */
+static size_t ptx_change(uint8_t input[FUZZ_INPUT_MAX])
+{
+	static const char letters[] = "0123456789%rdfp.,;[]{}@+-LuUsb ";
+	enum { GOOD = sizeof good_ptx / sizeof *good_ptx };
+	size_t size = ptx_of(input, good_ptx[fuzz_random() % GOOD]);
+
+	size += ptx_of(input + size, good_ptx[fuzz_random() % GOOD]);
+	for (uint64_t changes = fuzz_random() % 4; changes > 0; changes--) {
+		size_t at = fuzz_random() % size;
+
+		if (fuzz_random() % 4 == 0)
+			memmove(input + at, input + at + 1, --size - at);
+		else
+			input[at] = (uint8_t)letters[fuzz_random() % (sizeof letters - 1)];
+	}
+	return size;
+}
+
+const struct fuzz_target fuzz_ptx = {
+    .name = "ptx",
+    .reads = "the PTX executor of the software GPU",
+    .run = ptx_run_text,
+    .good = ptx_good,
+    .change = ptx_change,
+    .rounds = 2000,
+};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libFuzzer target of what is read as text: INI files, the environment, sizes and other values.
- * How: rules.mk of this folder. Without clang its main part is run by tests/unit/test_fuzz_text.c.
+ * Fuzz target: settings, which are read as text: INI files, the environment, sizes, other values.
  *
  * Input: the first byte says which, the rest is the text; of an environment its variables, each
  * ended by a newline. Nothing may crash; what is refused leaves its output alone, and what is
@@ -14,6 +13,7 @@
 
 #include "core/base/units.h"
 #include "core/config/snapshot.h"
+#include "tests/fuzz/fuzz.h"
 
 static const struct config_device device = {
     .ordinal = 0, .uuid = "GPU-5ac30000", .pci_bus_id = "0000:3b:00.0", .memory = 1 << 30};
@@ -109,16 +109,15 @@ static void read_value(const char *text)
 		abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void text_run(const uint8_t *data, size_t size)
 {
 	char *text;
 
 	if (size == 0)
-		return 0;
+		return;
 	text = malloc(size);
 	if (!text)
-		return 0;
+		return;
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';
 	switch (data[0] % 3) {
@@ -132,5 +131,58 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		read_value(text);
 	}
 	free(text);
-	return 0;
 }
+
+static const char *const good_text[3][3] = {
+    {"[job]\nname = bert\nlabels = a=b\nnvml = no\nstatus_file = /a\n[gpu]\nmemory = "
+     "8GiB\nshare = 50%\n"
+     "[gpu GPU-5ac3]\nmemory_max = 90%\n[gpu 0]\nspill = vmm ; why\n",
+     "[gpu 0000:3b:00.0]\nshare_window=1s\nhost_memory = unlimited\n# remark\n[ceiling]\nshare = "
+     "30\n",
+     "\xef\xbb\xbf[gpu]\r\nevict = yes\r\n  indented = 1\n"},
+    {"SPILLWAY_MEMORY=4G\nSPILLWAY_SHARE_1=30\nSPILLWAY_JOB=x\n",
+     "CUDA_DEVICE_MEMORY_LIMIT_0=1024m\nCUDA_DEVICE_SM_LIMIT=30\nGPU_CORE_UTILIZATION_POLICY="
+     "force\n",
+     "SPILLWAY_DISABLE=no\nSPILLWAY_LABELS=a=b,c=d\nSPILLWAY_STATUS_FILE=/a/b\nSPILLWAY_MEMRY=1\n"},
+    {"1.5 GiB", "17179869183.99T", "0.000000000000000001Ki"},
+};
+
+static size_t text_of(uint8_t input[FUZZ_INPUT_MAX], uint64_t kind, const char *text)
+{
+	size_t length = strlen(text);
+
+	input[0] = (uint8_t)kind;
+	memcpy(input + 1, text, length);
+	return 1 + length;
+}
+
+static size_t text_good(uint8_t input[FUZZ_INPUT_MAX])
+{
+	return text_of(input, 0, good_text[0][0]);
+}
+
+static size_t text_change(uint8_t input[FUZZ_INPUT_MAX])
+{
+	static const char bytes[] = "\n =[]0129.-%/:;#,\"\xff\t\rKkMGiBsgpujob_";
+	uint64_t kind = fuzz_random() % 3;
+	size_t size = text_of(input, kind, good_text[kind][fuzz_random() % 3]);
+
+	for (uint64_t changes = fuzz_random() % 5; changes > 0; changes--) {
+		size_t at = 1 + fuzz_random() % (size - 1);
+
+		if (fuzz_random() % 4 == 0 && size > 2) /* one less */
+			memmove(input + at, input + at + 1, --size - at);
+		else
+			input[at] = (uint8_t)bytes[fuzz_random() % (sizeof bytes)];
+	}
+	return size;
+}
+
+const struct fuzz_target fuzz_text = {
+    .name = "text",
+    .reads = "settings in files, in the environment and as values",
+    .run = text_run,
+    .good = text_good,
+    .change = text_change,
+    .rounds = 8000,
+};

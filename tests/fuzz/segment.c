@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libFuzzer target of the reader of segments. How: rules.mk of this folder. Without clang its main
- * part is run by tests/unit/test_fuzz_segment.c.
+ * Fuzz target: the reader of segments.
  *
  * Input: the segment of a job that runs is changed by it: bytes 0 and 1 are its length, as a
  * fraction of the right one; then changes (changes.h). Nothing may crash or hang, and what is
@@ -75,8 +74,7 @@ static void check_view(void)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void segment_run(const uint8_t *data, size_t size)
 {
 	static const uint64_t still;
 	const size_t sequence = offsetof(struct segment_header, sequence);
@@ -88,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		atexit(clean_up);
 	}
 	if (size < 2)
-		return 0;
+		return;
 	length = changes_length(&file, data);
 	changes_apply(&file, data + 2, size - 2, false);
 	changes_put(&file, sequence, &still, sizeof still); /* an odd one only costs time */
@@ -99,5 +97,37 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (length != file.size)
 		changes_put(&file, 0, good, file.size);
 	changes_apply(&file, data + 2, size - 2, true);
-	return 0;
 }
+
+/* Where a change is likely to matter. */
+static uint32_t segment_offset(void)
+{
+	uint64_t number = fuzz_random();
+
+	switch (number % 4) {
+	case 0:
+		return (uint32_t)(number >> 8 & 0xff);
+	case 1:
+		return (uint32_t)((number >> 8) % sizeof(struct segment_header));
+	case 2: /* a seat's head */
+		return (uint32_t)(offsetof(struct segment_file, row[0].seat) +
+		                  (number >> 8) % 4 * sizeof(struct segment_seat) +
+		                  (number >> 16) % 128);
+	default:
+		return (uint32_t)((number >> 8) % offsetof(struct segment_file, row[1]));
+	}
+}
+
+static size_t segment_change(uint8_t input[FUZZ_INPUT_MAX])
+{
+	return changes_make(input, segment_offset);
+}
+
+const struct fuzz_target fuzz_segment = {
+    .name = "segment",
+    .reads = "segments of jobs",
+    .run = segment_run,
+    .good = changes_none,
+    .change = segment_change,
+    .rounds = 400,
+};

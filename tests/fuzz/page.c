@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libFuzzer target of the reader of pages. How: rules.mk of this folder. Without clang its main
- * part is run by tests/unit/test_fuzz_page.c.
+ * Fuzz target: the reader of pages.
  *
  * Input: a page that is good is changed by it: bytes 0 and 1 are its length, as a fraction of the
  * right one; then changes (changes.h). Nothing may crash or hang; what is accepted can be shown and
@@ -69,8 +68,7 @@ static void see(void *cookie, const struct page_found *found)
 			abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void page_run(const uint8_t *data, size_t size)
 {
 	char why[256];
 	int seen = 0, refused;
@@ -81,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		atexit(clean_up);
 	}
 	if (size < 2)
-		return 0;
+		return;
 	length = changes_length(&file, data);
 	changes_apply(&file, data + 2, size - 2, false);
 	if (length != sizeof good && ftruncate(file.fd, (off_t)length) != 0)
@@ -92,5 +90,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (length != sizeof good)
 		changes_put(&file, 0, &good, sizeof good);
 	changes_apply(&file, data + 2, size - 2, true);
-	return 0;
 }
+
+/* Where a change is likely to matter. */
+static uint32_t page_offset(void)
+{
+	uint64_t number = fuzz_random();
+
+	switch (number % 4) {
+	case 0:
+		return (uint32_t)(number >> 8 & 0x3f);
+	case 1: /* job, labels, directory, number of devices */
+		return (uint32_t)(offsetof(struct page, job) + (number >> 8) % 800);
+	default:
+		return (uint32_t)((number >> 8) % sizeof(struct page));
+	}
+}
+
+static size_t page_change(uint8_t input[FUZZ_INPUT_MAX])
+{
+	return changes_make(input, page_offset);
+}
+
+const struct fuzz_target fuzz_page = {
+    .name = "page",
+    .reads = "pages of jobs",
+    .run = page_run,
+    .good = changes_none,
+    .change = page_change,
+    .rounds = 6000,
+};
