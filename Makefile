@@ -63,7 +63,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 
 .PHONY: all
 all:
@@ -109,7 +109,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g $(without_place) -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -142,7 +142,7 @@ ifneq ($(filter check%,$(goals)),)
 check_jobs := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 endif
 
-check check-programs check-clients check-cluster check-packages:
+check check-programs check-clients check-cluster check-packages check-softgpu:
 	@DEPS=$(DEPS) tools/dev/deps $(or $(patsubst check-%,%,$(filter check-cluster check-packages,$@)),check)
 	@+$(MAKE) $(check_jobs) --no-print-directory run-$@
 
@@ -212,6 +212,7 @@ help:
 	@echo 'make shim MODULES="$(all_modules)"  with these modules built in; MODULES= for the kernel alone'
 	@echo 'make libvgpu    one file to put in the place of HAMi-core under HAMi, KAI and Volcano'
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
+	@echo 'make check-softgpu  the tests of the software GPU alone'
 	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
 	@echo 'make check-clients  more programs of other projects, and their test suites, with and without Spillway'
 	@echo 'make check-cluster  what a machine with many users needs: limits that nobody gets out of, Prometheus, containers'

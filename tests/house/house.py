@@ -39,16 +39,23 @@ def in_kernel(room):
     return room.split("/")[0] in ("core", "shim") and not room.startswith("core/modules/")
 
 
-def files(root, allowed):
-    """Returns {file: its room, or None} of all code below the folders that rooms are in."""
+def files(root, allowed, table="core/rooms"):
+    """Returns {file: its room, or None} of all code below the folders that rooms are in.
+
+    Of rooms beside the table's own folder core/rooms has whole folders: all of tools/, for example; another table has
+    those that it names.
+    """
+    own = os.path.dirname(table)
     found = {}
-    for top in sorted({room.split("/")[0] for room in allowed}):
+    for top in sorted({own if room == own or room.startswith(own + "/") else
+                       room.split("/")[0] if table == "core/rooms" else room for room in allowed}):
         for folder, _, names in os.walk(os.path.join(root, top)):
             folder = os.path.relpath(folder, root)
             room = folder if folder in allowed else None
             for name in names:
                 if name.endswith(CODE):
-                    found[os.path.join(folder, name)] = room
+                    path = os.path.join(folder, name)
+                    found[path] = path if path in allowed else room
     return found
 
 

@@ -29,7 +29,7 @@ $(BUILD)/softgpu/softgpu-truth: $(BUILD)/tests/softgpu/truth_main.o $(machine_ob
 # Every test_*.c here is a program of its own, linked against the driver by path.
 softgpu_test_src := $(filter-out tests/softgpu/test_ptx%,$(wildcard tests/softgpu/test_*.c))
 softgpu_driver_tests := $(softgpu_test_src:%.c=$(BUILD)/%)
-softgpu_tests += $(softgpu_driver_tests)
+softgpu_tests += $(softgpu_driver_tests) tests/softgpu/test_layers.sh
 softgpu_out += $(softgpu_driver_tests)
 
 $(softgpu_driver_tests): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o $(softgpu_lib)
