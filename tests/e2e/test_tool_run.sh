@@ -243,6 +243,22 @@ kill -USR1 "$launcher"
 wait "$launcher"
 [ $? -eq 9 ] || fail 'SIGUSR1 was not sent on'
 
+# With SIGKILL the program ends, too: the launcher cannot send that on.
+# shellcheck disable=SC2016 # for the inner shell
+"$spillway" run sh -c 'echo "started $$"; exec sleep 200' >"$TMPDIR/kill.log" 2>&1 &
+launcher=$!
+wait_for started "$TMPDIR/kill.log"
+program=$(sed 's/^started //' "$TMPDIR/kill.log")
+kill -9 "$launcher"
+wait "$launcher" 2>/dev/null
+tries=0
+while grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$program/status"; do
+	tries=$((tries + 1))
+	[ $tries -le 1200 ] || fail 'a program lives on without its launcher'
+	[ $tries -le 1200 ] || break
+	sleep 0.05
+done
+
 # A bad first configuration: 78, with file, line, value and what was expected.
 printf '[gpu]\nshare = 200\n' >"$TMPDIR/bad.ini"
 expect 78 "$spillway" run --config "$TMPDIR/bad.ini" touch "$TMPDIR/ran"

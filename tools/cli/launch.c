@@ -23,6 +23,16 @@
 
 static const int forwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
+/*
+ * Has the program end by SIGKILL when its parent does: as with nice(1), which is one process with
+ * its program, nothing stays behind a `kill -9`. The kernel tells a set-uid program nothing of it.
+ */
+static void launch_bind_to(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() != parent)
+		_exit(RUN_FAILED); /* it has gone before that */
+}
+
 static _Noreturn void become(char **program)
 {
 	char path[PATH_MAX];
@@ -75,7 +85,7 @@ int launch(char **program, uint64_t (*look)(void *cookie), void *cookie)
 {
 	struct sigaction on_child, standard = {.sa_handler = SIG_DFL};
 	sigset_t ours, before;
-	pid_t child;
+	pid_t child, parent = getpid();
 
 	sigemptyset(&ours);
 	sigaddset(&ours, SIGCHLD);
@@ -89,6 +99,7 @@ int launch(char **program, uint64_t (*look)(void *cookie), void *cookie)
 	if (child < 0)
 		fail("fork: %s", strerror(errno));
 	if (child == 0) {
+		launch_bind_to(parent);
 		sigaction(SIGCHLD, &on_child, NULL);
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		become(program);
