@@ -85,8 +85,8 @@ enum {
 	X(REGISTRY,     NOTHING, "the resources of a device") \
 	X(OWNED,        NOTHING, "which object goes with which") \
 	X(SETTINGS,     NOTHING, "who changes the settings of a device") \
-	X(SHARING,      NOTHING, "the making of cards") \
-	X(CARD,         NOTHING, "what a card says") \
+	X(SHARING,      NOTHING, "the making of peer records") \
+	X(PEER_RECORD,  NOTHING, "what a peer record says") \
 	X(QUEUE,        NOTHING, "a queue") \
 	X(CGROUP,       NOTHING, "where the memory cgroup of the process is") \
 	X(REMOVING,     WAIT,    "that one thread of the process removes files of jobs") \

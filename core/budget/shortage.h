@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shortage: a device has no room, though the job may have more there, because other jobs have it.
- * Who finds that says so here; who looks at the others' cards and decides (core/job/lending.h)
- * waits for it. Thread-safe.
+ * Who finds that says so here; who looks at the others' peer records and decides
+ * (core/job/lending.h) waits for it. Thread-safe.
  */
 #ifndef SPILLWAY_SHORTAGE_H
 #define SPILLWAY_SHORTAGE_H

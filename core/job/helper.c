@@ -75,7 +75,10 @@ static void watch_files(void)
 		listener_add(&listener, this_job.config.pause_path, note_change, NULL);
 }
 
-/* Collects the words by which the tool and other processes wake us: the job's, and our cards'. */
+/*
+ * Collects the words by which the tool and other processes wake us: the job's, and our peer
+ * records'.
+ */
 static void gather_bells(struct bells *bells)
 {
 	_Atomic uint32_t *bell = this_job.segment ? segment_bell(this_job.segment) : NULL;
@@ -87,7 +90,7 @@ static void gather_bells(struct bells *bells)
 		struct sharing *s = sharing_of(i);
 
 		if (s)
-			bells_add(bells, card_bell(&s->own), 0);
+			bells_add(bells, peer_bell(&s->own), 0);
 	}
 }
 

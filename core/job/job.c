@@ -95,7 +95,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	idle_streams_leave(); /* for good: of the driver nothing more is asked beside the program */
 	mover_stop();
 	ipc_stop();
-	if (this_job.segment) { /* else it is not in the books, and still has cards */
+	if (this_job.segment) { /* else it is not in the books, and still has peer records */
 		segment_exiting(this_job.segment);
 		page_withdraw(this_job.segment);
 	}

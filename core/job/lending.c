@@ -45,10 +45,10 @@ enum { UNACCOUNTED_MS = 20 };
 /* A helper that is awake hears no ring. It is called again so often, by turns of GRANT_TICK_NS. */
 enum { RING_AGAIN = 3 };
 
-/* One device on which we have a card. */
+/* One device on which we have a peer record. */
 struct lent {
 	struct sharing *shared;
-	struct cards others;
+	struct peers others;
 	struct grant grant;
 	uint64_t summed_ns;
 	uint64_t stays[LEDGER_SIDES]; /* of what is charged to us: what cannot move */
@@ -78,15 +78,15 @@ static struct lent *lent_of(int i)
 	if (l || !s || !(l = calloc(1, sizeof *l)))
 		return l;
 	l->shared = s;
-	cards_start(&l->others, s->others.node, s->others.state, s->others.uuid, 0);
+	peers_start(&l->others, s->others.node, s->others.state, s->others.uuid, 0);
 	atomic_store(&lending.of[i], l);
 	return l;
 }
 
 static void look_at_others(struct lent *l, uint64_t now)
 {
-	l->others.own_token = card_token(&l->shared->own);
-	cards_copy(&l->others, now);
+	l->others.own_token = peer_token(&l->shared->own);
+	peers_copy(&l->others, now);
 }
 
 /* --- what we are --- */
@@ -134,20 +134,20 @@ static void sum_up(struct lent *l, uint64_t now)
 	l->summed_ns = now;
 }
 
-/* Says on the own card what the process has. */
-static void fill(struct lent *l, struct card *card)
+/* Says on the own peer record what the process has. */
+static void fill(struct lent *l, struct peer_record *record)
 {
 	const struct device *device = l->shared->device;
 	uint64_t on_host = device_used(device, SEGMENT_ON_HOST);
 
-	card->held = device_used(device, SEGMENT_ON_DEVICE);
+	record->held = device_used(device, SEGMENT_ON_DEVICE);
 	/* Memory that is made for what is to come has not come, whenever it was added up. */
-	card->movable = l->grant.since_ns ? least(card->held, l->movable)
-	                                  : minus(card->held, l->stays[SEGMENT_ON_DEVICE]);
-	card->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
-	card->context = l->context;
-	card->link = link_bytes(device, SEGMENT_ON_HOST, SECOND);
-	atomic_store(&l->told[SEGMENT_ON_DEVICE], card->held);
+	record->movable = l->grant.since_ns ? least(record->held, l->movable)
+	                                    : minus(record->held, l->stays[SEGMENT_ON_DEVICE]);
+	record->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
+	record->context = l->context;
+	record->link = link_bytes(device, SEGMENT_ON_HOST, SECOND);
+	atomic_store(&l->told[SEGMENT_ON_DEVICE], record->held);
 	atomic_store(&l->told[SEGMENT_ON_HOST], on_host);
 }
 
@@ -166,12 +166,12 @@ static bool is_meeting(struct lent *l, uint64_t now)
 	bool is_first = !l->met_ns;
 
 	for (int i = 0; i < l->others.count; i++) {
-		if (l->others.other[i].card.tells_memory || l->others.other[i].is_silent)
+		if (l->others.other[i].record.tells_memory || l->others.other[i].is_silent)
 			continue;
 		l->met_ns = is_first ? now : l->met_ns;
-		/* Others may have looked for cards just before ours was there. */
+		/* Others may have looked for peer records just before ours was there. */
 		if (is_first || now - l->called_ns >= GRANT_TICK_NS) {
-			cards_ring(&l->others);
+			peers_ring(&l->others);
 			l->called_ns = now;
 		}
 		return now - l->met_ns <= MEET_NS;
@@ -184,7 +184,7 @@ static bool is_meeting(struct lent *l, uint64_t now)
 static bool all_tell(const struct lent *l)
 {
 	for (int i = 0; i < l->others.count; i++)
-		if (!l->others.other[i].card.tells_memory)
+		if (!l->others.other[i].record.tells_memory)
 			return false;
 	return l->others.count != 0;
 }
@@ -192,12 +192,12 @@ static bool all_tell(const struct lent *l)
 /* --- what is done --- */
 
 /* Tells whoever reads the ring of a change of hands, so far as there was one. */
-static void note(enum event_kind kind, const struct lent *l, const struct card *card,
+static void note(enum event_kind kind, const struct lent *l, const struct peer_record *record,
                  uint64_t bytes)
 {
 	if (bytes)
 		event_note(.kind = kind, .device = l->shared->device->id.ordinal, .a = bytes,
-		           .b = card->held, .c = card->on_host);
+		           .b = record->held, .c = record->on_host);
 }
 
 /* Rings where there is news, and again where that was not heard. */
@@ -206,7 +206,7 @@ static void tell(struct lent *l, bool is_news)
 	if (!is_news && !l->unheard)
 		return;
 	l->unheard = is_news ? RING_AGAIN : l->unheard - 1;
-	if (cards_ring(&l->others))
+	if (peers_ring(&l->others))
 		l->unheard = 0;
 }
 
@@ -217,7 +217,7 @@ static void tend(struct lent *l, uint64_t now)
 	struct grant_needs needs = {.now_ns = now, .memory = device->id.memory, .free = UINT64_MAX};
 	uint64_t idle = idle_since(now, &terms);
 	struct grant_answer answer;
-	struct card *card;
+	struct peer_record *record;
 	uint64_t claimed;
 	bool meets;
 
@@ -234,18 +234,18 @@ static void tend(struct lent *l, uint64_t now)
 		in_use_free(device, &needs.free);
 	l->must_since_ns = !needs.must ? 0 : l->must_since_ns ? l->must_since_ns : now;
 	sum_up(l, now);
-	card = card_edit(&l->shared->own);
-	card->idle_since_ns = idle;
-	card->tells_memory = 1;
-	fill(l, card);
-	claimed = card->claim;
-	grant_decide(&l->grant, &needs, card, geteuid(), &l->others, &answer);
-	card->yielded = least(card->yielded, card->on_host);
-	card->waits = answer.why;
-	note(EVENT_claim, l, card, claimed ? 0 : card->claim);
-	note(EVENT_yield, l, card, answer.gave);
-	note(EVENT_grant, l, card, answer.took);
-	card_publish(&l->shared->own, now);
+	record = peer_edit(&l->shared->own);
+	record->idle_since_ns = idle;
+	record->tells_memory = 1;
+	fill(l, record);
+	claimed = record->claim;
+	grant_decide(&l->grant, &needs, record, geteuid(), &l->others, &answer);
+	record->yielded = least(record->yielded, record->on_host);
+	record->waits = answer.why;
+	note(EVENT_claim, l, record, claimed ? 0 : record->claim);
+	note(EVENT_yield, l, record, answer.gave);
+	note(EVENT_grant, l, record, answer.took);
+	peer_publish(&l->shared->own, now);
 	tell(l, answer.tells);
 	yield_set(device, YIELD_FOR_CLAIM, answer.bound);
 	yield_on_call(device, all_tell(l), answer.margin);
@@ -317,13 +317,13 @@ void lending_start(struct device_set *devices)
 	shortage_serve(begin);
 }
 
-/* Returns whether the own card is no longer true, or another card claims. */
+/* Returns whether the own peer record is no longer true, or another peer record claims. */
 static bool has_news(int i, const struct sharing *s, bool is_idle)
 {
 	const struct lent *l = atomic_load(&lending.of[i]);
 
 	for (int k = 0; k < s->others.count; k++)
-		if (s->others.other[k].card.claim)
+		if (s->others.other[k].record.claim)
 			return true;
 	return !l || atomic_load(&lending.is_idle) != (is_idle || s->settings.evict) ||
 	       atomic_load(&l->told[SEGMENT_ON_DEVICE]) !=

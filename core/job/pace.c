@@ -25,8 +25,8 @@ static struct {
 	struct segment *segment;
 	struct pacer *pacer[DEVICE_MAX]; /* made once one is needed, by who applies settings */
 	_Atomic bool met[DEVICE_MAX];    /* or meets just now */
-	struct pacer_cards cards[DEVICE_MAX];
-	_Atomic bool has_cards[DEVICE_MAX], lets_go;
+	struct pacer_peers peers[DEVICE_MAX];
+	_Atomic bool has_peers[DEVICE_MAX], lets_go;
 	_Atomic(struct turns *) turns[DEVICE_MAX];
 	struct held held[DEVICE_MAX];
 	struct pacer_settings settings[DEVICE_MAX];
@@ -125,8 +125,8 @@ static bool has_pacer(int i)
 	pacer_set(pacer, &pace.settings[i]);
 	/* A thread that changes something meanwhile sees the pacer, or its change is seen here. */
 	__atomic_store_n(&pace.pacer[i], pacer, __ATOMIC_SEQ_CST);
-	if (atomic_load(&pace.has_cards[i]))
-		pacer_share(pacer, &pace.cards[i]);
+	if (atomic_load(&pace.has_peers[i]))
+		pacer_share(pacer, &pace.peers[i]);
 	if (atomic_load(&pace.lets_go))
 		pacer_let_go(pacer);
 	return true;
@@ -177,15 +177,15 @@ bool job_pace_give_way(int i, bool gives_way)
 	return true;
 }
 
-void job_pace_share(int i, const struct pacer_cards *cards)
+void job_pace_share(int i, const struct pacer_peers *peers)
 {
 	struct pacer *pacer;
 
-	pace.cards[i] = *cards;
-	atomic_store(&pace.has_cards[i], true);
+	pace.peers[i] = *peers;
+	atomic_store(&pace.has_peers[i], true);
 	pacer = job_pacer(i);
 	if (pacer)
-		pacer_share(pacer, cards);
+		pacer_share(pacer, peers);
 }
 
 void job_pace_heed(int i, bool is_asked)

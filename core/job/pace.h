@@ -19,8 +19,11 @@ void job_pace_start(struct device_set *devices, struct segment *segment, const c
 bool job_pace_set(int i, const struct config_gpu *settings);
 /* Returns false where there was no memory for a pacer that was needed. */
 bool job_pace_holds(void);
-/* Gives the pacer of the i-th device its cards; says whether others ask if the process works. */
-void job_pace_share(int i, const struct pacer_cards *cards);
+/*
+ * Gives the pacer of the i-th device its peer records; says whether others ask if the process
+ * works.
+ */
+void job_pace_share(int i, const struct pacer_peers *peers);
 void job_pace_heed(int i, bool is_asked);
 /*
  * Has a normal process work in gaps alone, while a guaranteed one is there. Returns whether that is

@@ -16,13 +16,13 @@
 #include "core/job/process.h"
 #include "core/state/directory.h"
 
-/* A process that has no card yet looks so often for its first contexts, for so long. */
+/* A process that has no peer record yet looks so often for its first contexts, for so long. */
 enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
 
 /* Who is called more often goes through directories once in so long. */
 #define LOOK_NS 400000000ull
 
-/* A process that exits waits so long for a thread that makes or writes a card. */
+/* A process that exits waits so long for a thread that makes or writes a peer record. */
 #define STOP_NS 50000000ull
 
 static struct {
@@ -31,9 +31,9 @@ static struct {
 	struct device_set *devices;
 	int first_looks;
 	struct config_gpu settings[DEVICE_MAX];
-	LOCK_OF(SHARING) lock; /* of who makes a card, and of settings */
+	LOCK_OF(SHARING) lock; /* of who makes a peer record, and of settings */
 	_Atomic(struct sharing *) of[DEVICE_MAX];
-	_Atomic bool is_over; /* there are to be no more cards */
+	_Atomic bool is_over; /* there are to be no more peer records */
 } sharing = {.lock = LOCK_FREE};
 
 void sharing_start(struct device_set *devices, const char *job)
@@ -42,37 +42,38 @@ void sharing_start(struct device_set *devices, const char *job)
 	directory_path(sharing.state, sizeof sharing.state);
 	sharing.job = hash_text(hash_text(hash_word(HASH_NOTHING, getuid()), sharing.state), job);
 	sharing.devices = devices;
-	cards_judge(config_may_be_guaranteed, PRIORITY_GUARANTEED);
+	peers_judge(config_may_be_guaranteed, PRIORITY_GUARANTEED);
 }
 
 void sharing_sweep(void)
 {
 	uint64_t now = clock_now();
 
-	cards_sweep(sharing.node, now);
-	cards_sweep(sharing.state, now);
+	peers_sweep(sharing.node, now);
+	peers_sweep(sharing.state, now);
 }
 
-static void sharing_fill(struct card *card, const struct config_gpu *settings)
+static void sharing_fill(struct peer_record *record, const struct config_gpu *settings)
 {
-	card->priority = (uint8_t)settings->priority;
-	card->turn = (uint8_t)settings->turn;
-	card->limit = settings->memory;
-	card->slowdown_ppm = (uint32_t)settings->slowdown * 10;
+	record->priority = (uint8_t)settings->priority;
+	record->turn = (uint8_t)settings->turn;
+	record->limit = settings->memory;
+	record->slowdown_ppm = (uint32_t)settings->slowdown * 10;
 }
 
 static void apply(struct sharing *s, const struct config_gpu *settings)
 {
 	s->settings = *settings;
-	sharing_fill(card_edit(&s->own), settings);
-	card_publish(&s->own, clock_now());
+	sharing_fill(peer_edit(&s->own), settings);
+	peer_publish(&s->own, clock_now());
 }
 
 void sharing_set(int i, const struct config_gpu *settings)
 {
 	struct sharing *s;
 
-	lock_acquire(&sharing.lock); /* a card that is being made takes either these or none */
+	lock_acquire(
+	    &sharing.lock); /* a peer record that is being made takes either these or none */
 	sharing.settings[i] = *settings;
 	s = atomic_load(&sharing.of[i]);
 	if (s)
@@ -80,7 +81,7 @@ void sharing_set(int i, const struct config_gpu *settings)
 	lock_release(&sharing.lock);
 }
 
-/* Makes the card of the i-th device, once. */
+/* Makes the peer record of the i-th device, once. */
 static void make(int i)
 {
 	struct device *device = &sharing.devices->device[i];
@@ -93,14 +94,14 @@ static void make(int i)
 	s->device = device;
 	s->own.now.job = sharing.job;
 	/*
-	 * The card's first writing has the settings: the other jobs act on it at once. By a card
-	 * with turn = fine they would give up whole turns.
+	 * The peer record's first writing has the settings: the other jobs act on it at once. By a
+	 * peer record with turn = fine they would give up whole turns.
 	 */
 	s->settings = sharing.settings[i];
 	sharing_fill(&s->own.now, &s->settings);
 	if (this_job.segment)
 		segment_identity(this_job.segment, &s->own.now.segment, &started_ns);
-	if (card_make(&s->own, sharing.node, device->id.uuid, message, sizeof message) != 0) {
+	if (peer_make(&s->own, sharing.node, device->id.uuid, message, sizeof message) != 0) {
 		/* Who is not in the job's books has said why. */
 		if (this_job.segment)
 			log_once(LOG_WARNING, "%s; other jobs do not see what this one needs",
@@ -108,29 +109,32 @@ static void make(int i)
 		free(s);
 		return;
 	}
-	cards_start(&s->others, sharing.node, sharing.state, s->own.uuid, s->own.place.token);
+	peers_start(&s->others, sharing.node, sharing.state, s->own.uuid, s->own.place.token);
 	s->watched = s->others;
 	atomic_store(&sharing.of[i], s);
 	job_pace_share(
-	    i, &(struct pacer_cards){
-	           .own = &s->own, .others = &s->watched, .look = cards_look, .copy = cards_copy});
+	    i, &(struct pacer_peers){
+	           .own = &s->own, .others = &s->watched, .look = peers_look, .copy = peers_copy});
 }
 
-/* Returns whether this card asks us: one of whole turns asks all others, else who goes first. */
-static bool asks(const struct card *card, const struct config_gpu *own)
+/*
+ * Returns whether this peer record asks us: one of whole turns asks all others, else who goes
+ * first.
+ */
+static bool asks(const struct peer_record *record, const struct config_gpu *own)
 {
-	if (card->priority < own->priority)
+	if (record->priority < own->priority)
 		return true;
-	return card->turn == TURN_WHOLE && own->turn != TURN_WHOLE;
+	return record->turn == TURN_WHOLE && own->turn != TURN_WHOLE;
 }
 
 static bool is_asked(const struct sharing *s, uint64_t now)
 {
 	for (int i = 0; i < s->others.count; i++) {
-		const struct cards_other *other = &s->others.other[i];
+		const struct peers_other *other = &s->others.other[i];
 
-		if (!other->is_silent && other->card.asked_ns > now &&
-		    asks(&other->card, &s->settings))
+		if (!other->is_silent && other->record.asked_ns > now &&
+		    asks(&other->record, &s->settings))
 			return true;
 	}
 	return false;
@@ -141,7 +145,7 @@ static bool gives_way(const struct sharing *s)
 {
 	for (int i = 0; i < s->others.count && s->settings.priority == PRIORITY_NORMAL; i++)
 		if (!s->others.other[i].is_silent &&
-		    s->others.other[i].card.priority == PRIORITY_GUARANTEED)
+		    s->others.other[i].record.priority == PRIORITY_GUARANTEED)
 			return true;
 	return false;
 }
@@ -163,18 +167,20 @@ struct sharing *sharing_of(int i)
 	return s || !context_of_device(&sharing.devices->device[i], &context) ? s : sharing_join(i);
 }
 
-/* Looks at the cards of one device. Returns in how many milliseconds again, at the latest. */
+/*
+ * Looks at the peer records of one device. Returns in how many milliseconds again, at the latest.
+ */
 static int tend(struct sharing *s, int again_ms)
 {
 	int ordinal = s->device->id.ordinal;
 	uint64_t now = clock_now();
 
-	card_tend(&s->own, now);
-	s->others.own_token = card_token(&s->own);
+	peer_tend(&s->own, now);
+	s->others.own_token = peer_token(&s->own);
 	if (now - s->looked_ns < LOOK_NS) {
-		cards_copy(&s->others, now);
+		peers_copy(&s->others, now);
 	} else {
-		cards_look(&s->others, now);
+		peers_look(&s->others, now);
 		s->looked_ns = now;
 	}
 	job_pace_heed(ordinal, is_asked(s, now));
@@ -202,8 +208,8 @@ int sharing_tend(int at_most_ms)
 
 /*
  * On whatever thread exits, in a signal handler perhaps: locks are waited for no longer than it
- * takes to make a card. This one is taken although atomics are enough, because a thread sanitizer
- * in the program sees locks of ours and no atomics.
+ * takes to make a peer record. This one is taken although atomics are enough, because a thread
+ * sanitizer in the program sees locks of ours and no atomics.
  */
 void sharing_stop(void)
 {
@@ -214,7 +220,7 @@ void sharing_stop(void)
 	is_locked = deadline_lock(&until, &sharing.lock);
 	for (int i = 0; i < DEVICE_MAX; i++)
 		if (atomic_load(&sharing.of[i]))
-			card_remove(&atomic_load(&sharing.of[i])->own, &until);
+			peer_remove(&atomic_load(&sharing.of[i])->own, &until);
 	if (is_locked)
 		lock_release(&sharing.lock);
 }
@@ -223,5 +229,5 @@ void sharing_forked(void)
 {
 	for (int i = 0; i < DEVICE_MAX; i++)
 		if (atomic_load(&sharing.of[i]))
-			card_forked(&atomic_load(&sharing.of[i])->own);
+			peer_forked(&atomic_load(&sharing.of[i])->own);
 }

@@ -61,8 +61,8 @@ static struct {
 	bool has_other_nodes;
 	/* the thread's */
 	struct gang gang;
-	uint64_t number; /* of this process, on its cards */
-	struct cards *cards;
+	uint64_t number; /* of this process, on its peer records */
+	struct peers *peers;
 	struct sharing *shared[DEVICE_MAX]; /* NULL: not in use */
 	struct gang_facts facts;
 	uint64_t now_ns, found_ns, asked_ns;
@@ -83,7 +83,7 @@ static void watch(struct watched *w, uint64_t bytes)
 
 /* --- what others tell --- */
 
-/* Adds a member; of a process that has several cards once. */
+/* Adds a member; of a process that has several peer records once. */
 static int add(struct gang_member *members, int count, const struct gang_member *m)
 {
 	for (int i = 0; i < count; i++)
@@ -99,15 +99,15 @@ static int look_at_others(struct gang_member *members)
 	int count = 0;
 
 	if (now - whole.found_ns >= FIND_NS || !whole.gang.own.since_ns) {
-		cards_look(whole.cards, now);
+		peers_look(whole.peers, now);
 		whole.found_ns = now;
 	} else {
-		cards_copy(whole.cards, now);
+		peers_copy(whole.peers, now);
 	}
-	for (int i = 0; i < whole.cards->count && count < GANG_MEMBERS; i++) {
-		const struct cards_other *other = &whole.cards->other[i];
+	for (int i = 0; i < whole.peers->count && count < GANG_MEMBERS; i++) {
+		const struct peers_other *other = &whole.peers->other[i];
 		struct gang_member m =
-		    member_of(&other->card, other->owner, other->is_silent, whole.now_ns);
+		    member_of(&other->record, other->owner, other->is_silent, whole.now_ns);
 
 		count = add(members, count, &m);
 	}
@@ -131,11 +131,11 @@ static bool find_devices(void)
 			continue;
 		own->device[count++] = member_device(&s->own.now);
 		if (!own->process) {
-			whole.number = card_token(&s->own);
+			whole.number = peer_token(&s->own);
 			own->process = member_number(geteuid(), whole.number);
 			own->job = member_number(geteuid(), s->own.now.job);
-			whole.cards->node = s->others.node;
-			whole.cards->state = s->others.state;
+			whole.peers->node = s->others.node;
+			whole.peers->state = s->others.state;
 		}
 	}
 	own->is_whole = atomic_load(&whole.is_whole) != 0;
@@ -244,15 +244,15 @@ static void tell(void)
 	const struct gang_member *own = &whole.gang.own;
 
 	for (int i = 0; i < whole.devices->count; i++) {
-		struct card *card;
+		struct peer_record *record;
 
 		if (!whole.shared[i])
 			continue;
-		card = card_edit(&whole.shared[i]->own);
-		member_tell(own, whole.number, card);
-		if (own->is_whole && card->asked_ns < whole.now_ns + CARD_ASKS_NS)
-			card->asked_ns = whole.now_ns + CARD_ASKS_NS;
-		card_publish(&whole.shared[i]->own, whole.now_ns);
+		record = peer_edit(&whole.shared[i]->own);
+		member_tell(own, whole.number, record);
+		if (own->is_whole && record->asked_ns < whole.now_ns + PEER_ASKS_NS)
+			record->asked_ns = whole.now_ns + PEER_ASKS_NS;
+		peer_publish(&whole.shared[i]->own, whole.now_ns);
 	}
 }
 
@@ -370,7 +370,7 @@ static uint64_t step(void)
 
 	whole.now_ns = clock_now();
 	if (!find_devices()) {
-		/* Who launches and can have no card meets nobody. */
+		/* Who launches and can have no peer record meets nobody. */
 		if (whole_hold_is_wanted())
 			whole_hold_set(false, UINT64_MAX);
 		return ALONE_NS;
@@ -418,10 +418,10 @@ static void *take_turns(void *cookie)
 static bool start(struct device_set *devices)
 {
 	whole.devices = devices;
-	whole.cards = calloc(1, sizeof *whole.cards);
-	if (!whole.cards)
+	whole.peers = calloc(1, sizeof *whole.peers);
+	if (!whole.peers)
 		return false;
-	/* The first launch waits until the others' cards were seen. */
+	/* The first launch waits until the others' peer records were seen. */
 	whole.is_held = job_launches_hold(true);
 	whole_hold_set(true, UINT64_MAX);
 	/* Before the program's own handlers, which may wait for its threads. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole turns, as this process takes part in them: a thread that looks at the cards of all devices,
- * decides by core/sharing/gang.h, holds launches back (whole_hold.h) and has memory leave and come
- * (core/budget/terms.h). Private to core/job.
+ * Whole turns, as this process takes part in them: a thread that looks at the peer records of all
+ * devices, decides by core/sharing/gang.h, holds launches back (whole_hold.h) and has memory leave
+ * and come (core/budget/terms.h). Private to core/job.
  *
  * There is none before turns are to be whole. A job that shares with nobody looks four times a
  * second; its launches and allocations pay nothing.

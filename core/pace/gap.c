@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time that others leave. The watcher reads the others' cards and decides (sharing/best_effort.h);
- * who launches looks at two words. Of a job that others ask for it writes the card (heartbeat.h).
- * Rules: as watch.c; launches call gap_binds() and gap_is_open() alone.
+ * Time that others leave. The watcher reads the others' peer records and decides
+ * (sharing/best_effort.h); who launches looks at two words. Of a job that others ask for it writes
+ * the peer record (heartbeat.h). Rules: as watch.c; launches call gap_binds() and gap_is_open()
+ * alone.
  */
 #include "core/config/config.h"
 #include "core/cuda/capture.h"
@@ -11,30 +12,30 @@
 
 /* For so long after its last launch a job asks the others whether they work. */
 #define ASKS_NS 1000000000ull
-/* Between two looks for new cards. */
+/* Between two looks for new peer records. */
 #define LOOK_NS 500000000ull
 
-void pacer_share(struct pacer *p, const struct pacer_cards *cards)
+void pacer_share(struct pacer *p, const struct pacer_peers *peers)
 {
-	if (p->has_cards)
+	if (p->has_peers)
 		return;
-	p->cards = *cards;
-	atomic_store(&p->has_cards, true);
+	p->peers = *peers;
+	atomic_store(&p->has_peers, true);
 	if (pacer_is_pacing(p))
 		watch_call();
 }
 
-/* Says on the card that nobody looks any more whether we work. */
+/* Says on the peer record that nobody looks any more whether we work. */
 static void hush(struct pacer *p)
 {
-	struct card *card;
+	struct peer_record *record;
 
 	lock_acquire(&p->heartbeat_lock);
-	card = card_edit(p->cards.own);
-	card->working = CARD_UNKNOWN;
-	card->gap_since_ns = card->gap_ns = card->burst_ends_ns = 0;
-	card->in_flight = 1;
-	card_publish(p->cards.own, clock_now());
+	record = peer_edit(p->peers.own);
+	record->working = PEER_UNKNOWN;
+	record->gap_since_ns = record->gap_ns = record->burst_ends_ns = 0;
+	record->in_flight = 1;
+	peer_publish(p->peers.own, clock_now());
 	lock_release(&p->heartbeat_lock);
 }
 
@@ -50,7 +51,7 @@ void pacer_heed(struct pacer *p, bool is_asked)
 
 bool gap_binds(const struct pacer *p)
 {
-	return p->has_cards && p->gives_way && !watch_is_missing;
+	return p->has_peers && p->gives_way && !watch_is_missing;
 }
 
 bool gap_is_open(struct pacer *p, uint64_t now)
@@ -64,15 +65,15 @@ bool gap_is_open(struct pacer *p, uint64_t now)
 	return false;
 }
 
-/* Says on the card, for a while, that we ask. Notes which card is ours. */
+/* Says on the peer record, for a while, that we ask. Notes which peer record is ours. */
 static void say_that_we_ask(struct pacer *p, uint64_t now)
 {
-	struct card *card = card_edit(p->cards.own);
+	struct peer_record *record = peer_edit(p->peers.own);
 
-	card->asked_ns = now + CARD_ASKS_NS;
-	card->takes_ppm = p->best_effort.takes_ppm;
-	p->cards.others->own_token = p->cards.own->place.token;
-	card_publish(p->cards.own, now);
+	record->asked_ns = now + PEER_ASKS_NS;
+	record->takes_ppm = p->best_effort.takes_ppm;
+	p->peers.others->own_token = p->peers.own->place.token;
+	peer_publish(p->peers.own, now);
 }
 
 static uint64_t watch_gaps(struct pacer *p, uint64_t now)
@@ -83,13 +84,13 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 
 	if (!wanted || (now > wanted && now - wanted > ASKS_NS))
 		return 0;
-	if (!p->cards_ns || now - p->cards_ns > LOOK_NS) {
-		/* Whose card is opened looks at ours (cards_ring()). */
+	if (!p->peers_ns || now - p->peers_ns > LOOK_NS) {
+		/* Whose peer record is opened looks at ours (peers_ring()). */
 		say_that_we_ask(p, now);
-		p->cards.look(p->cards.others, now);
-		p->cards_ns = now;
+		p->peers.look(p->peers.others, now);
+		p->peers_ns = now;
 	} else {
-		p->cards.copy(p->cards.others, now);
+		p->peers.copy(p->peers.others, now);
 	}
 	/* Who has the lock may be in the driver: what was known last serves as well. */
 	if (lock_try(&p->lock)) {
@@ -98,7 +99,7 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 		lock_release(&p->lock);
 	}
 	p->own.priority = p->priority;
-	go = best_effort_decide(&p->best_effort, p->cards.others, &p->own, now);
+	go = best_effort_decide(&p->best_effort, p->peers.others, &p->own, now);
 	was_open = now < p->gap_until;
 	p->gap_round_ns = go.round_ns;
 	p->gap_is_sure = go.is_sure;
@@ -116,7 +117,7 @@ static uint64_t watch_heartbeat(struct pacer *p, uint64_t now)
 	lock_acquire(&p->heartbeat_lock);
 	if (p->tells) {
 		may_call = capture_sync_enter();
-		again = heartbeat_look(&p->heartbeat, p->ordinal, p->statistics, p->cards.own,
+		again = heartbeat_look(&p->heartbeat, p->ordinal, p->statistics, p->peers.own,
 		                       may_call, now);
 		if (may_call)
 			capture_sync_leave();
@@ -129,7 +130,7 @@ uint64_t gap_watch(struct pacer *p)
 {
 	uint64_t gaps = 0, heartbeat = 0;
 
-	if (!p->has_cards || p->lets_go)
+	if (!p->has_peers || p->lets_go)
 		return 0;
 	if (gap_binds(p))
 		gaps = watch_gaps(p, clock_now());

@@ -37,7 +37,7 @@ static int place_of(struct heartbeat *b, CUcontext context)
 }
 
 /* Asks one context, which is current, whether what it was given is done. */
-static enum card_working ask(struct heartbeat *b, int i, bool records)
+static enum peer_working ask(struct heartbeat *b, int i, bool records)
 {
 	CUcontext context = b->at[i].context;
 	CUresult result;
@@ -45,19 +45,19 @@ static enum card_working ask(struct heartbeat *b, int i, bool records)
 	if (!b->at[i].event)
 		b->at[i].event = events_take(context);
 	if (!b->at[i].event)
-		return CARD_UNKNOWN;
+		return PEER_UNKNOWN;
 	if (records && driver.cuCtxRecordEvent(context, b->at[i].event) != CUDA_SUCCESS)
-		return CARD_UNKNOWN;
+		return PEER_UNKNOWN;
 	result = driver.cuEventQuery(b->at[i].event);
-	return result == CUDA_SUCCESS           ? CARD_IDLE
-	       : result == CUDA_ERROR_NOT_READY ? CARD_WORKS
-	                                        : CARD_UNKNOWN;
+	return result == CUDA_SUCCESS           ? PEER_IDLE
+	       : result == CUDA_ERROR_NOT_READY ? PEER_WORKS
+	                                        : PEER_UNKNOWN;
 }
 
 /* Asks all contexts of the device. */
-static enum card_working ask_all(struct heartbeat *b, int ordinal, bool records)
+static enum peer_working ask_all(struct heartbeat *b, int ordinal, bool records)
 {
-	enum card_working all = CARD_IDLE, one;
+	enum peer_working all = PEER_IDLE, one;
 	struct context context;
 
 	for (size_t n = 0; context_at(n, &context); n++) {
@@ -67,7 +67,7 @@ static enum card_working ask_all(struct heartbeat *b, int ordinal, bool records)
 			continue;
 		i = place_of(b, context.handle);
 		if (i < 0 || context_push(context.handle) != CUDA_SUCCESS)
-			return CARD_UNKNOWN;
+			return PEER_UNKNOWN;
 		one = ask(b, i, records);
 		context_pop(context.handle);
 		if (one > all)
@@ -77,7 +77,7 @@ static enum card_working ask_all(struct heartbeat *b, int ordinal, bool records)
 }
 
 /* Asks again, of events that are recorded now: what they come after was in the driver before. */
-static enum card_working confirm(struct heartbeat *b, int ordinal)
+static enum peer_working confirm(struct heartbeat *b, int ordinal)
 {
 	b->recorded = CONFIRMS;
 	b->confirmations = 0;
@@ -85,86 +85,86 @@ static enum card_working confirm(struct heartbeat *b, int ordinal)
 }
 
 /* Asks the contexts, of which nothing was launched since the last look. */
-static enum card_working ask_still(struct heartbeat *b, int ordinal)
+static enum peer_working ask_still(struct heartbeat *b, int ordinal)
 {
-	bool is_first = b->recorded == NOT_RECORDED, was_idle = b->working == CARD_IDLE;
-	enum card_working working = ask_all(b, ordinal, is_first);
+	bool is_first = b->recorded == NOT_RECORDED, was_idle = b->working == PEER_IDLE;
+	enum peer_working working = ask_all(b, ordinal, is_first);
 
 	if (is_first)
-		b->recorded = working == CARD_IDLE ? CONFIRMS : RECORDED;
+		b->recorded = working == PEER_IDLE ? CONFIRMS : RECORDED;
 	/*
 	 * A launch is counted before the driver has it, long before where it waits there for room:
 	 * what was recorded while others ran may not come after it.
 	 */
-	if (working == CARD_IDLE && !was_idle && b->recorded == RECORDED)
+	if (working == PEER_IDLE && !was_idle && b->recorded == RECORDED)
 		return confirm(b, ordinal);
 	/* A device with nothing to do passes an event soon; else there was such a launch. */
-	if (working == CARD_WORKS && b->recorded == CONFIRMS &&
+	if (working == PEER_WORKS && b->recorded == CONFIRMS &&
 	    ++b->confirmations > CONFIRMATIONS_MOST)
 		b->recorded = RECORDED;
 	return working;
 }
 
-static enum card_working look(struct heartbeat *b, int ordinal, bool moved, bool may_call)
+static enum peer_working look(struct heartbeat *b, int ordinal, bool moved, bool may_call)
 {
-	enum card_working working = CARD_UNKNOWN;
+	enum peer_working working = PEER_UNKNOWN;
 
 	if (may_call && moved)
-		working = CARD_WORKS;
+		working = PEER_WORKS;
 	else if (may_call)
 		working = ask_still(b, ordinal);
-	if (moved || working == CARD_UNKNOWN)
+	if (moved || working == PEER_UNKNOWN)
 		b->recorded = NOT_RECORDED;
 	return working;
 }
 
-static void change(struct heartbeat *b, enum card_working working, uint64_t now)
+static void change(struct heartbeat *b, enum peer_working working, uint64_t now)
 {
-	if (b->working == CARD_IDLE && b->since_ns && working == CARD_WORKS)
+	if (b->working == PEER_IDLE && b->since_ns && working == PEER_WORKS)
 		gaps_note(&b->gaps, now - b->since_ns);
-	if (b->working == CARD_WORKS && b->since_ns && working == CARD_IDLE)
+	if (b->working == PEER_WORKS && b->since_ns && working == PEER_IDLE)
 		gaps_note(&b->bursts, now - b->since_ns);
 	b->working = working;
 	b->since_ns = now;
 }
 
 uint64_t heartbeat_look(struct heartbeat *b, int ordinal, const struct counters *counters,
-                        struct card_own *own, bool may_call, uint64_t now_ns)
+                        struct peer_own *own, bool may_call, uint64_t now_ns)
 {
 	uint64_t launches =
 	    counters_get(counters, launches) + counters_get(counters, graph_launches);
-	enum card_working working = look(b, ordinal, launches != b->launches, may_call);
+	enum peer_working working = look(b, ordinal, launches != b->launches, may_call);
 	uint64_t ends_ns = 0, again_ns;
 	struct feedback_loss loss;
-	struct card *card;
+	struct peer_record *record;
 	bool is_told;
 
 	b->launches = launches;
 	if (working != b->working || !b->since_ns)
 		change(b, working, now_ns);
-	if (working == CARD_WORKS)
+	if (working == PEER_WORKS)
 		ends_ns = gaps_expect(&b->bursts, now_ns - b->since_ns);
 	ends_ns += ends_ns ? b->since_ns : 0;
-	card = card_edit(own);
-	is_told = feedback_look(&b->feedback, now_ns, launches, card->slowdown_ppm, &loss);
-	card->working = (uint8_t)working;
-	card->launches = launches;
-	card->looked_ns = now_ns;
-	card->gap_since_ns = working == CARD_IDLE ? b->since_ns : 0;
-	card->in_flight = working != CARD_IDLE;
-	card->burst_ends_ns = ends_ns;
-	card->gap_ns = working == CARD_IDLE ? gaps_expect(&b->gaps, now_ns - b->since_ns) : 0;
+	record = peer_edit(own);
+	is_told = feedback_look(&b->feedback, now_ns, launches, record->slowdown_ppm, &loss);
+	record->working = (uint8_t)working;
+	record->launches = launches;
+	record->looked_ns = now_ns;
+	record->gap_since_ns = working == PEER_IDLE ? b->since_ns : 0;
+	record->in_flight = working != PEER_IDLE;
+	record->burst_ends_ns = ends_ns;
+	record->gap_ns = working == PEER_IDLE ? gaps_expect(&b->gaps, now_ns - b->since_ns) : 0;
 	if (is_told) {
-		card->loss_number++;
-		card->loss_ppm = loss.loss_ppm;
-		card->loss_error_ppm = loss.error_ppm;
-		card->speed_alone = loss.alone;
-		card->speed_now = loss.now;
+		record->loss_number++;
+		record->loss_ppm = loss.loss_ppm;
+		record->loss_error_ppm = loss.error_ppm;
+		record->speed_alone = loss.alone;
+		record->speed_now = loss.now;
 	}
-	card_publish(own, now_ns);
-	if (b->recorded == CONFIRMS && working == CARD_WORKS)
+	peer_publish(own, now_ns);
+	if (b->recorded == CONFIRMS && working == PEER_WORKS)
 		return IDLE_LEAST_NS;
-	if (working == CARD_IDLE)
+	if (working == PEER_IDLE)
 		return between(IDLE_LEAST_NS, (now_ns - b->since_ns) / 256, IDLE_MOST_NS);
 	again_ns = between(WORKS_LEAST_NS, (now_ns - b->since_ns) / 64, WORKS_MOST_NS);
 	/* Where looks are rare it is looked when it should end, and often then. */

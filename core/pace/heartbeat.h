@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heartbeat: while somebody asks, the watcher tells on the process's card whether it works on a
- * device, so that others can use the time that it leaves. A launch pays nothing for that: the count
- * of launches is looked at, and once it stands still one event per context, recorded over
- * everything that the context has.
+ * The heartbeat: while somebody asks, the watcher tells on the process's peer record whether it
+ * works on a device, so that others can use the time that it leaves. A launch pays nothing for
+ * that: the count of launches is looked at, and once it stands still one event per context,
+ * recorded over everything that the context has.
  *
  * Never in a capture; what is not known (a capture, a driver before CUDA 12.5, more contexts than
  * are kept) counts as working. A lock of its own guards it.
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/cards/card.h"
+#include "core/peers/peer.h"
 #include "core/cuda/driver.h"
 #include "core/ledger/statistics.h"
 #include "core/sharing/best_effort.h"
@@ -25,7 +25,7 @@ enum { HEARTBEAT_CONTEXTS = 4 };
 struct heartbeat {
 	uint64_t launches;
 	uint64_t since_ns; /* it works, or is idle, since then; 0: nothing was seen yet */
-	enum card_working working;
+	enum peer_working working;
 	enum heartbeat_recorded {
 		NOT_RECORDED,
 		RECORDED,
@@ -41,11 +41,11 @@ struct heartbeat {
 };
 
 /*
- * Looks, and writes the card. Returns after how many nanoseconds it wants to look again. With the
- * lock held, and leave to call the driver unless !may_call.
+ * Looks, and writes the peer record. Returns after how many nanoseconds it wants to look again.
+ * With the lock held, and leave to call the driver unless !may_call.
  */
 uint64_t heartbeat_look(struct heartbeat *heartbeat, int ordinal, const struct counters *counters,
-                        struct card_own *card, bool may_call, uint64_t now_ns);
+                        struct peer_own *record, bool may_call, uint64_t now_ns);
 /* Forgets a context that is gone, and its event with it. */
 void heartbeat_forget_context(struct heartbeat *heartbeat, CUcontext context);
 

@@ -43,17 +43,20 @@ static inline uint64_t pacer_quantum(uint32_t share)
 	return for_gap > PACER_QUANTUM_NS ? for_gap : PACER_QUANTUM_NS;
 }
 
-struct card_own;
-struct cards;
+struct peer_own;
+struct peers;
 struct pacer;
 struct counters;
 
-/* The cards by which a pacer shares its device by need; cards as cards_look() and cards_copy(). */
-struct pacer_cards {
-	struct card_own *own;
-	struct cards *others; /* the pacer's own copies: its watcher reads them */
-	int (*look)(struct cards *others, uint64_t now_ns);
-	int (*copy)(struct cards *others, uint64_t now_ns);
+/*
+ * The peer records by which a pacer shares its device by need; peer records as peers_look() and
+ * peers_copy().
+ */
+struct pacer_peers {
+	struct peer_own *own;
+	struct peers *others; /* the pacer's own copies: its watcher reads them */
+	int (*look)(struct peers *others, uint64_t now_ns);
+	int (*copy)(struct peers *others, uint64_t now_ns);
 };
 
 /* Where a pacer meets those of other processes, jobs and devices. */
@@ -76,8 +79,8 @@ struct pacer_settings {
 struct pacer *pacer_create(int ordinal, struct counters *statistics);
 /* Lets the pacer meet those of other processes, jobs and devices; it is alone until then. */
 void pacer_meet(struct pacer *pacer, const struct pacer_place *place);
-/* Gives the pacer its cards, once; until then a best-effort job is held at 1 %. */
-void pacer_share(struct pacer *pacer, const struct pacer_cards *cards);
+/* Gives the pacer its peer records, once; until then a best-effort job is held at 1 %. */
+void pacer_share(struct pacer *pacer, const struct pacer_peers *peers);
 /* Says whether another job on the device asks if we work. */
 void pacer_heed(struct pacer *pacer, bool is_asked);
 /* Takes new settings into account at once, also by those who wait. */

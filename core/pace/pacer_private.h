@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "core/base/lock.h"
-#include "core/cards/cards.h"
+#include "core/peers/peers.h"
 #include "core/pace/account.h"
 #include "core/pace/align.h"
 #include "core/pace/heartbeat.h"
@@ -36,13 +36,13 @@ struct pacer {
 
 	/* sharing by need (gap.c) */
 	_Atomic int priority;
-	_Atomic bool gives_way, tells, has_cards, gap_is_sure;
+	_Atomic bool gives_way, tells, has_peers, gap_is_sure;
 	_Atomic uint64_t gap_until, gap_round_ns; /* a round may begin until then, and is so long */
 	_Atomic uint64_t gap_wanted;              /* a launch waits, or was made then */
-	struct pacer_cards cards;
+	struct pacer_peers peers;
 	struct best_effort best_effort; /* the watcher's */
 	struct best_effort_now own;     /* likewise */
-	uint64_t cards_ns;              /* likewise: when it looked for new ones */
+	uint64_t peers_ns;              /* likewise: when it looked for new ones */
 	LOCK_OF(HEARTBEAT) heartbeat_lock;
 	struct heartbeat heartbeat;
 
@@ -107,7 +107,7 @@ void pacer_settle(struct pacer *p, uint64_t now);
 
 /* The share that a best-effort job tells others of in turns, so that its turns are short. */
 #define GAP_TURN_SHARE 5000u
-/* The share of one that has no cards, or no watcher, and so cannot know of gaps. */
+/* The share of one that has no peer records, or no watcher, and so cannot know of gaps. */
 #define GAP_BLIND_SHARE 1000u
 
 /* Returns whether launches are made in gaps alone. */
@@ -115,7 +115,7 @@ bool gap_binds(const struct pacer *p);
 /* Returns whether a round may begin now. If not, the watcher is called, and wakes who waits. */
 bool gap_is_open(struct pacer *p, uint64_t now);
 /*
- * Looks at the others' cards, or writes ours, as far as is asked. Returns after how many
+ * Looks at the others' peer records, or writes ours, as far as is asked. Returns after how many
  * nanoseconds the watcher is to call again; 0: not before the next launch.
  */
 uint64_t gap_watch(struct pacer *p);

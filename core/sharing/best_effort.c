@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Best-effort jobs' decisions. Rules: cards are written by others; none of their words is waited
- * for.
+ * Best-effort jobs' decisions. Rules: peer records are written by others; none of their words is
+ * waited for.
  */
 #include "core/sharing/best_effort.h"
 
@@ -60,21 +60,22 @@ static bool is_off(uint64_t now_ns)
 }
 
 /* Returns whether it goes first: it has the higher priority, and its process is not frozen. */
-static bool goes_first(const struct cards_other *other, int priority)
+static bool goes_first(const struct peers_other *other, int priority)
 {
-	return !other->is_silent && other->card.priority > priority &&
-	       other->card.priority <= PRIORITY_GUARANTEED;
+	return !other->is_silent && other->record.priority > priority &&
+	       other->record.priority <= PRIORITY_GUARANTEED;
 }
 
 /* --- what feedback allows --- */
 
 /* Returns whether this loss was not heard of before, and takes note. */
-static bool is_news(struct best_effort *f, const struct card *card, int i)
+static bool is_news(struct best_effort *f, const struct peer_record *record, int i)
 {
-	bool is_new = f->heard[i].token != card->token || f->heard[i].number != card->loss_number;
+	bool is_new =
+	    f->heard[i].token != record->token || f->heard[i].number != record->loss_number;
 
-	f->heard[i].token = card->token;
-	f->heard[i].number = card->loss_number;
+	f->heard[i].token = record->token;
+	f->heard[i].number = record->loss_number;
 	return is_new;
 }
 
@@ -82,23 +83,23 @@ static bool is_news(struct best_effort *f, const struct card *card, int i)
  * Takes what the worst-hit guaranteed job says: more only where every one of them said last that it
  * bears what it loses.
  */
-static void hear(struct best_effort *f, const struct cards *cards, uint64_t now)
+static void hear(struct best_effort *f, const struct peers *peers, uint64_t now)
 {
 	bool is_too_much = false, is_unsure = false, is_any = false;
 	uint64_t since;
 
-	for (int i = 0; i < cards->count; i++) {
-		const struct card *card = &cards->other[i].card;
-		int64_t loss = card->loss_ppm, error = card->loss_error_ppm;
+	for (int i = 0; i < peers->count; i++) {
+		const struct peer_record *record = &peers->other[i].record;
+		int64_t loss = record->loss_ppm, error = record->loss_error_ppm;
 
-		if (cards->other[i].is_silent || card->priority != PRIORITY_GUARANTEED ||
-		    !card->loss_number)
+		if (peers->other[i].is_silent || record->priority != PRIORITY_GUARANTEED ||
+		    !record->loss_number)
 			continue;
-		is_unsure |= loss + error >= (int64_t)card->slowdown_ppm;
-		if (!is_news(f, card, i))
+		is_unsure |= loss + error >= (int64_t)record->slowdown_ppm;
+		if (!is_news(f, record, i))
 			continue;
 		is_any = true;
-		is_too_much |= loss - error > (int64_t)card->slowdown_ppm;
+		is_too_much |= loss - error > (int64_t)record->slowdown_ppm;
 	}
 	since = now - f->judged_ns;
 	if (!is_any || since < BEST_EFFORT_PERIOD_NS / 2 ||
@@ -118,14 +119,14 @@ static void hear(struct best_effort *f, const struct cards *cards, uint64_t now)
 /* --- the budget --- */
 
 /* Returns what returns may cost, in millionths of the time. */
-static uint64_t rate_of(const struct best_effort *f, const struct cards *cards, int priority)
+static uint64_t rate_of(const struct best_effort *f, const struct peers *peers, int priority)
 {
 	uint64_t least = BEST_EFFORT_ALL;
 
-	for (int i = 0; i < cards->count; i++)
-		if (goes_first(&cards->other[i], priority) &&
-		    cards->other[i].card.slowdown_ppm < least)
-			least = cards->other[i].card.slowdown_ppm;
+	for (int i = 0; i < peers->count; i++)
+		if (goes_first(&peers->other[i], priority) &&
+		    peers->other[i].record.slowdown_ppm < least)
+			least = peers->other[i].record.slowdown_ppm;
 	return least / 2 * f->takes_ppm / BEST_EFFORT_ALL;
 }
 
@@ -187,15 +188,15 @@ static uint64_t round_of(const struct best_effort *f, uint64_t rate)
 /* --- gaps --- */
 
 /* Returns when the first of those who are idle should work again; 0: nobody knows. */
-static uint64_t should_end(const struct cards *cards, int priority, uint64_t now)
+static uint64_t should_end(const struct peers *peers, int priority, uint64_t now)
 {
 	uint64_t first = 0;
 
-	for (int i = 0; i < cards->count; i++) {
-		const struct card *card = &cards->other[i].card;
-		uint64_t at = card->gap_since_ns + card->gap_ns;
+	for (int i = 0; i < peers->count; i++) {
+		const struct peer_record *record = &peers->other[i].record;
+		uint64_t at = record->gap_since_ns + record->gap_ns;
 
-		if (!goes_first(&cards->other[i], priority) || !card->gap_ns || at < now)
+		if (!goes_first(&peers->other[i], priority) || !record->gap_ns || at < now)
 			continue;
 		if (!first || at < first)
 			first = at;
@@ -204,36 +205,37 @@ static uint64_t should_end(const struct cards *cards, int priority, uint64_t now
 }
 
 /* Returns whether nobody who goes first works; *is_any: whether there is anybody. */
-static bool is_gap(const struct cards *cards, int priority, uint64_t now, bool *is_any)
+static bool is_gap(const struct peers *peers, int priority, uint64_t now, bool *is_any)
 {
 	bool gap = true;
 
 	*is_any = false;
-	for (int i = 0; i < cards->count; i++) {
-		const struct card *card = &cards->other[i].card;
+	for (int i = 0; i < peers->count; i++) {
+		const struct peer_record *record = &peers->other[i].record;
 
-		if (!goes_first(&cards->other[i], priority))
+		if (!goes_first(&peers->other[i], priority))
 			continue;
 		*is_any = true;
-		gap &= card->working == CARD_IDLE && card->looked_ns + BEST_EFFORT_KNOWN_NS >= now;
+		gap &=
+		    record->working == PEER_IDLE && record->looked_ns + BEST_EFFORT_KNOWN_NS >= now;
 	}
 	return gap;
 }
 
 /* Returns after how long the first of those who work should end; most: nobody knows, or later. */
-static uint64_t ends_in(const struct cards *cards, int priority, uint64_t now, uint64_t most)
+static uint64_t ends_in(const struct peers *peers, int priority, uint64_t now, uint64_t most)
 {
-	for (int i = 0; i < cards->count; i++) {
-		uint64_t at = cards->other[i].card.burst_ends_ns;
+	for (int i = 0; i < peers->count; i++) {
+		uint64_t at = peers->other[i].record.burst_ends_ns;
 
-		if (goes_first(&cards->other[i], priority) && at > now && at - now < most)
+		if (goes_first(&peers->other[i], priority) && at > now && at - now < most)
 			most = at - now;
 	}
 	return most;
 }
 
 /* Decides while others work. */
-static struct best_effort_go wait_for_gap(struct best_effort *f, const struct cards *cards,
+static struct best_effort_go wait_for_gap(struct best_effort *f, const struct peers *peers,
                                           int priority, uint64_t rate, uint64_t round,
                                           uint64_t longest, uint64_t now)
 {
@@ -244,7 +246,7 @@ static struct best_effort_go wait_for_gap(struct best_effort *f, const struct ca
 
 	go.again_ns = between(LOOK_LEAST_NS, (now - f->since_ns) / 128, LOOK_MOST_NS);
 	go.again_ns =
-	    between(LOOK_LEAST_NS, ends_in(cards, priority, now, LOOK_MOST_NS), go.again_ns);
+	    between(LOOK_LEAST_NS, ends_in(peers, priority, now, LOOK_MOST_NS), go.again_ns);
 	if (now - last >= between(SECOND_NS / 20, every, TRICKLE_MOST_NS)) {
 		f->trickled_ns = now;
 		go.until_ns = now + LOOK_MOST_NS;
@@ -282,10 +284,10 @@ static void turn_over(struct best_effort *f, bool gap, bool in_flight, uint64_t 
 	f->since_ns = now;
 }
 
-struct best_effort_go best_effort_decide(struct best_effort *f, const struct cards *cards,
+struct best_effort_go best_effort_decide(struct best_effort *f, const struct peers *peers,
                                          const struct best_effort_now *own, uint64_t now_ns)
 {
-	bool is_any, gap = is_gap(cards, own->priority, now_ns, &is_any);
+	bool is_any, gap = is_gap(peers, own->priority, now_ns, &is_any);
 	uint64_t rate, round;
 	int64_t cost;
 
@@ -299,8 +301,8 @@ struct best_effort_go best_effort_decide(struct best_effort *f, const struct car
 		return (struct best_effort_go){.until_ns = now_ns + BEST_EFFORT_KNOWN_NS,
 		                               .round_ns = 2 * ROUND_MOST_NS,
 		                               .again_ns = BEST_EFFORT_KNOWN_NS / 2};
-	hear(f, cards, now_ns);
-	rate = rate_of(f, cards, own->priority);
+	hear(f, peers, now_ns);
+	rate = rate_of(f, peers, own->priority);
 	round = round_of(f, rate);
 	cost = cost_of_return(f, round, own->longest_ns);
 	refill(f, rate, cost, now_ns);
@@ -312,8 +314,8 @@ struct best_effort_go best_effort_decide(struct best_effort *f, const struct car
 	if (is_off(now_ns))
 		return (struct best_effort_go){.round_ns = round, .again_ns = LOOK_MOST_NS};
 	if (!gap)
-		return wait_for_gap(f, cards, own->priority, rate, round, own->longest_ns, now_ns);
-	return fill(f, should_end(cards, own->priority, now_ns), cost, round, own->longest_ns,
+		return wait_for_gap(f, peers, own->priority, rate, round, own->longest_ns, now_ns);
+	return fill(f, should_end(peers, own->priority, now_ns), cost, round, own->longest_ns,
 	            now_ns);
 }
 

@@ -18,7 +18,7 @@
  * All best-effort jobs stand still together for 32 ms now and then (best_effort_off_at()), by the
  * clock alone, so that guaranteed jobs can tell what they lose.
  *
- * Pure: the time and the cards are given. Not thread-safe.
+ * Pure: the time and the peer records are given. Not thread-safe.
  */
 #ifndef SPILLWAY_BEST_EFFORT_H
 #define SPILLWAY_BEST_EFFORT_H
@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/cards/cards.h"
+#include "core/peers/peers.h"
 
 #define BEST_EFFORT_PERIOD_NS 1200000000ull
 #define BEST_EFFORT_OFF_NS    32000000ull /* of each period */
@@ -49,14 +49,14 @@ struct best_effort {
 	uint64_t returns_ppm;  /* in a second, lately; millionths */
 	uint64_t returned_ns;  /* somebody did while work of ours was in flight, which still is */
 	uint64_t late_ns;      /* between the look that saw that and the one before */
-	uint64_t looked_ns;    /* at the cards */
+	uint64_t looked_ns;    /* at the peer records */
 	uint64_t cost_ns;      /* of a return, lately */
 	uint32_t takes_ppm;    /* what feedback allows */
 	uint64_t judged_ns;    /* when that was changed last */
 	struct {
 		uint64_t token;
 		uint32_t number;
-	} heard[CARDS_MAX]; /* of whose loss */
+	} heard[PEERS_MAX]; /* of whose loss */
 };
 
 struct best_effort_now {
@@ -72,8 +72,8 @@ struct best_effort_go {
 	uint64_t again_ns; /* to be asked again after so long */
 };
 
-/* Decides by the cards that were copied just now. */
-struct best_effort_go best_effort_decide(struct best_effort *best_effort, const struct cards *cards,
+/* Decides by the peer records that were copied just now. */
+struct best_effort_go best_effort_decide(struct best_effort *best_effort, const struct peers *peers,
                                          const struct best_effort_now *own, uint64_t now_ns);
 
 /*

@@ -3,7 +3,7 @@
  * Whole turns: of the jobs that share devices and take turns as a whole, each has all its devices
  * at once, with all its memory on them, or none.
  *
- * member   one process of a job, as its cards tell the others
+ * member   one process of a job, as its peer records tell the others
  * gang     a member, and what it remembers: this process
  * ticket   since when a job waits; who has waited longest is first in line
  * line     all jobs that share devices, with each other or through others
@@ -16,7 +16,7 @@
  *
  * Pure: a function of the time, what this process knows of itself, and the members that it sees.
  * Nothing they say is an index, a size, or a reason to wait for longer than GANG_WAIT_NS. Who keeps
- * us for longer than it may is left out: a card may say anything, and a process may hang
+ * us for longer than it may is left out: a peer record may say anything, and a process may hang
  * at any point. It costs us once in each of our turns what a job costs that keeps to the rules: a
  * turn, and its exchange.
  */

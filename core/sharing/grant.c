@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Grants. A pure function of cards, time and what was decided before. */
+/* Grants. A pure function of peer records, time and what was decided before. */
 #include "core/sharing/grant.h"
 
 #include <string.h>
@@ -7,7 +7,10 @@
 #include "core/config/config.h"
 #include "core/sharing/bytes.h"
 
-/* Of what a card tells of contexts no more counts than a part of the device; of all a quarter. */
+/*
+ * Of what a peer record tells of contexts no more counts than a part of the device; of all a
+ * quarter.
+ */
 enum { MARGIN_PART = 32, CONTEXT_PART = 16, CONTEXTS_PART = 4 };
 
 /*
@@ -28,61 +31,62 @@ static struct job_sum *sum_of(struct job_sums *sums, uid_t owner, uint64_t job)
 	return &sums->of[sums->count++];
 }
 
-static bool asks_before(const struct card *a, const struct card *b)
+static bool asks_before(const struct peer_record *a, const struct peer_record *b)
 {
 	return !b || a->claim_since_ns < b->claim_since_ns ||
 	       (a->claim_since_ns == b->claim_since_ns && a->token < b->token);
 }
 
-static void add(struct job_sums *sums, const struct card *card, uid_t owner, bool is_silent)
+static void add(struct job_sums *sums, const struct peer_record *record, uid_t owner,
+                bool is_silent)
 {
-	struct job_sum *sum = sum_of(sums, owner, card->job);
+	struct job_sum *sum = sum_of(sums, owner, record->job);
 
-	sums->contexts += least(card->context, sums->memory / CONTEXT_PART);
-	if (card->priority > sum->priority)
-		sum->priority = card->priority <= PRIORITY_GUARANTEED ? card->priority : 0;
-	sum->limit = card->limit > sum->limit ? card->limit : sum->limit;
-	sum->held = plus(sum->held, card->held);
-	sum->movable = plus(sum->movable, card->movable);
-	sum->on_host = plus(sum->on_host, card->on_host);
-	if (card->keeps > sum->keeps) {
-		sum->keeps = card->keeps;
-		sum->keeps_for_ns = card->keeps_for_ns;
+	sums->contexts += least(record->context, sums->memory / CONTEXT_PART);
+	if (record->priority > sum->priority)
+		sum->priority = record->priority <= PRIORITY_GUARANTEED ? record->priority : 0;
+	sum->limit = record->limit > sum->limit ? record->limit : sum->limit;
+	sum->held = plus(sum->held, record->held);
+	sum->movable = plus(sum->movable, record->movable);
+	sum->on_host = plus(sum->on_host, record->on_host);
+	if (record->keeps > sum->keeps) {
+		sum->keeps = record->keeps;
+		sum->keeps_for_ns = record->keeps_for_ns;
 	}
-	sum->beat_ns = card->beat_ns > sum->beat_ns ? card->beat_ns : sum->beat_ns;
-	if (card->link && (!sum->link || card->link < sum->link))
-		sum->link = card->link;
-	if (card->cooldown_until_ns > sum->cooldown_until_ns)
-		sum->cooldown_until_ns = card->cooldown_until_ns;
-	sum->is_idle &= card->idle_since_ns != 0;
-	if (card->idle_since_ns > sum->idle_since_ns)
-		sum->idle_since_ns = card->idle_since_ns;
+	sum->beat_ns = record->beat_ns > sum->beat_ns ? record->beat_ns : sum->beat_ns;
+	if (record->link && (!sum->link || record->link < sum->link))
+		sum->link = record->link;
+	if (record->cooldown_until_ns > sum->cooldown_until_ns)
+		sum->cooldown_until_ns = record->cooldown_until_ns;
+	sum->is_idle &= record->idle_since_ns != 0;
+	if (record->idle_since_ns > sum->idle_since_ns)
+		sum->idle_since_ns = record->idle_since_ns;
 	sum->is_silent &= is_silent;
-	if (!card->claim || is_silent)
+	if (!record->claim || is_silent)
 		return;
-	sum->claim = plus(sum->claim, card->claim);
-	sum->must |= card->claim_must_be_on_device != 0;
-	if (asks_before(card, sum->asks)) {
-		sum->asks = card;
-		sum->claim_since_ns = card->claim_since_ns;
+	sum->claim = plus(sum->claim, record->claim);
+	sum->must |= record->claim_must_be_on_device != 0;
+	if (asks_before(record, sum->asks)) {
+		sum->asks = record;
+		sum->claim_since_ns = record->claim_since_ns;
 	}
 }
 
 /*
- * Adds the cards of a device of so much memory up; own: this process's, of user `owner`; its job
- * comes first.
+ * Adds the peer records of a device of so much memory up; own: this process's, of user `owner`; its
+ * job comes first.
  */
-static void job_sums_make(struct job_sums *sums, uint64_t memory, const struct card *own,
-                          uid_t owner, const struct cards *others)
+static void job_sums_make(struct job_sums *sums, uint64_t memory, const struct peer_record *own,
+                          uid_t owner, const struct peers *others)
 {
 	sums->count = 0;
 	sums->memory = memory;
 	sums->contexts = 0;
-	sums->cards = 1 + others->count;
+	sums->peers = 1 + others->count;
 	add(sums, own, owner, false);
 	sums->of[0].is_own = true;
 	for (int i = 0; i < others->count; i++)
-		add(sums, &others->other[i].card, others->other[i].owner,
+		add(sums, &others->other[i].record, others->other[i].owner,
 		    others->other[i].is_silent);
 }
 
@@ -169,8 +173,8 @@ static void job_sums_entitle(struct job_sums *sums)
 }
 
 /*
- * Returns the bytes in use beyond the margin of which no card tells, where so much is free: others
- * hold them, who have no card yet, or have not written what they hold.
+ * Returns the bytes in use beyond the margin of which no peer record tells, where so much is free:
+ * others hold them, who have no peer record yet, or have not written what they hold.
  */
 static uint64_t job_sums_unaccounted(const struct job_sums *sums, uint64_t free)
 {
@@ -282,16 +286,16 @@ static bool goes_first(const struct job_sum *a, const struct job_sum *b)
 static uint64_t grant_lasts(const struct job_sums *sums, uint64_t bytes)
 {
 	return 2 * (patience_ns(least(bytes, sums->memory), sums->of[0].link) + SECOND_NS +
-	            GRANT_SILENCE_NS * (uint64_t)sums->cards);
+	            GRANT_SILENCE_NS * (uint64_t)sums->peers);
 }
 
 /*
  * Takes care that no claim counts as older than the look before it was first seen, whatever its
- * card says; looked_ns: when that was.
+ * peer record says; looked_ns: when that was.
  */
 static void granted_date(struct granted *g, struct job_sums *sums, uint64_t looked_ns)
 {
-	struct claim_met met[CARDS_MAX + 1] = {0};
+	struct claim_met met[PEERS_MAX + 1] = {0};
 	int count = 0;
 
 	for (int i = 0; i < sums->count; i++) {
@@ -376,17 +380,17 @@ const char *claim_wait_text(enum claim_wait why)
 #define REFUSED_LEAST  (SECOND_NS / 2)
 #define REFUSED_MOST   (30 * SECOND_NS)
 
-/* One look at the cards. */
+/* One look at the peer records. */
 struct look {
 	struct grant *g;
 	const struct grant_needs *needs;
-	struct card *own;
+	struct peer_record *own;
 	struct job_sums sums;
 	struct job_sum *job; /* the own one */
 	const struct job_sum *granted;
 	struct grant_answer *answer;
 	bool may_judge_silence;
-	uint64_t unaccounted; /* bytes in use of which no card tells */
+	uint64_t unaccounted; /* bytes in use of which no peer record tells */
 };
 
 /* --- the own claim --- */
@@ -455,7 +459,7 @@ static void look_at_asked(struct look *l)
 		return;
 	g->was_short |= is_short;
 	g->given += given;
-	if ((is_short || given < LEAST_BYTES) && g->done_count < CARDS_MAX)
+	if ((is_short || given < LEAST_BYTES) && g->done_count < PEERS_MAX)
 		g->done[g->done_count++] = g->asked;
 	stop_asking(l);
 }
@@ -732,8 +736,8 @@ static uint64_t stand_still(struct look *l)
 	return least(bound, g->stands_at);
 }
 
-void grant_decide(struct grant *g, const struct grant_needs *needs, struct card *own, uid_t owner,
-                  const struct cards *others, struct grant_answer *answer)
+void grant_decide(struct grant *g, const struct grant_needs *needs, struct peer_record *own,
+                  uid_t owner, const struct peers *others, struct grant_answer *answer)
 {
 	struct look l = {.g = g, .needs = needs, .own = own, .answer = answer};
 	uint64_t looked_ns = g->looked_ns;

@@ -4,7 +4,7 @@
  *
  * claim   memory that a job is entitled to and has on the host, or must have on the device
  * grant   one claim at a time is met: that of the highest priority, of those the oldest. All find
- *         the same one by the cards. Meanwhile nobody else grows or brings memory back
+ *         the same one by the peer records. Meanwhile nobody else grows or brings memory back
  * ask     who has the grant asks one job at a time to hold no more than so much: first borrowers,
  *         then idle jobs, then those of lower priority
  * bound   what this process's job is to hold at most (budget/terms.h)
@@ -16,15 +16,15 @@
  * An ask lapses after 2 * bytes / link, or when the asked one is silent for 50 ms; then the next is
  * asked. A grant lapses when nobody is left, when its holder is silent for 50 ms, and at last after
  * a time that everybody reckons by the claim, so that one who never lets go is passed over. Nobody
- * gives more than grant.h says, whatever a card asks for.
+ * gives more than grant.h says, whatever a peer record asks for.
  *
  * A call that must have memory on the device is refused when nobody is left to ask, and all tell
- * what they hold: while more is in use than cards tell of, those who start or were not run lately
- * have a second to tell. What nobody told of then, as of processes without a card, is waited for no
- * more. The claim stands until the call has tried what it was given, or for half a second: a
- * context takes a while to be made.
+ * what they hold: while more is in use than peer records tell of, those who start or were not run
+ * lately have a second to tell. What nobody told of then, as of processes without a peer record, is
+ * waited for no more. The claim stands until the call has tried what it was given, or for half a
+ * second: a context takes a while to be made.
  *
- * All of it is one pure function over the cards, the time and what was decided before.
+ * All of it is one pure function over the peer records, the time and what was decided before.
  */
 #ifndef SPILLWAY_GRANT_H
 #define SPILLWAY_GRANT_H
@@ -33,12 +33,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/cards/cards.h"
+#include "core/peers/peers.h"
 
 /*
- * Who is entitled to how much of a device's memory, as the cards say it.
+ * Who is entitled to how much of a device's memory, as the peer records say it.
  *
- * job sum   the cards of one job, of one user, added up
+ * job sum   the peer records of one job, of one user, added up
  * demand    what a job holds on the device, has on the host and claims
  * margin    a part of the device that nobody is entitled to: a 32nd, or what contexts take
  * part      what a job is entitled to, and its part of the margin, as far as that has room
@@ -66,15 +66,15 @@ struct job_sum {
 	uint64_t link, cooldown_until_ns, idle_since_ns, beat_ns;
 	uint64_t keeps, keeps_for_ns; /* what it does not give, and to which claim */
 	uint64_t claim, claim_since_ns;
-	const struct card *asks; /* the card by which it claims; NULL: it does not */
+	const struct peer_record *asks; /* the peer record by which it claims; NULL: it does not */
 };
 
 struct job_sums {
-	int count, cards;
+	int count, peers;
 	uint64_t memory;   /* of the device */
 	uint64_t contexts; /* what the driver takes for them, as they tell */
 	uint64_t margin;   /* what nobody is entitled to */
-	struct job_sum of[CARDS_MAX + 1];
+	struct job_sum of[PEERS_MAX + 1];
 };
 
 /*
@@ -108,7 +108,7 @@ struct granted {
 	struct claim_met {
 		struct job_key job;
 		uint64_t since_ns, from_ns;
-	} met[CARDS_MAX + 1];
+	} met[PEERS_MAX + 1];
 	struct job_key job;
 	uint64_t at_ns, bytes; /* bytes: 0: nobody's */
 	struct {
@@ -123,7 +123,7 @@ static inline bool granted_is_heard(uint64_t now_ns, uint64_t beat_ns)
 	return now_ns <= beat_ns || now_ns - beat_ns <= GRANT_SILENCE_NS;
 }
 
-/* Why a job waits for memory that it has on the host, as cards say it. */
+/* Why a job waits for memory that it has on the host, as peer records say it. */
 enum claim_wait {
 	CLAIM_NONE,     /* it does not */
 	CLAIM_IS_MET,   /* others make room for it */
@@ -152,7 +152,7 @@ struct grant {
 	uint64_t asked_ns, asked_bytes, asked_held; /* ns: 0: nobody is asked */
 	bool was_short; /* somebody was too slow to give what he was asked for */
 	int done_count;
-	struct job_key done[CARDS_MAX];
+	struct job_key done[PEERS_MAX];
 	/* what it gives */
 	bool gives, gave_idle;
 	uint64_t gives_for_ns, gives_from, bound, takes_after_ns;
@@ -161,7 +161,7 @@ struct grant {
 	uint64_t stands_since_ns, stands_at;     /* ns: the claim's; 0: nobody's */
 };
 
-/* What the process knows of itself; what it holds and has on the host its card says. */
+/* What the process knows of itself; what it holds and has on the host its peer record says. */
 struct grant_needs {
 	uint64_t now_ns;
 	uint64_t memory; /* of the device */
@@ -184,9 +184,9 @@ struct grant_answer {
 };
 
 /*
- * Decides, and writes the memory part of the own card. owner: the caller's user.
+ * Decides, and writes the memory part of the own peer record. owner: the caller's user.
  */
-void grant_decide(struct grant *g, const struct grant_needs *needs, struct card *own, uid_t owner,
-                  const struct cards *others, struct grant_answer *answer);
+void grant_decide(struct grant *g, const struct grant_needs *needs, struct peer_record *own,
+                  uid_t owner, const struct peers *others, struct grant_answer *answer);
 
 #endif

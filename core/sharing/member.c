@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Members: what their cards say, words for it, and what launchers tell of a job. Rules: pure.
+ * Members: what their peer records say, words for it, and what launchers tell of a job. Rules:
+ * pure.
  */
 #include "core/sharing/member.h"
 
@@ -21,56 +22,57 @@ uint64_t member_number(uid_t user, uint64_t number)
 	return hash_word(hash_word(HASH_NOTHING, user), number);
 }
 
-uint32_t member_device(const struct card *card)
+uint32_t member_device(const struct peer_record *record)
 {
-	uint32_t hash = (uint32_t)(card->device ^ card->device >> 32);
+	uint32_t hash = (uint32_t)(record->device ^ record->device >> 32);
 
 	return hash ? hash : 1;
 }
 
-struct gang_member member_of(const struct card *card, uid_t owner, bool is_silent, uint64_t now_ns)
+struct gang_member member_of(const struct peer_record *record, uid_t owner, bool is_silent,
+                             uint64_t now_ns)
 {
-	struct gang_member m = {.process = member_number(owner, card->token),
-	                        .job = member_number(owner, card->job)};
+	struct gang_member m = {.process = member_number(owner, record->token),
+	                        .job = member_number(owner, record->job)};
 
-	if (card->turn != TURN_WHOLE) {
-		m.device[0] = member_device(card);
+	if (record->turn != TURN_WHOLE) {
+		m.device[0] = member_device(record);
 		m.beat_ns = is_silent ? 0 : now_ns;
-		m.wants = card->working != CARD_IDLE;
+		m.wants = record->working != PEER_IDLE;
 		return m;
 	}
-	if (!card->turn_process)
+	if (!record->turn_process)
 		return m; /* it uses no device yet */
-	m.process = member_number(owner, card->turn_process);
-	memcpy(m.device, card->gang, sizeof m.device);
-	m.beat_ns = card->turn_beat_ns;
-	m.state = card->turn_state;
-	m.why = card->turn_why;
+	m.process = member_number(owner, record->turn_process);
+	memcpy(m.device, record->gang, sizeof m.device);
+	m.beat_ns = record->turn_beat_ns;
+	m.state = record->turn_state;
+	m.why = record->turn_why;
 	m.is_whole = true;
-	m.wants = card->turn_wants;
-	m.ticket_ns = card->turn_ticket_ns;
-	m.since_ns = card->turn_since_ns;
-	m.length_ns = card->turn_length_ns;
-	m.exchange_ns = card->turn_exchange_ns;
-	m.bytes = card->turn_bytes;
-	m.on_host = card->turn_on_host;
+	m.wants = record->turn_wants;
+	m.ticket_ns = record->turn_ticket_ns;
+	m.since_ns = record->turn_since_ns;
+	m.length_ns = record->turn_length_ns;
+	m.exchange_ns = record->turn_exchange_ns;
+	m.bytes = record->turn_bytes;
+	m.on_host = record->turn_on_host;
 	return m;
 }
 
-void member_tell(const struct gang_member *own, uint64_t number, struct card *card)
+void member_tell(const struct gang_member *own, uint64_t number, struct peer_record *record)
 {
-	memcpy(card->gang, own->device, sizeof card->gang);
-	card->turn_process = number;
-	card->turn_beat_ns = own->beat_ns;
-	card->turn_state = own->state;
-	card->turn_why = (uint16_t)own->why;
-	card->turn_wants = own->wants;
-	card->turn_ticket_ns = own->ticket_ns;
-	card->turn_since_ns = own->since_ns;
-	card->turn_length_ns = own->length_ns;
-	card->turn_exchange_ns = own->exchange_ns;
-	card->turn_bytes = own->bytes;
-	card->turn_on_host = own->on_host;
+	memcpy(record->gang, own->device, sizeof record->gang);
+	record->turn_process = number;
+	record->turn_beat_ns = own->beat_ns;
+	record->turn_state = own->state;
+	record->turn_why = (uint16_t)own->why;
+	record->turn_wants = own->wants;
+	record->turn_ticket_ns = own->ticket_ns;
+	record->turn_since_ns = own->since_ns;
+	record->turn_length_ns = own->length_ns;
+	record->turn_exchange_ns = own->exchange_ns;
+	record->turn_bytes = own->bytes;
+	record->turn_on_host = own->on_host;
 }
 
 const char *gang_state_name(uint32_t state)

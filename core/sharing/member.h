@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A member: one process of a job that takes whole turns, as its cards tell the others (gang.h).
+ * A member: one process of a job that takes whole turns, as its peer records tell the others
+ * (gang.h).
  */
 #ifndef SPILLWAY_SHARING_MEMBER_H
 #define SPILLWAY_SHARING_MEMBER_H
@@ -9,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/cards/card.h"
+#include "core/peers/peer.h"
 
 enum { GANG_DEVICES = 16, GANG_MEMBERS = 128 };
 
@@ -63,15 +64,18 @@ struct gang_member {
 bool member_lives(const struct gang_member *m, const struct gang_member *own, uint64_t now_ns);
 /* Returns a number that no other user has, of one that a user's processes tell apart. */
 uint64_t member_number(uid_t user, uint64_t number);
-/* Returns the hash by which members name a card's device; never 0. */
-uint32_t member_device(const struct card *card);
+/* Returns the hash by which members name a peer record's device; never 0. */
+uint32_t member_device(const struct peer_record *record);
 /*
- * Returns whose card it is, of this user, as a member. It has no device where the card says nothing
- * of turns yet. A process is the same member by each of its cards.
+ * Returns whose peer record it is, of this user, as a member. It has no device where the peer
+ * record says nothing of turns yet. A process is the same member by each of its peer records.
  */
-struct gang_member member_of(const struct card *card, uid_t owner, bool is_silent, uint64_t now_ns);
-/* Writes on one of a process's cards what it tells. number: the same on all of them, not 0. */
-void member_tell(const struct gang_member *own, uint64_t number, struct card *card);
+struct gang_member member_of(const struct peer_record *record, uid_t owner, bool is_silent,
+                             uint64_t now_ns);
+/*
+ * Writes on one of a process's peer records what it tells. number: the same on all of them, not 0.
+ */
+void member_tell(const struct gang_member *own, uint64_t number, struct peer_record *record);
 
 /* Returns how a state, or a reason, is called where people read it; never NULL. */
 const char *gang_state_name(uint32_t state);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Nanoseconds per launch and per allocation with its free, by lines "MEASURE NS", of a job that
- * nobody shares the GPU with, once it has told others of itself: then "cards N", how many cards lie
- * in the state directory.
+ * nobody shares the GPU with, once it has told others of itself: then "peer records N", how many
+ * peer records lie in the state directory.
  */
 #include "tests/bench/measure.h"
 
@@ -45,7 +45,7 @@ static void alloc_free_large(void)
 	alloc_free((size_t)16 << 20);
 }
 
-static int count_cards(void)
+static int count_peers(void)
 {
 	const char *path = getenv("SPILLWAY_STATE_DIR");
 	DIR *listing = path ? opendir(path) : NULL;
@@ -78,7 +78,7 @@ int main(void)
 	usleep(MEETS_MS * 1000);
 	for (size_t i = 0; i < sizeof(measures) / sizeof(*measures); i++)
 		measure(&measures[i]);
-	printf("cards %d\n", count_cards());
+	printf("peer records %d\n", count_peers());
 	CU(cuStreamDestroy(stream));
 	CU(cuModuleUnload(module));
 	CU(cuDevicePrimaryCtxRelease(device));

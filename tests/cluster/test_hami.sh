@@ -133,10 +133,10 @@ done
 until_true $patience is_on_device $((64 * mib)) || fail "two pods: $(device_bytes) bytes"
 until_true $patience is_seen 2 || fail "two pods: $("$spillway" stat)"
 # They see each other there, for priorities, and map nothing that a third could cut short.
-cards() { find "$node/vgpulock" -name "$1" | grep -c .; }
-sees_others() { [ "$(cards "card-$uuid-*")" = 2 ]; }
-until_true $patience sees_others || fail "two pods: cards: $(ls "$node/vgpulock")"
-same "two pods: turn files" 0 "$(cards 'turns-*')"
+peers() { find "$node/vgpulock" -name "$1" | grep -c .; }
+sees_others() { [ "$(peers "card-$uuid-*")" = 2 ]; }
+until_true $patience sees_others || fail "two pods: peers: $(ls "$node/vgpulock")"
+same "two pods: turn files" 0 "$(peers 'turns-*')"
 names() { "$spillway" stat | sed -n 's/^\([^ ]*same.cache-[0-9a-f]*@[0-9a-f]*\) .*/\1/p' | sort -u; }
 have_names() { [ "$(names | grep -c .)" = 2 ]; }
 until_true $patience have_names || fail "two pods: names: $("$spillway" stat)"

@@ -165,7 +165,7 @@ static CUdeviceptr open_next(void)
 
 /*
  * Counts those that are neither the software GPU's, which keeps one for what it has imported, nor
- * of other processes' cards, which come and go with them.
+ * of other processes' peer records, which come and go with them.
  */
 static unsigned int descriptors(void)
 {

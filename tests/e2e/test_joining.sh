@@ -53,10 +53,10 @@ stays_out() {
 	start --count 2
 	same "without a limit" $((16 * mib)) "$(device_bytes)"
 	has "without a limit" "$(cat "$scratch/err")" "$1; this process is not in the job's books: no memory is limited, and spillway stat does not show it"
-	# Other jobs see it by its card, which goes with it.
-	until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_STATE_DIR' -name 'card-*')\" ]" || fail "it has no card"
+	# Other jobs see it by its peer record, which goes with it.
+	until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_STATE_DIR' -name 'card-*')\" ]" || fail "it has no record"
 	end
-	same "cards" "" "$(find "$SPILLWAY_STATE_DIR" -name 'card-*')"
+	same "peers" "" "$(find "$SPILLWAY_STATE_DIR" -name 'card-*')"
 }
 
 export SPILLWAY_JOB=crowded

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A card that claims everything all the time, and a process that is stopped while its memory is
-# asked for: a job that works keeps what it is entitled to, goes on, and computes what it computes
-# alone. Judged by the books of the software GPU.
+# A peer record that claims everything all the time, and a process that is stopped while its memory
+# is asked for: a job that works keeps what it is entitled to, goes on, and computes what it
+# computes alone. Judged by the books of the software GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -24,7 +24,7 @@ works=$!
 until_true $patience counter_at_least works launches 20 || fail "works does not begin: $(cat "$scratch/works.errors")"
 pid=$(pid_of works)
 uuid=$("$spillway" stat works --json | sed 's/.*"uuid":"\([^"]*\)".*/\1/')
-"$build/tests/e2e/forge_card" "$uuid" 1 2>"$scratch/forge" &
+"$build/tests/e2e/forge_record" "$uuid" 1 2>"$scratch/forge" &
 forger=$!
 # Of two that both want all, each is entitled to half, less the margin.
 claimed() { "$spillway" events works | grep -q '  yield  bytes '; }

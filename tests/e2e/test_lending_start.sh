@@ -9,7 +9,8 @@ set -eu
 . tests/e2e/elastic.sh
 export SOFTGPU_MEMORY=96M SOFTGPU_CONTEXT_MEMORY=8M
 
-# A job makes its context at the moment in which another has filled the GPU, which has no card yet.
+# A job makes its context at the moment in which another has filled the GPU, which has no peer
+# record yet.
 mkfifo "$scratch/in"
 "$spillway" run --softgpu --quiet --name new "$build/tests/e2e/guest" init "wait:$scratch/new.here" context alloc:4:2 free \
 	<"$scratch/in" >"$scratch/new" 2>&1 &

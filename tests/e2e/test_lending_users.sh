@@ -59,11 +59,11 @@ as 65533 "$spillway" run --softgpu --quiet --name ben "$common/tree/moves" --mod
 ben=$!
 begins() { at_least 65533 ben launches 20; }
 until_true $patience begins || fail "ben does not begin: $(cat "$scratch/errors")"
-# Each has a card of its own there, and no file of the other's.
-cards_of() { find "$SPILLWAY_NODE_DIR" -name "card-*-$1-*" -user "$1" | wc -l; }
-has_card() { [ "$(cards_of "$1")" = 1 ]; }
+# Each has a peer record of its own there, and no file of the other's.
+peers_of() { find "$SPILLWAY_NODE_DIR" -name "card-*-$1-*" -user "$1" | wc -l; }
+has_record() { [ "$(peers_of "$1")" = 1 ]; }
 for user in 65532 65533; do
-	until_true $patience has_card $user || fail "cards of $user: $(cards_of $user)"
+	until_true $patience has_record $user || fail "peers of $user: $(peers_of $user)"
 done
 all_there() { is 65533 ben host_used 0; }
 until_true $patience all_there || fail "ben: $(number 65533 ben host_used) bytes stay on the host; $("$softgpu/softgpu-truth")"

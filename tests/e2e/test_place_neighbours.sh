@@ -105,7 +105,7 @@ for name in address static undefined thread; do
 		until_true $patience sh -c 'find "$@" -name "card-*" 2>/dev/null | grep .' - "$SPILLWAY_NODE_DIR" "$SPILLWAY_STATE_DIR" &&
 			echo
 	} | "$spillway" run --softgpu --quiet --memory 4MiB "$scratch/guest" init context wait:"$scratch/$name.waits" 2>&1) || true
-	same "$name sanitizer, with a card" "$(printf 'init=0\ncontext=0\ndone')" "$out"
+	same "$name sanitizer, with a record" "$(printf 'init=0\ncontext=0\ndone')" "$out"
 done
 [ $built -gt 0 ] || {
 	echo "no sanitizer can be used here: $(tail -n 1 "$scratch/said")"

@@ -13,7 +13,7 @@ ini=$scratch/job.ini
 
 # started JOB: with 64 MiB by its configuration, lowered to 16
 started() {
-	until_true $patience rm -rf "$SPILLWAY_STATE_DIR" # its process may make its card anew meanwhile
+	until_true $patience rm -rf "$SPILLWAY_STATE_DIR" # its process may make its record anew meanwhile
 	limit_file "$ini" $((64 * mib))
 	start_driven "$1" "$ini"
 	wants 0 alloc a 24576

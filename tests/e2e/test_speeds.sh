@@ -11,7 +11,8 @@ set -eu
 . tests/e2e/elastic.sh
 # shellcheck source=tests/e2e/priority.sh
 . tests/e2e/priority.sh
-# speeds JOB: alone, now, loss, error, takes; null where it is not told, nothing without cards
+# speeds JOB: alone, now, loss, error, takes; null where it is not told, nothing without peer
+# records
 speeds() {
 	"$spillway" stat "$1" --json |
 		sed -n 's/.*"launches_alone":\([^,]*\),"launches_now":\([^,]*\),"loss":\([^,]*\),"loss_error":\([^,]*\),"takes":\([^,}]*\).*/\1 \2 \3 \4 \5/p'
@@ -23,8 +24,8 @@ ratio() {
 
 # Alone nobody fills its gaps, and nothing is told.
 starts prod guaranteed --kernel-us 500 --burst-ms 20 --pause-ms 30
-has_card() { [ -n "$(speeds prod)" ]; }
-until_true $patience has_card || fail "prod has no card: $("$spillway" stat prod --json)"
+has_record() { [ -n "$(speeds prod)" ]; }
+until_true $patience has_record || fail "prod has no record: $("$spillway" stat prod --json)"
 same 'alone' 'null null null null null' "$(speeds prod)"
 same 'metrics, alone' '' "$(ratio loss prod)$(ratio loss_error prod)$(ratio takes prod)"
 

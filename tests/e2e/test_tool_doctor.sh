@@ -461,11 +461,11 @@ start_job newer
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 printf '\143' | dd of="$SPILLWAY_STATE_DIR/newer.segment" bs=1 seek=8 conv=notrunc 2>/dev/null
-card=$SPILLWAY_STATE_DIR/card-GPU-1-$(id -u)-00000000000000ab # of one that was killed, before it wrote
-: >"$card"
+record=$SPILLWAY_STATE_DIR/card-GPU-1-$(id -u)-00000000000000ab # of one that was killed, before it wrote
+: >"$record"
 exec 9<>"$SPILLWAY_STATE_DIR/newer.segment" # as a mapping would
 expect 1 "$spillway" doctor --clean
-[ ! -e "$card" ] || fail "the card of a killed process is still there"
+[ ! -e "$record" ] || fail "the record of a killed process is still there"
 says "$err" 'newer\.segment: segment of version 99, expected version'
 says "$out" '^--  job newer: (is in use|cannot be read), .*left alone'
 says "$out" '^      try: (spillway doctor --clean, 5 s from now|rm )'

@@ -21,7 +21,7 @@ done <<'END'
 segment state/segment.h SEGMENT_VERSION
 page pages/page.h PAGE_VERSION
 turn_file pages/turns.h TURNS_VERSION
-peer_record cards/card.h CARD_VERSION
+peer_record peers/peer.h PEER_VERSION
 ring rings/ring_layout.h RING_VERSION
 handle_of_shared_memory wire/wire.h WIRE_VERSION
 list_of_resources wire/wire.h RESOURCES_VERSION

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# turn = whole beside a card that says that it has the device since the beginning of time, and never
-# makes way: the others go on by whole turns without it, and say so.
+# turn = whole beside a peer record that says that it has the device since the beginning of time,
+# and never makes way: the others go on by whole turns without it, and say so.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -21,14 +21,14 @@ starts left
 starts right
 until_true $patience have_turns 2 || fail "no turns: $(cat "$scratch/left.errors" "$scratch/right.errors")"
 uuid=$("$spillway" stat left --json | sed 's/.*"uuid":"\([^"]*\)".*/\1/')
-"$build/tests/e2e/forge_card" "$uuid" has 2>"$scratch/forge" &
+"$build/tests/e2e/forge_record" "$uuid" has 2>"$scratch/forge" &
 forger=$!
 left_out() { grep -q 'ignores a job' "$scratch/left.errors" && grep -q 'ignores a job' "$scratch/right.errors"; }
-until_true $patience left_out || fail "the forged card holds them: $("$spillway" stat left; "$spillway" stat right)"
+until_true $patience left_out || fail "the forged record holds them: $("$spillway" stat left; "$spillway" stat right)"
 had=$(counter left demotions)
 [ "$had" -ge "$(counter right demotions)" ] || had=$(counter right demotions)
-until_true $patience have_turns $((had + 40)) || fail "no turns beside a forged card: $("$spillway" stat left; "$spillway" stat right)"
-kill -0 $forger || fail "the forged card is gone: $(cat "$scratch/forge")"
+until_true $patience have_turns $((had + 40)) || fail "no turns beside a forged record: $("$spillway" stat left; "$spillway" stat right)"
+kill -0 $forger || fail "the forged record is gone: $(cat "$scratch/forge")"
 ! grep 'turns are fine' "$scratch/left.errors" "$scratch/right.errors" || fail "whole turns were given up"
 kill -KILL $forger
 wait $forger 2>/dev/null || true

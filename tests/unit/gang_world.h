@@ -23,7 +23,7 @@ static struct process {
 	unsigned int devices; /* a bit each */
 	int size, on_device[DEVICES];
 	struct gang gang;
-	struct gang_member told; /* its card */
+	struct gang_member told; /* its peer record */
 	bool is_there, is_paused, is_busy;
 	bool is_stuck; /* its memory does not leave */
 	uint64_t frozen_until, look_at, tell_at;
@@ -34,7 +34,7 @@ static struct process {
 
 static struct gang_member forged[FORGED];
 static int processes, forgeries;
-/* Has forged cards say something else, to this process. */
+/* Has forged peer records say something else, to this process. */
 static void (*forge)(const struct process *viewer);
 static uint64_t now, random_state;
 /* How long two had a device, where that may be: one is left out by others not at the same time. */

@@ -28,7 +28,7 @@ enum { JOBS_MAX = 16, TICK_MS = 10 };
 struct world_job {
 	bool lives, is_frozen, is_liar;
 	uint64_t frozen_until;
-	struct card card;
+	struct peer_record record;
 	struct grant grant;
 	struct grant_answer answer;
 	uint64_t limit, held, on_host, fixed; /* fixed: of what is held, what cannot move */
@@ -38,7 +38,7 @@ struct world_job {
 	uint64_t used_ns;               /* when it last worked */
 	uint64_t idle_yield;
 	bool works;
-	uint64_t hidden_until; /* it has no card until then */
+	uint64_t hidden_until; /* it has no peer record until then */
 	uint64_t starts_until; /* it has not written what it holds, and decides nothing */
 	bool is_blind;         /* it cannot ask what is free */
 	/* what happened */
@@ -83,9 +83,9 @@ static struct world_job *add_job(uint8_t priority, uint64_t limit)
 	                          .works = true,
 	                          .used_ns = world.now,
 	                          .idle_yield = 30 * SECOND};
-	job->card.job = (uint64_t)world.count;
-	job->card.token = (uint64_t)world.count;
-	job->card.priority = priority;
+	job->record.job = (uint64_t)world.count;
+	job->record.token = (uint64_t)world.count;
+	job->record.priority = priority;
 	job->answer.bound = UINT64_MAX;
 	return job;
 }
@@ -113,7 +113,7 @@ static bool is_frozen(const struct world_job *job)
 	return world.now < job->frozen_until;
 }
 
-static bool has_card(const struct world_job *job)
+static bool has_record(const struct world_job *job)
 {
 	return job->lives && world.now >= job->hidden_until;
 }
@@ -123,53 +123,54 @@ static bool is_blocked(const struct world_job *job)
 	return job->on_host && (free_bytes() < CHUNK || job->held >= job->answer.bound);
 }
 
-static void fill_card(struct world_job *job)
+static void fill_record(struct world_job *job)
 {
-	struct card *card = &job->card;
+	struct peer_record *record = &job->record;
 
-	card->beat_ns = world.now;
+	record->beat_ns = world.now;
 	if (world.now < job->starts_until)
 		return;
-	card->limit = job->limit;
-	card->held = job->held;
-	card->movable = job->held - job->fixed;
-	card->on_host = job->on_host;
-	card->link = LINK;
+	record->limit = job->limit;
+	record->held = job->held;
+	record->movable = job->held - job->fixed;
+	record->on_host = job->on_host;
+	record->link = LINK;
 	if (job->works)
 		job->used_ns = world.now;
-	card->idle_since_ns = world.now - job->used_ns >= job->idle_yield ? job->used_ns : 0;
+	record->idle_since_ns = world.now - job->used_ns >= job->idle_yield ? job->used_ns : 0;
 }
 
-/* A card that says whatever it likes, but what makes it a card of another user's. */
+/* A peer record that says whatever it likes, but what makes it a peer record of another user's. */
 static void lie(struct world_job *job)
 {
-	struct card *card = &job->card;
+	struct peer_record *record = &job->record;
 
 	if (scratch_random() % 8 == 0) {
-		unsigned char *bytes = (unsigned char *)&card->limit;
+		unsigned char *bytes = (unsigned char *)&record->limit;
 
-		for (size_t i = 0; i < (size_t)((char *)&card->gang - (char *)&card->limit); i++)
+		for (size_t i = 0; i < (size_t)((char *)&record->gang - (char *)&record->limit);
+		     i++)
 			bytes[i] = (unsigned char)scratch_random();
 		if (scratch_random() % 2) {
-			card->asks_job = 1 + scratch_random() % (uint64_t)world.count;
-			card->asks_owner = 0;
-			card->asks_down_to = 0;
-			card->claim = DEVICE;
-			card->claim_since_ns = 1 + scratch_random() % 2;
+			record->asks_job = 1 + scratch_random() % (uint64_t)world.count;
+			record->asks_owner = 0;
+			record->asks_down_to = 0;
+			record->claim = DEVICE;
+			record->claim_since_ns = 1 + scratch_random() % 2;
 		}
 	}
-	card->context = scratch_random() % 2 ? scratch_random() : 0;
-	card->priority = PRIORITY_NORMAL;
-	card->beat_ns = world.now;
+	record->context = scratch_random() % 2 ? scratch_random() : 0;
+	record->priority = PRIORITY_NORMAL;
+	record->beat_ns = world.now;
 }
 
 /*
- * All decide by the same cards: those that were there before anybody decided. From one job to the
- * next a single one of the others changes.
+ * All decide by the same peer records: those that were there before anybody decided. From one job
+ * to the next a single one of the others changes.
  */
 static void decide(void)
 {
-	static struct cards all, others;
+	static struct peers all, others;
 	int at = 0;
 
 	world.highest = 0;
@@ -177,14 +178,14 @@ static void decide(void)
 	for (int i = 0; i < world.count; i++) {
 		const struct world_job *job = &world.job[i];
 
-		if (!has_card(job))
+		if (!has_record(job))
 			continue;
-		if (job->card.claim && job->card.priority > world.highest)
-			world.highest = job->card.priority;
+		if (job->record.claim && job->record.priority > world.highest)
+			world.highest = job->record.priority;
 		all.other[all.count++] =
-		    (struct cards_other){.owner = job->is_liar ? 1 : 0,
-		                         .is_silent = world.now - job->card.beat_ns > 3 * SECOND,
-		                         .card = job->card};
+		    (struct peers_other){.owner = job->is_liar ? 1 : 0,
+		                         .is_silent = world.now - job->record.beat_ns > 3 * SECOND,
+		                         .record = job->record};
 	}
 	others.count = all.count - 1;
 	for (int i = 0; i < others.count; i++)
@@ -198,10 +199,10 @@ static void decide(void)
 		                            .tries = job->tries_until != 0,
 		                            .is_blocked = is_blocked(job)};
 
-		if (!has_card(job))
+		if (!has_record(job))
 			continue;
 		if (!is_frozen(job) && !job->is_liar && world.now >= job->starts_until) {
-			grant_decide(&job->grant, &needs, &job->card, 0, &others, &job->answer);
+			grant_decide(&job->grant, &needs, &job->record, 0, &others, &job->answer);
 			job->told_gave += job->answer.gave;
 		}
 		others.other[at] = all.other[at];
@@ -212,13 +213,13 @@ static void decide(void)
 /* Nobody who works gives what it is entitled to, but to a higher priority. */
 static void check_gives(const struct world_job *job, uint64_t bytes)
 {
-	if (bytes && !job->card.idle_since_ns && world.highest <= job->card.priority &&
-	    job->held <= job->card.entitled)
+	if (bytes && !job->record.idle_since_ns && world.highest <= job->record.priority &&
+	    job->held <= job->record.entitled)
 		ck_abort_msg("job %d of class %d gives %llu of %llu MiB, and is entitled to %llu",
-		             (int)(job - world.job), job->card.priority,
+		             (int)(job - world.job), job->record.priority,
 		             (unsigned long long)(bytes / MIB),
 		             (unsigned long long)(job->held / MIB),
-		             (unsigned long long)(job->card.entitled / MIB));
+		             (unsigned long long)(job->record.entitled / MIB));
 }
 
 /* Of what leaves the last piece is enough to make up for all; what comes must fit. */
@@ -270,12 +271,13 @@ static uint64_t could_have(const struct world_job *to)
 
 	for (int i = 0; i < world.count; i++) {
 		const struct world_job *job = &world.job[i];
-		const struct card *card = &job->card;
-		bool gives_all = card->idle_since_ns || card->priority < to->card.priority;
-		uint64_t yields = gives_all ? job->held : minus(job->held, card->entitled);
+		const struct peer_record *record = &job->record;
+		bool gives_all = record->idle_since_ns || record->priority < to->record.priority;
+		uint64_t yields = gives_all ? job->held : minus(job->held, record->entitled);
 
-		if (job == to || !has_card(job) || job->is_liar ||
-		    (card->cooldown_until_ns > world.now && card->priority >= to->card.priority))
+		if (job == to || !has_record(job) || job->is_liar ||
+		    (record->cooldown_until_ns > world.now &&
+		     record->priority >= to->record.priority))
 			continue;
 		bytes += least(yields, job->held - job->fixed);
 	}
@@ -288,7 +290,7 @@ static bool is_undisturbed(const struct world_job *job)
 	for (int i = 0; i < world.count; i++)
 		if (world.job[i].is_liar || world.now < world.job[i].frozen_until + 4 * SECOND)
 			return false;
-	return world.highest <= job->card.priority;
+	return world.highest <= job->record.priority;
 }
 
 /*
@@ -331,7 +333,7 @@ static int grants(void)
 
 	for (int i = 0; i < world.count; i++)
 		count += world.job[i].lives && !is_frozen(&world.job[i]) &&
-		         world.job[i].card.asks_job && world.job[i].answer.why == CLAIM_IS_MET &&
+		         world.job[i].record.asks_job && world.job[i].answer.why == CLAIM_IS_MET &&
 		         !world.job[i].is_liar;
 	return count;
 }
@@ -347,7 +349,7 @@ static void tick(void)
 		if (job->is_liar)
 			lie(job);
 		else
-			fill_card(job);
+			fill_record(job);
 	}
 	decide();
 	always(grants() <= 1);
@@ -359,7 +361,7 @@ static void tick(void)
 		try_must(job);
 		move(job);
 		/* How long one claim lasts. */
-		if (job->card.claim && job->grant.began_ns &&
+		if (job->record.claim && job->grant.began_ns &&
 		    world.now - job->grant.began_ns > world.longest_claim)
 			world.longest_claim = world.now - job->grant.began_ns;
 	}

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "core/budget/device.h"
-#include "core/cards/cards.h"
+#include "core/peers/peers.h"
 #include "core/cuda/driver.h"
 #include "core/pace/pacer.h"
 #include "tests/unit/pace_coroutine.h"
@@ -251,8 +251,8 @@ struct process {
 	struct device device[WORLD_DEVICES];
 	struct pacer *pacer[WORLD_DEVICES];
 	struct pacer_settings settings[WORLD_DEVICES];
-	struct card_own card[WORLD_DEVICES];
-	struct cards others[WORLD_DEVICES];
+	struct peer_own record[WORLD_DEVICES];
+	struct peers others[WORLD_DEVICES];
 	_Atomic uint32_t launched; /* the watcher waits for it */
 	bool watcher_rests;
 };
@@ -262,8 +262,8 @@ struct job *world_job(void);
 struct process *process_create(struct job *job, uint32_t devices);
 void process_set(struct process *process, int gpu, double share, int policy);
 /*
- * Has a card on the device from now on; who is not a best-effort job writes it while one is there.
- * A normal process gives way to guaranteed ones.
+ * Has a peer record on the device from now on; who is not a best-effort job writes it while one is
+ * there. A normal process gives way to guaranteed ones.
  */
 void process_share(struct process *process, int gpu, int priority, bool gives_way);
 void process_stop(struct process *process);

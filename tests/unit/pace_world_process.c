@@ -115,50 +115,50 @@ void process_set(struct process *p, int gpu, double share, int policy)
 	pacer_set(p->pacer[gpu], &p->settings[gpu]);
 }
 
-/* --- cards --- */
+/* --- peer records --- */
 
-/* Copies the cards of the other processes that are there. */
-static int copy_cards(struct cards *cards, uint64_t now)
+/* Copies the peer records of the other processes that are there. */
+static int copy_peers(struct peers *peers, uint64_t now)
 {
-	cards->count = 0;
+	peers->count = 0;
 	for (int i = 0; i < world.processes; i++) {
 		struct process *p = world.process[i];
 
 		for (int gpu = 0; gpu < WORLD_DEVICES; gpu++) {
-			struct cards_other *other = &cards->other[cards->count];
-			const struct card *card = &p->card[gpu].now;
+			struct peers_other *other = &peers->other[peers->count];
+			const struct peer_record *record = &p->record[gpu].now;
 
-			if (&p->others[gpu] == cards || !card->version || p->is_dead ||
-			    p->has_exited || gpu != (int)cards->own_token)
+			if (&p->others[gpu] == peers || !record->version || p->is_dead ||
+			    p->has_exited || gpu != (int)peers->own_token)
 				continue;
-			*other = (struct cards_other){.card = *card, .token = card->token};
-			other->is_silent = now > card->beat_ns + CARD_SILENT_NS;
-			cards->count++;
+			*other = (struct peers_other){.record = *record, .token = record->token};
+			other->is_silent = now > record->beat_ns + PEER_SILENT_NS;
+			peers->count++;
 		}
 	}
-	return cards->count;
+	return peers->count;
 }
 
 void process_share(struct process *p, int gpu, int priority, bool gives_way)
 {
-	struct card *card = &p->card[gpu].now;
-	const struct pacer_cards cards = {.own = &p->card[gpu],
+	struct peer_record *record = &p->record[gpu].now;
+	const struct pacer_peers peers = {.own = &p->record[gpu],
 	                                  .others = &p->others[gpu],
-	                                  .look = copy_cards,
-	                                  .copy = copy_cards};
+	                                  .look = copy_peers,
+	                                  .copy = copy_peers};
 
-	lock_init(&p->card[gpu].lock);
-	card->version = CARD_VERSION;
-	card->token = (uint64_t)p->index + 1;
-	card->priority = (uint8_t)priority;
-	card->slowdown_ppm = 20000;
-	card->working = CARD_UNKNOWN;
+	lock_init(&p->record[gpu].lock);
+	record->version = PEER_VERSION;
+	record->token = (uint64_t)p->index + 1;
+	record->priority = (uint8_t)priority;
+	record->slowdown_ppm = 20000;
+	record->working = PEER_UNKNOWN;
 	/* Here a token is a device: those of others are passed over. */
-	p->card[gpu].place.token = (uint64_t)gpu;
+	p->record[gpu].place.token = (uint64_t)gpu;
 	p->settings[gpu].priority = priority;
 	p->settings[gpu].gives_way = gives_way;
 	pacer_set(p->pacer[gpu], &p->settings[gpu]);
-	pacer_share(p->pacer[gpu], &cards);
+	pacer_share(p->pacer[gpu], &peers);
 	pacer_heed(p->pacer[gpu], priority != PRIORITY_OPPORTUNISTIC);
 }
 

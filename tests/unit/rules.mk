@@ -25,7 +25,7 @@ $(BUILD)/tests/unit/test_slurm_options: $(if $(wildcard /usr/include/slurm/spank
 # Which programs have no seat, by what the tool knows.
 $(BUILD)/tests/unit/test_seatless: $(addprefix $(BUILD)/tools/view/,seatless_judge.o tool.o)
 
-# What the tool sees of cards.
+# What the tool sees of peer records.
 $(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BUILD)/tools/view/tool.o $(checked_core)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih $(check_libs) -lm -lrt
@@ -34,7 +34,7 @@ $(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BU
 $(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread
 
 # It counts the files that are opened.
-$(BUILD)/tests/unit/test_cards: LDFLAGS += -Wl,--wrap=openat
+$(BUILD)/tests/unit/test_peers: LDFLAGS += -Wl,--wrap=openat
 
 # It says what the books know.
 $(BUILD)/tests/unit/test_heat: LDFLAGS += -Wl,--wrap=context_find_object

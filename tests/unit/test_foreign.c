@@ -480,7 +480,7 @@ static bool says_half(const struct config_device *device, struct foreign_use *us
 	return true;
 }
 
-/* The helper is called for other things, too, such as others' looking at its card. */
+/* The helper is called for other things, too, such as others' looking at its peer record. */
 START_TEST(looks_that_come_often_tell_the_same)
 {
 	static struct device device;

@@ -457,16 +457,16 @@ START_TEST(what_may_come_back)
 END_TEST
 
 /*
- * A process is one member by all its cards, to others and to itself, and another than those of
- * other users who write the same.
+ * A process is one member by all its peer records, to others and to itself, and another than those
+ * of other users who write the same.
  */
 START_TEST(a_process_is_one_member)
 {
-	struct card card[2] = {{.token = 5, .job = 9, .device = 1, .turn = TURN_WHOLE},
-	                       {.token = 6, .job = 9, .device = 2, .turn = TURN_WHOLE}};
+	struct peer_record record[2] = {{.token = 5, .job = 9, .device = 1, .turn = TURN_WHOLE},
+	                                {.token = 6, .job = 9, .device = 2, .turn = TURN_WHOLE}};
 	struct gang_member own = {.process = member_number(1000, 5),
 	                          .job = member_number(1000, 9),
-	                          .device = {member_device(&card[0]), member_device(&card[1])},
+	                          .device = {member_device(&record[0]), member_device(&record[1])},
 	                          .is_whole = true,
 	                          .wants = true,
 	                          .beat_ns = now,
@@ -474,21 +474,22 @@ START_TEST(a_process_is_one_member)
 	struct gang_facts facts = {.wants = true, .host_room = 10};
 	struct gang gang = {.own = own};
 
-	ck_assert_uint_eq(member_of(&card[0], 1000, false, now).device[0], 0);
+	ck_assert_uint_eq(member_of(&record[0], 1000, false, now).device[0], 0);
 	for (int i = 0; i < 2; i++) {
-		member_tell(&own, 5, &card[i]);
-		struct gang_member told = member_of(&card[i], 1000, false, now);
+		member_tell(&own, 5, &record[i]);
+		struct gang_member told = member_of(&record[i], 1000, false, now);
 		ck_assert_uint_eq(told.process, own.process);
 		ck_assert_uint_eq(told.job, own.job);
 		ck_assert_mem_eq(told.device, own.device, sizeof own.device);
 		ck_assert_uint_eq(told.bytes, 7);
-		ck_assert_uint_ne(member_of(&card[i], 1001, false, now).process, own.process);
-		ck_assert_uint_ne(member_of(&card[i], 1001, false, now).job, own.job);
+		ck_assert_uint_ne(member_of(&record[i], 1001, false, now).process, own.process);
+		ck_assert_uint_ne(member_of(&record[i], 1001, false, now).job, own.job);
 	}
-	/* Beside another on its devices its own cards are not counted with what it has itself. */
-	struct gang_member others[3] = {member_of(&card[0], 1000, false, now),
-	                                member_of(&card[1], 1000, false, now),
-	                                member_of(&card[0], 1001, false, now)};
+	/* Beside another on its devices its own peer records are not counted with what it has
+	 * itself. */
+	struct gang_member others[3] = {member_of(&record[0], 1000, false, now),
+	                                member_of(&record[1], 1000, false, now),
+	                                member_of(&record[0], 1001, false, now)};
 	others[2].bytes = 1;
 	for (int i = 0; i < 3; i++)
 		gang_step(&gang, now, &facts, others, 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole turns beside cards that lie, and processes that hang: whatever they say, and when, the
- * others go on by whole turns, and it costs them no more than a job that keeps to the rules.
+ * Whole turns beside peer records that lie, and processes that hang: whatever they say, and when,
+ * the others go on by whole turns, and it costs them no more than a job that keeps to the rules.
  */
 #include "core/sharing/gang.h"
 #include "tests/unit/gang_world.h"
@@ -23,7 +23,7 @@ static void add_jobs(int jobs)
 /* Two may have a device at a time where they find out about a liar at different times. */
 enum { MOST_TWO_MS = 30000 };
 
-/* A card that says it wants the device, as each test has it. */
+/* A peer record that says it wants the device, as each test has it. */
 static struct gang_member liar(int i, uint32_t state)
 {
 	return (struct gang_member){.process = 1000 + (uint64_t)i,

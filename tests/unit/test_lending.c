@@ -2,8 +2,8 @@
 /*
  * Memory that changes hands, in a world whose time is counted: jobs of random sizes and priorities
  * on one device, which allocate, free, fall idle, wake, are killed and freeze in mid exchange, and
- * cards that lie. Decisions are the product's (core/sharing); what they lead to happens at the
- * speed of a link.
+ * peer records that lie. Decisions are the product's (core/sharing); what they lead to happens at
+ * the speed of a link.
  */
 #include "core/sharing/grant.c" /* job_sums_make(), too */
 
@@ -14,14 +14,14 @@
 
 static void entitle(struct job_sums *sums)
 {
-	static struct cards others;
+	static struct peers others;
 
 	others.count = 0;
 	for (int i = 0; i < world.count; i++)
-		fill_card(&world.job[i]);
+		fill_record(&world.job[i]);
 	for (int i = 1; i < world.count; i++)
-		others.other[others.count++] = (struct cards_other){.card = world.job[i].card};
-	job_sums_make(sums, DEVICE, &world.job[0].card, 0, &others);
+		others.other[others.count++] = (struct peers_other){.record = world.job[i].record};
+	job_sums_make(sums, DEVICE, &world.job[0].record, 0, &others);
 	job_sums_entitle(sums);
 }
 
@@ -54,15 +54,15 @@ START_TEST(each_is_entitled_to_its_limit_and_those_without_one_to_equal_parts)
 	entitle(&sums);
 	ck_assert_uint_eq(sums.of[0].entitled, DEVICE - margin - 3072 * MIB);
 	/* Room for the contexts is left; a lie takes a 16th of all, and several a quarter. */
-	world.job[2].card.context = 256 * MIB;
-	world.job[3].card.context = 300 * MIB;
+	world.job[2].record.context = 256 * MIB;
+	world.job[3].record.context = 300 * MIB;
 	entitle(&sums);
 	ck_assert_uint_eq(sums.of[0].entitled, DEVICE - 556 * MIB - 3072 * MIB);
-	world.job[3].card.context = UINT64_MAX;
+	world.job[3].record.context = UINT64_MAX;
 	entitle(&sums);
 	ck_assert_uint_eq(sums.margin, 256 * MIB + DEVICE / 16);
 	for (int i = 0; i < world.count; i++)
-		world.job[i].card.context = UINT64_MAX;
+		world.job[i].record.context = UINT64_MAX;
 	entitle(&sums);
 	ck_assert_uint_eq(sums.margin, DEVICE / 4);
 }
@@ -223,7 +223,7 @@ START_TEST(equals_end_equal_in_whatever_order_they_come)
 		uint64_t all = is_small ? part / 3 : part * 5 / 4 + scratch_random() % part;
 
 		small -= is_small;
-		job->card.token = scratch_random();
+		job->record.token = scratch_random();
 		for (uint64_t had = 0; had + CHUNK <= all; had += CHUNK) {
 			grow_by(job, CHUNK);
 			if (scratch_random() % 8 == 0)
@@ -263,7 +263,7 @@ START_TEST(what_is_lent_is_called_back)
 	start();
 	owner = add_job(PRIORITY_NORMAL, 4096 * MIB);
 	borrower = add_job(PRIORITY_NORMAL, DEVICE);
-	borrower->card.limit = 2048 * MIB;
+	borrower->record.limit = 2048 * MIB;
 	borrower->limit = CONFIG_UNLIMITED; /* it has grown */
 	grow_by(borrower, DEVICE);
 	for (int i = 0; i < 20; i++)
@@ -274,7 +274,7 @@ START_TEST(what_is_lent_is_called_back)
 		for (int call = 0; call < 3; call++) {
 			owner->must = 512 * MIB;
 			for (uint64_t began = world.now; owner->must;) {
-				world.job[1].card.limit = 2048 * MIB;
+				world.job[1].record.limit = 2048 * MIB;
 				tick();
 				ck_assert_uint_le(world.now - began,
 				                  copies(512 * MIB) * 2 + 200 * MS);
@@ -336,7 +336,7 @@ START_TEST(what_leaves_after_the_claim_has_ended_was_given)
 	while (_i ? idle->gave < 512 * MIB : !idle->grant.gives)
 		tick();
 	new->lives = false;
-	fill_card(idle);
+	fill_record(idle);
 	decide();
 	ck_assert(!idle->grant.gives);
 	ck_assert_uint_eq(idle->told_gave, idle->gave);
@@ -344,14 +344,14 @@ START_TEST(what_leaves_after_the_claim_has_ended_was_given)
 	idle->held -= 64 * MIB;
 	idle->on_host += 64 * MIB;
 	world.now += TICK_MS * MS;
-	fill_card(idle);
+	fill_record(idle);
 	decide();
 	ck_assert_uint_eq(idle->told_gave, idle->gave + 64 * MIB);
 	ck_assert_uint_gt(idle->grant.takes_after_ns, cooldown_until_ns);
 	ck_assert_uint_eq(idle->answer.bound, idle->held);
 	idle->held -= 64 * MIB; /* freed */
 	world.now += TICK_MS * MS;
-	fill_card(idle);
+	fill_record(idle);
 	decide();
 	ck_assert_uint_eq(idle->told_gave, idle->gave + 64 * MIB);
 }
@@ -380,7 +380,7 @@ END_TEST
 
 /* --- lies --- */
 
-START_TEST(a_card_that_lies_costs_a_bounded_part_of_the_time)
+START_TEST(a_record_that_lies_costs_a_bounded_part_of_the_time)
 {
 	struct world_job *honest, *other;
 
@@ -462,12 +462,12 @@ static void check_that_claims_are_met(void)
 		if (!job->lives || !job->works)
 			continue;
 		ck_assert_msg(
-		    !job->on_host || job->held + CHUNK >= least(job->limit, job->card.entitled) ||
+		    !job->on_host || job->held + CHUNK >= least(job->limit, job->record.entitled) ||
 		        job->answer.why == CLAIM_NOBODY,
 		    "job %d of %d holds %llu, has %llu on the host, is entitled to %llu: %d", i,
 		    world.count, (unsigned long long)(job->held / MIB),
 		    (unsigned long long)(job->on_host / MIB),
-		    (unsigned long long)(job->card.entitled / MIB), (int)job->answer.why);
+		    (unsigned long long)(job->record.entitled / MIB), (int)job->answer.why);
 	}
 }
 
@@ -513,7 +513,7 @@ int main(void)
 	suite_add_worlds(tests, who_freezes_or_dies_delays_the_others_by_a_bound_and_once, 2);
 	suite_add_worlds(tests, what_leaves_after_the_claim_has_ended_was_given, 2);
 	tcase_add_test(tests, a_frozen_claimant_is_passed_over);
-	suite_add_worlds(tests, a_card_that_lies_costs_a_bounded_part_of_the_time, 10);
+	suite_add_worlds(tests, a_record_that_lies_costs_a_bounded_part_of_the_time, 10);
 	suite_add_worlds(tests, whatever_happens_claims_are_met_one_at_a_time_with_cooldowns,
 	                 suite_is_long() ? LONG_RUNS : RUNS);
 	return suite_run("lending", tests);

@@ -22,7 +22,7 @@ static uint64_t call(struct world_job *job, uint64_t bytes)
 
 /*
  * Jobs that start at once on a full device: who would be refused waits for those that hold memory
- * and have no card yet, or have not written on it what they hold.
+ * and have no peer record yet, or have not written on it what they hold.
  */
 START_TEST(who_holds_memory_and_has_not_told_yet_is_waited_for)
 {
@@ -98,7 +98,7 @@ START_TEST(what_is_borrowed_goes_to_a_call_in_the_cooldown)
 	grow_by(second, DEVICE / 10 * 7);
 	run(60 * SECOND);
 	for (int i = 0; i < 2; i++)
-		world.job[i].card.cooldown_until_ns = world.now + 60 * SECOND;
+		world.job[i].record.cooldown_until_ns = world.now + 60 * SECOND;
 	new = add_job(PRIORITY_NORMAL, CONFIG_UNLIMITED);
 	call(new, 256 * MIB);
 	ck_assert(new->must_was_had);
@@ -139,7 +139,7 @@ START_TEST(a_call_that_never_ends_leaves_the_room_to_others)
 	new->must = 256 * MIB;
 	run(10 * SECOND);
 	ck_assert_uint_le(free_bytes(), 4 * CHUNK);
-	ck_assert_uint_eq(new->card.claim, 0);
+	ck_assert_uint_eq(new->record.claim, 0);
 }
 END_TEST
 

@@ -94,7 +94,7 @@ static struct result beside_best_effort(const struct program *template, uint64_t
 	result.speed = (double)p->launches / alone;
 	result.busy = 1 - (double)gpu_idle(0, from, to) / (double)(to - from);
 	result.fills = (double)truth_busy(f->process->tenant[0], from, to) / (double)(to - from);
-	result.takes = f->process->card[0].now.takes_ppm / 1e6;
+	result.takes = f->process->record[0].now.takes_ppm / 1e6;
 	world_run_until(to + 70 * S);
 	ck_assert_uint_eq(world.misuse, 0);
 	ck_assert_msg(f->ended_at, "the best-effort job is held for ever");
@@ -151,16 +151,16 @@ END_TEST
 START_TEST(a_gap_is_no_idleness)
 {
 	struct program one = training(50 * MS, 0.3, 4 * S), other = best_effort(200 * US, 4 * S);
-	const struct card *card;
+	const struct peer_record *record;
 	int gaps = 0;
 
 	begin(11);
-	card = &add(&one, PRIORITY_GUARANTEED)->process->card[0].now;
+	record = &add(&one, PRIORITY_GUARANTEED)->process->record[0].now;
 	add(&other, PRIORITY_OPPORTUNISTIC);
 	while (world.now < 4 * S) {
 		world_run_until(world.now + 7 * MS);
-		gaps += card->working == CARD_IDLE && card->gap_since_ns != 0;
-		if (card->idle_since_ns)
+		gaps += record->working == PEER_IDLE && record->gap_since_ns != 0;
+		if (record->idle_since_ns)
 			ck_abort_msg("a gap at %lu ms is told as idleness",
 			             (unsigned long)(world.now / MS));
 	}
@@ -342,7 +342,7 @@ START_TEST(who_stands_still_delays_once)
 		process_kill(a->process);
 	else
 		process_stop(a->process);
-	world_run_until(_i ? 5 * S + 600 * MS : 5 * S + CARD_SILENT_NS + 600 * MS);
+	world_run_until(_i ? 5 * S + 600 * MS : 5 * S + PEER_SILENT_NS + 600 * MS);
 	before = f->launches;
 	world_run_until(world.now + S);
 	ck_assert_uint_ge(f->launches - before, 4000);
@@ -358,19 +358,19 @@ START_TEST(best_effort_jobs_take_what_is_borne)
 {
 	static struct feedback feedback;
 	static struct best_effort f;
-	static struct cards cards;
-	struct card *card = &cards.other[0].card;
+	static struct peers peers;
+	struct peer_record *record = &peers.other[0].record;
 	const struct best_effort_now own = {.priority = PRIORITY_OPPORTUNISTIC};
 	struct feedback_loss loss;
 	double count = 0, costs = 0.2, worst = 0;
 
 	feedback = (struct feedback){0};
 	f = (struct best_effort){0};
-	cards = (struct cards){.count = 1};
-	*card = (struct card){.priority = PRIORITY_GUARANTEED,
-	                      .token = 1,
-	                      .slowdown_ppm = 20000,
-	                      .working = CARD_WORKS};
+	peers = (struct peers){.count = 1};
+	*record = (struct peer_record){.priority = PRIORITY_GUARANTEED,
+	                               .token = 1,
+	                               .slowdown_ppm = 20000,
+	                               .working = PEER_WORKS};
 	for (uint64_t at = S; at < 1200 * S; at += 2 * MS) {
 		uint64_t off = best_effort_off_at(at);
 		double takes = (double)f.takes_ppm / BEST_EFFORT_ALL;
@@ -379,13 +379,13 @@ START_TEST(best_effort_jobs_take_what_is_borne)
 			costs = 0;
 		count +=
 		    at >= off && at < off + BEST_EFFORT_OFF_NS ? 200 : 200 * (1 - costs * takes);
-		card->looked_ns = at;
-		if (feedback_look(&feedback, at, (uint64_t)count, card->slowdown_ppm, &loss)) {
-			card->loss_ppm = loss.loss_ppm;
-			card->loss_error_ppm = loss.error_ppm;
-			card->loss_number++;
+		record->looked_ns = at;
+		if (feedback_look(&feedback, at, (uint64_t)count, record->slowdown_ppm, &loss)) {
+			record->loss_ppm = loss.loss_ppm;
+			record->loss_error_ppm = loss.error_ppm;
+			record->loss_number++;
 		}
-		best_effort_decide(&f, &cards, &own, at);
+		best_effort_decide(&f, &peers, &own, at);
 		if (at > 120 * S && at < 600 * S && costs * takes > worst)
 			worst = costs * takes;
 	}
@@ -397,35 +397,35 @@ START_TEST(best_effort_jobs_take_what_is_borne)
 END_TEST
 
 /*
- * A card that lies costs a best-effort job its time, as an honest one of a job that always works
- * would; and never all of it, whatever stands in it.
+ * A peer record that lies costs a best-effort job its time, as an honest one of a job that always
+ * works would; and never all of it, whatever stands in it.
  */
 START_TEST(a_lie_costs_no_more_than_the_truth_would)
 {
-	static const struct card lies[] = {
-	    {.working = CARD_WORKS},
+	static const struct peer_record lies[] = {
+	    {.working = PEER_WORKS},
 	    {.working = 255},
-	    {.working = CARD_IDLE}, /* looked at when the machine began */
-	    {.working = CARD_WORKS, .loss_number = 1, .loss_ppm = INT32_MAX},
-	    {.working = CARD_WORKS, .slowdown_ppm = UINT32_MAX, .loss_ppm = INT32_MIN},
-	    {.working = CARD_UNKNOWN, .slowdown_ppm = 1, .loss_error_ppm = UINT32_MAX},
-	    {.working = CARD_WORKS, .gap_ns = UINT64_MAX, .gap_since_ns = UINT64_MAX - 1},
-	    {.working = CARD_WORKS, .beat_ns = UINT64_MAX, .looked_ns = UINT64_MAX},
-	    {.working = CARD_WORKS, .burst_ends_ns = UINT64_MAX},
+	    {.working = PEER_IDLE}, /* looked at when the machine began */
+	    {.working = PEER_WORKS, .loss_number = 1, .loss_ppm = INT32_MAX},
+	    {.working = PEER_WORKS, .slowdown_ppm = UINT32_MAX, .loss_ppm = INT32_MIN},
+	    {.working = PEER_UNKNOWN, .slowdown_ppm = 1, .loss_error_ppm = UINT32_MAX},
+	    {.working = PEER_WORKS, .gap_ns = UINT64_MAX, .gap_since_ns = UINT64_MAX - 1},
+	    {.working = PEER_WORKS, .beat_ns = UINT64_MAX, .looked_ns = UINT64_MAX},
+	    {.working = PEER_WORKS, .burst_ends_ns = UINT64_MAX},
 	};
 	const struct best_effort_now own = {.priority = PRIORITY_OPPORTUNISTIC};
-	static struct cards cards;
+	static struct peers peers;
 	struct best_effort f = {0};
 	int launches = 0, wrong = 0;
 
-	cards = (struct cards){.count = 1};
-	cards.other[0].card = lies[_i];
-	cards.other[0].card.priority = PRIORITY_GUARANTEED;
-	cards.other[0].card.token = 1;
+	peers = (struct peers){.count = 1};
+	peers.other[0].record = lies[_i];
+	peers.other[0].record.priority = PRIORITY_GUARANTEED;
+	peers.other[0].record.token = 1;
 	for (uint64_t at = S; at < 130 * S;) {
-		struct best_effort_go go = best_effort_decide(&f, &cards, &own, at);
+		struct best_effort_go go = best_effort_decide(&f, &peers, &own, at);
 
-		cards.other[0].card.loss_number += lies[_i].loss_number;
+		peers.other[0].record.loss_number += lies[_i].loss_number;
 		launches += go.until_ns > at;
 		/* The suite writes down each of its checks: they are made once. */
 		wrong += !go.again_ns || go.again_ns > 1 * MS || go.round_ns > 2 * MS;
@@ -434,8 +434,8 @@ START_TEST(a_lie_costs_no_more_than_the_truth_would)
 	ck_assert_int_eq(wrong, 0);
 	ck_assert_int_ge(launches, 2);
 	/* What is no priority is nobody who goes first. */
-	cards.other[0].card.priority = 200;
-	ck_assert_uint_gt(best_effort_decide(&f, &cards, &own, 140 * S).until_ns, 140 * S);
+	peers.other[0].record.priority = 200;
+	ck_assert_uint_gt(best_effort_decide(&f, &peers, &own, 140 * S).until_ns, 140 * S);
 }
 END_TEST
 

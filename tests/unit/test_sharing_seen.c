@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tool shows of a job's cards: those that its processes made, and none that merely says
- * so. A pid is no proof: another user may write any into his card, and another pid namespace has
- * the same ones.
+ * What the tool shows of a job's peer records: those that its processes made, and none that merely
+ * says so. A pid is no proof: another user may write any into his peer record, and another pid
+ * namespace has the same ones.
  */
 #include "tests/unit/state_directory.h"
 
 #include <inttypes.h>
 
 #include "core/base/clock.h"
-#include "core/cards/card.h"
+#include "core/peers/peer.h"
 #include "core/state/segment.h"
 #include "tests/unit/suite.h"
 #include "tools/view/sharing.h"
@@ -21,7 +21,7 @@ static const struct segment_device gpu = {
 static char node[560], message[1024];
 static struct segment *segment;
 static struct segment_view view;
-static struct card_own own;
+static struct peer_own own;
 static struct sharing_seen seen;
 
 static void setup(void)
@@ -49,31 +49,31 @@ static void teardown(void)
 	state_directory_remove();
 }
 
-/* Makes a card of this process that says it is of these books. */
+/* Makes a peer record of this process that says it is of these books. */
 static void make(uint64_t books)
 {
 	own.now.segment = books;
 	own.now.priority = PRIORITY_GUARANTEED;
 	own.now.borrowed = 5 << 20;
 	own.now.tells_memory = 1;
-	ck_assert_msg(card_make(&own, node, gpu.uuid, message, sizeof message) == 0, "%s", message);
+	ck_assert_msg(peer_make(&own, node, gpu.uuid, message, sizeof message) == 0, "%s", message);
 	ck_assert_int_eq(own.now.pid, view.process[0].pid);
 	sharing_see(&view, 0, &seen);
 }
 
 static void expect_another_s(void)
 {
-	ck_assert_int_eq(seen.cards, 0);
+	ck_assert_int_eq(seen.peers, 0);
 	ck_assert_int_eq(seen.others, 1);
 	ck_assert_int_eq(seen.priority, PRIORITY_NORMAL);
 	ck_assert_uint_eq(seen.borrowed, 0);
 	ck_assert(!seen.tells_memory);
 }
 
-START_TEST(its_own_card_is_shown)
+START_TEST(its_own_record_is_shown)
 {
 	make(view.token);
-	ck_assert_int_eq(seen.cards, 1);
+	ck_assert_int_eq(seen.peers, 1);
 	ck_assert_int_eq(seen.others, 0);
 	ck_assert_int_eq(seen.priority, PRIORITY_GUARANTEED);
 	ck_assert_uint_eq(seen.borrowed, 5 << 20);
@@ -99,7 +99,7 @@ START_TEST(one_in_no_books_is_another)
 END_TEST
 
 /* A job's token is told to everybody, by its page. */
-START_TEST(another_user_s_card_is_another_whatever_it_says)
+START_TEST(another_user_s_record_is_another_whatever_it_says)
 {
 	char path[700];
 
@@ -110,7 +110,7 @@ START_TEST(another_user_s_card_is_another_whatever_it_says)
 	own.now.is_locked = 0;
 	own.now.token = 0x1234;
 	own.now.beat_ns = clock_now();
-	own.now.check = card_check(&own.now);
+	own.now.check = peer_check(&own.now);
 	snprintf(path, sizeof path, "%s/card-%s-%u-%016" PRIx64, node, gpu.uuid, OTHER,
 	         own.now.token);
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
@@ -129,9 +129,9 @@ int main(void)
 	TCase *tests = tcase_create("sharing seen");
 
 	tcase_add_checked_fixture(tests, setup, teardown);
-	tcase_add_test(tests, its_own_card_is_shown);
+	tcase_add_test(tests, its_own_record_is_shown);
 	tcase_add_test(tests, another_job_s_process_of_the_same_pid_is_another);
 	tcase_add_test(tests, one_in_no_books_is_another);
-	tcase_add_test(tests, another_user_s_card_is_another_whatever_it_says);
+	tcase_add_test(tests, another_user_s_record_is_another_whatever_it_says);
 	return suite_run("sharing seen", tests);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/cards/cards.h"
+#include "core/peers/peers.h"
 #include "core/pages/page.h"
 #include "core/state/directory.h"
 #include "core/state/ring_files.h"
@@ -79,7 +79,7 @@ int cleanup_told(void)
 {
 	char path[PATH_MAX];
 
-	cards_sweep(directory_of_node(path, sizeof path), clock_now());
-	cards_sweep(directory_path(path, sizeof path), clock_now());
+	peers_sweep(directory_of_node(path, sizeof path), clock_now());
+	peers_sweep(directory_path(path, sizeof path), clock_now());
 	return page_sweep();
 }

@@ -350,7 +350,7 @@ static void put_priorities(FILE *out, const struct rows *rows)
 	for (int i = 0; i < rows->count; i++) {
 		const struct sharing_seen *of = &rows->row[i].sharing;
 
-		if (rows->row[i].gpu < 0 || !of->cards)
+		if (rows->row[i].gpu < 0 || !of->peers)
 			continue;
 		for (enum config_priority priority = PRIORITY_OPPORTUNISTIC;
 		     priority <= PRIORITY_GUARANTEED; priority++) {

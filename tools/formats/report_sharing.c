@@ -102,7 +102,7 @@ void report_sharing(const struct segment_view *view)
 
 	for (int i = 0; i < view->device_count; i++) {
 		sharing_see(view, i, &seen[i]);
-		is_any |= seen[i].cards && seen[i].others;
+		is_any |= seen[i].peers && seen[i].others;
 	}
 	if (!is_any)
 		return;
@@ -110,11 +110,11 @@ void report_sharing(const struct segment_view *view)
 	table_start(&table, headings);
 	table.folds = true;
 	for (int i = 0; i < view->device_count; i++)
-		if (seen[i].cards)
+		if (seen[i].peers)
 			row(&table, i, &seen[i]);
 	table_end(&table, stdout);
 	for (int i = 0; i < view->device_count; i++)
-		if (seen[i].cards)
+		if (seen[i].peers)
 			explain(i, &seen[i]);
 	print_speeds(seen, view->device_count);
 }
@@ -133,7 +133,7 @@ void report_sharing_json(struct json *json, const struct segment_view *view, int
 	struct sharing_seen seen;
 
 	sharing_see(view, device, &seen);
-	if (!seen.cards) {
+	if (!seen.peers) {
 		json_null(json, "sharing");
 		return;
 	}

@@ -193,7 +193,7 @@ static const char *device_cell(const struct top_row *row, enum top_column column
 		return held(row, buf, size);
 	case TOP_PRIORITY:
 		snprintf(buf, size, "%.4s",
-		         row->sharing.cards ? sharing_priority_word(row->sharing.priority) : "-");
+		         row->sharing.peers ? sharing_priority_word(row->sharing.priority) : "-");
 		break;
 	case TOP_LENDING:
 		return top_lending(row, buf, size);

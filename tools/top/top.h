@@ -37,7 +37,7 @@ struct top_row {
 	struct segment_device device;
 	struct statistics statistics; /* of the process; limits and share are the job's */
 	uint64_t job_used;            /* device memory the job is charged for */
-	struct sharing_seen sharing;  /* likewise, as the job's cards say */
+	struct sharing_seen sharing;  /* likewise, as the job's peer records say */
 	bool is_apart;                /* its share may not hold: node_find_apart() */
 	bool spills_now;              /* more than in the rows before */
 	bool moves_now;               /* likewise, memory between device and host */

@@ -28,7 +28,7 @@ struct row {
 	uint64_t orphaned;   /* of it on the device; pages do not say */
 	uint64_t host_limit; /* and one; 0: nobody says, or it is no number that holds */
 	struct statistics total;
-	struct sharing_seen sharing; /* of jobs that can be read; cards 0: nobody says */
+	struct sharing_seen sharing; /* of jobs that can be read; peer records 0: nobody says */
 };
 
 struct rows {

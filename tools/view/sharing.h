@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a job is to others on its GPUs, and they to it, as its processes' cards say it
- * (core/cards/card.h). A card is the job's by its user and the token of the job's books.
+ * What a job is to others on its GPUs, and they to it, as its processes' peer records say it
+ * (core/peers/peer.h). A peer record is the job's by its user and the token of the job's books.
  */
 #ifndef SPILLWAY_VIEW_SHARING_H
 #define SPILLWAY_VIEW_SHARING_H
@@ -14,7 +14,7 @@
 #include "core/state/segment.h"
 
 struct sharing_seen {
-	int cards, others; /* processes of the job, and of other jobs, on the GPU */
+	int peers, others; /* processes of the job, and of other jobs, on the GPU */
 	enum config_priority priority;
 	enum config_turn turn;
 	bool tells_memory, is_idle;
@@ -30,7 +30,7 @@ struct sharing_seen {
 	int turn_of; /* a process that has a whole turn there, of whatever job; 0: none */
 };
 
-/* Reads what there is of one device of a job; cards as they were 100 ms ago at the most. */
+/* Reads what there is of one device of a job; peer records as they were 100 ms ago at the most. */
 void sharing_see(const struct segment_view *view, int device, struct sharing_seen *seen);
 const char *sharing_priority_word(enum config_priority priority);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cards: made, copied, found; forged, short, stale, of other users; owners that die, fork, close
- * everything.
+ * Peer records: made, copied, found; forged, short, stale, of other users; owners that die, fork,
+ * close everything.
  */
 #include "tests/unit/state_directory.h"
 
@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 
 #include "core/base/clock.h"
-#include "core/cards/card.h"
-#include "core/cards/cards.h"
+#include "core/peers/peer.h"
+#include "core/peers/peers.h"
 #include "core/config/config.h"
 #include "tests/unit/suite.h"
 
@@ -20,8 +20,8 @@
 #define OTHER  UINT32_C(12345) /* a user */
 
 static char node[560], message[1024];
-static struct card_own own;
-static struct cards others;
+static struct peer_own own;
+static struct peers others;
 
 static void setup(void)
 {
@@ -30,8 +30,8 @@ static void setup(void)
 	snprintf(node, sizeof node, "%s/node", state_directory);
 	ck_assert_int_eq(mkdir(node, 0700), 0);
 	ck_assert_int_eq(chmod(node, 01777), 0);
-	own = (struct card_own){0};
-	cards_start(&others, node, state_directory, UUID, 0);
+	own = (struct peer_own){0};
+	peers_start(&others, node, state_directory, UUID, 0);
 }
 
 static int files_in(const char *path, bool removes)
@@ -65,51 +65,51 @@ static void teardown(void)
 	state_directory_remove();
 }
 
-static void make(struct card_own *card, const char *uuid)
+static void make(struct peer_own *record, const char *uuid)
 {
-	ck_assert_msg(card_make(card, node, uuid, message, sizeof message) == 0, "%s", message);
+	ck_assert_msg(peer_make(record, node, uuid, message, sizeof message) == 0, "%s", message);
 }
 
-static void remove_card(struct card_own *card)
+static void remove_record(struct peer_own *record)
 {
-	card_remove(card, &DEADLINE_IN(1000000000));
+	peer_remove(record, &DEADLINE_IN(1000000000));
 }
 
 static int look(void)
 {
-	return cards_look(&others, clock_now());
+	return peers_look(&others, clock_now());
 }
 
 /* What one says the other reads, also later, and no other device's reader does. */
 START_TEST(what_is_said_is_read)
 {
-	static struct cards elsewhere;
+	static struct peers elsewhere;
 
 	ck_assert_int_eq(look(), 0);
 	make(&own, UUID);
-	struct card *card = card_edit(&own);
-	card->launches = 7;
-	card->claim = 1 << 20;
-	card_publish(&own, clock_now());
+	struct peer_record *record = peer_edit(&own);
+	record->launches = 7;
+	record->claim = 1 << 20;
+	peer_publish(&own, clock_now());
 	ck_assert_int_eq(look(), 1);
-	ck_assert_uint_eq(others.other[0].card.launches, 7);
-	ck_assert_uint_eq(others.other[0].card.claim, 1 << 20);
-	ck_assert_int_eq(others.other[0].card.pid, getpid());
+	ck_assert_uint_eq(others.other[0].record.launches, 7);
+	ck_assert_uint_eq(others.other[0].record.claim, 1 << 20);
+	ck_assert_int_eq(others.other[0].record.pid, getpid());
 	ck_assert_uint_eq(others.other[0].owner, geteuid());
 	ck_assert(!others.other[0].is_silent);
 
-	card = card_edit(&own);
-	card->launches = 8;
-	card_publish(&own, clock_now());
-	ck_assert_int_eq(cards_copy(&others, clock_now()), 1);
-	ck_assert_uint_eq(others.other[0].card.launches, 8);
+	record = peer_edit(&own);
+	record->launches = 8;
+	peer_publish(&own, clock_now());
+	ck_assert_int_eq(peers_copy(&others, clock_now()), 1);
+	ck_assert_uint_eq(others.other[0].record.launches, 8);
 
-	cards_start(&elsewhere, node, state_directory, SECOND, 0);
-	ck_assert_int_eq(cards_look(&elsewhere, clock_now()), 0);
+	peers_start(&elsewhere, node, state_directory, SECOND, 0);
+	ck_assert_int_eq(peers_look(&elsewhere, clock_now()), 0);
 	others.own_token = own.place.token;
 	forget_all();
 	ck_assert_int_eq(look(), 0);
-	remove_card(&own);
+	remove_record(&own);
 	ck_assert_int_eq(files_in(node, false), 0);
 }
 END_TEST
@@ -125,36 +125,36 @@ static bool is_this_user(uid_t owner)
 	return owner == geteuid();
 }
 
-/* Other processes act on a card at once: its first writing has the content of own->now. */
+/* Other processes act on a peer record at once: its first writing has the content of own->now. */
 START_TEST(the_first_writing_has_its_content)
 {
 	own.now.turn = TURN_WHOLE;
 	own.now.limit = 1 << 20;
 	make(&own, UUID);
 	ck_assert_int_eq(look(), 1);
-	ck_assert_uint_eq(others.other[0].card.sequence, 1);
-	ck_assert_uint_eq(others.other[0].card.turn, TURN_WHOLE);
-	ck_assert_uint_eq(others.other[0].card.limit, 1 << 20);
-	remove_card(&own);
+	ck_assert_uint_eq(others.other[0].record.sequence, 1);
+	ck_assert_uint_eq(others.other[0].record.turn, TURN_WHOLE);
+	ck_assert_uint_eq(others.other[0].record.limit, 1 << 20);
+	remove_record(&own);
 }
 END_TEST
 
-/* Who may not be of the highest priority is taken for one below, whatever the card says. */
+/* Who may not be of the highest priority is taken for one below, whatever the peer record says. */
 START_TEST(a_priority_is_judged_by_whose_it_is)
 {
 	make(&own, UUID);
-	card_edit(&own)->priority = 7;
-	card_publish(&own, clock_now());
-	cards_judge(is_nobody, 2);
+	peer_edit(&own)->priority = 7;
+	peer_publish(&own, clock_now());
+	peers_judge(is_nobody, 2);
 	ck_assert_int_eq(look(), 1);
-	ck_assert_uint_eq(others.other[0].card.priority, 1);
-	ck_assert_int_eq(cards_copy(&others, clock_now()), 1);
-	ck_assert_uint_eq(others.other[0].card.priority, 1);
-	cards_judge(is_this_user, 2);
-	ck_assert_int_eq(cards_copy(&others, clock_now()), 1);
-	ck_assert_uint_eq(others.other[0].card.priority, 7);
-	cards_judge(NULL, 0);
-	remove_card(&own);
+	ck_assert_uint_eq(others.other[0].record.priority, 1);
+	ck_assert_int_eq(peers_copy(&others, clock_now()), 1);
+	ck_assert_uint_eq(others.other[0].record.priority, 1);
+	peers_judge(is_this_user, 2);
+	ck_assert_int_eq(peers_copy(&others, clock_now()), 1);
+	ck_assert_uint_eq(others.other[0].record.priority, 7);
+	peers_judge(NULL, 0);
+	remove_record(&own);
 }
 END_TEST
 
@@ -162,12 +162,12 @@ END_TEST
 START_TEST(who_is_silent_is_known)
 {
 	make(&own, UUID);
-	ck_assert_int_eq(cards_look(&others, own.now.beat_ns + CARD_SILENT_NS + 1), 1);
+	ck_assert_int_eq(peers_look(&others, own.now.beat_ns + PEER_SILENT_NS + 1), 1);
 	ck_assert(others.other[0].is_silent);
-	card_tend(&own, own.now.beat_ns + CARD_SILENT_NS + 1);
-	ck_assert_int_eq(cards_copy(&others, own.now.beat_ns + 5), 1);
+	peer_tend(&own, own.now.beat_ns + PEER_SILENT_NS + 1);
+	ck_assert_int_eq(peers_copy(&others, own.now.beat_ns + 5), 1);
 	ck_assert(!others.other[0].is_silent);
-	remove_card(&own);
+	remove_record(&own);
 }
 END_TEST
 
@@ -182,62 +182,62 @@ START_TEST(who_comes_is_seen_by_a_copy)
 {
 	ck_assert_int_eq(look(), 0);
 	make(&own, UUID);
-	ck_assert_int_eq(cards_copy(&others, others.looked_ns + 9999999), 0);
-	ck_assert_int_eq(cards_copy(&others, others.looked_ns + 10000000), 1);
+	ck_assert_int_eq(peers_copy(&others, others.looked_ns + 9999999), 0);
+	ck_assert_int_eq(peers_copy(&others, others.looked_ns + 10000000), 1);
 	pause_ms(60);
 	/* What changed long ago is gone through once more, and then no more. */
-	cards_copy(&others, others.looked_ns + 10000000);
+	peers_copy(&others, others.looked_ns + 10000000);
 	uint64_t looked = others.looked_ns;
 
-	ck_assert_int_eq(cards_copy(&others, looked + 10000000), 1);
+	ck_assert_int_eq(peers_copy(&others, looked + 10000000), 1);
 	ck_assert_uint_eq(others.looked_ns, looked);
-	remove_card(&own);
-	ck_assert_int_eq(cards_copy(&others, looked + 10000000), 0);
+	remove_record(&own);
+	ck_assert_int_eq(peers_copy(&others, looked + 10000000), 0);
 }
 END_TEST
 
 /*
- * A killed owner is gone at the next copy, and its card is swept, also in a folder that has not
- * changed for long.
+ * A killed owner is gone at the next copy, and its peer record is swept, also in a folder that has
+ * not changed for long.
  */
 START_TEST(who_is_killed_is_gone_at_once)
 {
 	pid_t pid = child_start(be_owner, NULL);
 
 	pause_ms(60);
-	ck_assert_int_eq(cards_look(&others, others.listing.next_ns + clock_now()), 1);
+	ck_assert_int_eq(peers_look(&others, others.listing.next_ns + clock_now()), 1);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	ck_assert_int_eq(cards_copy(&others, others.looked_ns), 0);
+	ck_assert_int_eq(peers_copy(&others, others.looked_ns), 0);
 	ck_assert_int_eq(files_in(node, false), 1);
-	ck_assert_int_eq(cards_look(&others, others.listing.next_ns + clock_now()), 0);
+	ck_assert_int_eq(peers_look(&others, others.listing.next_ns + clock_now()), 0);
 	ck_assert_int_eq(files_in(node, false), 0);
 }
 END_TEST
 
 /*
- * A sweep of a directory removes the cards of the dead, of any device, and leaves those of who
- * lives and what is no card.
+ * A sweep of a directory removes the peer records of the dead, of any device, and leaves those of
+ * who lives and what is no peer record.
  */
 START_TEST(a_sweep_removes_the_dead_s)
 {
-	static struct card_own second;
+	static struct peer_own second;
 	pid_t pid = child_start(be_owner, NULL);
 	char path[640];
 
 	make(&second, SECOND);
 	snprintf(path, sizeof path, "%s/card-" UUID "-%u-x", node, (unsigned)geteuid());
 	close(open(path, O_CREAT | O_WRONLY, 0600));
-	cards_sweep(node, clock_now());
+	peers_sweep(node, clock_now());
 	ck_assert_int_eq(files_in(node, false), 3);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	cards_sweep(node, clock_now());
+	peers_sweep(node, clock_now());
 	ck_assert_int_eq(files_in(node, false), 2);
 	ck_assert_int_eq(access(second.place.path, F_OK), 0);
 	ck_assert_int_eq(access(path, F_OK), 0);
-	remove_card(&second);
-	cards_sweep("/nowhere", clock_now());
+	remove_record(&second);
+	peers_sweep("/nowhere", clock_now());
 }
 END_TEST
 
@@ -245,34 +245,34 @@ static void fork_and_die(void *argument)
 {
 	be_owner(argument);
 	if (fork() == 0) {
-		card_forked(&own);
-		card_publish((card_edit(&own), &own), 1); /* goes nowhere */
+		peer_forked(&own);
+		peer_publish((peer_edit(&own), &own), 1); /* goes nowhere */
 		sleep(5);
 		_exit(0);
 	}
 }
 
-/* A forked child does not keep its parent's card locked, nor writes there. */
+/* A forked child does not keep its parent's peer record locked, nor writes there. */
 START_TEST(a_child_keeps_nothing)
 {
 	pid_t pid = child_start(fork_and_die, NULL);
 
 	pause_ms(50);
 	ck_assert_int_eq(look(), 1);
-	ck_assert_uint_ne(others.other[0].card.beat_ns, 1);
+	ck_assert_uint_ne(others.other[0].record.beat_ns, 1);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	for (int i = 0; i < 100 && cards_copy(&others, clock_now()); i++)
+	for (int i = 0; i < 100 && peers_copy(&others, clock_now()); i++)
 		pause_ms(10); /* the child may not have run before */
 	ck_assert_int_eq(others.count, 0);
 }
 END_TEST
 
 /*
- * No descriptor of the own card is left for the program to close; one that was removed is made
- * anew.
+ * No descriptor of the own peer record is left for the program to close; one that was removed is
+ * made anew.
  */
-START_TEST(a_card_outlives_its_descriptors)
+START_TEST(a_record_outlives_its_descriptors)
 {
 	int next = dup(0);
 
@@ -284,10 +284,10 @@ START_TEST(a_card_outlives_its_descriptors)
 	uint64_t token = others.other[0].token;
 
 	ck_assert_int_eq(files_in(node, true), 1);
-	card_tend(&own, clock_now());
+	peer_tend(&own, clock_now());
 	ck_assert_int_eq(look(), 1);
 	ck_assert_uint_ne(others.other[0].token, token);
-	remove_card(&own);
+	remove_record(&own);
 	ck_assert_int_eq(look(), 0);
 }
 END_TEST
@@ -304,16 +304,16 @@ START_TEST(a_reader_s_closed_descriptor_is_let_be)
 	fd = open("/dev/zero", O_RDWR);
 	if (fd != number)
 		ck_assert_int_eq(dup2(fd, number), number);
-	ck_assert_int_eq(cards_copy(&others, others.looked_ns), 0);
+	ck_assert_int_eq(peers_copy(&others, others.looked_ns), 0);
 	ck_assert_int_eq(fcntl(number, F_GETFL) & O_ACCMODE, O_RDWR);
 	ck_assert_int_eq(look(), 1);
-	remove_card(&own);
+	remove_record(&own);
 }
 END_TEST
 
 /* --- what somebody else puts there --- */
 
-/* Writes bytes as a card of this user and token. Returns a descriptor. */
+/* Writes bytes as a peer record of this user and token. Returns a descriptor. */
 static int put(const void *bytes, size_t size, uid_t says, uid_t owner, uint64_t token)
 {
 	char path[700];
@@ -331,49 +331,49 @@ static int put(const void *bytes, size_t size, uid_t says, uid_t owner, uint64_t
 	return fd;
 }
 
-static struct card whole(uint64_t token)
+static struct peer_record whole(uint64_t token)
 {
-	struct card card = {
-	    .version = CARD_VERSION,
-	    .size = CARD_SIZE,
+	struct peer_record record = {
+	    .version = PEER_VERSION,
+	    .size = PEER_SIZE,
 	    .token = token,
-	    .device = card_device(UUID),
+	    .device = peer_device(UUID),
 	    .beat_ns = clock_now(),
 	    .is_locked = 1,
 	};
 
-	memcpy(card.magic, "SPILCARD", sizeof card.magic);
-	card.check = card_check(&card);
-	return card;
+	memcpy(record.magic, "SPILCARD", sizeof record.magic);
+	record.check = peer_check(&record);
+	return record;
 }
 
-START_TEST(what_is_no_card_is_passed_over)
+START_TEST(what_is_no_record_is_passed_over)
 {
 	uid_t us = geteuid();
-	struct card card = whole(1);
+	struct peer_record record = whole(1);
 	char path[640];
 
-	close(put(&card, sizeof card, us, us, 1)); /* whole, but nobody holds the lock */
+	close(put(&record, sizeof record, us, us, 1)); /* whole, but nobody holds the lock */
 	ck_assert_int_eq(look(), 0);
-	card = whole(2);
-	put(&card, sizeof card, us, us, 2);
+	record = whole(2);
+	put(&record, sizeof record, us, us, 2);
 	ck_assert_int_eq(look(), 1);
 
-	put("", 0, us, us, 3);                  /* empty */
-	put(&card, sizeof card - 8, us, us, 4); /* short */
-	put(&card, sizeof card, us, us, 5);     /* of another token */
-	card = whole(6), card.launches++;       /* torn */
-	put(&card, sizeof card, us, us, 6);
-	card = whole(7), card.version++;
-	card.check = card_check(&card);
-	put(&card, sizeof card, us, us, 7);
-	card = whole(8), card.device++; /* of another device */
-	card.check = card_check(&card);
-	put(&card, sizeof card, us, us, 8);
-	card = whole(9);
-	put(&card, sizeof card, us + 1, us, 9); /* in somebody's name */
-	card = whole(10);
-	int fd = put(&card, sizeof card, us, us, 10); /* it has another name, too */
+	put("", 0, us, us, 3);                      /* empty */
+	put(&record, sizeof record - 8, us, us, 4); /* short */
+	put(&record, sizeof record, us, us, 5);     /* of another token */
+	record = whole(6), record.launches++;       /* torn */
+	put(&record, sizeof record, us, us, 6);
+	record = whole(7), record.version++;
+	record.check = peer_check(&record);
+	put(&record, sizeof record, us, us, 7);
+	record = whole(8), record.device++; /* of another device */
+	record.check = peer_check(&record);
+	put(&record, sizeof record, us, us, 8);
+	record = whole(9);
+	put(&record, sizeof record, us + 1, us, 9); /* in somebody's name */
+	record = whole(10);
+	int fd = put(&record, sizeof record, us, us, 10); /* it has another name, too */
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	char second[640];
 	snprintf(second, sizeof second, "%s/card-" UUID "-%u-%016x", node, (unsigned)us, 11);
@@ -385,25 +385,27 @@ START_TEST(what_is_no_card_is_passed_over)
 	snprintf(second, sizeof second, "%s/card-" UUID "-%u-x", node, (unsigned)us);
 	ck_assert_int_eq(mkdir(second, 0755), 0);
 	ck_assert_int_eq(look(), 1);
-	ck_assert_uint_eq(others.other[0].card.token, 2);
+	ck_assert_uint_eq(others.other[0].record.token, 2);
 	rmdir(second);
 }
 END_TEST
 
-/* A card that is cut short, or whose words are changed without the check, is not believed. */
+/*
+ * A peer record that is cut short, or whose words are changed without the check, is not believed.
+ */
 START_TEST(what_becomes_bad_is_not_believed)
 {
 	uid_t us = geteuid();
-	struct card card = whole(1);
-	int fd = put(&card, sizeof card, us, us, 1);
+	struct peer_record record = whole(1);
+	int fd = put(&record, sizeof record, us, us, 1);
 
 	ck_assert_int_eq(look(), 1);
-	card.launches = 9;
-	ck_assert_int_eq(pwrite(fd, &card, sizeof card, 0), (ssize_t)sizeof card);
+	record.launches = 9;
+	ck_assert_int_eq(pwrite(fd, &record, sizeof record, 0), (ssize_t)sizeof record);
 	ck_assert_int_eq(look(), 1); /* its owner may have been stopped in the middle */
-	ck_assert_uint_eq(others.other[0].card.launches, 0);
+	ck_assert_uint_eq(others.other[0].record.launches, 0);
 	ck_assert_int_eq(ftruncate(fd, 8), 0);
-	ck_assert_int_eq(cards_copy(&others, clock_now()), 0);
+	ck_assert_int_eq(peers_copy(&others, clock_now()), 0);
 	close(fd);
 }
 END_TEST
@@ -412,39 +414,39 @@ END_TEST
 START_TEST(without_locks_the_beat_tells)
 {
 	uid_t us = geteuid();
-	struct card card = whole(1);
+	struct peer_record record = whole(1);
 
-	card.is_locked = 0;
-	card.check = card_check(&card);
-	close(put(&card, sizeof card, us, us, 1));
-	ck_assert_int_eq(cards_look(&others, card.beat_ns + 1), 1);
-	ck_assert_int_eq(cards_copy(&others, card.beat_ns + CARD_SILENT_NS + 1), 0);
+	record.is_locked = 0;
+	record.check = peer_check(&record);
+	close(put(&record, sizeof record, us, us, 1));
+	ck_assert_int_eq(peers_look(&others, record.beat_ns + 1), 1);
+	ck_assert_int_eq(peers_copy(&others, record.beat_ns + PEER_SILENT_NS + 1), 0);
 }
 END_TEST
 
-/* Strangers, however many cards they have, leave room for one's own. */
+/* Strangers, however many peer records they have, leave room for one's own. */
 START_TEST(strangers_are_bounded)
 {
-	int fds[CARDS_MAX + 8], count = 0;
+	int fds[PEERS_MAX + 8], count = 0;
 
 	if (geteuid() != 0)
 		return; /* only root can play other users */
 	for (int user = 0; user < 4; user++)
-		for (int i = 0; i < CARDS_OF_STRANGER + 2; i++, count++) {
+		for (int i = 0; i < PEERS_OF_STRANGER + 2; i++, count++) {
 			uint64_t token = 100 * (uint64_t)(user + 1) + (uint64_t)i;
-			struct card card = whole(token);
+			struct peer_record record = whole(token);
 			uid_t owner = OTHER + (uid_t)user;
 
 			if (count < (int)(sizeof fds / sizeof *fds))
-				fds[count] = put(&card, sizeof card, owner, owner, token);
+				fds[count] = put(&record, sizeof record, owner, owner, token);
 		}
 	make(&own, UUID);
-	ck_assert_int_eq(look(), CARDS_OF_STRANGERS + 1);
+	ck_assert_int_eq(look(), PEERS_OF_STRANGERS + 1);
 	int of_first = 0;
 	for (int i = 0; i < others.count; i++)
 		of_first += others.other[i].owner == OTHER;
-	ck_assert_int_le(of_first, CARDS_OF_STRANGER);
-	remove_card(&own);
+	ck_assert_int_le(of_first, PEERS_OF_STRANGER);
+	remove_record(&own);
 }
 END_TEST
 
@@ -455,9 +457,9 @@ START_TEST(without_the_node_s_directory_one_user_s_jobs_meet)
 	make(&own, UUID);
 	ck_assert_int_eq(files_in(state_directory, false), 1);
 	ck_assert_int_eq(look(), 1);
-	remove_card(&own);
+	remove_record(&own);
 	ck_assert_int_eq(look(), 0);
-	ck_assert_int_eq(card_make(&own, node, "../x", message, sizeof message), -EINVAL);
+	ck_assert_int_eq(peer_make(&own, node, "../x", message, sizeof message), -EINVAL);
 }
 END_TEST
 
@@ -467,24 +469,24 @@ static void *keep_writing(void *argument)
 {
 	(void)argument;
 	for (uint64_t i = 1; !atomic_load(&stop_writing); i++) {
-		struct card *card = card_edit(&own);
+		struct peer_record *record = peer_edit(&own);
 
-		card->launches = card->claim = card->link = i;
-		card_publish(&own, clock_now());
+		record->launches = record->claim = record->link = i;
+		peer_publish(&own, clock_now());
 	}
 	return NULL;
 }
 
-static void *hold_card(void *step)
+static void *hold_record(void *step)
 {
-	card_edit(&own);
+	peer_edit(&own);
 	pthread_barrier_wait(step);
 	pthread_barrier_wait(step);
-	card_publish(&own, clock_now());
+	peer_publish(&own, clock_now());
 	return NULL;
 }
 
-/* A signal handler that exits does not wait for the card that its thread was writing. */
+/* A signal handler that exits does not wait for the peer record that its thread was writing. */
 static uint64_t virtual_ns = 1000000000;
 
 /* A clock by which each look at it takes a millisecond, as a listing takes two. */
@@ -493,7 +495,7 @@ static uint64_t ticking_now(void)
 	return virtual_ns += 1000000;
 }
 
-/* A crowd in a directory that changes all the time is read by duty, and hides no card. */
+/* A crowd in a directory that changes all the time is read by duty, and hides no peer record. */
 START_TEST(a_crowd_is_read_by_duty)
 {
 	const struct clock ticking = {ticking_now, clock_of_kernel.wait, clock_of_kernel.wake};
@@ -511,7 +513,7 @@ START_TEST(a_crowd_is_read_by_duty)
 		snprintf(path, sizeof path, "%s/touch", node);
 		close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 		unlink(path);
-		ck_assert_int_eq(cards_look(&others, virtual_ns), 1);
+		ck_assert_int_eq(peers_look(&others, virtual_ns), 1);
 		looks += others.listing.next_ns != looked;
 		looked = others.listing.next_ns;
 	}
@@ -572,13 +574,13 @@ START_TEST(a_crowd_is_read_by_count)
 	make_crowd();
 	make(&own, UUID);
 	files_opened = 0;
-	ck_assert_int_eq(cards_look(&others, virtual_ns), 1);
-	ck_assert_int_le(files_opened, CARDS_TRIED + 1);
+	ck_assert_int_eq(peers_look(&others, virtual_ns), 1);
+	ck_assert_int_le(files_opened, PEERS_TRIED + 1);
 	opened_before = (uint64_t)files_opened;
 	clock_in_use = &standing;
 	others.listing = (struct listing){.is_counted = true};
 	for (int i = 0; i < seconds * 1000; i++, virtual_ns += 1000000) {
-		ck_assert_int_eq(cards_look(&others, virtual_ns), 1);
+		ck_assert_int_eq(peers_look(&others, virtual_ns), 1);
 		if (others.listing.next_ns != looked) {
 			names += (uint64_t)others.listing.entries;
 			looks++;
@@ -592,7 +594,7 @@ START_TEST(a_crowd_is_read_by_count)
 	       (unsigned long long)names / seconds, (unsigned long long)opened_before);
 	ck_assert_uint_ge(looks, 10);
 	ck_assert_uint_le(names, (uint64_t)seconds * LISTING_A_SECOND + 2 * CROWD);
-	remove_card(&own);
+	remove_record(&own);
 }
 END_TEST
 
@@ -611,9 +613,9 @@ START_TEST(a_crowd_is_logged_once)
 	for (int i = 0; i < 3; i++) {
 		others.listing = (struct listing){.is_counted = true};
 		others.has_unmet = true;
-		cards_look(&others, clock_now());
+		peers_look(&others, clock_now());
 	}
-	cards_sweep(node, clock_now());
+	peers_sweep(node, clock_now());
 	dup2(stderr_before, STDERR_FILENO);
 	rewind(said);
 	while (fgets(line, sizeof line, said))
@@ -644,14 +646,14 @@ START_TEST(who_comes_into_a_crowd_is_met_at_once)
 	listing_read_path(node, note_first, first);
 	unlink(path);
 	clock_in_use = &standing;
-	ck_assert_int_eq(cards_look(&others, virtual_ns), 0);
+	ck_assert_int_eq(peers_look(&others, virtual_ns), 0);
 	virtual_ns += 20000000; /* a glance is due, and no look for a time to come */
 	ck_assert_uint_gt(others.listing.next_ns, virtual_ns);
 	make(&own, UUID);
 	if (strcmp(first, "newest") == 0)
-		ck_assert_int_eq(cards_look(&others, virtual_ns), 1);
+		ck_assert_int_eq(peers_look(&others, virtual_ns), 1);
 	clock_in_use = &clock_of_kernel;
-	remove_card(&own);
+	remove_record(&own);
 }
 END_TEST
 
@@ -662,13 +664,13 @@ START_TEST(who_exits_waits_no_longer_than_it_may)
 
 	make(&own, UUID);
 	ck_assert_int_eq(pthread_barrier_init(&step, NULL, 2), 0);
-	ck_assert_int_eq(pthread_create(&holder, NULL, hold_card, &step), 0);
+	ck_assert_int_eq(pthread_create(&holder, NULL, hold_record, &step), 0);
 	pthread_barrier_wait(&step);
-	card_remove(&own, &DEADLINE_IN(1000000));
+	peer_remove(&own, &DEADLINE_IN(1000000));
 	ck_assert_int_eq(files_in(node, false), 1);
 	pthread_barrier_wait(&step);
 	pthread_join(holder, NULL);
-	remove_card(&own);
+	remove_record(&own);
 	ck_assert_int_eq(files_in(node, false), 0);
 }
 END_TEST
@@ -683,22 +685,22 @@ START_TEST(copies_are_whole)
 	ck_assert_int_eq(look(), 1);
 	ck_assert_int_eq(pthread_create(&writer, NULL, keep_writing, NULL), 0);
 	for (int i = 0; i < 20000; i++) {
-		ck_assert_int_eq(cards_copy(&others, clock_now()), 1);
-		const struct card *card = &others.other[0].card;
-		ck_assert_uint_eq(card->launches, card->claim);
-		ck_assert_uint_eq(card->launches, card->link);
-		ck_assert_uint_ge(card->launches, last);
-		last = card->launches;
+		ck_assert_int_eq(peers_copy(&others, clock_now()), 1);
+		const struct peer_record *record = &others.other[0].record;
+		ck_assert_uint_eq(record->launches, record->claim);
+		ck_assert_uint_eq(record->launches, record->link);
+		ck_assert_uint_ge(record->launches, last);
+		last = record->launches;
 	}
 	atomic_store(&stop_writing, true);
 	pthread_join(writer, NULL);
-	remove_card(&own);
+	remove_record(&own);
 }
 END_TEST
 
 int main(void)
 {
-	TCase *tests = tcase_create("cards");
+	TCase *tests = tcase_create("peers");
 
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, what_is_said_is_read);
@@ -709,9 +711,9 @@ int main(void)
 	tcase_add_test(tests, who_is_killed_is_gone_at_once);
 	tcase_add_test(tests, a_sweep_removes_the_dead_s);
 	tcase_add_test(tests, a_child_keeps_nothing);
-	tcase_add_test(tests, a_card_outlives_its_descriptors);
+	tcase_add_test(tests, a_record_outlives_its_descriptors);
 	tcase_add_test(tests, a_reader_s_closed_descriptor_is_let_be);
-	tcase_add_test(tests, what_is_no_card_is_passed_over);
+	tcase_add_test(tests, what_is_no_record_is_passed_over);
 	tcase_add_test(tests, what_becomes_bad_is_not_believed);
 	tcase_add_test(tests, without_locks_the_beat_tells);
 	tcase_add_test(tests, strangers_are_bounded);
@@ -722,5 +724,5 @@ int main(void)
 	tcase_add_test(tests, who_comes_into_a_crowd_is_met_at_once);
 	tcase_add_test(tests, who_exits_waits_no_longer_than_it_may);
 	tcase_add_test(tests, copies_are_whole);
-	return suite_run("cards", tests);
+	return suite_run("peers", tests);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The own card. Rules: runs inside the user's process, where the program may close any descriptor
- * and fork at any time. So no descriptor is kept: the lock is the open file's, which the mapping
- * holds open, and no child keeps the mapping (MADV_DONTFORK; where that is refused, card_forked()).
+ * The own peer record. Rules: runs inside the user's process, where the program may close any
+ * descriptor and fork at any time. So no descriptor is kept: the lock is the open file's, which the
+ * mapping holds open, and no child keeps the mapping (MADV_DONTFORK; where that is refused,
+ * peer_forked()).
  */
-#include "core/cards/card.h"
+#include "core/peers/peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,18 +22,19 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
-#define CARD_MAGIC "SPILCARD"
+#define PEER_MAGIC "SPILCARD"
 
-enum { UUID_MAX = 47, NAME_TRIES = 4, WORDS = CARD_SIZE / sizeof(uint64_t) };
+enum { UUID_MAX = 47, NAME_TRIES = 4, WORDS = PEER_SIZE / sizeof(uint64_t) };
 
-static_assert(sizeof(struct card) == CARD_SIZE, "layout changed: raise CARD_VERSION");
-static_assert(offsetof(struct card, check) == 2 * sizeof(uint64_t), "see CHECKED_FROM");
-static_assert(offsetof(struct card, slowdown_ppm) == 112, "layout changed: raise CARD_VERSION");
-static_assert(offsetof(struct card, limit) == 168, "layout changed: raise CARD_VERSION");
-static_assert(offsetof(struct card, gang) == 296, "layout changed: raise CARD_VERSION");
+static_assert(sizeof(struct peer_record) == PEER_SIZE, "layout changed: raise PEER_VERSION");
+static_assert(offsetof(struct peer_record, check) == 2 * sizeof(uint64_t), "see CHECKED_FROM");
+static_assert(offsetof(struct peer_record, slowdown_ppm) == 112,
+              "layout changed: raise PEER_VERSION");
+static_assert(offsetof(struct peer_record, limit) == 168, "layout changed: raise PEER_VERSION");
+static_assert(offsetof(struct peer_record, gang) == 296, "layout changed: raise PEER_VERSION");
 
 /* The first word that the check covers. */
-enum { CHECKED_FROM = offsetof(struct card, check) / sizeof(uint64_t) + 1 };
+enum { CHECKED_FROM = offsetof(struct peer_record, check) / sizeof(uint64_t) + 1 };
 
 /* Returns whether UUID may be part of a file's name. */
 static bool is_uuid(const char *uuid)
@@ -44,16 +46,16 @@ static bool is_uuid(const char *uuid)
 	return length > 0 && length <= UUID_MAX && uuid[length] == '\0';
 }
 
-uint64_t card_device(const char *uuid)
+uint64_t peer_device(const char *uuid)
 {
 	return hash_text(HASH_NOTHING, uuid);
 }
 
-uint64_t card_check(const struct card *card)
+uint64_t peer_check(const struct peer_record *record)
 {
 	uint64_t word[WORDS], hash = HASH_NOTHING;
 
-	memcpy(word, card, sizeof word);
+	memcpy(word, record, sizeof word);
 	for (int i = CHECKED_FROM; i < (int)WORDS; i++)
 		hash = hash_word(hash, word[i]);
 	return hash;
@@ -81,7 +83,7 @@ static int lock_file(int fd)
 	return errno == EAGAIN || errno == EACCES ? -1 : 1;
 }
 
-static void write_words(struct card_own *own)
+static void write_words(struct peer_own *own)
 {
 	uint64_t word[WORDS];
 	volatile uint64_t *to = (volatile uint64_t *)(void *)own->place.mapped;
@@ -91,14 +93,14 @@ static void write_words(struct card_own *own)
 		to[i] = word[i];
 }
 
-/* Writes what the card says, with the lock held or before others know of it. */
-static void write_card(struct card_own *own, uint64_t now)
+/* Writes what the peer record says, with the lock held or before others know of it. */
+static void write_record(struct peer_own *own, uint64_t now)
 {
 	own->now.sequence++;
 	own->now.beat_ns = now;
 	own->now.token = own->place.token;
 	own->now.is_locked = own->place.is_locked;
-	own->now.check = card_check(&own->now);
+	own->now.check = peer_check(&own->now);
 	if (own->place.mapped)
 		write_words(own);
 }
@@ -107,7 +109,7 @@ static void write_card(struct card_own *own, uint64_t now)
  * Makes the file under the name that own->place.path holds. Returns a descriptor or a negative
  * errno.
  */
-static int make_file(struct card_own *own)
+static int make_file(struct peer_own *own)
 {
 	struct stat found = {0};
 	int fd = descriptor_above_stdio(
@@ -117,7 +119,7 @@ static int make_file(struct card_own *own)
 	if (fd < 0)
 		return -errno;
 	locked = lock_file(fd);
-	error = locked < 0 ? -EAGAIN : segment_reserve_pages(fd, 0, CARD_SIZE);
+	error = locked < 0 ? -EAGAIN : segment_reserve_pages(fd, 0, PEER_SIZE);
 	/* readable by all, whatever the umask */
 	if (!error && (fchmod(fd, 0644) != 0 || file_status_of(fd, &found) != 0))
 		error = -errno;
@@ -135,18 +137,18 @@ static int make_file(struct card_own *own)
 }
 
 /* Maps the file, which keeps it locked. Returns 0 or a negative errno. */
-static int map_file(struct card_own *own, int fd)
+static int map_file(struct peer_own *own, int fd)
 {
-	void *mapped = mmap(NULL, CARD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *mapped = mmap(NULL, PEER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (mapped == MAP_FAILED)
 		return -errno;
-	own->place.is_inherited = madvise(mapped, CARD_SIZE, MADV_DONTFORK) != 0;
+	own->place.is_inherited = madvise(mapped, PEER_SIZE, MADV_DONTFORK) != 0;
 	own->place.mapped = mapped;
 	return 0;
 }
 
-static int make_in(struct card_own *own, const char *directory)
+static int make_in(struct peer_own *own, const char *directory)
 {
 	int fd = -EINVAL, error;
 
@@ -172,12 +174,12 @@ static int make_in(struct card_own *own, const char *directory)
 	if (error)
 		unlink(own->place.path);
 	else
-		write_card(own, clock_now());
+		write_record(own, clock_now());
 	return error;
 }
 
 /* Makes the file where it can be; with the lock held, or before others know of it. */
-static int make(struct card_own *own, char *message, size_t size)
+static int make(struct peer_own *own, char *message, size_t size)
 {
 	char state[DIRECTORY_MAX + 1];
 	int error = make_in(own, own->node);
@@ -196,35 +198,35 @@ static int make(struct card_own *own, char *message, size_t size)
 	return 0;
 }
 
-int card_make(struct card_own *own, const char *node, const char *uuid, char *message, size_t size)
+int peer_make(struct peer_own *own, const char *node, const char *uuid, char *message, size_t size)
 {
 	if (!is_uuid(uuid))
 		return state_refuse(-EINVAL, message, size, "no device has the UUID \"%s\"", uuid);
 	lock_init(&own->lock);
 	own->node = node;
 	snprintf(own->uuid, sizeof own->uuid, "%s", uuid);
-	memcpy(own->now.magic, CARD_MAGIC, sizeof own->now.magic);
-	own->now.version = CARD_VERSION;
-	own->now.size = CARD_SIZE;
-	own->now.device = card_device(uuid);
+	memcpy(own->now.magic, PEER_MAGIC, sizeof own->now.magic);
+	own->now.version = PEER_VERSION;
+	own->now.size = PEER_SIZE;
+	own->now.device = peer_device(uuid);
 	own->now.pid = getpid();
-	own->now.working = CARD_UNKNOWN;
+	own->now.working = PEER_UNKNOWN;
 	return make(own, message, size);
 }
 
-struct card *card_edit(struct card_own *own)
+struct peer_record *peer_edit(struct peer_own *own)
 {
 	lock_acquire(&own->lock);
 	return &own->now;
 }
 
-void card_publish(struct card_own *own, uint64_t now_ns)
+void peer_publish(struct peer_own *own, uint64_t now_ns)
 {
-	write_card(own, now_ns);
+	write_record(own, now_ns);
 	lock_release(&own->lock);
 }
 
-uint64_t card_token(struct card_own *own)
+uint64_t peer_token(struct peer_own *own)
 {
 	uint64_t token;
 
@@ -234,7 +236,7 @@ uint64_t card_token(struct card_own *own)
 	return token;
 }
 
-_Atomic uint32_t *card_bell(struct card_own *own)
+_Atomic uint32_t *peer_bell(struct peer_own *own)
 {
 	_Atomic uint32_t *bell;
 
@@ -244,8 +246,8 @@ _Atomic uint32_t *card_bell(struct card_own *own)
 	return bell;
 }
 
-/* Returns whether the card's file is where it was made, or that cannot be seen. */
-static bool is_there(const struct card_own *own)
+/* Returns whether the peer record's file is where it was made, or that cannot be seen. */
+static bool is_there(const struct peer_own *own)
 {
 	struct stat found;
 
@@ -254,37 +256,37 @@ static bool is_there(const struct card_own *own)
 	return found.st_dev == own->place.volume && found.st_ino == own->place.inode;
 }
 
-void card_tend(struct card_own *own, uint64_t now_ns)
+void peer_tend(struct peer_own *own, uint64_t now_ns)
 {
 	lock_acquire(&own->lock);
 	if (own->place.mapped && !is_there(own)) {
-		struct card_place before = own->place;
+		struct peer_place before = own->place;
 
 		if (make(own, NULL, 0) == 0)
-			munmap(before.mapped, CARD_SIZE);
+			munmap(before.mapped, PEER_SIZE);
 		else
 			own->place = before;
 	}
-	write_card(own, now_ns);
+	write_record(own, now_ns);
 	lock_release(&own->lock);
 }
 
-void card_remove(struct card_own *own, struct deadline *until)
+void peer_remove(struct peer_own *own, struct deadline *until)
 {
 	if (!deadline_lock(until, &own->lock))
 		return;
 	if (own->place.mapped) {
 		unlink(own->place.path);
-		munmap(own->place.mapped, CARD_SIZE);
+		munmap(own->place.mapped, PEER_SIZE);
 	}
 	own->place.mapped = NULL;
 	lock_release(&own->lock);
 }
 
-void card_forked(struct card_own *own)
+void peer_forked(struct peer_own *own)
 {
 	if (own->place.mapped && own->place.is_inherited)
-		munmap(own->place.mapped, CARD_SIZE);
+		munmap(own->place.mapped, PEER_SIZE);
 	own->place.mapped = NULL;
 	lock_init(&own->lock);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card: what one process tells the others on a device, so that jobs share it by need.
+ * A peer record: what one process tells the others on a device, so that jobs share it by need.
  *
- * card-UUID-UID-TOKEN  a file of CARD_SIZE bytes, 0644, in the node's directory, or where that
+ * card-UUID-UID-TOKEN  a file of PEER_SIZE bytes, 0644, in the node's directory, or where that
  *                      cannot be written to in the user's state directory (directory.h)
  * owner                the process that made it. It alone maps the file, and the mapping holds a
  *                      lock on it (F_OFD_SETLK), so that its death is known at once
  *
- * Everybody else copies it by one pread (cards.h): a file that its owner cuts short makes nobody
+ * Everybody else copies it by one pread (peers.h): a file that its owner cuts short makes nobody
  * stumble. What is in it is the owner's word and no more: whoever acts on it bounds what a lie
  * costs. A copy that was taken while it was written does not fit its check.
  *
  * All times are CLOCK_MONOTONIC, all parts of a whole in millionths (ppm).
  */
-#ifndef SPILLWAY_CARD_H
-#define SPILLWAY_CARD_H
+#ifndef SPILLWAY_PEER_H
+#define SPILLWAY_PEER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,19 +25,19 @@
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 
-enum { CARD_VERSION = 1, CARD_SIZE = 512, CARD_GANG = 16 };
+enum { PEER_VERSION = 1, PEER_SIZE = 512, PEER_GANG = 16 };
 
 /* Its owner writes so often, whatever happens; one that is silent for longer is frozen. */
-#define CARD_BEAT_NS   1000000000ull
-#define CARD_SILENT_NS 3000000000ull
+#define PEER_BEAT_NS   1000000000ull
+#define PEER_SILENT_NS 3000000000ull
 /* Who asks the others whether they work asks for so long; their helpers look every second. */
-#define CARD_ASKS_NS 4000000000ull
+#define PEER_ASKS_NS 4000000000ull
 
 /* Whether a job works. What is not known counts as working. */
-enum card_working { CARD_IDLE, CARD_WORKS, CARD_UNKNOWN };
+enum peer_working { PEER_IDLE, PEER_WORKS, PEER_UNKNOWN };
 
-struct card {
-	/* what card.c fills in */
+struct peer_record {
+	/* what peer.c fills in */
 	char magic[8]; /* "SPILCARD" */
 	uint32_t version, size;
 	uint64_t check;    /* of all that follows */
@@ -51,7 +51,7 @@ struct card {
 	/* common */
 	uint8_t priority;       /* enum config_priority */
 	uint8_t turn;           /* enum config_turn */
-	uint8_t working;        /* enum card_working */
+	uint8_t working;        /* enum peer_working */
 	uint64_t job;           /* hash of its name and user */
 	uint64_t launches;      /* ever; kept while somebody asks */
 	uint64_t looked_ns;     /* when launches and working were true */
@@ -83,8 +83,9 @@ struct card {
 	uint64_t keeps, keeps_for_ns; /* to which claim it gives, and down to where */
 
 	/* whole turns */
-	uint32_t gang[CARD_GANG]; /* hashes of the UUIDs of its devices; 0: no more */
-	uint64_t turn_process;    /* the same on all cards of the process; 0: it has not begun */
+	uint32_t gang[PEER_GANG]; /* hashes of the UUIDs of its devices; 0: no more */
+	uint64_t
+	    turn_process; /* the same on all peer records of the process; 0: it has not begun */
 	uint64_t turn_beat_ns, turn_ticket_ns, turn_since_ns, turn_length_ns, turn_exchange_ns;
 	uint64_t turn_bytes, turn_on_host;
 	uint32_t turn_state;
@@ -92,7 +93,7 @@ struct card {
 
 	uint32_t waits; /* enum claim_wait: why what is on the host stays there */
 	_Atomic uint32_t
-	    bell; /* 0 always: other processes ring it (cards_ring()), and read alone */
+	    bell; /* 0 always: other processes ring it (peers_ring()), and read alone */
 	uint64_t gap_since_ns; /* the gap that gap_ns is about; 0: it is in none */
 	uint64_t context; /* bytes that the driver takes for the process, as far as it is known */
 	uint64_t burst_ends_ns; /* when its work should end; 0: nobody knows */
@@ -100,9 +101,9 @@ struct card {
 	uint64_t unused[5];
 };
 
-/* Where a card lies. */
-struct card_place {
-	struct card *mapped; /* NULL: there is no card */
+/* Where a peer record lies. */
+struct peer_place {
+	struct peer_record *mapped; /* NULL: there is no peer record */
 	char path[600];
 	uint64_t token;
 	dev_t volume;
@@ -111,46 +112,49 @@ struct card_place {
 	bool is_inherited; /* a child is given the mapping, and gives it back */
 };
 
-struct card_own {
-	LOCK_OF(CARD) lock;
-	struct card now;  /* what it says */
-	const char *node; /* the node's directory */
+struct peer_own {
+	LOCK_OF(PEER_RECORD) lock;
+	struct peer_record now; /* what it says */
+	const char *node;       /* the node's directory */
 	char uuid[64];
-	struct card_place place;
+	struct peer_place place;
 };
 
 /*
- * Makes this process's card of the device with this UUID. node: the node's directory, kept. The
- * card has the content of own->now when other processes first see it: the caller fills that in
- * before. Returns 0, or a negative errno and why. Opens files; not for hooks.
+ * Makes this process's peer record of the device with this UUID. node: the node's directory, kept.
+ * The peer record has the content of own->now when other processes first see it: the caller fills
+ * that in before. Returns 0, or a negative errno and why. Opens files; not for hooks.
  */
-int card_make(struct card_own *own, const char *node, const char *uuid, char *message, size_t size);
+int peer_make(struct peer_own *own, const char *node, const char *uuid, char *message, size_t size);
 /*
- * Surrounds changing what the card says: card_edit() takes its lock, card_publish() writes and
- * gives it back. Each wants no system call, but for the lock. Any thread; also without a card.
+ * Surrounds changing what the peer record says: peer_edit() takes its lock, peer_publish() writes
+ * and gives it back. Each wants no system call, but for the lock. Any thread; also without a peer
+ * record.
  */
-struct card *card_edit(struct card_own *own);
-void card_publish(struct card_own *own, uint64_t now_ns);
-/* Returns the word by which others ring; NULL: there is no card. */
-_Atomic uint32_t *card_bell(struct card_own *own);
-/* Returns the number in the card's name, which is another once it was made anew. Any thread. */
-uint64_t card_token(struct card_own *own);
+struct peer_record *peer_edit(struct peer_own *own);
+void peer_publish(struct peer_own *own, uint64_t now_ns);
+/* Returns the word by which others ring; NULL: there is no peer record. */
+_Atomic uint32_t *peer_bell(struct peer_own *own);
+/*
+ * Returns the number in the peer record's name, which is another once it was made anew. Any thread.
+ */
+uint64_t peer_token(struct peer_own *own);
 /*
  * Looks whether the file is still there, which others of the user may have removed; else makes it
  * anew. Writes a sign of life. One thread at a time.
  */
-void card_tend(struct card_own *own, uint64_t now_ns);
+void peer_tend(struct peer_own *own, uint64_t now_ns);
 /*
- * Removes the card: the process exits. Where its lock is not given back in time, because it is held
- * below the signal handler that exits perhaps, the file stays for others to sweep.
+ * Removes the peer record: the process exits. Where its lock is not given back in time, because it
+ * is held below the signal handler that exits perhaps, the file stays for others to sweep.
  */
-void card_remove(struct card_own *own, struct deadline *until);
-/* Forgets the card, in a forked child, which has no part in it. */
-void card_forked(struct card_own *own);
+void peer_remove(struct peer_own *own, struct deadline *until);
+/* Forgets the peer record, in a forked child, which has no part in it. */
+void peer_forked(struct peer_own *own);
 
-/* Returns what the check of a card is to be. */
-uint64_t card_check(const struct card *card);
-/* Returns the hash by which cards name a device. */
-uint64_t card_device(const char *uuid);
+/* Returns what the check of a peer record is to be. */
+uint64_t peer_check(const struct peer_record *record);
+/* Returns the hash by which peer records name a device. */
+uint64_t peer_device(const char *uuid);
 
 #endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The others' peer records. Rules: runs inside the user's process; no wait, no allocation but for
+ * listing a directory; a descriptor is used after a look whether it is still what was opened.
+ */
+#include "core/peers/peers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base/bells.h"
+#include "core/base/clock.h"
+#include "core/base/descriptor.h"
+#include "core/base/file_status.h"
+#include "core/state/directory.h"
+
+#define PEER_MAGIC "SPILCARD"
+
+enum { COPY_TRIES = 8 };
+
+/* A directory that changed in this time before may hold what is not whole yet. */
+#define SETTLES_NS 50000000ull
+/* One that changes all the time is gone through so often. */
+#define LOOKS_NS 10000000ull
+
+void peers_start(struct peers *peers, const char *node, const char *state, const char *uuid,
+                 uint64_t own_token)
+{
+	*peers = (struct peers){.node = node, .state = state, .uuid = uuid, .own_token = own_token};
+}
+
+/* Returns whether the descriptor is still what was opened. */
+static bool is_ours(const struct peers_other *other, struct stat *found)
+{
+	return file_status_of(other->fd, found) == 0 && found->st_dev == other->volume &&
+	       found->st_ino == other->inode;
+}
+
+/* Returns whether nobody holds the owner's lock. Where that cannot be asked somebody may. */
+static bool is_unlocked(int fd)
+{
+	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_GETLK, &held) == 0 && held.l_type == F_UNLCK;
+}
+
+static bool is_recent(uint64_t then, uint64_t now, uint64_t within)
+{
+	return then + within > now && then < now + within;
+}
+
+static bool is_valid(const struct peers_other *other, const struct peer_record *record)
+{
+	return memcmp(record->magic, PEER_MAGIC, sizeof record->magic) == 0 &&
+	       record->version == PEER_VERSION && record->size == PEER_SIZE &&
+	       record->check == peer_check(record) && record->token == other->token &&
+	       record->device == other->device;
+}
+
+/* Says who may be of the highest priority. */
+static struct {
+	bool (*may)(uid_t owner);
+	uint8_t highest;
+} judge;
+
+void peers_judge(bool (*may_be_highest)(uid_t owner), uint8_t highest)
+{
+	judge.may = may_be_highest;
+	judge.highest = highest;
+}
+
+/*
+ * Copies a peer record. Returns whether it is to be kept: its owner lives. One that cannot be had
+ * whole, because its owner was stopped while he wrote, stays what it was.
+ */
+static bool copy(struct peers_other *other, uint64_t now)
+{
+	struct stat found;
+	struct peer_record record;
+	bool is_whole = false;
+
+	if (!is_ours(other, &found) || found.st_nlink != 1 || found.st_size != PEER_SIZE)
+		return false;
+	for (int tries = 0; tries < COPY_TRIES && !is_whole; tries++) {
+		if (pread(other->fd, &record, sizeof record, 0) != (ssize_t)sizeof record)
+			return false;
+		is_whole = is_valid(other, &record);
+	}
+	if (is_whole)
+		other->record = record;
+	if (judge.may && other->record.priority >= judge.highest && !judge.may(other->owner))
+		other->record.priority = (uint8_t)(judge.highest - 1);
+	if (!other->record.version)
+		return false; /* it never was a peer record */
+	other->is_silent = !is_recent(other->record.beat_ns, now, PEER_SILENT_NS);
+	return other->record.is_locked ? !is_unlocked(other->fd) : !other->is_silent;
+}
+
+/* --- finding --- */
+
+/* Returns where the UUID ends in what follows "card-": two dashes are behind it. */
+static size_t uuid_length(const char *name)
+{
+	const char *last = strrchr(name, '-');
+	size_t length = last ? (size_t)(last - name) : 0;
+
+	while (length && name[length - 1] != '-')
+		length--;
+	return length ? length - 1 : 0;
+}
+
+/*
+ * Takes the name apart: card-UUID-UID-TOKEN. Returns whether it is one of this device (NULL: of
+ * any).
+ */
+static bool parse(const char *name, const char *uuid, struct peers_other *other)
+{
+	char expected[32], device[64], *end;
+	size_t length;
+
+	if (strncmp(name, "card-", 5) != 0)
+		return false;
+	name += 5;
+	length = uuid ? strlen(uuid) : uuid_length(name);
+	if (!length || length >= sizeof device || (uuid && strncmp(name, uuid, length) != 0) ||
+	    name[length] != '-')
+		return false;
+	snprintf(device, sizeof device, "%.*s", (int)length, name);
+	other->device = peer_device(device);
+	name += length + 1;
+	other->owner = (uid_t)strtoul(name, &end, 10);
+	if (end == name || *end != '-')
+		return false;
+	other->token = strtoull(end + 1, NULL, 16);
+	snprintf(expected, sizeof expected, "%u-%016" PRIx64, (unsigned)other->owner, other->token);
+	return other->token && strcmp(name, expected) == 0;
+}
+
+/*
+ * Removes a peer record of our user whose owner is dead, under its lock, that no new owner has it.
+ */
+static void sweep(int directory, const char *name)
+{
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (fcntl(fd, F_OFD_SETLK, &all) == 0)
+		unlinkat(directory, name, 0);
+	close(fd);
+}
+
+static int known(const struct peers *peers, uint64_t token, uid_t owner)
+{
+	for (int i = 0; i < peers->count; i++)
+		if (peers->other[i].token == token && peers->other[i].owner == owner)
+			return i;
+	return -1;
+}
+
+static int count_of(const struct peers *peers, uid_t owner)
+{
+	int count = 0;
+
+	for (int i = 0; i < peers->count; i++)
+		count += peers->other[i].owner == owner;
+	return count;
+}
+
+/* Returns whether one more of this user may be looked at. */
+static bool has_room_for(const struct peers *peers, uid_t owner)
+{
+	int strangers = 0;
+
+	if (peers->count == PEERS_MAX)
+		return false;
+	if (owner == geteuid())
+		return true;
+	for (int i = 0; i < peers->count; i++)
+		strangers += peers->other[i].owner != geteuid();
+	return count_of(peers, owner) < PEERS_OF_STRANGER && strangers < PEERS_OF_STRANGERS;
+}
+
+/*
+ * Opens one whose name was taken apart and copies it; a dead one of our user is removed. Returns
+ * whether it lives, and is left open.
+ */
+static bool is_met(struct peers_other *other, int directory, const char *name, uint64_t now)
+{
+	struct stat found;
+
+	/* NONBLOCK: it might be a pipe */
+	other->fd = descriptor_above_stdio(
+	    openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+	if (other->fd < 0)
+		return false;
+	if (file_status_of(other->fd, &found) == 0 && S_ISREG(found.st_mode) &&
+	    found.st_uid == other->owner) {
+		other->volume = found.st_dev;
+		other->inode = found.st_ino;
+		if (copy(other, now))
+			return true;
+		if (other->owner == geteuid() && is_unlocked(other->fd))
+			sweep(directory, name);
+	}
+	close(other->fd);
+	return false;
+}
+
+/*
+ * Wakes the owner of a peer record. The peer record is mapped and never read, because its owner may
+ * cut it short. Returns whether the owner heard it.
+ */
+static bool ring(const struct peers_other *other)
+{
+	struct peer_record *record = mmap(NULL, PEER_SIZE, PROT_READ, MAP_SHARED, other->fd, 0);
+	bool is_heard;
+
+	if (record == MAP_FAILED)
+		return false;
+	is_heard = bells_ring(&record->bell) != 0;
+	munmap(record, PEER_SIZE);
+	return is_heard;
+}
+
+/* Files of other users that were opened in vain. */
+struct peers_tried {
+	struct {
+		uid_t owner;
+		int count;
+	} of[PEERS_OF_STRANGERS];
+	int owners;
+};
+
+struct peers_search {
+	struct peers *peers;
+	uint64_t now_ns;
+	struct peers_tried tried;
+};
+
+/* Returns the count of a user; of more users than there is room for the last ones share one. */
+static int *peers_tried_of(struct peers_tried *tried, uid_t owner)
+{
+	int i = 0;
+
+	while (i < tried->owners && tried->of[i].owner != owner)
+		i++;
+	if (i == PEERS_OF_STRANGERS)
+		return &tried->of[i - 1].count;
+	if (i == tried->owners)
+		tried->of[tried->owners++].owner = owner;
+	return &tried->of[i].count;
+}
+
+/*
+ * Tries a name that is none of the peer records: it may be one since. Its user is known to have
+ * made the file before that is opened. So files in another user's name cost nothing of that user's
+ * tries.
+ */
+static bool peers_try(struct peers_search *search, struct peers_other *met, int directory,
+                      const char *name)
+{
+	struct stat found;
+	int *tried;
+
+	if (!has_room_for(search->peers, met->owner) ||
+	    file_status_at(directory, name, &found) != 0 || found.st_uid != met->owner)
+		return false;
+	tried = met->owner == geteuid() ? NULL : peers_tried_of(&search->tried, met->owner);
+	if (tried && *tried >= PEERS_TRIED)
+		return false;
+	if (is_met(met, directory, name, search->now_ns))
+		return true;
+	if (tried)
+		++*tried;
+	return false;
+}
+
+static bool peers_find_one(void *cookie, int directory, const char *name)
+{
+	struct peers_search *search = cookie;
+	struct peers *peers = search->peers;
+	struct peers_other met = {.is_there = true};
+	int at;
+
+	if (!parse(name, peers->uuid, &met) || met.token == peers->own_token)
+		return true;
+	at = known(peers, met.token, met.owner);
+	if (at >= 0) {
+		peers->other[at].is_there = true;
+	} else if (peers_try(search, &met, directory, name)) {
+		peers->other[peers->count++] = met;
+		(void)ring(&met); /* so that it looks for ours */
+	} else {
+		peers->has_unmet = true; /* it may not be whole yet, or room may come */
+	}
+	return true;
+}
+
+static bool peers_sweep_one(void *cookie, int directory, const char *name)
+{
+	const uint64_t *now_ns = cookie;
+	struct peers_other other = {0};
+	struct stat found;
+
+	if (parse(name, NULL, &other) && other.owner == geteuid() &&
+	    file_status_at(directory, name, &found) == 0 && found.st_uid == other.owner &&
+	    is_met(&other, directory, name, *now_ns))
+		close(other.fd);
+	return true;
+}
+
+void peers_sweep(const char *directory, uint64_t now_ns)
+{
+	(void)listing_read_path(directory, peers_sweep_one, &now_ns);
+}
+
+static void forget(struct peers *peers, int i)
+{
+	struct stat found;
+
+	if (is_ours(&peers->other[i], &found))
+		close(peers->other[i].fd);
+	peers->count--;
+	memmove(&peers->other[i], &peers->other[i + 1],
+	        (size_t)(peers->count - i) * sizeof peers->other[0]);
+}
+
+void peers_end(struct peers *peers)
+{
+	while (peers->count)
+		forget(peers, peers->count - 1);
+}
+
+static void copy_all(struct peers *peers, uint64_t now)
+{
+	for (int i = peers->count - 1; i >= 0; i--)
+		if (!copy(&peers->other[i], now)) {
+			/* The next look sweeps the file, although its folder has not changed. */
+			peers->has_unmet |= peers->other[i].owner == geteuid();
+			forget(peers, i);
+		}
+}
+
+/*
+ * Returns whether something may have come into the directory since it was gone through. What came
+ * just now may not have been whole then, and its time is told in ticks.
+ */
+static bool has_changed(const char *path, uint64_t *changed_ns)
+{
+	struct stat found;
+	uint64_t at;
+
+	if (path[0] != '/' || file_status(path, &found) != 0)
+		return false;
+	at = (uint64_t)found.st_mtim.tv_sec * 1000000000u + (uint64_t)found.st_mtim.tv_nsec;
+	if (at == *changed_ns)
+		return false;
+	if (!is_recent(at, clock_of_day(), SETTLES_NS))
+		*changed_ns = at;
+	return true;
+}
+
+int peers_copy(struct peers *peers, uint64_t now_ns)
+{
+	if (now_ns >= peers->looked_ns + LOOKS_NS)
+		return peers_look(peers, now_ns);
+	copy_all(peers, now_ns);
+	return peers->count;
+}
+
+bool peers_ring(const struct peers *peers)
+{
+	bool are_all_awake = true;
+	struct stat found;
+
+	for (int i = 0; i < peers->count; i++)
+		if (is_ours(&peers->other[i], &found))
+			are_all_awake &= ring(&peers->other[i]);
+	return are_all_awake;
+}
+
+/* Returns whether the directories are to be gone through. */
+static bool peers_are_stale(struct peers *peers)
+{
+	bool has_changed_now = has_changed(peers->node, &peers->node_changed_ns);
+
+	has_changed_now |= has_changed(peers->state, &peers->state_changed_ns);
+	return has_changed_now || peers->has_unmet;
+}
+
+int peers_look(struct peers *peers, uint64_t now_ns)
+{
+	struct peers_search search = {.peers = peers, .now_ns = now_ns};
+
+	copy_all(peers, now_ns);
+	if ((now_ns < peers->listing.next_ns && now_ns < peers->listing.glance_ns) ||
+	    !peers_are_stale(peers))
+		return peers->count;
+	if (!listing_is_due(&peers->listing, now_ns)) {
+		if (listing_glance(&peers->listing, peers->node, now_ns, peers_find_one, &search))
+			peers->looked_ns = now_ns;
+		peers->has_unmet = true; /* what a glance does not see */
+		return peers->count;
+	}
+	peers->looked_ns = now_ns;
+	peers->has_unmet = false;
+	for (int i = 0; i < peers->count; i++)
+		peers->other[i].is_there = false;
+	listing_look(&peers->listing, peers->node, peers_find_one, &search);
+	listing_look(&peers->listing, peers->state, peers_find_one, &search);
+	for (int i = peers->count - 1; i >= 0; i--)
+		if (!peers->other[i].is_there)
+			forget(peers, i);
+	return peers->count;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The peer records of the others on a device: found, copied and judged.
+ *
+ * Nothing in a peer record is believed but by whose it is: its name says user and token, and both
+ * must be the file's. A file that is short, linked, of another kind or version, or does not fit its
+ * check is passed over; of one user so many are looked at, and of strangers so many in all. A file
+ * whose owner is not the one in its name is never opened. A peer record whose owner has died is
+ * seen at the next copy, and removed if it is the caller's user's.
+ *
+ * One thread uses a struct peers; several have one each.
+ */
+#ifndef SPILLWAY_PEERS_H
+#define SPILLWAY_PEERS_H
+
+#include <sys/types.h>
+
+#include "core/peers/peer.h"
+#include "core/state/listing.h"
+
+enum { PEERS_MAX = 64, PEERS_OF_STRANGER = 16, PEERS_OF_STRANGERS = 32 };
+/* At one look so many files of another user are opened that turn out to be no live peer records. */
+enum { PEERS_TRIED = 64 };
+
+struct peers_other {
+	uid_t owner;
+	bool is_silent;            /* no sign of life for PEER_SILENT_NS: its process is frozen */
+	struct peer_record record; /* the last whole copy */
+	/* private */
+	uint64_t token, device;
+	int fd;
+	dev_t volume;
+	ino_t inode;
+	bool is_there; /* was seen at this look */
+};
+
+struct peers {
+	const char *node, *state; /* directories; kept */
+	const char *uuid;         /* likewise; NULL: of all devices */
+	uint64_t own_token;       /* passed over */
+	/* private */
+	uint64_t looked_ns, node_changed_ns, state_changed_ns;
+	struct listing listing;
+	bool has_unmet; /* a name may be there that is none of the peer records yet */
+	/* to be read */
+	int count;
+	struct peers_other other[PEERS_MAX];
+};
+
+/*
+ * Sets who may be of the highest priority there is; whoever else says so is taken for one below. To
+ * be called once, before peer records are looked at; before that everybody may.
+ */
+void peers_judge(bool (*may_be_highest)(uid_t owner), uint8_t highest);
+/* Zeroes it. own_token: the caller's own peer record, 0: it has none. */
+void peers_start(struct peers *peers, const char *node, const char *state, const char *uuid,
+                 uint64_t own_token);
+/*
+ * Finds peer records that have come, forgets those that have gone, and copies all. Returns how many
+ * there are. Goes through the two directories where one has changed, and no more often than
+ * listing.h lets it.
+ */
+int peers_look(struct peers *peers, uint64_t now_ns);
+/*
+ * Copies those anew that are known: three system calls each, no name looked up. Those of the dead
+ * go. Looks where a directory has changed, at the soonest 10 ms after the last look. Returns how
+ * many there are.
+ */
+int peers_copy(struct peers *peers, uint64_t now_ns);
+/* Lets go of all of them. */
+void peers_end(struct peers *peers);
+/*
+ * Removes the peer records of our user in a directory, of whatever device, whose owners are dead.
+ */
+void peers_sweep(const char *directory, uint64_t now_ns);
+/*
+ * Wakes the owners of those that are known, so that they look at once: three system calls each.
+ * Returns whether all heard it. An owner that is just looking does not hear it, and the caller may
+ * ring again. An owner is also rung when its peer record is met.
+ */
+bool peers_ring(const struct peers *peers);
+
+#endif
