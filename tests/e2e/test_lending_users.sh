@@ -43,10 +43,6 @@ is() { [ "$(number "$1" "$2" "$3")" = "$4" ]; }
 pid_of_user() {
 	as "$1" "$spillway" stat "$2" --json | sed 's/.*"processes":\[{"pid":\([0-9]*\),.*/\1/'
 }
-# The books are root's at first, and for all.
-on_softgpu "$build/tests/e2e/allocate" --count 1 >/dev/null
-chmod 666 "$SOFTGPU_STATE_DIR"/*
-
 as 65532 "$spillway" run --softgpu --quiet --name anna --idle-yield 300ms "$common/tree/allocate" --mib 8 --count 9 \
 	--ready "$common/made/ready" --until "$common/stop" >"$scratch/anna" 2>&1 &
 anna=$!

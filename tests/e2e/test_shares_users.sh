@@ -23,7 +23,7 @@ SPILLWAY_DRIVER=$common/tree/softgpu/libcuda.so.1
 export SOFTGPU_STATE_DIR SPILLWAY_NODE_DIR SPILLWAY_DRIVER
 group=games
 install -d -m 1777 "$SPILLWAY_NODE_DIR"
-install -d -m 777 "$SOFTGPU_STATE_DIR"
+install -d -m 1777 "$SOFTGPU_STATE_DIR"
 for user in 65532 65533; do
 	install -d -m 700 -o $user "$common/state-$user"
 done
@@ -33,11 +33,6 @@ as() {
 	shift
 	setpriv --reuid "$user" --regid "$user" --groups $group env SPILLWAY_STATE_DIR="$common/state-$user" "$@"
 }
-# The books of the GPU are root's at first, and for all.
-on_softgpu "$softgpu/softgpu-truth" >/dev/null
-on_softgpu "$common/tree/pace_load" --launches 1 >/dev/null
-chmod 666 "$SOFTGPU_STATE_DIR"/*
-
 # start USER JOB
 start() {
 	as "$1" "$spillway" run --softgpu --quiet --name "$2" --share 60 "$common/tree/pace_load" --asleep --seconds 1000 >"$scratch/$2" 2>&1 &

@@ -126,13 +126,37 @@ static void sweep(struct machine *books)
 	}
 }
 
-static struct machine *map_books(bool create)
+/* Gives the books of a directory that several users may write to the directory's group and mode. */
+static void admit_users(int books)
+{
+	struct stat directory;
+	if (file_status(config()->state_dir, &directory) != 0 || !(directory.st_mode & 022))
+		return;
+	mode_t all = directory.st_mode & 06, group = directory.st_mode & 060;
+	if (fchown(books, (uid_t)-1, directory.st_gid) != 0)
+		group = all << 3; /* this user is not in it: the file has a group of the user's */
+	fchmod(books, 0600 | group | all);
+}
+
+/* Opens the books. O_CREAT is left out where they are there: in a sticky directory the kernel
+ * refuses it for another user's file (fs.protected_regular). */
+static int open_file_of_books(bool create)
 {
 	char path[600];
 	snprintf(path, sizeof(path), "%s/machine-%d", config()->state_dir, MACHINE_VERSION);
-	if (create)
-		mkdir(config()->state_dir, 0700);
-	int fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 || errno != ENOENT || !create)
+		return fd;
+	mkdir(config()->state_dir, 0700);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT, 0600);
+	if (fd >= 0)
+		admit_users(fd);
+	return fd;
+}
+
+static struct machine *map_books(bool create)
+{
+	int fd = open_file_of_books(create);
 	if (fd < 0)
 		return NULL;
 	struct machine *books = NULL;
@@ -215,7 +239,8 @@ bool machine_join(void)
 {
 	machine = map_books(true);
 	if (!machine) {
-		say("cannot use the state directory %s: %s; SOFTGPU_STATE_DIR names another",
+		say("cannot use the state directory %s: %s; SOFTGPU_STATE_DIR names another, which "
+		    "users share if all may write to it (install -d -m 1777)",
 		    config()->state_dir, strerror(errno));
 		return false;
 	}
