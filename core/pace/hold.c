@@ -136,24 +136,35 @@ static uint32_t share_in_turns(const struct pacer *p, uint32_t share)
 }
 
 /*
- * Returns whether the next round may follow at once: nobody is to be let in, so the device need not
- * fall idle between rounds.
+ * Returns whether the job waits in a slot while it owes GPU time. By weight the order of turns
+ * alone divides the device, but for a best-effort job and a job on several devices.
  */
-static bool goes_on(const struct pacer *p, uint64_t now, uint32_t share, bool alone)
+static bool hold_has_slots(const struct pacer *p, uint64_t now, uint32_t share)
 {
+	if (p->policy != POLICY_WEIGHT)
+		return true;
+	return share != ACCOUNT_FULL_SHARE &&
+	       (p->priority == PRIORITY_OPPORTUNISTIC || align_has_others(&p->align, now));
+}
+
+bool pacer_goes_on(const struct pacer *p, uint64_t now)
+{
+	uint32_t share = pacer_share_now(p, now);
 	/* Where others may return any time, as little as may be is to be in flight. */
 	uint64_t longest_ns = p->gap_is_sure ? p->longest_own_ns : p->longest_ns;
+	uint64_t flying = busy_expected(p->busy), length, paid;
 
 	if (gap_binds(p) && longest_ns > p->gap_round_ns * 3 / 4)
 		return false;
-	if (alone)
+	if (!turn_is_contended(&p->turn, now))
 		return share == ACCOUNT_FULL_SHARE;
-	if (!turn_is_ours(&p->turn))
+	if (!turn_is_ours(&p->turn) || !share)
 		return false;
-	if (turn_age(&p->turn, now) + busy_expected(p->busy) <
-	    turn_length(&p->turn, now, share_in_turns(p, share)))
-		return true;
-	return share == ACCOUNT_FULL_SHARE && !turn_is_wanted(&p->turn, now);
+	length = turn_length(&p->turn, now, share_in_turns(p, share));
+	if (hold_has_slots(p, now, share) && turn_age(&p->turn, now) + flying >= length)
+		return false;
+	paid = atomic_load(p->paid_until) + flying * ACCOUNT_FULL_SHARE / share;
+	return !turn_is_over(&p->turn, now, paid, length, p->landed_ns);
 }
 
 void pacer_tell_turn(struct pacer *p, uint64_t now)
@@ -189,18 +200,21 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 	bool alone;
 	uint64_t end;
 
-	if (!p->share)
+	if (!p->share) {
+		turn_want(&p->turn, 0);
 		return (struct wait){RESUME, now + TICK_NS};
+	}
 	p->turn.turns = p->priority == PRIORITY_GUARANTEED ? NULL : p->turns;
 	pacer_tell_turn(p, now);
 	if (!gap_is_open(p, now)) {
 		if (waits_for_flight(p, 0, now, &wait) || busy_running(p->busy))
 			return wait;
 		pacer_pass_turn(p, now);
+		turn_want(&p->turn, 0);
 		return (struct wait){GAP, now + NAP_TURN_NS};
 	}
 	alone = !turn_is_contended(&p->turn, now);
-	p->streams = goes_on(p, now, share, alone);
+	p->streams = pacer_goes_on(p, now);
 	if (p->streams) {
 		waits_for_flight(p, 1, now, &wait);
 		if (wait.what == NOTHING && !turn_take(&p->turn, now))
@@ -217,11 +231,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 	if (!alone)
 		pacer_pass_turn(p, now);
 	end = slot_end(p, now);
-	/*
-	 * By weight the order of turns is all there is: while nobody else has work, nothing is owed
-	 * to anybody.
-	 */
-	if (p->policy == POLICY_WEIGHT && share == ACCOUNT_FULL_SHARE)
+	if (!hold_has_slots(p, now, share))
 		end = now;
 	if (end > now) {
 		if (align_helps(&p->align, now)) {

@@ -129,6 +129,11 @@ uint64_t gap_watch(struct pacer *p);
 bool pacer_hold_back(struct pacer *p, CUcontext context);
 /* Tells those who take turns our share and account, and that we are active. */
 void pacer_tell_turn(struct pacer *p, uint64_t now);
+/*
+ * Returns whether the next round may follow at once: no other job is to be let in, so the device
+ * need not fall idle between rounds.
+ */
+bool pacer_goes_on(const struct pacer *p, uint64_t now);
 /* Passes the turn to the others, if it was ours. */
 void pacer_pass_turn(struct pacer *p, uint64_t now);
 

@@ -98,15 +98,28 @@ bool turn_is_contended(const struct turn *turn, uint64_t now_ns)
 	return false;
 }
 
-bool turn_is_wanted(const struct turn *turn, uint64_t now_ns)
+/* Returns whether a lane's process waits and may launch now. A job with a cap may be in a slot. */
+static bool turn_may_go(const struct turn_lane *lane, uint64_t now)
 {
-	if (!takes_part(turn))
+	return is_active(lane, now) && LOAD(lane->wants_ns) &&
+	       (LOAD(lane->policy) == POLICY_WEIGHT || LOAD(lane->paid_until) <= now);
+}
+
+bool turn_is_over(const struct turn *turn, uint64_t now_ns, uint64_t paid_until, uint64_t length_ns,
+                  bool is_idle)
+{
+	uint64_t age = turn_age(turn, now_ns);
+	uint64_t lead = is_idle || age >= length_ns ? 0 : TURN_LEAD_NS;
+
+	if (!takes_part(turn) || (age < TURN_LEAST_NS && age < length_ns))
 		return false;
 	for (uint32_t i = 0; i < lane_count(turn->turns); i++) {
 		const struct turn_lane *lane = &turn->turns->lane[i];
 
-		if (lane != turn->lane && is_active(lane, now_ns) && LOAD(lane->wants_ns) &&
-		    LOAD(lane->paid_until) <= now_ns)
+		if (lane == turn->lane || !turn_may_go(lane, now_ns))
+			continue;
+		if (LOAD(lane->job) == turn->job ? age >= length_ns
+		                                 : paid_until > LOAD(lane->paid_until) + lead)
 			return true;
 	}
 	return false;
@@ -202,8 +215,7 @@ static bool somebody_goes_first(const struct turn *turn, uint64_t now)
 	for (uint32_t i = 0; i < lane_count(turn->turns); i++) {
 		const struct turn_lane *lane = &turn->turns->lane[i];
 
-		if (lane != turn->lane && is_active(lane, now) && LOAD(lane->wants_ns) &&
-		    goes_first(lane, turn->lane))
+		if (lane != turn->lane && turn_may_go(lane, now) && goes_first(lane, turn->lane))
 			return true;
 	}
 	return false;
@@ -214,6 +226,8 @@ uint64_t turn_is_lost_at(const struct turn *turn)
 	uint64_t holder = LOAD(turn->turns->holder);
 	const struct turn_lane *lane = holder ? lane_of(turn->turns, holder) : NULL;
 
+	if (!holder)
+		return LOAD(turn->turns->began_ns) + TURN_CLAIM_NS;
 	return lane ? LOAD(lane->seen_ns) + TURN_SILENCE_NS : 0;
 }
 
@@ -244,7 +258,7 @@ bool turn_take(struct turn *turn, uint64_t now_ns)
 
 void turn_want(struct turn *turn, uint64_t now_ns)
 {
-	if (takes_part(turn) && !LOAD(turn->lane->wants_ns))
+	if (takes_part(turn) && (!now_ns || !LOAD(turn->lane->wants_ns)))
 		STORE(turn->lane->wants_ns, now_ns);
 }
 

@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Turns: of the processes that pace a device one works at a time, so that the time its kernels take
- * is its own.
+ * Turns: of the processes that pace a device one works at a time, so that the time its kernels
+ * take is its own.
  *
  * active  a process that has worked or waited lately; where another one is, the device is contended
- * turn    up to 40 ms times the share: together the active jobs take about 40 ms for a cycle
+ * ahead   a job is ahead of another job when its account is paid until a later time
+ * over    a turn is over when it has lasted for TURN_LEAST_NS, a process waits, and its job is
+ *         ahead of the waiting job: by TURN_LEAD_NS, or by anything where the device idles or the
+ *         turn's length is used up
  *
- * Who has the turn keeps it while nobody else is active. Else he passes it on when its length is
- * used up or he has nothing to do, once nothing of his runs; of those who wait the one whose
- * account lags most takes it. Who does not say for 12 ms that he works (killed, stopped) loses it.
- * Nobody holds a lock: one word says whose turn it is.
+ * A process keeps the turn while no other process waits. It passes the turn on when its turn is
+ * over, or when it has had nothing in flight for as long as handing the device over takes. Of
+ * the processes that wait, the process of the job furthest behind takes the turn. So the device
+ * idles for a hand-over at most while a job that is not ahead has a launch waiting.
  *
- * Pure but for waking others: time is given, the table is memory. Not thread-safe: the pacer's lock
- * guards it.
+ * For example, two jobs have equal shares. A runs 8 ms and waits for its result: the turn goes
+ * to B at once, although a turn lasts up to 20 ms. Where both always have work, each runs for 20
+ * ms: from 20 ms behind on its account to 20 ms ahead, at two for each millisecond of GPU time.
  *
- * Turns together last about 40 ms, so that handing the device over costs less than a percent;
- * within a turn two rounds are in flight and the device does not fall idle. A job by weight pays no
- * slots while nobody else has work; it keeps two rounds of 1 ms in flight, so that it can yield.
- * Two processes of one job on one device take turns, too.
+ * A process that has the turn and does not say for 12 ms that it works (killed, stopped) loses
+ * it. No lock is held: one word says which process has the turn.
+ *
+ * Pure but for waking other processes: time is given, the table is memory. Not thread-safe: the
+ * pacer's lock guards it.
+ *
+ * Turns of jobs that always have work last about 40 ms together, so that handing the device over
+ * costs less than a percent. Within a turn two rounds are in flight and the device does not fall
+ * idle. A job by weight has no slots: the order of turns alone divides the device. Two processes
+ * of one job on one device take turns, too.
  */
 #ifndef SPILLWAY_TURN_H
 #define SPILLWAY_TURN_H
@@ -28,10 +38,12 @@
 #include "core/pages/turns.h"
 
 #define TURN_CYCLE_NS   40000000ull
-#define TURN_ACTIVE_NS  100000000ull /* without a word for longer: not active */
-#define TURN_SLOT_NS    500000000ull /* unless it is in a slot of at most this length */
-#define TURN_SILENCE_NS 12000000ull  /* whoever has the turn and is silent for longer loses it */
-#define TURN_CLAIM_NS   2000000ull   /* who is first in line has so long to take a free turn */
+#define TURN_LEAD_NS    (TURN_CYCLE_NS / 2)
+#define TURN_LEAST_NS   (TURN_CYCLE_NS / 8) /* so that handing over costs a fortieth at most */
+#define TURN_ACTIVE_NS  100000000ull        /* without a word for longer: not active */
+#define TURN_SLOT_NS    500000000ull        /* unless it is in a slot of at most this length */
+#define TURN_SILENCE_NS 12000000ull /* whoever has the turn and is silent for longer loses it */
+#define TURN_CLAIM_NS   2000000ull  /* who is first in line has so long to take a free turn */
 
 struct turn {
 	struct turns *turns; /* NULL: there are none; all below then says that the device is ours */
@@ -43,8 +55,13 @@ struct turn {
 void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, uint64_t paid_until);
 /* Returns whether another process is active. */
 bool turn_is_contended(const struct turn *turn, uint64_t now_ns);
-/* Returns whether another active process waits for the turn, and may have it now. */
-bool turn_is_wanted(const struct turn *turn, uint64_t now_ns);
+/*
+ * Returns whether our turn is over. paid_until: of our job, once what is in flight is paid for.
+ * is_idle: nothing is in flight. Processes of one job have one account: between them a turn is over
+ * after length_ns.
+ */
+bool turn_is_over(const struct turn *turn, uint64_t now_ns, uint64_t paid_until, uint64_t length_ns,
+                  bool is_idle);
 bool turn_is_ours(const struct turn *turn);
 /* Returns how long we have had the turn. */
 uint64_t turn_age(const struct turn *turn, uint64_t now_ns);
@@ -60,9 +77,12 @@ uint32_t turn_weighted(const struct turn *turn, uint64_t now_ns, uint32_t share)
  * it from now on.
  */
 bool turn_take(struct turn *turn, uint64_t now_ns);
-/* Returns when its holder loses it, unless he says before that he works; 0: there is no holder. */
+/*
+ * Returns when its holder loses it, unless the holder says before that it works. Without a holder:
+ * when any process may take it. 0: the holder has no lane.
+ */
 uint64_t turn_is_lost_at(const struct turn *turn);
-/* Says that we are in a slot, and will want the turn when it is over. */
+/* Says that we are in a slot, and will want the turn when it is over. 0: we want it no more. */
 void turn_want(struct turn *turn, uint64_t now_ns);
 /*
  * Passes the turn, if it is ours, to whoever takes it from now on. Nothing of ours runs. Returns

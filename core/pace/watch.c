@@ -14,17 +14,31 @@
 #include "core/pace/pacer_private.h"
 
 /* The time it sleeps uncalled, and between two looks while others depend on it. */
-#define LONG_NS 60000000000ull
-#define LOOK_NS 500000u
-/* With nothing in flight for so long the turn is passed on. */
-#define IDLE_NS 300000u
+#define LONG_NS       60000000000ull
+#define LOOK_NS       250000u
+#define LOOK_LEAST_NS 20000u
+/* With nothing in flight for so long the turn is passed on: about what handing it over costs. */
+#define IDLE_NS 100000u
 
 static struct pacer *const *watched;
 static int watched_count;
 
+/*
+ * Returns after how many nanoseconds to look whether the work in flight is done: the more often the
+ * nearer its expected end is, on either side.
+ */
+static uint64_t watch_until_landed(const struct pacer *p, uint64_t now)
+{
+	uint64_t again =
+	    p->expected_ns > now ? (p->expected_ns - now) / 2 : (now - p->expected_ns) / 16;
+
+	return again < LOOK_LEAST_NS ? LOOK_LEAST_NS : again < LOOK_NS ? again : LOOK_NS;
+}
+
 static uint64_t look(struct pacer *p)
 {
 	uint64_t now = clock_now();
+	uint64_t again = LOOK_NS;
 	bool alone, joint;
 
 	p->due |= busy_open_round_is_done(p->busy);
@@ -34,16 +48,21 @@ static uint64_t look(struct pacer *p)
 	alone = !turn_is_contended(&p->turn, now);
 	joint = align_has_others(&p->align, now);
 	if (p->landed_ns) {
-		if (!alone && now - p->landed_ns > IDLE_NS && turn_is_wanted(&p->turn, now))
+		uint64_t idle = now - p->landed_ns;
+
+		if (!alone && (idle >= IDLE_NS || !pacer_goes_on(p, now)))
 			pacer_pass_turn(p, now);
+		else if (!alone)
+			again = IDLE_NS - idle;
 	} else {
 		pacer_tell_turn(p, now);
 		if (joint)
 			align_fly(&p->align, now);
 		if (now > p->expected_ns + OVERDUE_NS)
 			align_stuck(&p->align, now);
+		again = watch_until_landed(p, now);
 	}
-	return alone && !joint ? TURN_SILENCE_NS / 2 : LOOK_NS;
+	return alone && !joint ? TURN_SILENCE_NS / 2 : again;
 }
 
 /*

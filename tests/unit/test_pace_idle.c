@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shares cost no GPU time, in virtual time: the device does not idle while a job that is not ahead
+ * of its share has a launch waiting, and jobs with gaps do as much together as without shares.
+ *
+ * TELL=1 prints the figures of each world.
+ */
+#include "tests/unit/state_directory.h"
+
+#include <stdio.h>
+
+#include "tests/unit/pace_programs.h"
+#include "tests/unit/suite.h"
+
+enum { JOBS_MOST = 8, STEPS_MOST = 8192, POLICIES = 2 };
+
+/* A step is 16 kernels of 0.5 ms. The pauses make a job alone busy for 32, 53, 74 and 98 %. */
+#define STEP_NS (16 * 500 * US)
+static const uint64_t pauses[] = {17000 * US, 7100 * US, 2800 * US, 100 * US};
+enum { LOADS = sizeof(pauses) / sizeof(*pauses) };
+
+static struct program program[JOBS_MOST];
+static int programs;
+static uint64_t took[JOBS_MOST][STEPS_MOST];
+
+static void begin(uint64_t hand_over_ns, uint64_t seed)
+{
+	struct world_settings settings = world_usual;
+
+	settings.seed = seed;
+	settings.handing_ns = 20 * US;
+	settings.wake_least_ns = settings.wake_most_ns = hand_over_ns;
+	world_start(&settings);
+	programs = 0;
+}
+
+static void add(const struct program *template, double share, int policy, uint64_t until)
+{
+	struct program *p = &program[programs];
+
+	*p = *template;
+	p->name = "job";
+	p->process = process_create(world_job(), 1);
+	p->until = until;
+	p->batch_took_ns = took[programs++];
+	p->batches_most = STEPS_MOST;
+	process_set(p->process, 0, share, policy);
+	program_start(p);
+}
+
+/* --- the observer --- */
+
+#define LOOK_NS (5 * US)
+
+static struct observer {
+	struct actor actor;
+	uint64_t since;   /* the device idles although a job may launch; 0: it does not */
+	uint64_t longest; /* of these times */
+	uint64_t sum;
+	uint64_t at; /* when the longest began */
+} observer;
+
+static bool device_has_work(void)
+{
+	const struct gpu *g = world.gpu[0];
+
+	for (int i = 0; i < g->tenants; i++) {
+		for (int j = 0; j < g->tenant[i]->streams; j++) {
+			if (g->tenant[i]->stream[j]->kernels)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Returns whether the pacer holds a launch of a process that is not ahead of its share. */
+static bool may_launch(const struct thread *t)
+{
+	const struct process *p = t->process;
+
+	if (!p || t->ended || t->body == world.thread[1].body ||
+	    (strcmp(t->doing, "waits in the pacer") != 0))
+		return false;
+	/* A weight binds only against a job that has work, and the device has none. */
+	return p->settings[0].policy == POLICY_WEIGHT || p->job->lanes.paid_until[0] <= world.now;
+}
+
+static void observe(struct actor *actor)
+{
+	bool is_lost = false;
+
+	for (int i = 1; i < world.threads && !is_lost; i++)
+		is_lost = may_launch(&world.thread[i]);
+	is_lost = is_lost && !device_has_work();
+	if (is_lost && !observer.since)
+		observer.since = world.now;
+	if (!is_lost && observer.since) {
+		uint64_t length = world.now - observer.since;
+
+		observer.sum += length;
+		if (length > observer.longest) {
+			observer.longest = length;
+			observer.at = observer.since;
+		}
+		observer.since = 0;
+	}
+	world_appoint(actor, world.now + LOOK_NS, observe);
+}
+
+static void run_until(uint64_t from, uint64_t to)
+{
+	observer = (struct observer){.since = 0};
+	world_run_until(from);
+	for (int i = 0; i < programs; i++)
+		program[i].batches = 0;
+	world_appoint(&observer.actor, world.now, observe);
+	world_run_until(to);
+	world_cancel(&observer.actor);
+}
+
+/* --- what came of it --- */
+
+struct result {
+	double work[JOBS_MOST], sum; /* percent of the time */
+	double slow;                 /* the 99th percentile of a step, ms */
+	uint64_t longest, lost;
+};
+
+static int by_length(const void *a, const void *b)
+{
+	uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+
+	return (one > other) - (one < other);
+}
+
+static double percentile_99(void)
+{
+	static uint64_t all[JOBS_MOST * STEPS_MOST];
+	size_t count = 0;
+
+	for (int i = 0; i < programs; i++) {
+		memcpy(&all[count], took[i], program[i].batches * sizeof(*all));
+		count += program[i].batches;
+	}
+	qsort(all, count, sizeof(*all), by_length);
+	return count ? (double)all[count * 99 / 100] / 1e6 : 0;
+}
+
+static struct result run(uint64_t seconds)
+{
+	struct result r = {.sum = 0};
+	uint64_t from = world.now + 1 * S, to = from + seconds * S;
+
+	run_until(from, to);
+	for (int i = 0; i < programs; i++) {
+		struct tenant *t = program[i].process->tenant[0];
+
+		r.work[i] = 100 * (double)truth_busy(t, from, to) / (double)(to - from);
+		r.sum += r.work[i];
+	}
+	r.slow = percentile_99();
+	r.longest = observer.longest;
+	r.lost = observer.sum;
+	ck_assert_uint_eq(world.misuse, 0);
+	if (getenv("TELL")) {
+		printf("   sum %5.1f (", r.sum);
+		for (int i = 0; i < programs; i++)
+			printf("%s%.1f", i ? " " : "", r.work[i]);
+		printf("), step p99 %.2f ms, idle beside a launch: longest %.3f ms at %.4f, all "
+		       "%.1f ms\n",
+		       r.slow, (double)r.longest / 1e6, (double)observer.at / 1e9,
+		       (double)r.lost / 1e6);
+		fflush(stdout);
+	}
+	world_end();
+	return r;
+}
+
+/* --- steps with gaps, of two jobs --- */
+
+static const uint64_t hand_overs[] = {20 * US, 100 * US};
+enum { HAND_OVERS = sizeof(hand_overs) / sizeof(*hand_overs) };
+
+/* Caps of more than 100 % together are weights. */
+static const struct way {
+	const char *name;
+	double share;
+	int policy;
+} ways[] = {
+    {"caps of 50", 50, POLICY_CAP},
+    {"caps of 60", 60, POLICY_CAP},
+    {"weights", 60, POLICY_WEIGHT},
+};
+enum { WAYS = sizeof(ways) / sizeof(*ways) };
+
+static struct result two_jobs(int load, int hand_over, double share, int policy)
+{
+	const struct program steps = {.kernel_ns = 500 * US,
+	                              .jitter = 0.03,
+	                              .batch = 16,
+	                              .waits = true,
+	                              .pause_ns = pauses[load],
+	                              .pause_varies = load < 3};
+
+	begin(hand_overs[hand_over], (uint64_t)load + 1);
+	add(&steps, share, policy, 100 * S);
+	add(&steps, share, policy, 100 * S);
+	return run(12);
+}
+
+START_TEST(two_equal_jobs_do_as_much_as_without_shares)
+{
+	int load = _i % LOADS, hand_over = _i / LOADS % HAND_OVERS;
+	const struct way *way = &ways[_i / LOADS / HAND_OVERS];
+	struct result without, with;
+
+	if (getenv("TELL"))
+		printf("load %d, hand-over %d us, %s\n", load, hand_over ? 100 : 20, way->name);
+	without = two_jobs(load, hand_over, 100, POLICY_CAP);
+	with = two_jobs(load, hand_over, way->share, way->policy);
+	ck_assert_double_ge(with.sum, 0.98 * without.sum);
+	for (int i = 0; i < 2; i++)
+		ck_assert_double_eq_tol(with.work[i], with.sum / 2, 0.02 * with.sum / 2);
+	ck_assert_double_le(with.slow, 1.1 * without.slow);
+}
+END_TEST
+
+/* --- two to eight jobs of all kinds --- */
+
+static const struct program kinds[] = {
+    {.kernel_ns = 500 * US,
+     .jitter = 0.03,
+     .batch = 16,
+     .waits = true,
+     .pause_ns = 6 * MS,
+     .pause_varies = true},
+    {.kernel_ns = 50 * US, .jitter = 0.1, .batch = 40, .waits = true, .pause_ns = 3 * MS},
+    {.kernel_ns = 1 * MS, .jitter = 0.1},
+    {.kernel_ns = 2 * MS, .batch = 4, .waits = true, .pause_ns = 1 * MS}, /* graphs */
+    {.kernel_ns = 1 * MS, .batch = 1, .waits = true},
+    {.kernel_ns = 300 * US,
+     .jitter = 0.2,
+     .batch = 60,
+     .waits = true,
+     .pause_ns = 20 * MS,
+     .pause_varies = true},
+    {.kernel_ns = 8 * MS, .batch = 1, .waits = true, .pause_ns = 8 * MS}, /* a graph */
+    {.kernel_ns = 200 * US, .batch = 5, .waits = true, .pause_ns = 200 * US},
+};
+enum { KINDS = sizeof(kinds) / sizeof(*kinds), SEEDS = 7 };
+
+START_TEST(the_device_never_idles_beside_a_job_that_is_not_ahead)
+{
+	int jobs = 2 + _i % SEEDS, hand_over = _i / SEEDS % HAND_OVERS;
+	int policy = _i / SEEDS / HAND_OVERS ? POLICY_WEIGHT : POLICY_CAP;
+	uint64_t random = (uint64_t)_i + 1;
+	struct result r;
+
+	if (getenv("TELL"))
+		printf("%d jobs, hand-over %d us, %s\n", jobs, hand_over ? 100 : 20,
+		       policy == POLICY_WEIGHT ? "weight" : "cap");
+	begin(hand_overs[hand_over], (uint64_t)_i + 1);
+	for (int i = 0; i < jobs; i++)
+		add(&kinds[random_between(&random, 0, KINDS - 1)], 100.0 / jobs, policy, 100 * S);
+	r = run(4);
+	/*
+	 * A hand-over: the watcher's look is late, the job may launch again for 100 us, the next
+	 * look is late, the other job wakes late. Kernels that end early are seen late, too.
+	 */
+	ck_assert_uint_le(r.longest, 3 * hand_overs[hand_over] + 250 * US);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("idle");
+
+	tcase_set_timeout(tests, 60);
+	suite_add_worlds(tests, two_equal_jobs_do_as_much_as_without_shares,
+	                 LOADS * HAND_OVERS * WAYS);
+	suite_add_worlds(tests, the_device_never_idles_beside_a_job_that_is_not_ahead,
+	                 SEEDS * HAND_OVERS * POLICIES);
+	return suite_run("pace_idle", tests);
+}
