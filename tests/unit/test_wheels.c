@@ -73,6 +73,7 @@ START_TEST(a_damaged_file_is_read_within_its_bounds)
 			library_needed(&cut, take_needed, NULL);
 			library_undefined(&cut, take_undefined, NULL);
 			library_texts(&cut, take_text, nothing);
+			library_exported(&cut, take_needed, NULL);
 			if (size > 4096)
 				copy[(unsigned int)(i * 7919) % 64] ^= (unsigned char)(1 << i % 8);
 		}
@@ -84,13 +85,17 @@ END_TEST
 
 static void *load(const char *soname, const struct library_function *functions, size_t count)
 {
+	const struct library_form form = {.soname = soname,
+	                                  .needed = STAND_IN_LIBRARY,
+	                                  .common = STAND_IN_REFUSE,
+	                                  .status = STATUS};
 	char path[] = "/tmp/test_wheels.XXXXXX";
 	int fd = mkstemp(path);
 	void *library;
 
 	ck_assert_int_ge(fd, 0);
 	close(fd);
-	ck_assert(library_write(path, soname, functions, count, STATUS));
+	ck_assert(library_write(path, &form, functions, count));
 	library = dlopen(path, RTLD_NOW);
 	ck_assert_msg(library, "%s", library ? "" : dlerror());
 	unlink(path);

@@ -154,6 +154,25 @@ void library_undefined(const struct library *library,
 	}
 }
 
+void library_exported(const struct library *library, void (*take)(void *cookie, const char *name),
+                      void *cookie)
+{
+	struct part symbols = library_part_of(library, SHT_DYNSYM);
+	struct part texts = library_part(library, symbols.link);
+	const Elf64_Sym *all = (const void *)symbols.bytes;
+
+	for (size_t i = 1; i < symbols.size / sizeof *all; i++) {
+		unsigned char binding = ELF64_ST_BIND(all[i].st_info);
+		unsigned char type = ELF64_ST_TYPE(all[i].st_info);
+		unsigned char visibility = ELF64_ST_VISIBILITY(all[i].st_other);
+
+		if (all[i].st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC) &&
+		    (binding == STB_GLOBAL || binding == STB_WEAK) &&
+		    (visibility == STV_DEFAULT || visibility == STV_PROTECTED))
+			take(cookie, part_text(&texts, all[i].st_name));
+	}
+}
+
 void library_texts(const struct library *library, void (*take)(void *cookie, const char *text),
                    void *cookie)
 {

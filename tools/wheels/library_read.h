@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a shared library of a wheel: the libraries that it needs, the functions that it leaves
- * undefined, and its texts. A file that is no library of this machine, or a damaged one, has none.
+ * Reads a shared library: the libraries that it needs, the functions that it leaves undefined or
+ * exports, and its texts. A file that is no library of this machine, or a damaged one, has none.
  */
 #ifndef SPILLWAY_LIBRARY_READ_H
 #define SPILLWAY_LIBRARY_READ_H
@@ -25,6 +25,9 @@ void library_needed(const struct library *library, void (*take)(void *cookie, co
 void library_undefined(const struct library *library,
                        void (*take)(void *cookie, const char *name, const char *version),
                        void *cookie);
+/* Calls take() with each function that other libraries can use. */
+void library_exported(const struct library *library, void (*take)(void *cookie, const char *name),
+                      void *cookie);
 /* Calls take() with each text of the library's constants that ends in a NUL. */
 void library_texts(const struct library *library, void (*take)(void *cookie, const char *text),
                    void *cookie);

@@ -9,14 +9,29 @@
 
 #include "tools/view/tool.h"
 
+#ifndef PT_GNU_PROPERTY
+#define PT_GNU_PROPERTY 0x6474e553
+#endif
+#ifndef NT_GNU_PROPERTY_TYPE_0
+#define NT_GNU_PROPERTY_TYPE_0 5
+#endif
+
 /*
- * The file, in this order. All but the last three are mapped readable and executable, those three
- * writable, PAGE bytes further on in memory than in the file.
+ * The file, in this order. The first line is mapped readable and executable, and the second
+ * writable, PAGE bytes further on in memory than in the file. The loader does not read the third.
  *
- *	headers | symbols, their versions, hash table, texts, relocation | code
- *	dynamic section, address of softgpu_refuse, a record for each function
+ *	headers | note | symbols, their versions, hash table, texts, relocation | code
+ *	dynamic section, address of the common function, a record for each function
+ *	sections, for nm, debuggers and library_read.c
  */
-enum { CODE = 16, PAGE = 65536, PHDRS = 4, VERSIONS = 64, FIRST = 2 /* function's symbol */ };
+enum {
+	CODE = 16,
+	PAGE = 65536,
+	PHDRS = 6,
+	SECTIONS = 5,
+	VERSIONS = 64,
+	FIRST = 2 /* function's symbol */
+};
 
 struct image {
 	unsigned char *bytes;
@@ -108,12 +123,14 @@ static void image_define(struct image *image, size_t at, uint16_t index, const c
 }
 
 /*
- * Code that loads a record's address as the first argument and goes on at COMMON; and COMMON, which
- * goes on at the address that GOT holds. All are addresses.
+ * Code that loads a record's address and goes on at COMMON; and COMMON, which goes on at the
+ * address that GOT holds. All are addresses. The record is the first argument, or it is in r11 or
+ * x17 where the arguments are the caller's.
  */
 #if defined(__x86_64__)
 #define MACHINE  EM_X86_64
 #define GLOB_DAT R_X86_64_GLOB_DAT
+#define FEATURES 0xc0000002, 4, 3 /* GNU_PROPERTY_X86_FEATURE_1_AND: IBT, SHSTK */
 
 static void code_relative(unsigned char *code, size_t end, size_t target)
 {
@@ -122,29 +139,35 @@ static void code_relative(unsigned char *code, size_t end, size_t target)
 	memcpy(code, &distance, sizeof distance);
 }
 
-static void code_function(unsigned char *code, size_t at, size_t record, size_t common)
+static void code_function(unsigned char *code, size_t at, size_t record, size_t common,
+                          bool keeps_arguments)
 {
-	static const unsigned char form[CODE] = {
+	static const unsigned char bytes[CODE] = {
 	    0xf3, 0x0f, 0x1e, 0xfa,          /* endbr64 */
 	    0x48, 0x8d, 0x3d, 0,    0, 0, 0, /* lea record(%rip), %rdi */
 	    0xe9, 0,    0,    0,    0,       /* jmp common */
 	};
 
-	memcpy(code, form, CODE);
+	memcpy(code, bytes, CODE);
+	if (keeps_arguments) {
+		code[4] = 0x4c; /* lea record(%rip), %r11 */
+		code[6] = 0x1d;
+	}
 	code_relative(code + 7, at + 11, record);
 	code_relative(code + 12, at + 16, common);
 }
 
 static void code_common(unsigned char *code, size_t at, size_t got)
 {
-	static const unsigned char form[CODE] = {0xff, 0x25}; /* jmp *got(%rip) */
+	static const unsigned char bytes[CODE] = {0xff, 0x25}; /* jmp *got(%rip) */
 
-	memcpy(code, form, CODE);
+	memcpy(code, bytes, CODE);
 	code_relative(code + 2, at + 6, got);
 }
 #else
 #define MACHINE  EM_AARCH64
 #define GLOB_DAT R_AARCH64_GLOB_DAT
+#define FEATURES 0xc0000000, 4, 1 /* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI */
 
 static uint32_t code_adrp(uint32_t to, size_t at, size_t target)
 {
@@ -153,12 +176,14 @@ static uint32_t code_adrp(uint32_t to, size_t at, size_t target)
 	return 0x90000000 | (pages & 3) << 29 | (pages >> 2 & 0x7ffff) << 5 | to;
 }
 
-static void code_function(unsigned char *code, size_t at, size_t record, size_t common)
+static void code_function(unsigned char *code, size_t at, size_t record, size_t common,
+                          bool keeps_arguments)
 {
+	const uint32_t to = keeps_arguments ? 17 : 0;
 	uint32_t words[] = {
 	    0xd503245f, /* bti c */
-	    code_adrp(0, at + 4, record),
-	    0x91000000 | (uint32_t)(record & 0xfff) << 10, /* add x0, x0, record */
+	    code_adrp(to, at + 4, record),
+	    0x91000000 | (uint32_t)(record & 0xfff) << 10 | to << 5 | to, /* add to, to, record */
 	    0x14000000 | ((uint32_t)((common - (at + 12)) >> 2) & 0x3ffffff), /* b common */
 	};
 
@@ -169,8 +194,8 @@ static void code_common(unsigned char *code, size_t at, size_t got)
 {
 	uint32_t words[] = {
 	    code_adrp(16, at, got),
-	    0xf9400211 | (uint32_t)((got & 0xfff) >> 3) << 10, /* ldr x17, [x16, got] */
-	    0xd61f0220,                                        /* br x17 */
+	    0xf9400210 | (uint32_t)((got & 0xfff) >> 3) << 10, /* ldr x16, [x16, got] */
+	    0xd61f0200,                                        /* br x16 */
 	    0xd503201f,                                        /* nop */
 	};
 
@@ -194,15 +219,72 @@ static void image_hash_table(struct image *image, size_t at, size_t buckets, siz
 	}
 }
 
-static void image_make(struct image *image, const char *soname,
-                       const struct library_function *functions, size_t count, int status)
+/* A part of the file, by its bounds. */
+struct span {
+	size_t start, end;
+};
+
+/* Appends the sections. */
+static void image_add_sections(struct image *image, struct span code, struct span symbols,
+                               struct span texts)
+{
+	static const char names[] = "\0.text\0.dynsym\0.dynstr\0.shstrtab";
+	const Elf64_Shdr sections[SECTIONS] = {
+	    [1] = {.sh_name = 1,
+	           .sh_type = SHT_PROGBITS,
+	           .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+	           .sh_addr = code.start,
+	           .sh_offset = code.start,
+	           .sh_size = code.end - code.start,
+	           .sh_addralign = CODE},
+	    [2] = {.sh_name = 7,
+	           .sh_type = SHT_DYNSYM,
+	           .sh_flags = SHF_ALLOC,
+	           .sh_addr = symbols.start,
+	           .sh_offset = symbols.start,
+	           .sh_size = symbols.end - symbols.start,
+	           .sh_link = 3,
+	           .sh_info = 1,
+	           .sh_addralign = 8,
+	           .sh_entsize = sizeof(Elf64_Sym)},
+	    [3] = {.sh_name = 15,
+	           .sh_type = SHT_STRTAB,
+	           .sh_flags = SHF_ALLOC,
+	           .sh_addr = texts.start,
+	           .sh_offset = texts.start,
+	           .sh_size = texts.end - texts.start,
+	           .sh_addralign = 1},
+	    [4] = {.sh_name = 23,
+	           .sh_type = SHT_STRTAB,
+	           .sh_offset = image_add(image, sizeof names, 1),
+	           .sh_size = sizeof names,
+	           .sh_addralign = 1},
+	};
+	size_t at = image_add(image, sizeof sections, 8);
+	Elf64_Ehdr *header = image_at(image, 0);
+
+	memcpy(image_at(image, sections[4].sh_offset), names, sizeof names);
+	memcpy(image_at(image, at), sections, sizeof sections);
+	header->e_shoff = at;
+	header->e_shentsize = sizeof *sections;
+	header->e_shnum = SECTIONS;
+	header->e_shstrndx = SECTIONS - 1;
+}
+
+static void image_make(struct image *image, const struct library_form *form,
+                       const struct library_function *functions, size_t count)
 {
 	const size_t symbols = FIRST + count, buckets = count / 2 + 1;
-	size_t header, symtab, versym, verdef, verdefs, hash, texts, texts_end, soname_text;
-	size_t refuse_text, library_text, rela, code, common, data, dynamic, got, records, next;
+	size_t header, note, symtab, versym, verdef, verdefs, hash, texts, texts_end, soname_text;
+	size_t common_text, needed_text, rela, code, common, data, dynamic, got, records, next;
 	const size_t definition = sizeof(Elf64_Verdef) + sizeof(Elf64_Verdaux);
 
+	/* Every address that is jumped to is a landing pad, so no process loses that protection. */
+	static const uint32_t property[] = {4, 16, NT_GNU_PROPERTY_TYPE_0, 0x00554e47, FEATURES, 0};
+
 	header = image_add(image, sizeof(Elf64_Ehdr) + PHDRS * sizeof(Elf64_Phdr), 1);
+	note = image_add(image, sizeof property, 8);
+	memcpy(image_at(image, note), property, sizeof property);
 	symtab = image_add(image, symbols * sizeof(Elf64_Sym), 8);
 	versym = image_add(image, symbols * sizeof(Elf64_Half), 8);
 	for (size_t i = 0; i < count; i++) {
@@ -217,11 +299,11 @@ static void image_make(struct image *image, const char *soname,
 	image_hash_table(image, hash, buckets, symbols, functions);
 
 	texts = image_add(image, 1, 1);
-	soname_text = image_add_text(image, soname) - texts;
-	library_text = image_add_text(image, STAND_IN_LIBRARY) - texts;
-	refuse_text = image_add_text(image, STAND_IN_REFUSE) - texts;
+	soname_text = image_add_text(image, form->soname) - texts;
+	needed_text = image_add_text(image, form->needed) - texts;
+	common_text = image_add_text(image, form->common) - texts;
 	for (size_t i = 0; i < verdefs; i++) {
-		const char *name = i ? image->versions[i - 1] : soname;
+		const char *name = i ? image->versions[i - 1] : form->soname;
 		size_t text = i ? image_add_text(image, name) - texts : soname_text;
 
 		image_define(image, verdef + i * definition, (uint16_t)(i + VER_NDX_GLOBAL), name,
@@ -235,7 +317,8 @@ static void image_make(struct image *image, const char *soname,
 	}
 	texts_end = image->used;
 	((Elf64_Sym *)image_at(image, symtab))[1] = (Elf64_Sym){
-	    .st_name = (Elf64_Word)refuse_text, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC)};
+	    .st_name = (Elf64_Word)common_text,
+	    .st_info = ELF64_ST_INFO(form->keeps_arguments ? STB_WEAK : STB_GLOBAL, STT_FUNC)};
 	rela = image_add(image, sizeof(Elf64_Rela), 8);
 	common = image_add(image, CODE, CODE);
 	code = image_add(image, count * CODE, CODE);
@@ -243,7 +326,7 @@ static void image_make(struct image *image, const char *soname,
 	/* Addresses of what is writable are PAGE more than offsets. */
 	data = image_add(image, 0, 16);
 	const Elf64_Dyn entries[] = {
-	    {DT_NEEDED, {library_text}},
+	    {DT_NEEDED, {needed_text}},
 	    {DT_SONAME, {soname_text}},
 	    {DT_HASH, {hash}},
 	    {DT_SYMTAB, {symtab}},
@@ -271,14 +354,14 @@ static void image_make(struct image *image, const char *soname,
 		size_t address = records + i * sizeof *record + PAGE;
 
 		next = code + i * CODE;
-		code_function(image_at(image, next), next, address, common);
+		code_function(image_at(image, next), next, address, common, form->keeps_arguments);
 		symbol->st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
-		symbol->st_shndx = 1; /* any but SHN_UNDEF: there are no sections */
+		symbol->st_shndx = 1; /* .text */
 		symbol->st_value = next;
 		symbol->st_size = CODE;
 		*record = (struct stand_in){.name = (int32_t)(texts + symbol->st_name - address),
 		                            .kind = functions[i].kind,
-		                            .status = status};
+		                            .status = form->status};
 	}
 
 	*(Elf64_Ehdr *)image_at(image, header) = (Elf64_Ehdr){
@@ -291,7 +374,7 @@ static void image_make(struct image *image, const char *soname,
 	    .e_phentsize = sizeof(Elf64_Phdr),
 	    .e_phnum = PHDRS,
 	};
-	const Elf64_Phdr segments[PHDRS] = {
+	Elf64_Phdr segments[PHDRS] = {
 	    {.p_type = PT_LOAD,
 	     .p_flags = PF_R | PF_X,
 	     .p_filesz = data,
@@ -314,8 +397,20 @@ static void image_make(struct image *image, const char *soname,
 	     .p_memsz = sizeof entries,
 	     .p_align = 8},
 	    {.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W, .p_align = 16},
+	    {.p_type = PT_NOTE,
+	     .p_flags = PF_R,
+	     .p_offset = note,
+	     .p_vaddr = note,
+	     .p_paddr = note,
+	     .p_filesz = sizeof property,
+	     .p_memsz = sizeof property,
+	     .p_align = 8},
 	};
+	segments[PHDRS - 1] = segments[PHDRS - 2];
+	segments[PHDRS - 1].p_type = PT_GNU_PROPERTY;
 	memcpy(image_at(image, header + sizeof(Elf64_Ehdr)), segments, sizeof segments);
+	image_add_sections(image, (struct span){common, code + count * CODE},
+	                   (struct span){symtab, versym}, (struct span){texts, texts_end});
 }
 
 /* Writes all of it. */
@@ -332,13 +427,13 @@ static bool image_write(const struct image *image, const char *path)
 	return close(fd) == 0 && done == image->used;
 }
 
-bool library_write(const char *path, const char *soname, const struct library_function *functions,
-                   size_t count, int status)
+bool library_write(const char *path, const struct library_form *form,
+                   const struct library_function *functions, size_t count)
 {
 	struct image image = {0};
 	bool is_written;
 
-	image_make(&image, soname, functions, count, status);
+	image_make(&image, form, functions, count);
 	is_written = image_write(&image, path);
 	free(image.bytes);
 	return is_written;

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes a shared library whose functions do no work: each jumps to softgpu_refuse() with its
- * record (stand_in.h). No compiler takes part, because a user's machine may have none.
+ * Writes a shared library whose functions do no work: each loads the address of its record and
+ * goes on in a function of another library. No compiler takes part, because a user's machine may
+ * have none.
+ *
+ *	stand-ins   for libraries that the software GPU has not: softgpu_refuse() gets the record
+ *	            as its argument (stand_in.h)
+ *	companion   for functions of a driver that the shim does not know: spillway_unlisted gets
+ *	            the record in a register, and the arguments stay (shim/unlisted.c)
  */
 #ifndef SPILLWAY_LIBRARY_WRITE_H
 #define SPILLWAY_LIBRARY_WRITE_H
@@ -16,8 +22,16 @@ struct library_function {
 	enum stand_in_kind kind;
 };
 
-/* Writes the file. Each answer is STATUS. Returns false, with errno, where it cannot be written. */
-bool library_write(const char *path, const char *soname, const struct library_function *functions,
-                   size_t count, int status);
+struct library_form {
+	const char *soname;
+	const char *needed, *common; /* the library that all functions go on in, its function */
+	/* The record's address is no argument; and the library loads where COMMON is missing. */
+	bool keeps_arguments;
+	int status; /* in each record */
+};
+
+/* Writes the file. Returns false, with errno, where it cannot be written. */
+bool library_write(const char *path, const struct library_form *form,
+                   const struct library_function *functions, size_t count);
 
 #endif

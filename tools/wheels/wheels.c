@@ -14,13 +14,15 @@
 #include <unistd.h>
 
 #include "core/base/file_status.h"
+#include "core/base/hash.h"
 #include "core/base/log.h"
+#include "tools/view/cache.h"
 #include "tools/view/tool.h"
 #include "tools/wheels/library_read.h"
 #include "tools/wheels/library_write.h"
 
 /* Part of a folder's name: raised when what is generated changes. */
-#define FORMAT "1"
+#define FORMAT "2"
 
 /*
  * NVIDIA's libraries: how names of their functions begin, and their status for "not supported".
@@ -208,13 +210,6 @@ static void each_library(const struct wheels *wheels,
 	}
 }
 
-/* Adds a text to a checksum (FNV-1a, 64 bits). */
-static void add_to_sum(uint64_t *sum, const char *part)
-{
-	for (; *part; part++)
-		*sum = (*sum ^ (unsigned char)*part) * 0x100000001b3;
-}
-
 /* Adds a file's name and size. */
 static void add_file(void *cookie, const char *path, bool opens)
 {
@@ -224,33 +219,27 @@ static void add_file(void *cookie, const char *path, bool opens)
 	(void)opens;
 	file_status(path, &status);
 	part = text("%s %jd\n", strrchr(path, '/'), (intmax_t)status.st_size);
-	add_to_sum(cookie, part);
+	*(uint64_t *)cookie = hash_text(*(uint64_t *)cookie, part);
 	free(part);
 }
 
 /* Names the folder by what its content is made from. */
 static void name_folder(struct wheels *wheels, const char *softgpu)
 {
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	bool is_named = cache && *cache == '/';
-	uint64_t sum = 0xcbf29ce484222325;
-	char *ptxas = text("%s/cuda/bin/ptxas", softgpu);
+	uint64_t sum = hash_text(HASH_NOTHING, FORMAT);
+	char *ptxas = text("%s/cuda/bin/ptxas", softgpu), *name;
 
-	add_to_sum(&sum, FORMAT);
 	each_library(wheels, add_file, &sum);
 	if (*wheels->libdevice) {
 		add_file(&sum, wheels->libdevice, false);
 		add_file(&sum, ptxas, false);
 	}
 	free(ptxas);
-	if (!is_named && !(home && *home == '/'))
-		return;
-	if (snprintf(wheels->stand_ins, PATH_MAX, "%s%s/spillway/stand-ins/%s%s%s-%016" PRIx64,
-	             is_named ? cache : home, is_named ? "" : "/.cache",
-	             *wheels->torch ? "torch" : "",
-	             *wheels->torch && *wheels->tensorflow ? "-" : "",
-	             *wheels->tensorflow ? "tensorflow" : "", sum) >= PATH_MAX)
-		*wheels->stand_ins = '\0';
+	name = text("stand-ins/%s%s%s-%016" PRIx64, *wheels->torch ? "torch" : "",
+	            *wheels->torch && *wheels->tensorflow ? "-" : "",
+	            *wheels->tensorflow ? "tensorflow" : "", sum);
+	cache_path(wheels->stand_ins, name);
+	free(name);
 }
 
 bool wheels_find(struct wheels *wheels, char *const *program, const char *softgpu)
@@ -401,6 +390,10 @@ static void find_wanted(const struct wheels *wheels, struct wanted *wanted)
 static bool make_library(const char *folder, const char *soname, const struct wanted *wanted)
 {
 	const struct vendor *vendor = vendor_of_soname(soname);
+	const struct library_form form = {.soname = soname,
+	                                  .needed = STAND_IN_LIBRARY,
+	                                  .common = STAND_IN_REFUSE,
+	                                  .status = vendor->status};
 	char *path = text("%s/%s", folder, soname);
 	int first = 0, count = 0;
 	bool is_made;
@@ -411,32 +404,16 @@ static bool make_library(const char *folder, const char *soname, const struct wa
 	while (first + count < wanted->function_count &&
 	       vendor_of_function(wanted->functions[first + count].name) == vendor)
 		count++;
-	is_made =
-	    library_write(path, soname, wanted->functions + first, (size_t)count, vendor->status);
+	is_made = library_write(path, &form, wanted->functions + first, (size_t)count);
 	free(path);
 	return is_made;
-}
-
-/* Makes a folder and those above it. */
-static bool make_folders(const char *path)
-{
-	char part[PATH_MAX];
-
-	snprintf(part, sizeof part, "%s", path);
-	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		if (mkdir(part, 0755) != 0 && errno != EEXIST)
-			return false;
-		*slash = '/';
-	}
-	return mkdir(part, 0755) == 0 || errno == EEXIST;
 }
 
 static bool copy_file(const char *from, const char *folder, const char *name, mode_t mode)
 {
 	char *to = text("%s/%s", folder, name);
 	struct library source = {0};
-	bool is_copied = make_folders(folder) && library_map(&source, from);
+	bool is_copied = cache_make_folders(folder) && library_map(&source, from);
 	int fd = is_copied ? open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode) : -1;
 
 	is_copied = fd >= 0 && write(fd, source.bytes, source.size) == (ssize_t)source.size;
@@ -472,7 +449,7 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
 static bool make_all(const struct wheels *wheels, const char *softgpu, const char *folder)
 {
 	struct wanted wanted = {0};
-	bool is_made = make_folders(folder);
+	bool is_made = cache_make_folders(folder);
 
 	find_wanted(wheels, &wanted);
 	for (int i = 0; is_made && i < wanted.soname_count; i++) {
