@@ -67,6 +67,8 @@ _Static_assert((int)ENTRY_COUNT < PLACES / 2, "a free place is near");
 enum { PATIENCE_NS = 200000000, LOOK_NS = 1000000 };
 static _Atomic pid_t first_process; /* that began to attach */
 static _Atomic bool attached;
+static void *driver_handle; /* NULL: there is no driver */
+static _Atomic bool refused;
 static struct once attach_once;
 
 /* Stands in for what the driver at hand does not have. */
@@ -141,7 +143,7 @@ void *shim_address_for(void *real, bool *known)
 bool shim_acts_on(const char *name)
 {
 	const char *next = names, *rest;
-	size_t length = strlen(name);
+	size_t length = strcspn(name, "_"); /* without its own form */
 
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++, next += strlen(next) + 1) {
 		if (!shim_hook[i] || strncmp(next, name, length) != 0)
@@ -198,6 +200,7 @@ static void publish(void)
 
 void shim_refuse(void)
 {
+	atomic_store(&refused, true);
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++)
 		if (i != ENTRY_cuGetErrorName && i != ENTRY_cuGetErrorString &&
 		    i != ENTRY_cuDriverGetVersion)
@@ -249,7 +252,8 @@ static void attach(void)
 		memcpy(shim_inside, found->inside, sizeof(shim_inside));
 		host_probe_by(found->path);
 	}
-	found->handle = NULL; /* it stays open */
+	driver_handle = found->handle; /* it stays open */
+	found->handle = NULL;
 	shim_hide(is_missing);
 	fill_core_driver();
 	if (has_driver && !shim_is_disabled())
@@ -319,4 +323,20 @@ void *shim_resolve(uint32_t entry, const struct trampolines *from)
 	shim_attach(NULL, from);
 	/* Without memory to attach there is no driver yet. */
 	return atomic_load(&attached) ? TARGET[entry] : (void *)without_driver;
+}
+
+void *shim_driver_function(const char *name, const struct trampolines *from, bool *lasts)
+{
+	void *function = NULL;
+
+	*lasts = false;
+	if (!found)
+		shim_attach(NULL, from);
+	if (found || !atomic_load(&attached) || !driver_handle)
+		return (void *)without_driver;
+	if (atomic_load(&refused))
+		return (void *)refused_call;
+	function = dlsym(driver_handle, name);
+	*lasts = function != NULL;
+	return function ? function : (void *)missing_function;
 }

@@ -38,6 +38,29 @@ extern struct code shim_inside[2];
 void shim_attach(const char *path, const struct trampolines *from);
 /* Resolves an entry point; called by trampolines.S at its first call. Returns where to go. */
 void *shim_resolve(uint32_t entry, const struct trampolines *from);
+/*
+ * Returns the driver's function of that name, which is no entry point of ours, or one that answers
+ * why there is none. *lasts: a later call is answered the same.
+ */
+void *shim_driver_function(const char *name, const struct trampolines *from, bool *lasts);
+
+/*
+ * A function of the companion library: one that entry_points.h does not list, because the driver is
+ * newer. Laid out as tools/wheels/stand_in.h writes it.
+ */
+struct unlisted {
+	int32_t name; /* bytes from here to the function's name */
+	int32_t unused;
+	void *address; /* where its calls go; NULL: they are resolved first */
+};
+
+/* Resolves such a function. Called by spillway_unlisted of trampolines.S. Returns where to go. */
+void *shim_resolve_unlisted(struct unlisted *function, const struct trampolines *from);
+/*
+ * Returns whether a form that we do not know is kept from the program, as if the driver were older.
+ * Says so once, or that it is not; by: how the program gets it.
+ */
+bool shim_withholds(const char *symbol, const char *by);
 
 /*
  * Refuses every further call of the driver with CUDA_ERROR_NOT_PERMITTED: what the machine's file

@@ -29,6 +29,25 @@ const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode,
                               const struct trampolines *trampolines);
 
 /*
+ * Returns the companion library where it is preloaded, else the file. It needs the shim, so by its
+ * handle dlsym() finds the functions of both.
+ */
+static const char *companion_or(const char *file)
+{
+	void *companion = real_dlopen(COMPANION_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
+
+	if (companion)
+		dlclose(companion);
+	return companion ? COMPANION_LIBRARY : file;
+}
+
+/* Returns whether glibc answers the name by SONAME, with the shim or its alias. */
+static bool is_soname(const char *file)
+{
+	return strcmp(file, DRIVER_LIBRARY) == 0 || strcmp(file, "libcuda.so") == 0;
+}
+
+/*
  * Returns the file to open instead. A file that is not there, or is no library, is left to fail as
  * it would without us.
  */
@@ -36,16 +55,13 @@ static const char *exchange(const char *file, const struct trampolines *trampoli
 {
 	char path[PATH_MAX];
 
-	if (strcmp(file, DRIVER_LIBRARY) == 0) {
-		/* Answered by SONAME. Who opens the driver may look its symbols up next. */
+	if (is_soname(file)) {
+		/* Who opens the driver may look its symbols up next. */
 		shim_attach(NULL, trampolines);
-	} else if (strcmp(file, "libcuda.so") == 0) {
-		/* It leads to libcuda.so.1, as the alias does. */
-		shim_attach(NULL, trampolines);
-		return DRIVER_LIBRARY;
+		return companion_or(DRIVER_LIBRARY);
 	} else if (driver_library_locate(file, path, sizeof(path))) {
 		shim_attach(path, trampolines);
-		return DRIVER_LIBRARY;
+		return companion_or(DRIVER_LIBRARY);
 	}
 	return file;
 }
@@ -73,7 +89,7 @@ static const char *file_in(Lmid_t namespace, const char *file, int mode,
 			         "calls through it are neither limited nor counted",
 			         file);
 	} else if (namespace == LM_ID_BASE) {
-		file = shim_nvml_file(file, mode);
+		file = file && is_soname(file) ? companion_or(file) : shim_nvml_file(file, mode);
 	}
 	errno = saved;
 	return file;

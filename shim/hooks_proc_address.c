@@ -12,78 +12,6 @@
  */
 #include "shim/attach.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
-#include "core/base/hash.h"
-#include "core/base/log.h"
-
-enum { NOTED_MAX = 256 };
-
-/*
- * Returns whether a name is still to be said. Each is said once; when the table is full, no more.
- */
-static bool is_news(const char *symbol)
-{
-	static _Atomic uint64_t noted[NOTED_MAX];
-	const uint64_t hash = hash_text(HASH_NOTHING, symbol) | 1;
-
-	for (size_t i = 0; i < NOTED_MAX; i++) {
-		uint64_t found = 0;
-
-		if (atomic_compare_exchange_strong(&noted[i], &found, hash))
-			return true;
-		if (found == hash)
-			return false;
-	}
-	return false;
-}
-
-/*
- * Returns whether calls of that name are given handles of memory, or pin it: the driver would not
- * know a handle of ours, and what it pinned would move.
- */
-static bool takes_memory(const char *symbol)
-{
-	static const char families[][32] = {
-	    "cuIpcGetMemHandle", "cuMemExport",    "cuMemGetAllocationProperties",
-	    "cuMemGetHandle",    "cuMemMap",       "cuMemRelease",
-	    "cuMemRetain",       "cuMemSetAccess", "cuMemUnmap",
-	    "cuMulticast",
-	};
-
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-		if (strncmp(symbol, families[i], strlen(families[i])) == 0)
-			return true;
-	return false;
-}
-
-/*
- * Returns whether a form that we do not know is kept from the program, as if the driver were older.
- */
-static bool is_withheld(const char *symbol)
-{
-	bool acts = shim_acts_on(symbol);
-	bool withheld = acts && takes_memory(symbol) && job_is_active();
-
-	if ((acts || log_enabled(LOG_DEBUG)) && is_news(symbol)) {
-		if (withheld)
-			log_warning(
-			    "cuGetProcAddress(%s): the driver has a newer form than Spillway "
-			    "knows: the program is told that it has none",
-			    symbol);
-		else if (acts)
-			log_warning("cuGetProcAddress(%s): the driver has a newer form than "
-			            "Spillway knows: "
-			            "calls of it are neither limited nor counted",
-			            symbol);
-		else
-			log_debug("cuGetProcAddress(%s): unknown to Spillway, passed through",
-			          symbol);
-	}
-	return withheld;
-}
-
 /* Exchanges the driver's function for ours. Returns whether the program may have it. */
 static bool exchange(const char *symbol, void **function)
 {
@@ -92,7 +20,7 @@ static bool exchange(const char *symbol, void **function)
 	if (!*function)
 		return true;
 	*function = shim_address_for(*function, &known);
-	return known || !symbol || !*symbol || !is_withheld(symbol);
+	return known || !symbol || !*symbol || !shim_withholds(symbol, "cuGetProcAddress");
 }
 
 HOOK(cuGetProcAddress, const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)

@@ -23,7 +23,7 @@
 #define GUARD_BYTES 64 /* a cache line; as in shim.h */
 
 	.text
-	.hidden shim_target, shim_resolve
+	.hidden shim_target, shim_resolve, shim_resolve_unlisted
 	.hidden shim_dlopen_file, shim_real_dlopen, shim_dlmopen_file, shim_real_dlmopen
 	.globl dlopen, dlmopen
 
@@ -85,7 +85,9 @@ shim_stub_\symbol:
 	.org shim_guards + GUARD_BYTES * index
 	.endm
 
-	begin shim_lazy
+/* Asks a function of attach.c where to go, by the index or record in r11, and goes there. */
+	.macro lazy name, resolver
+	begin \name
 	pushq %rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
@@ -97,6 +99,7 @@ shim_stub_\symbol:
 	pushq %rcx
 	pushq %r8
 	pushq %r9
+	pushq %rax /* how many float arguments a variadic function gets */
 	/* float arguments: some entry points have them, the texture reference setters */
 	subq $128, %rsp
 	andq $-16, %rsp
@@ -108,9 +111,9 @@ shim_stub_\symbol:
 	movups %xmm5, 80(%rsp)
 	movups %xmm6, 96(%rsp)
 	movups %xmm7, 112(%rsp)
-	movl %r11d, %edi
+	movq %r11, %rdi
 	leaq shim_trampolines(%rip), %rsi
-	call shim_resolve
+	call \resolver
 	movq %rax, %r11
 	movups 0(%rsp), %xmm0
 	movups 16(%rsp), %xmm1
@@ -126,11 +129,28 @@ shim_stub_\symbol:
 	movq -32(%rbp), %rcx
 	movq -40(%rbp), %r8
 	movq -48(%rbp), %r9
+	movq -56(%rbp), %rax
 	movq %rbp, %rsp
 	popq %rbp
 	.cfi_def_cfa %rsp, 8
 	jmp *%r11
-	end shim_lazy
+	end \name
+	.endm
+	lazy shim_lazy, shim_resolve
+	lazy shim_lazy_unlisted, shim_resolve_unlisted
+
+/*
+ * A function of the companion library (tools/doctor/companion.h) comes here with its record in r11:
+ * struct unlisted of attach.h, whose second word is where to go.
+ */
+	.globl spillway_unlisted
+	begin spillway_unlisted
+	endbr64
+	movq 8(%r11), %r10
+	testq %r10, %r10
+	jz shim_lazy_unlisted
+	jmp *%r10
+	end spillway_unlisted
 
 /*
  * dlopen(file, mode): glibc finds the caller's RUNPATH by the return address, so the real dlopen
@@ -208,7 +228,8 @@ shim_stub_\symbol:
 	.org shim_guards + GUARD_BYTES * index
 	.endm
 
-	begin shim_lazy
+	.macro lazy name, resolver
+	begin \name
 	stp x29, x30, [sp, #-224]!
 	.cfi_def_cfa_offset 224
 	.cfi_offset 29, -224
@@ -223,10 +244,10 @@ shim_stub_\symbol:
 	stp q2, q3, [sp, #128]
 	stp q4, q5, [sp, #160]
 	stp q6, q7, [sp, #192]
-	mov w0, w17
+	mov x0, x17
 	adrp x1, shim_trampolines
 	add x1, x1, :lo12:shim_trampolines
-	bl shim_resolve
+	bl \resolver
 	mov x16, x0
 	ldp x0, x1, [sp, #16]
 	ldp x2, x3, [sp, #32]
@@ -239,7 +260,18 @@ shim_stub_\symbol:
 	ldp q6, q7, [sp, #192]
 	ldp x29, x30, [sp], #224
 	br x16
-	end shim_lazy
+	end \name
+	.endm
+	lazy shim_lazy, shim_resolve
+	lazy shim_lazy_unlisted, shim_resolve_unlisted
+
+	.globl spillway_unlisted
+	begin spillway_unlisted
+	hint #34
+	ldr x16, [x17, #8]
+	cbz x16, shim_lazy_unlisted
+	br x16
+	end spillway_unlisted
 
 	begin dlopen
 	hint #34

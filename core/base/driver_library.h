@@ -22,6 +22,12 @@
  */
 #define SHIM_LIBRARY "libspillway.so"
 #define SHIM_OF_2_34 "libspillway-2.34.so"
+/*
+ * The companion library has the driver's functions that the shim does not know (shim/unlisted.c,
+ * tools/doctor/companion.h). Each goes on in that function of the shim.
+ */
+#define COMPANION_LIBRARY "libspillway-companion.so"
+#define COMPANION_COMMON  "spillway_unlisted"
 
 /*
  * Fills path (of PATH_MAX bytes or more) with an absolute path and *from with the place that had

@@ -31,6 +31,9 @@ static int newer_form(void)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Of a driver that is made of this one and has more functions; ends with a NULL symbol. */
+extern const struct entry_point later_entry_points[] __attribute__((weak));
+
 static const struct entry_point *newer_form_of(const char *name, int version)
 {
 	static const struct entry_point forms[] = {
@@ -43,6 +46,9 @@ static const struct entry_point *newer_form_of(const char *name, int version)
 	     i++)
 		if (strcmp(name, forms[i].name) == 0 && version >= forms[i].version)
 			return &forms[i];
+	for (const struct entry_point *entry = later_entry_points; entry && entry->symbol; entry++)
+		if (strcmp(name, entry->name) == 0 && version >= entry->version)
+			return entry;
 	return NULL;
 }
 
