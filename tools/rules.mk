@@ -80,7 +80,7 @@ run-install: $(install_out)
 	@install -d $(shim_dir)/softgpu/cuda/bin
 	@$(replace) 755 $(softgpu_ptxas) $(shim_dir)/softgpu/cuda/bin/ptxas
 	@for file in $(shim_dir)/libspillway*.so; do \
-		case ' $(notdir $(shim_out)) ' in *" $${file##*/} "*) ;; *) rm -f $$file ;; esac; done
+		case ' $(notdir $(shim_out)) libspillway-companion.so ' in *" $${file##*/} "*) ;; *) rm -f $$file ;; esac; done
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so
 	@install -m 755 $(BUILD)/clients/train_mlp $(shim_dir)/try/
 	@install -m 644 $(clients_beside) $(shim_dir)/try/

@@ -26,8 +26,10 @@
 #include "tools/cli/settings.h"
 #include "tools/cli/summary.h"
 #include "tools/doctor/cleanup.h"
+#include "tools/doctor/companion.h"
 #include "tools/doctor/hint.h"
 #include "tools/doctor/paths.h"
+#include "tools/doctor/preload.h"
 #include "tools/doctor/probe.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
@@ -202,58 +204,68 @@ static bool lie_together(const char *one, const char *other)
 	return together;
 }
 
-/*
- * Returns whether a list as LD_PRELOAD or /etc/ld.so.preload has it holds a library of our
- * library's name, ours or another. Of the two shims either is the other.
- */
+/* Returns whether a list has the library already, and says so where it is another one. */
 static bool is_preloaded(const char *list, const char *from, const char *library)
 {
-	static const char between[] = ": \t\n";
+	char *entry = preload_find(list, library);
+	bool is = entry != NULL;
 
-	for (list += strspn(list, between); *list; list += strspn(list, between)) {
-		int length = (int)strcspn(list, between);
-		char *entry = text("%.*s", length, list);
-		bool loads = !strchr(entry, '/') || access(entry, R_OK) == 0;
-
-		list += length;
-		if (loads && (strcmp(paths_base(entry), paths_base(library)) == 0 ||
-		              (paths_is_shim(entry) && paths_is_shim(library)))) {
-			if (!lie_together(entry, library))
-				complain("%s has %s already: it stays, in place of %s", from, entry,
-				         library);
-			free(entry);
-			return true;
-		}
-		free(entry);
-	}
-	return false;
+	if (is && !lie_together(entry, library))
+		complain("%s has %s already: it stays, in place of %s", from, entry, library);
+	free(entry);
+	return is;
 }
 
-#define MACHINE_LIST "/etc/ld.so.preload"
-
-/* Reads which libraries are preloaded into every process of the machine: "", where none is. */
-static void read_machine_list(char *list, size_t size)
-{
-	FILE *file = fopen(MACHINE_LIST, "re");
-
-	list[file ? fread(list, 1, size - 1, file) : 0] = '\0';
-	if (file)
-		fclose(file);
-}
-
-static void preload(const char *library)
+static void add_to_preload(const char *library)
 {
 	const char *others = getenv("LD_PRELOAD");
-	char machine[4096], *list;
+	char *list;
 
-	read_machine_list(machine, sizeof machine);
-	if (is_preloaded(machine, MACHINE_LIST, library))
-		return;
 	if (others && is_preloaded(others, "LD_PRELOAD", library))
 		return; /* a run within a run */
 	list = text("%s%s%s", others ? others : "", others && *others ? ":" : "", library);
 	set_environment("LD_PRELOAD", list);
 	free(list);
+}
+
+static void preload(const char *library)
+{
+	char machine[4096];
+
+	preload_machine_list(machine, sizeof machine);
+	if (!is_preloaded(machine, PRELOAD_MACHINE_LIST, library))
+		add_to_preload(library);
+}
+
+/*
+ * Preloads the companion library, if the driver has functions that the shim does not know. It needs
+ * the shim before it, and LD_PRELOAD comes before the machine's list: so the machine's shim is in
+ * both.
+ */
+static void preload_companion(const struct paths *paths)
+{
+	char driver[PATH_MAX], machine[4096], message[2 * PATH_MAX], *shim;
+	struct companion companion;
+	bool named_is_bad;
+	const char *from;
+
+	if (!driver_library_find(paths->shim, NULL, driver, sizeof driver, &from, &named_is_bad) ||
+	    !companion_look(&companion, paths->shim, driver))
+		return;
+	if (!companion_make(&companion, false, message, sizeof message)) {
+		complain("a program that is linked to one of %d functions that Spillway does not "
+		         "know, as %s is, does not start: %s",
+		         companion.count, companion.names[0], message);
+		return;
+	}
+	preload_machine_list(machine, sizeof machine);
+	if (is_preloaded(machine, PRELOAD_MACHINE_LIST, companion.file))
+		return;
+	shim = preload_find(machine, paths->shim);
+	if (shim)
+		add_to_preload(shim);
+	free(shim);
+	add_to_preload(companion.file);
 }
 
 static void say_set(const char *name, const char *value)
@@ -306,6 +318,7 @@ static void use_shim(struct paths *paths)
 		fail("%s", message);
 	preload(paths->shim);
 	preload(paths->alias);
+	preload_companion(paths);
 	allow_sanitizer();
 }
 

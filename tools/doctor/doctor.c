@@ -16,12 +16,14 @@
 #include "core/state/directory.h"
 #include "core/pages/turns.h"
 #include "tools/doctor/cleanup.h"
+#include "tools/doctor/companion.h"
 #include "tools/doctor/driver.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/frameworks.h"
 #include "tools/doctor/hint.h"
 #include "tools/doctor/paths.h"
 #include "tools/doctor/pod.h"
+#include "tools/doctor/preload.h"
 #include "tools/doctor/probe.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
@@ -44,6 +46,7 @@ struct doctor {
 	bool clean;
 	bool probe;
 	bool all; /* settings that are built in, too */
+	bool companion;
 	struct setup setup;
 };
 
@@ -57,6 +60,10 @@ static void read_command_line(struct doctor *doctor, int argc, char **argv)
 	     "users",
 	     argument_flag, &doctor->probe},
 	    {"all", 0, NULL, "Show built-in settings, too", argument_flag, &doctor->all},
+	    {"companion", 0, NULL,
+	     "Make the library with the driver's functions that Spillway does not know; root's "
+	     "serves all users",
+	     argument_flag, &doctor->companion},
 	    {"setup", 0, NULL, "As root: make what jobs of several users take turns by",
 	     argument_flag, &doctor->setup.is_wanted},
 	    {"group", 0, "GROUP", "With --setup: the group of users that share the GPUs",
@@ -302,6 +309,67 @@ static bool bad_driver(const char *said)
 	return false;
 }
 
+/* Returns the names with commas between; the caller frees it. */
+static char *list_names(const struct companion *companion)
+{
+	char *list = text("%s", companion->names[0]);
+
+	for (int i = 1; i < companion->count; i++) {
+		char *longer = text("%s, %s", list, companion->names[i]);
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
+/* Says so where the machine's list has the shim without the companion library. */
+static bool check_machine_list(const char *shim, const struct companion *companion)
+{
+	char list[4096], *has_shim, *has_companion;
+	bool lacks;
+
+	preload_machine_list(list, sizeof list);
+	has_shim = preload_find(list, shim);
+	has_companion = preload_find(list, companion->shared);
+	lacks = has_shim && !(has_companion && strcmp(companion->file, companion->shared) == 0);
+	if (lacks) {
+		finding(FINDING_NOTE,
+		        "companion library: " PRELOAD_MACHINE_LIST
+		        " has Spillway and no library with these functions: a program that is "
+		        "linked to one of them does not start without 'spillway run'");
+		if (has_companion)
+			finding_try("spillway doctor --companion, as root");
+		else
+			finding_try("spillway doctor --companion && echo %s >>" PRELOAD_MACHINE_LIST
+			            ", as root",
+			            companion->shared);
+	}
+	free(has_shim);
+	free(has_companion);
+	return lacks;
+}
+
+/* Says which functions of the driver the shim does not know. */
+static void print_unlisted(const char *shim, const char *driver)
+{
+	struct companion companion;
+	char *names;
+
+	if (!companion_look(&companion, shim, driver))
+		return;
+	names = list_names(&companion);
+	finding(
+	    true,
+	    "driver: functions that Spillway does not know: %d (%s): they reach the driver, and "
+	    "are neither limited nor counted",
+	    companion.count, names);
+	free(names);
+	if (!check_machine_list(shim, &companion))
+		finding(FINDING_OK, "companion library: %s",
+		        *companion.file ? companion.file : "'spillway run' makes it");
+}
+
 static bool check_driver(const char *shim, struct driver_report *report)
 {
 	char path[PATH_MAX], file[PATH_MAX];
@@ -330,6 +398,7 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	}
 	finding(FINDING_OK, "driver: %s (%s), CUDA %d.%d, found by %s", path,
 	        strrchr(file, '/') + 1, report->version / 1000, report->version % 1000 / 10, from);
+	print_unlisted(shim, path);
 	for (int i = 0; i < report->device_count; i++) {
 		print_device(&report->device[i], &report->features[i]);
 		print_probe(report, i);
@@ -514,12 +583,55 @@ static int make_probe(void)
 	return finding_is_well() ? TOOL_OK : TOOL_FAILED;
 }
 
+/* Makes the companion library, root's beside the shim, and says what to preload by hand. */
+static void make_companion(const struct paths *paths, const char *driver, bool is_dry)
+{
+	char message[2 * PATH_MAX];
+	struct companion companion;
+
+	if (!companion_look(&companion, paths->shim, driver)) {
+		finding(FINDING_OK,
+		        "companion library: none is needed: Spillway knows all functions of %s",
+		        driver);
+	} else if (is_dry) {
+		finding(FINDING_OK, "companion library: %s: would be made, with %d functions",
+		        companion.shared, companion.count);
+	} else if (!companion_make(&companion, geteuid() == 0, message, sizeof message)) {
+		finding(FINDING_NO, "companion library: %s", message);
+	} else {
+		finding(FINDING_OK,
+		        "companion library: %s: %d functions of %s that Spillway does not know",
+		        companion.file, companion.count, driver);
+		if (!check_machine_list(paths->shim, &companion))
+			finding_next("where 'spillway run' starts no program: LD_PRELOAD='%s %s "
+			             "%s'",
+			             paths->shim, paths->alias, companion.file);
+	}
+}
+
+/* Does that alone. */
+static int companion_alone(void)
+{
+	char driver[PATH_MAX];
+	struct paths paths;
+	bool named_is_bad;
+	const char *from;
+
+	if (!check_shim(&paths))
+		return TOOL_FAILED;
+	if (!driver_library_find(paths.shim, NULL, driver, sizeof driver, &from, &named_is_bad))
+		finding(FINDING_NO, "companion library: there is no CUDA driver in %s", from);
+	else
+		make_companion(&paths, driver, false);
+	return finding_is_well() ? TOOL_OK : TOOL_FAILED;
+}
+
 /* Does what root asks for in place of a report. */
 static int set_up(const struct doctor *doctor)
 {
 	struct driver_report report = {0};
 	struct paths paths = {0};
-	char path[PATH_MAX], message[3 * PATH_MAX];
+	char path[PATH_MAX] = "", message[3 * PATH_MAX];
 	bool named_is_bad;
 	const char *from;
 
@@ -527,7 +639,9 @@ static int set_up(const struct doctor *doctor)
 	if (driver_library_find(paths.shim, NULL, path, sizeof path, &from, &named_is_bad))
 		driver_probe(path, &report);
 	setup_make(&doctor->setup, &report);
-	return TOOL_OK;
+	if (*paths.shim && *path)
+		make_companion(&paths, path, doctor->setup.is_dry);
+	return finding_is_well() ? TOOL_OK : TOOL_FAILED;
 }
 
 int command_doctor(int argc, char **argv)
@@ -541,6 +655,8 @@ int command_doctor(int argc, char **argv)
 	read_command_line(&doctor, argc, argv);
 	if (doctor.probe)
 		return make_probe();
+	if (doctor.companion)
+		return companion_alone();
 	if (doctor.setup.is_wanted)
 		return set_up(&doctor);
 	pod = pod_find();

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/driver_library.h"
+
 /* Directories are removed where they are that lie no deeper; deeper ones in so many passes. */
 enum { DEPTH_MAX = 16, PASSES = 1000 };
 
@@ -172,7 +174,7 @@ static void copy_list(FILE *list, FILE *out)
 static bool write_preload(const struct job_files *files, const struct arguments *arguments,
                           char *message, size_t size)
 {
-	static const char *const shim[] = {"libspillway.so", "libspillway-alias.so"};
+	static const char *const shim[] = {SHIM_LIBRARY, "libspillway-alias.so"};
 	char fresh[PATH_MAX + 8], library[PATH_MAX];
 	FILE *out = open_new(files->preload, fresh), *list = fopen(MACHINE_PRELOAD, "re");
 	bool is_there = true;
@@ -188,8 +190,13 @@ static bool write_preload(const struct job_files *files, const struct arguments 
 		is_there = access(library, R_OK) == 0;
 		fprintf(out, "%s\n", library);
 	}
-	if (is_there)
+	if (is_there) {
+		/* Root makes it where the driver is newer (spillway doctor --companion). */
+		snprintf(library, sizeof library, "%s/%s", arguments->library, COMPANION_LIBRARY);
+		if (access(library, R_OK) == 0)
+			fprintf(out, "%s\n", library);
 		return close_whole(out, fresh, files->preload, message, size);
+	}
 	fail(library, message, size);
 	fclose(out);
 	unlink(fresh);
