@@ -22,4 +22,21 @@ static inline int descriptor_above_stdio(int fd)
 	return above;
 }
 
+enum { DESCRIPTOR_ASIDE = 200 };
+
+/*
+ * Moves a descriptor that stays open to DESCRIPTOR_ASIDE or above. A program gets the lowest that
+ * is free, and its first file is number 3 as without us. Where the limit of descriptors is lower it
+ * is as above.
+ */
+static inline int descriptor_aside(int fd)
+{
+	int aside = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTOR_ASIDE);
+
+	if (aside < 0)
+		return descriptor_above_stdio(fd);
+	close(fd);
+	return aside;
+}
+
 #endif

@@ -169,7 +169,7 @@ static int open_file(void)
 
 	if (still_ours(current))
 		return current;
-	fd = descriptor_above_stdio(open(
+	fd = descriptor_aside(open(
 	    log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600));
 	if (fd < 0)
 		return -1;

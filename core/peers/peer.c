@@ -112,7 +112,7 @@ static void write_record(struct peer_own *own, uint64_t now)
 static int make_file(struct peer_own *own)
 {
 	struct stat found = {0};
-	int fd = descriptor_above_stdio(
+	int fd = descriptor_aside(
 	    open(own->place.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 	int error, locked;
 

@@ -197,7 +197,7 @@ static bool is_met(struct peers_other *other, int directory, const char *name, u
 	struct stat found;
 
 	/* NONBLOCK: it might be a pipe */
-	other->fd = descriptor_above_stdio(
+	other->fd = descriptor_aside(
 	    openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 	if (other->fd < 0)
 		return false;

@@ -177,6 +177,24 @@ static void make_own(struct own *o, int i)
 		exit(2);
 }
 
+/*
+ * Makes the first one again until it has descriptor 3. While Spillway's helper reads a file that
+ * one is the helper's. A descriptor that Spillway keeps there never goes.
+ */
+static void make_first(struct own *o)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	make_own(o, 0);
+	for (int tries = 0; o->fd > 3 && tries < 30000; tries++) {
+		close(o->fd);
+		if (o->kind == OWN_PIPE)
+			close(o->other);
+		nanosleep(&moment, NULL);
+		make_own(o, 0);
+	}
+}
+
 static void step_own(const char *kind)
 {
 	char path[sizeof(folder) + 16];
@@ -188,7 +206,10 @@ static void step_own(const char *kind)
 		own[i].kind = strcmp(kind, "inotify") == 0 ? OWN_INOTIFY
 		              : i % 2                      ? OWN_PIPE
 		                                           : OWN_FILE;
-		make_own(&own[i], i);
+		if (i == 0)
+			make_first(&own[i]);
+		else
+			make_own(&own[i], i);
 	}
 	snprintf(path, sizeof(path), "%s/event", folder);
 	close(open(path, O_WRONLY | O_CREAT, 0600));
