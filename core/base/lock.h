@@ -81,7 +81,6 @@ enum {
 	/* what everybody uses */ \
 	X(LAUNCHES,     NOTHING, "who says what acts on launches") \
 	X(ACTIONS,      NOTHING, "who adds and removes actions") \
-	X(LOOKUP_TABLE, NOTHING, "a lookup table") \
 	X(REGISTRY,     NOTHING, "the resources of a device") \
 	X(OWNED,        NOTHING, "which object goes with which") \
 	X(SETTINGS,     NOTHING, "who changes the settings of a device") \

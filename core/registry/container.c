@@ -175,18 +175,6 @@ static int address_table_insert(struct address_table *table, struct container *c
 	return 0;
 }
 
-void address_table_expect(const struct address_table *table, uint64_t address)
-{
-	if (table->capacity)
-		__builtin_prefetch(&table->entry[home_of(table, address)]);
-}
-
-void address_table_expect_resource(const struct address_table *table, uint64_t address)
-{
-	if (table->capacity) /* mostly it is where it belongs; prefetching NULL is harmless */
-		__builtin_prefetch(table->entry[home_of(table, address)].resource, 1);
-}
-
 /* Takes an entry out; afterwards another may stand in its place. Returns its resource. */
 static struct resource *address_table_remove(struct address_table *table,
                                              struct address_entry *removed)

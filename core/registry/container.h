@@ -22,9 +22,8 @@
  * entering and taking out 7 and 15, 48 and 143; an entry takes 32 bytes and 88 of the heap.
  *
  * What is used again and again costs 38 ns among a thousand, 54 among a million; any of a million
- * is cold in two lines (0.2 to 0.5 us, by machine), and registry_lookup_many() asks for the lines
- * of 32 ahead, 30 ns each. `make bench` says all of it (lookup_*, create_delete_*,
- * resource_bytes).
+ * is cold in two lines (0.2 to 0.5 us, by machine). `make bench` says all of it (lookup_*,
+ * create_delete_*, resource_bytes).
  */
 struct container;
 
@@ -63,10 +62,6 @@ struct address_entry *address_table_find_before(const struct address_table *tabl
 struct address_entry *address_table_find_resource(const struct address_table *table,
                                                   uint64_t address, size_t place,
                                                   const struct resource *resource);
-/* Asks for the line where an entry of this address would be, for who is about to look. */
-void address_table_expect(const struct address_table *table, uint64_t address);
-/* Asks a little later, in the same way, for the resource itself. */
-void address_table_expect_resource(const struct address_table *table, uint64_t address);
 void address_table_free(struct address_table *table);
 
 /* A resource's name: an address when it is one (16 hexadecimal digits), else text. */

@@ -77,18 +77,6 @@ bool registry_object_is(struct registry *registry, const char *container,
                         const void *cookie);
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object);
-/*
- * Finds many at once: found[i] is NULL where there is none, else with a reference for the caller.
- * Returns how many were found. Cheaper each than one by one, because memory is asked for ahead; the
- * lock is taken anew after every LOOKUP_BATCH.
- */
-enum { LOOKUP_BATCH = 32 };
-size_t registry_lookup_many(struct registry *registry, const char *container,
-                            const struct resource_type *type, const char *const *names, size_t n,
-                            struct resource **found);
-size_t registry_lookup_objects(struct registry *registry, const char *container,
-                               const struct resource_type *type, const uint64_t *objects, size_t n,
-                               struct resource **found);
 /* Adds like registry_add_object(), but what the address stood for before is deleted. */
 int registry_replace_object(struct registry *registry, const char *container, uint64_t object,
                             struct resource *resource);

@@ -211,21 +211,6 @@ static void look_up_recent(uint64_t i)
 	look_up(i % 1000);
 }
 
-static void look_up_many(uint64_t i)
-{
-	static uint64_t objects[LOOKUP_BATCH];
-	struct resource *found[LOOKUP_BATCH];
-
-	objects[i % LOOKUP_BATCH] = some_object(i);
-	if (i % LOOKUP_BATCH != LOOKUP_BATCH - 1)
-		return;
-	if (registry_lookup_objects(registry, NULL, &object_type_event, objects, LOOKUP_BATCH,
-	                            found) != LOOKUP_BATCH)
-		abort();
-	for (size_t j = 0; j < LOOKUP_BATCH; j++)
-		resource_release(found[j]);
-}
-
 static void make_and_delete(uint64_t i)
 {
 	const void *object = (void *)((live + 1 + i) * STEP);
@@ -405,13 +390,11 @@ int main(void)
 {
 	static const struct {
 		uint64_t alive;
-		const char *look_up, *look_up_recent, *look_up_many, *make, *run, *block;
-	} sizes[] = {{1000, "lookup_1k", "lookup_recent_1k", "lookup_many_1k", "create_delete_1k",
-	              "run_1k", "block_1k"},
-	             {64000, "lookup_64k", "lookup_recent_64k", "lookup_many_64k",
-	              "create_delete_64k", "run_64k", "block_64k"},
-	             {MOST, "lookup_1M", "lookup_recent_1M", "lookup_many_1M", "create_delete_1M",
-	              "run_1M", "block_1M"}};
+		const char *look_up, *look_up_recent, *make, *run, *block;
+	} sizes[] = {
+	    {1000, "lookup_1k", "lookup_recent_1k", "create_delete_1k", "run_1k", "block_1k"},
+	    {64000, "lookup_64k", "lookup_recent_64k", "create_delete_64k", "run_64k", "block_64k"},
+	    {MOST, "lookup_1M", "lookup_recent_1M", "create_delete_1M", "run_1M", "block_1M"}};
 
 	registry = registry_create("bench", 1, 0);
 	if (!registry || address_space_open(&space, MOST * RUN_MOST) != 0)
@@ -450,7 +433,6 @@ int main(void)
 		}
 		measure(sizes[s].look_up, look_up);
 		measure(sizes[s].look_up_recent, look_up_recent);
-		measure(sizes[s].look_up_many, look_up_many);
 		measure(sizes[s].make, make_and_delete);
 		measure(sizes[s].run, give_and_take_run);
 		measure(sizes[s].block, give_and_take_block);

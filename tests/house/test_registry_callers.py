@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Each public function of core/registry has a caller in the product: in core, shim or tools, in another file than its own.
+The callers that core/registry/README.md names call.
 
 test_registry_callers.py [ROOT]
 """
@@ -48,6 +49,14 @@ for top in ("core", "shim", "tools"):
 
 wrong = [f"core/registry/{public[f]}: {f}() is in no file" for f in public if f not in makes]
 wrong += [f"core/registry/{public[f]}: {f}() has no caller but tests" for f in public if not calls[f] - {makes.get(f)}]
+with open(os.path.join(room, "README.md"), encoding="utf-8") as file:
+    named = re.findall(r"^\|.*\| `(\w+)\(\)` \| `([\w/.]+)` \|$", file.read(), re.M)
+for function, caller in named:
+    path = os.path.join(root, caller)
+    if not os.path.exists(path) or not re.search(r"\b" + function + r"\(", code(path)):
+        wrong.append(f"core/registry/README.md: {caller} does not call {function}()")
+if len(named) < 10:
+    wrong.append("core/registry/README.md: its callers are not found")
 if len(public) < 50:
     wrong.append(f"only {len(public)} functions were found")
 print("\n".join(wrong) if wrong else f"{len(public)} functions, each with a caller")

@@ -19,7 +19,7 @@ BUILD = os.environ.get("BUILD", "build")
 # and tests leave the jobs that they have joined, which a process of the product does by its death.
 PARTS = ("core/base/queue.c", "core/steps/step_record.c",
          "core/rings/ring_read.c")
-LOOKED_AT = {"arena_view_create", "segment_leave"}
+LOOKED_AT = {"segment_leave"}
 
 
 def objects():

@@ -8,6 +8,9 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(checked_core)
 	$(Q)$(CC) $(all_ldflags) -o $@ $(filter %.o,$^) $(filter-out %.o,$^) -linih $(check_libs) -lm -lrt
 check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 
+# Deleters are the tool's.
+$(BUILD)/tests/unit/test_containers $(BUILD)/tests/unit/test_registry_soak: $(BUILD)/tools/events/deleter.o
+
 # A verdict of the tool.
 $(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/view/eviction.o
 $(BUILD)/tests/unit/test_paths: $(BUILD)/tools/doctor/paths.o

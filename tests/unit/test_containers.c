@@ -10,7 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/registry/container_info.h"
-#include "core/registry/deleter.h"
+#include "tools/events/deleter.h"
 #include "core/registry/object.h"
 #include "core/registry/step_container.h"
 #include "suite.h"

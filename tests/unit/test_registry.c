@@ -414,52 +414,6 @@ START_TEST(an_object_is_found_whichever_container_it_is_in)
 }
 END_TEST
 
-START_TEST(many_are_looked_up_at_once)
-{
-	enum { MANY = LOOKUP_BATCH * 3 + 1 };
-	uint64_t objects[MANY];
-	char text[MANY][17];
-	const char *asked[MANY];
-	struct resource *found[MANY], *named[MANY];
-
-	for (uint64_t i = 0; i < MANY; i++) {
-		objects[i] = (i + 1) << 9;
-		/*
-		 * every third is missing, every fifth is of another type, every seventh elsewhere
-		 */
-		if (i % 3)
-			registry_add_object(registry, i % 7 ? "ctx1" : "ctx2", objects[i],
-			                    thing_new(&type[i % 5 == 0], (int)i));
-		snprintf(text[i], sizeof text[i], "%016llx", (unsigned long long)objects[i]);
-		asked[i] = text[i];
-	}
-	registry_add(registry, "ctx1", "plain", thing_new(&type[0], 0));
-	asked[0] = "plain";
-	asked[3] = "no such";
-	size_t count = registry_lookup_objects(registry, "ctx1", &type[0], objects, MANY, found);
-	ck_assert_uint_eq(registry_lookup_many(registry, "ctx1", &type[0], asked, MANY, named),
-	                  count + 1);
-	for (uint64_t i = 0; i < MANY; i++) {
-		struct resource *one =
-		    registry_lookup_object(registry, "ctx1", &type[0], objects[i]);
-		ck_assert_ptr_eq(found[i], one);
-		if (i)
-			ck_assert_ptr_eq(named[i], one);
-		count -= one != NULL;
-		/* the registry's, and one of each look-up */
-		if (one)
-			ck_assert_uint_eq(one->references, 4);
-		resource_release(one);
-		resource_release(found[i]);
-		resource_release(named[i]);
-	}
-	ck_assert_uint_eq(count, 0);
-	ck_assert_uint_eq(registry_lookup_objects(registry, "none", &type[0], objects, MANY, found),
-	                  0);
-	ck_assert_ptr_null(found[MANY - 1]);
-}
-END_TEST
-
 static struct leaving leave(const char *container, uint64_t object)
 {
 	return registry_leave(registry, object,
@@ -614,7 +568,6 @@ int main(void)
 	tcase_add_loop_test(tests, as_the_model, 0, 5);
 	tcase_add_test(tests, the_address_table_keeps_what_it_was_given);
 	tcase_add_test(tests, an_object_is_found_whichever_container_it_is_in);
-	tcase_add_test(tests, many_are_looked_up_at_once);
 	tcase_add_test(tests, what_leaves_is_there_until_it_has_left);
 	tcase_add_test(tests, what_leaves_is_taken_out_wherever_its_entry_has_been_moved);
 	tcase_add_test(tests, an_address_that_comes_again_stands_for_the_new_object);

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "core/registry/container_info.h"
-#include "core/registry/deleter.h"
+#include "tools/events/deleter.h"
 #include "core/registry/step_container.h"
 #include "suite.h"
 #include "thing.h"
@@ -81,20 +81,13 @@ static void look_up_or_create(struct worker *w)
 
 static void look_up_many(struct worker *w)
 {
-	struct resource *found[ADDRESSES];
-	uint64_t objects[ADDRESSES];
-	size_t count;
-
-	for (size_t i = 0; i < ADDRESSES; i++)
-		objects[i] = any_address(w);
-	count = registry_lookup_objects(registry, any_container(w), &type[0], objects, ADDRESSES,
-	                                found);
 	for (size_t i = 0; i < ADDRESSES; i++) {
-		count -= found[i] != NULL;
-		wrong += found[i] && found[i]->type != &type[0];
-		resource_release(found[i]);
+		struct resource *found =
+		    registry_lookup_object(registry, any_container(w), &type[0], any_address(w));
+
+		wrong += found && found->type != &type[0];
+		resource_release(found);
 	}
-	wrong += count != 0;
 }
 
 /* Replaces one of the deleters that the thread has. */

@@ -6,19 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/registry/lookup_table.h"
 #include "tools/view/tool.h"
 
-/* As many as there were names of types. */
+/* As many as there were names of types: some twenty. */
 struct type {
 	struct resource_type type;
 	struct type *next;
+	uint64_t hash;
 	char name[REGISTRY_NAME_MAX];
 };
 
 struct looked_up_device {
 	struct registry *registry;
-	struct lookup_table *by_hash; /* the hash of a type's name -> struct type * */
 	struct type *types;
 };
 
@@ -41,18 +40,18 @@ static void item_destroy(struct resource *resource)
 static const struct resource_type *type_of(struct looked_up_device *device,
                                            const struct handle *handle)
 {
-	struct type *type = NULL;
+	struct type *type;
 
-	if (lookup_table_find(device->by_hash, &handle->type_hash, 1, &type, NULL))
-		return &type->type;
+	for (type = device->types; type; type = type->next)
+		if (type->hash == handle->type_hash)
+			return &type->type;
 	type = allocate(sizeof *type);
+	type->hash = handle->type_hash;
 	strcpy(type->name, handle->type_name);
 	type->type = (struct resource_type){
 	    .name = type->name, .memory_used = item_memory_used, .destroy = item_destroy};
 	type->next = device->types;
 	device->types = type;
-	if (lookup_table_insert(device->by_hash, &handle->type_hash, &type, 1) != 0)
-		fail("out of memory");
 	return &type->type;
 }
 
@@ -74,8 +73,7 @@ struct looked_up_device *looked_up_create(const char *job, int process, int gpu,
 	struct looked_up_device *device = allocate(sizeof *device);
 
 	device->registry = registry_create(job, process, gpu);
-	device->by_hash = hash_table_create(sizeof(struct type *));
-	if (!device->registry || !device->by_hash)
+	if (!device->registry)
 		fail("out of memory");
 	for (size_t i = 0; i < count; i++)
 		if (listed[i].handle.process == process && listed[i].handle.gpu == gpu)
@@ -87,7 +85,6 @@ void looked_up_destroy(struct looked_up_device *device)
 {
 	registry_clear(device->registry);
 	registry_destroy(device->registry);
-	resource_release(&device->by_hash->resource);
 	for (struct type *type = device->types, *next; type; type = next) {
 		next = type->next;
 		free(type);
@@ -98,12 +95,6 @@ void looked_up_destroy(struct looked_up_device *device)
 uint64_t looked_up_bytes(struct looked_up_device *device)
 {
 	return registry_memory(device->registry, NULL);
-}
-
-/* Returns whether the two may be looked up together. */
-static bool are_alike(const struct handle *one, const struct handle *other)
-{
-	return one->type_hash == other->type_hash && strcmp(one->container, other->container) == 0;
 }
 
 /* Returns what stands there instead, in the registry's words. */
@@ -121,54 +112,17 @@ static char *say_why(struct looked_up_device *device, const struct handle *handl
 	return text("%s", message);
 }
 
-/* Returns whether the names are addresses. Most are: then they need not be read again. */
-static bool are_addresses(const char *const *names, size_t n, uint64_t *objects)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (strspn(names[i], "0123456789abcdef") != 16 || names[i][16] != '\0')
-			return false;
-		objects[i] = strtoull(names[i], NULL, 16);
-	}
-	return true;
-}
-
-/* Finds handles of one type in one container. */
-static void find_alike(struct looked_up_device *device, const struct handle *handles, size_t n,
-                       struct looked_up *found)
-{
-	struct resource **resources = allocate(n * sizeof *resources);
-	const char **names = allocate(n * sizeof *names);
-	uint64_t *objects = allocate(n * sizeof *objects);
-
-	for (size_t i = 0; i < n; i++)
-		names[i] = handles[i].name;
-	if (n > 1 && are_addresses(names, n, objects))
-		registry_lookup_objects(device->registry, handles[0].container,
-		                        type_of(device, &handles[0]), objects, n, resources);
-	else if (n > 1)
-		registry_lookup_many(device->registry, handles[0].container,
-		                     type_of(device, &handles[0]), names, n, resources);
-	else if (registry_lookup_handle(device->registry, &handles[0], &resources[0]) != 0)
-		resources[0] = NULL;
-	for (size_t i = 0; i < n; i++) {
-		found[i] = (struct looked_up){0};
-		if (resources[i])
-			found[i].listed = ((struct item *)resources[i])->listed;
-		else
-			found[i].why = say_why(device, &handles[i]);
-		resource_release(resources[i]);
-	}
-	free(objects);
-	free(names);
-	free(resources);
-}
-
 void looked_up_find(struct looked_up_device *device, const struct handle *handles, size_t n,
                     struct looked_up *found)
 {
-	for (size_t first = 0, end; first < n; first = end) {
-		for (end = first + 1; end < n && are_alike(&handles[first], &handles[end]); end++)
-			;
-		find_alike(device, handles + first, end - first, found + first);
+	for (size_t i = 0; i < n; i++) {
+		struct resource *resource = NULL;
+
+		found[i] = (struct looked_up){0};
+		if (registry_lookup_handle(device->registry, &handles[i], &resource) == 0)
+			found[i].listed = ((struct item *)resource)->listed;
+		else
+			found[i].why = say_why(device, &handles[i]);
+		resource_release(resource);
 	}
 }

@@ -29,7 +29,7 @@ struct looked_up_device;
 struct looked_up_device *looked_up_create(const char *job, int process, int gpu,
                                           const struct listed *listed, size_t count);
 void looked_up_destroy(struct looked_up_device *device);
-/* Looks n handles of this device up, those of one type in one container at once. */
+/* Looks up n handles of this device. */
 void looked_up_find(struct looked_up_device *device, const struct handle *handles, size_t n,
                     struct looked_up *found);
 /* Bytes of all that is there. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/registry/container_info.h"
-#include "core/registry/deleter.h"
+#include "tools/events/deleter.h"
 #include "tools/view/tool.h"
 
 struct event_readers {

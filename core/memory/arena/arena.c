@@ -126,67 +126,23 @@ static void say_why_not(const struct device *device, enum elastic elastic)
 	log_info("gpu %d: live memory cannot move: %s", device->id.ordinal, why[elastic]);
 }
 
-/* --- as a lookup table; with the arena's lock held while it is looked at --- */
+/* --- as a resource of the registry --- */
 
 struct arena_view {
-	struct lookup_table table;
+	struct resource resource;
 	struct arena *arena;
 };
 
-static struct arena *arena_of_view(struct lookup_table *table)
-{
-	return ((struct arena_view *)table)->arena;
-}
-
-static bool view_find(struct lookup_table *table, uint64_t key, void *value)
-{
-	const struct arena *arena = arena_of_view(table);
-	struct chunk_view *view = value;
-	const struct unit *unit;
-
-	if (key - arena->base >= arena->size)
-		return false;
-	unit = arena_unit(arena, key);
-	if (unit->kind == UNIT_FREE)
-		return false;
-	while (!unit->units && unit > arena->units) /* the chunk's first one says it */
-		unit--;
-	*view = (struct chunk_view){.address =
-	                                arena->base + (uint64_t)(unit - arena->units) * ARENA_UNIT,
-	                            .bytes = unit->units * ARENA_UNIT,
-	                            .kind = unit->kind,
-	                            .side = unit->side,
-	                            .pins = unit->pins};
-	return true;
-}
-
-/* Counts the chunks. */
-static size_t view_count(struct lookup_table *table)
-{
-	const struct arena *arena = arena_of_view(table);
-	size_t count = 0;
-
-	for (uint32_t i = 0; i < arena->top; i++)
-		count += arena->units[i].kind != UNIT_FREE && arena->units[i].units;
-	return count;
-}
-
-static void view_begin(struct lookup_table *table)
-{
-	lock_acquire(&arena_of_view(table)->lock);
-}
-
-static void view_end(struct lookup_table *table)
-{
-	lock_release(&arena_of_view(table)->lock);
-}
-
 static void view_describe(const struct resource *resource, char *buf, size_t size)
 {
-	struct lookup_table *table = (struct lookup_table *)(uintptr_t)resource;
+	struct arena *arena = ((const struct arena_view *)resource)->arena;
+	size_t chunks = 0;
 
-	snprintf(buf, size, "%zu chunks in %" PRIu64 " bytes of addresses",
-	         lookup_table_count(table), arena_of_view(table)->size);
+	lock_acquire(&arena->lock);
+	for (uint32_t i = 0; i < arena->top; i++)
+		chunks += arena->units[i].kind != UNIT_FREE && arena->units[i].units;
+	lock_release(&arena->lock);
+	snprintf(buf, size, "%zu chunks in %" PRIu64 " bytes of addresses", chunks, arena->size);
 }
 
 static void view_destroy(struct resource *resource)
@@ -197,30 +153,19 @@ static void view_destroy(struct resource *resource)
 const struct resource_type arena_view_type = {
     .name = "arena_view", .describe = view_describe, .destroy = view_destroy};
 
-struct lookup_table *arena_view_create(struct arena *arena)
-{
-	static const struct lookup_table_kind kind = {
-	    .find = view_find, .count = view_count, .begin = view_begin, .end = view_end};
-	struct arena_view *view = calloc(1, sizeof(*view));
-
-	if (!view)
-		return NULL;
-	resource_init(&view->table.resource, &arena_view_type);
-	view->table.kind = &kind;
-	view->table.value_size = sizeof(struct chunk_view);
-	view->arena = arena;
-	return &view->table;
-}
-
 /*
  * Enters the arena's view in the registry. Without memory for it the view is not there, and nothing
  * else is wrong.
  */
 static void view_register(struct arena *arena)
 {
-	struct lookup_table *view = arena_view_create(arena);
+	struct arena_view *view = calloc(1, sizeof(*view));
 
-	if (view && registry_add(arena->device->registry, NULL, "arena", &view->resource) != 0)
+	if (!view)
+		return;
+	resource_init(&view->resource, &arena_view_type);
+	view->arena = arena;
+	if (registry_add(arena->device->registry, NULL, "arena", &view->resource) != 0)
 		resource_release(&view->resource);
 }
 

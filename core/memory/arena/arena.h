@@ -19,7 +19,7 @@
 #include "core/budget/device.h"
 #include "core/memory/arena/address_space.h"
 #include "core/memory/arena/slab.h"
-#include "core/registry/lookup_table.h"
+#include "core/registry/resource.h"
 
 #define ARENA_UNIT ((uint64_t)2 << 20)
 enum { ARENA_PART_UNITS = 32 }; /* of a part of a run, as heat has it (heat.h) */
@@ -80,26 +80,7 @@ static inline struct unit *arena_unit(const struct arena *arena, CUdeviceptr add
 	return &arena->units[(address - arena->base) / ARENA_UNIT];
 }
 
-/*
- * The chunks of an arena as a lookup table (core/registry/lookup_table.h): by any address in it,
- * what the table of units says now. Nothing is copied or kept, and it can only be read. In the
- * device's registry it is "arena".
- */
-
-/* The value of an address. */
-struct chunk_view {
-	CUdeviceptr address; /* of the chunk around it */
-	uint64_t bytes;
-	enum chunk_kind kind; /* UNIT_OF_ALLOCATION or UNIT_OF_SLAB */
-	enum segment_side side;
-	unsigned int pins;
-};
-
+/* The arena in the device's registry, by the name "arena": it says how many chunks there are. */
 extern const struct resource_type arena_view_type;
-
-/*
- * Makes an arena's view, with one reference; returns NULL without memory for it. The arena stays.
- */
-struct lookup_table *arena_view_create(struct arena *arena);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Deleters. Rules: runs inside the user's process; never calls the driver. */
-#include "core/registry/deleter.h"
+/* Deleters. */
+#include "tools/events/deleter.h"
 
 #include <errno.h>
 #include <stdio.h>

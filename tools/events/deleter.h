@@ -9,8 +9,8 @@
  *
  * The registry outlives its deleters. Thread-safe.
  */
-#ifndef SPILLWAY_DELETER_H
-#define SPILLWAY_DELETER_H
+#ifndef SPILLWAY_TOOLS_DELETER_H
+#define SPILLWAY_TOOLS_DELETER_H
 
 #include "core/registry/registry.h"
 
