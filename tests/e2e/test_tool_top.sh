@@ -66,7 +66,7 @@ terminal set-option -t top remain-on-exit on
 sees ' 60\.0% '
 cat >"$TMPDIR/expected" <<'END'
 spillway top  jobs: 2  processes: 2  sort: job                          hh:mm:ss
-
+█ held  ▒ beyond the limit  ▓ other users  ░ free
 GPU 0 Fake GPU               you  512M others     0 free  512M busy  60% jobs  2
     PID JOB        GPU          DEVICE          HOST  LIMIT SHARE   HELD SPILLS
 (small) alpha        0 █░░░      4.00K ░░░░░░      0   512M   60%  60.0%      0
@@ -76,7 +76,7 @@ looks_as_expected() { sed "s/^ *(/(/" "$out" | head -n 6 | cmp -s - "$TMPDIR/exp
 in_time looks_as_expected || fail "expected: $(cat "$TMPDIR/expected")"
 sees '^alpha, process \(small\): fake_job -m 4096 -c share_held=59960$'
 sees '^gpu 0: limit held 512 MiB, peak 4\.00 KiB, refused 0, idle 0 ns; Fake GPU, GPU-'
-sees '^q quit  h help  sS sort  / find  mM limit  pP share  z pause  e evict  r resume$'
+sees '^q quit h help sS sort / find a ended mM limit pP share z pause e evict r resume$'
 [ "$(wc -l <"$out")" -eq 24 ] || fail 'the screen has not 24 lines'
 
 # Order, both ways round; the selection stays with its row.
@@ -127,13 +127,22 @@ sees ' ██▒▒ +512M ' # two beyond the limit
 sees '^gpu 0: limit 256 MiB'
 
 # Pause and resume.
+# z and e ask first: any other key than y changes nothing.
 keys Up z
+sees '^pause alpha\? y/n: it stops at its next launch _$'
+keys n
+sees '^nothing is changed$'
+sees '^q quit'
+[ ! -s "$SPILLWAY_STATE_DIR/alpha.pause" ] || fail 'alpha is paused without a y'
+keys z y
 sees ' alpha .* paused '
 sees "^gpu 0: .* share 0 %, paused until 'spillway resume alpha'$"
 keys r
 sees ' alpha .* 33\.3% +60\.0% '
 sees '^gpu 0: .* share 33\.33 %$'
 keys e
+sees '^evict alpha\? y/n: it stops, and its memory goes to the host _$'
+keys y
 sees ' alpha .* evict '
 sees '^gpu 0: evicted, limit held'
 sees '^gpu 0: evicted, 0 B on the host, 4\.00 KiB on the GPU'
@@ -144,7 +153,7 @@ sees ' alpha .* 33\.3% +60\.0% '
 start_job deaf -d
 deaf=$pid
 sees ' deaf '
-keys End z
+keys End z y
 sees '^pause deaf \.\.\.$'
 keys Up Home
 sees '^alpha, process'
@@ -155,14 +164,15 @@ sees 'jobs: 2 '
 # Help, and back.
 keys h
 sees '^any key goes back$'
-sees 'pause the job, let it go on'
+sees 'pause the job; and move its memory'
 keys x
 sees '^q quit'
 
 # Colour where it means something: what is held beyond the limit is red, what is within it green.
-coloured() { # coloured ESCAPE MARK
+escape=$(printf '\033')
+coloured() { # coloured COLOUR MARK [BEFORE]
 	tries=0
-	until terminal capture-pane -e -p -t top | grep -q "$(printf '\033')\[[0-9;]*$1[0-9;]*m$2"; do
+	until terminal capture-pane -e -p -t top | grep -Eq "${3-}$escape\[$1m($escape\[49m)?$2"; do
 		tries=$((tries + 1))
 		[ $tries -le 1200 ] || {
 			fail "$2 is not coloured $1"
@@ -172,7 +182,10 @@ coloured() { # coloured ESCAPE MARK
 	done
 }
 coloured 31 █
-coloured 32 █
+# So has the selected row's bar, which is not reversed: its green part would be what is free.
+keys Home
+sees '^alpha, process'
+coloured 32 █░ "$escape\[0m"
 
 # Other sizes: wide, small, too small, and back.
 terminal resize-window -t top -x 140 -y 12
@@ -235,6 +248,16 @@ sees '^GPU 01:00\.0 Fake GPU .* jobs  1$'
 kill "$small"
 wait "$small" 2>/dev/null
 sees_no ' alpha '
+# a shows it again, dim and without keys that change it, and hides it again.
+keys a
+sees '  with ended '
+sees '^ *- +alpha +0 .* ended '
+keys Home
+sees '^alpha has ended; stat alpha shows it$'
+keys z
+sees '^the job has ended$'
+keys a
+sees_no ' alpha '
 keys q
 sees '^status 0$'
 
@@ -243,6 +266,18 @@ terminal respawn-pane -k -t top "sh -c 'echo \$\$ >$TMPDIR/pid; exec \"$spillway
 sees ' beta '
 kill "$(cat "$TMPDIR/pid")"
 sees '^status 143$'
+
+# With --read-only no key changes a job.
+terminal respawn-pane -k -t top "'$spillway' top --read-only --interval 50ms; echo status \$?; exec cat"
+sees '^q quit h help sS sort / find a ended  \(read-only\)$'
+for key in m M p P z e r; do
+	keys "$key"
+	sees '^--read-only: no key changes a job$'
+	keys s
+	sees '^█ held '
+done
+keys q
+sees '^status 0$'
 
 # Where the locale has no Unicode, bars are of plain marks.
 terminal respawn-pane -k -t top "LC_ALL=C exec '$spillway' top"

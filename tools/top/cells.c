@@ -45,6 +45,13 @@ const char *top_mark(enum top_mark mark)
 	return MB_CUR_MAX > 1 ? marks[mark] : plain[mark];
 }
 
+const char *top_legend(char *buf, size_t size)
+{
+	snprintf(buf, size, "%s held  %s beyond the limit  %s other users  %s free",
+	         top_mark(TOP_USED), top_mark(TOP_OVER), top_mark(TOP_OTHERS), top_mark(TOP_FREE));
+	return buf;
+}
+
 int top_bar_cells(uint64_t part, uint64_t all, int width)
 {
 	double cells = all ? (double)part / (double)all * width : 0;
@@ -125,7 +132,9 @@ const char *top_gpu_figures(const struct top_gpu *gpu, char *buf, size_t size)
 
 static const char *held(const struct top_row *row, char *buf, size_t size)
 {
-	if (row->statistics.evicted)
+	if (!row->pid)
+		snprintf(buf, size, "ended");
+	else if (row->statistics.evicted)
 		snprintf(buf, size, "evict");
 	else if (row->statistics.paused)
 		snprintf(buf, size, "paused");
@@ -237,8 +246,10 @@ const char *top_cell(const struct top_row *row, enum top_column column, int widt
                      size_t size)
 {
 	*buf = '\0';
-	if (column == TOP_PID)
+	if (column == TOP_PID && row->pid)
 		snprintf(buf, size, "%d", (int)row->pid);
+	else if (column == TOP_PID)
+		snprintf(buf, size, "-");
 	else if (column == TOP_JOB)
 		snprintf(buf, size, "%s", row->job);
 	else if (column == TOP_COMMAND)

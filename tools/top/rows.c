@@ -63,27 +63,36 @@ static void compare(struct top_row *row, const struct top_rows *before)
 	row->past[row->past_count - 1] = now->step_ns;
 }
 
-static void add(struct top_rows *rows, const struct top_rows *before, const struct reach_walk *walk,
-                int process, int gpu, bool is_apart)
+/* Appends an empty row of the job. */
+static struct top_row *append_row(struct top_rows *rows, const struct reach_walk *walk)
 {
-	const struct segment_view *view = walk->view;
-	const struct segment_process *of = &view->process[process];
 	char name[NODE_NAME_MAX];
 	struct top_row *row;
 
 	rows->row = grow(rows->row, rows->count, sizeof *rows->row);
 	row = &rows->row[rows->count++];
-	*row = (struct top_row){.pid = of->pid,
-	                        .started_ns = of->started_ns,
-	                        .draining = of->state != SEAT_LIVE,
-	                        .gpu = gpu};
+	*row = (struct top_row){0};
 	if (walk->page && walk->page->owner != geteuid())
 		snprintf(row->other_user, sizeof row->other_user, "%s", walk->user);
 	if (walk->page)
 		snprintf(row->job, sizeof row->job, "%s/%s", walk->user,
 		         node_name(walk->page, name));
 	else
-		memcpy(row->job, view->job, sizeof view->job);
+		memcpy(row->job, walk->view->job, sizeof walk->view->job);
+	return row;
+}
+
+static void add(struct top_rows *rows, const struct top_rows *before, const struct reach_walk *walk,
+                int process, int gpu, bool is_apart)
+{
+	const struct segment_view *view = walk->view;
+	const struct segment_process *of = &view->process[process];
+	struct top_row *row = append_row(rows, walk);
+
+	row->pid = of->pid;
+	row->started_ns = of->started_ns;
+	row->draining = of->state != SEAT_LIVE;
+	row->gpu = gpu;
 	memcpy(row->command, of->command, sizeof row->command);
 	if (gpu >= 0) {
 		row->device = view->device[gpu];
@@ -112,14 +121,33 @@ static void add_process(struct top_rows *rows, const struct top_rows *before,
 		add(rows, before, walk, process, -1, false);
 }
 
+/* Adds a row for each GPU of a job that has ended, with the sums of its processes. */
+static void add_ended(struct top_rows *rows, const struct reach_walk *walk)
+{
+	const struct segment_view *view = walk->view;
+
+	for (int gpu = 0; gpu < view->device_count; gpu++) {
+		struct top_row *row = append_row(rows, walk);
+
+		row->gpu = gpu;
+		row->device = view->device[gpu];
+		row->statistics = view->job_total[gpu];
+		row->statistics.step_ns = 0;
+		row->job_used = view->charged[gpu][SEGMENT_ON_DEVICE];
+	}
+}
+
 static void add_job(struct top_rows *rows, const struct top_rows *before,
-                    const struct reach_walk *walk)
+                    const struct reach_walk *walk, bool has_ended)
 {
 	const struct segment_view *view = walk->view;
 	bool is_apart[SEGMENT_DEVICES];
 
-	if (jobs_live_count(view) == 0)
+	if (jobs_live_count(view) == 0) {
+		if (has_ended)
+			add_ended(rows, walk);
 		return;
+	}
 	node_find_apart(view, &walk->node, is_apart);
 	for (int i = 0; i < view->process_count; i++)
 		add_process(rows, before, walk, i, is_apart);
@@ -147,27 +175,22 @@ static int descending(double one, double other)
 	return (one < other) - (one > other);
 }
 
-struct sorting {
-	enum top_order order;
-	bool reverse;
-};
-
 static int by(const void *a, const void *b, void *cookie)
 {
 	const struct top_row *one = a, *other = b;
-	const struct sorting *sorting = cookie;
+	const struct top_choice *choice = cookie;
 	int result = 0;
 
-	if (sorting->order == TOP_BY_DEVICE)
+	if (choice->order == TOP_BY_DEVICE)
 		result = descending((double)one->statistics.device_used,
 		                    (double)other->statistics.device_used);
-	else if (sorting->order == TOP_BY_HOST)
+	else if (choice->order == TOP_BY_HOST)
 		result = descending((double)one->statistics.host_used,
 		                    (double)other->statistics.host_used);
-	else if (sorting->order == TOP_BY_HELD)
+	else if (choice->order == TOP_BY_HELD)
 		result = descending((double)one->statistics.share_held,
 		                    (double)other->statistics.share_held);
-	else if (sorting->order == TOP_BY_SPILLS)
+	else if (choice->order == TOP_BY_SPILLS)
 		result =
 		    descending((double)one->statistics.spills, (double)other->statistics.spills);
 	if (result == 0)
@@ -175,22 +198,21 @@ static int by(const void *a, const void *b, void *cookie)
 	if (result == 0)
 		result = one->pid != other->pid ? (one->pid > other->pid ? 1 : -1)
 		                                : one->gpu - other->gpu;
-	return sorting->reverse ? -result : result;
+	return choice->reverse ? -result : result;
 }
 
-void top_rows_read(struct top_rows *rows, const struct top_rows *before, const char *job,
-                   const char *filter, enum top_order order, bool reverse)
+void top_rows_read(struct top_rows *rows, const struct top_rows *before,
+                   const struct top_choice *choice)
 {
-	struct sorting sorting = {.order = order, .reverse = reverse};
-	struct reach_walk walk = reach_walk(job);
+	struct reach_walk walk = reach_walk(choice->job);
 
 	*rows = (struct top_rows){.read_ns = clock_now()};
 	while (reach_next(&walk))
 		if (walk.view)
-			add_job(rows, before, &walk);
-	keep_matching(rows, filter);
+			add_job(rows, before, &walk, choice->has_ended);
+	keep_matching(rows, choice->filter);
 	if (rows->count)
-		qsort_r(rows->row, rows->count, sizeof *rows->row, by, &sorting);
+		qsort_r(rows->row, rows->count, sizeof *rows->row, by, (void *)choice);
 }
 
 void top_rows_free(struct top_rows *rows)

@@ -3,7 +3,7 @@
  * spillway top: the screen.
  *
  *   title      how many jobs and processes, the order, the filter
- *   message    what was said last
+ *   message    the answer to the last key, or the legend of the bars
  *   GPUs       a line each: its name, its memory, who has it
  *   headings
  *   rows       the selected one in reverse
@@ -169,23 +169,24 @@ static void choose_widths(int width[TOP_COLUMNS])
 
 static void draw_title(const struct top_view *view)
 {
+	const struct top_choice *choice = &view->choice;
 	time_t now = time(NULL);
 	struct tm local;
-	char clock[16] = "";
+	char clock[16] = "", legend[128];
 	char *title;
 
 	if (localtime_r(&now, &local))
 		strftime(clock, sizeof clock, "%H:%M:%S", &local);
-	title =
-	    text("spillway top  jobs: %d  processes: %d  %s%s%ssort: %s%s", view->rows.jobs,
-	         view->rows.processes, *view->filter ? "filter: " : "", view->filter,
-	         *view->filter ? "  " : "", view->reverse ? "-" : "", top_order_name(view->order));
+	title = text("spillway top  jobs: %d  processes: %d  %s%s%ssort: %s%s%s", view->rows.jobs,
+	             view->rows.processes, *choice->filter ? "filter: " : "", choice->filter,
+	             *choice->filter ? "  " : "", choice->reverse ? "-" : "",
+	             top_order_name(choice->order), choice->has_ended ? "  with ended" : "");
 	move(0, 0);
 	put_field(COLS - 9, true, title);
 	put_field(9, false, clock);
 	free(title);
 	move(1, 0);
-	put_field(COLS, true, view->message);
+	put_field(COLS, true, *view->message ? view->message : top_legend(legend, sizeof legend));
 }
 
 static void draw_marks(enum top_mark mark, int count, attr_t colour)
@@ -283,10 +284,16 @@ static attr_t cell_colour(const struct top_row *row, enum top_column column)
 	return A_NORMAL;
 }
 
+/* Bars are drawn in their own colours: reversed, the held part would look free. */
+static attr_t row_look(const struct top_row *row, enum top_column column, bool selected)
+{
+	if (selected && column != TOP_DEVICE_BAR && column != TOP_HOST_BAR)
+		return A_REVERSE;
+	return row->draining || !row->pid ? A_DIM : A_NORMAL;
+}
+
 static void draw_row(int y, const struct top_row *row, const int width[TOP_COLUMNS], bool selected)
 {
-	attr_t all = selected ? A_REVERSE : row->draining ? A_DIM : A_NORMAL;
-
 	move(y, 0);
 	for (enum top_column column = 0; column < TOP_COLUMNS; column++) {
 		char cell[128];
@@ -295,9 +302,10 @@ static void draw_row(int y, const struct top_row *row, const int width[TOP_COLUM
 		if (width[column] == 0)
 			continue;
 		top_heading(column, &left);
-		attrset(all);
+		attrset(selected ? A_REVERSE : A_NORMAL);
 		if (column > 0)
 			addch(' ');
+		attrset(row_look(row, column, selected));
 		attron(cell_colour(row, column));
 		put_field(width[column], left,
 		          top_cell(row, column, width[column], cell, sizeof cell));
@@ -331,8 +339,11 @@ static void draw_detail(const struct top_row *row)
 	char held[32], peak[32], idle[32], lending[128], *line;
 
 	move(LINES - 4, 0);
-	line = text("%s, process %d%s: %s", row->job, (int)row->pid,
-	            row->draining ? " (draining)" : "", row->command);
+	if (row->pid)
+		line = text("%s, process %d%s: %s", row->job, (int)row->pid,
+		            row->draining ? " (draining)" : "", row->command);
+	else
+		line = text("%s has ended; stat %s shows it", row->job, row->job);
 	put_field(COLS, true, line);
 	free(line);
 	if (row->gpu < 0)
@@ -369,15 +380,16 @@ static void draw_rows(const struct top_view *view)
 		draw_detail(&view->rows.row[view->selected]);
 	else
 		mvaddstr(LINES_ABOVE + gpu_lines(view), 0,
-		         *view->filter ? "nothing matches" : "no job runs here");
+		         *view->choice.filter ? "nothing matches" : "no job runs here (a: jobs that have ended)");
 }
 
 static void draw_bottom(const struct top_view *view)
 {
 	char *line = view->question
 	                 ? text("%s %s_", view->question, view->typed)
-	                 : text("q quit  h help  sS sort  / find  mM limit  pP share  z pause  e "
-	                        "evict  r resume");
+	                 : text("q quit h help sS sort / find a ended%s",
+	                        view->is_read_only ? "  (read-only)"
+	                                           : " mM limit pP share z pause e evict r resume");
 
 	move(LINES - 1, 0);
 	/* the last cell of a screen cannot be written without scrolling it */
@@ -395,9 +407,10 @@ static void draw_help(void)
 	    "  /                            show what has this in its job, command or UUID",
 	    "  m  M                         memory limit of the job; on this GPU alone",
 	    "  p  P                         share of GPU time; on this GPU alone",
-	    "  z  r                         pause the job, let it go on",
-	    "  e                            pause it and move its memory to the host",
-	    "                               (another user's job is changed after a \"y\")",
+	    "  a                            show jobs that have ended, too",
+	    "  z  e                         pause the job; and move its memory to the host",
+	    "  r                            let it go on",
+	    "                               (z, e and keys on another user's job want a \"y\")",
 	    "  h ?                          this",
 	    "  q                            quit",
 	    "GPU     device memory of this user's jobs, of others' jobs, and the rest;",

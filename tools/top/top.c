@@ -14,14 +14,13 @@
 #include "tools/view/tool.h"
 
 struct top {
-	const char *job; /* NULL: all */
 	uint64_t interval_ns;
 	struct top_view view;
 	struct top_change change;
 	/* While something is typed: what it is for. '/', 'm', 'M', 'p', 'P'; of which row. */
 	int purpose;
 	struct top_row subject;
-	/* What waits for a "y", because it is about another user's job. */
+	/* The change that waits for a "y". */
 	struct request {
 		const char *command, *option;
 		char value[64]; /* "": none */
@@ -46,6 +45,8 @@ static void read_command_line(struct top *top, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"interval", 0, "SECONDS", "How often to look (1)", take_interval, &top->interval_ns},
+	    {"read-only", 0, NULL, "Without the keys that change jobs", argument_flag,
+	     &top->view.is_read_only},
 	    {0},
 	};
 	const struct command_line line = {
@@ -57,7 +58,7 @@ static void read_command_line(struct top *top, int argc, char **argv)
 	};
 
 	top->interval_ns = 1000000000;
-	top->job = arguments_job(arguments_read(&line, argc, argv), false);
+	top->view.choice.job = arguments_job(arguments_read(&line, argc, argv), false);
 }
 
 static void on_signal(int number)
@@ -101,7 +102,7 @@ static void read_rows(struct top *top)
 	struct top_rows before = view->rows;
 	const struct top_row *was = selected(top);
 
-	top_rows_read(&view->rows, &before, top->job, view->filter, view->order, view->reverse);
+	top_rows_read(&view->rows, &before, &view->choice);
 	for (int i = 0; was && i < view->rows.count; i++)
 		if (top_row_is_same(&view->rows.row[i], was))
 			view->selected = i;
@@ -110,10 +111,22 @@ static void read_rows(struct top *top)
 	top_gpus_read(&view->gpus);
 }
 
+/* Returns the selected row where its job may be changed; NULL after a line that says why not. */
+static const struct top_row *to_be_changed(struct top *top)
+{
+	const struct top_row *row = selected(top);
+
+	if (top->view.is_read_only)
+		show_complaint("--read-only: no key changes a job");
+	else if (row && !row->pid)
+		show_complaint("the job has ended");
+	return !top->view.is_read_only && row && row->pid ? row : NULL;
+}
+
 static void ask(struct top *top, int purpose)
 {
 	static char question[256];
-	const struct top_row *row = selected(top);
+	const struct top_row *row = purpose == '/' ? NULL : to_be_changed(top);
 
 	if (purpose == '/') {
 		snprintf(question, sizeof question, "show what contains:");
@@ -174,20 +187,24 @@ static const char *effect_of(const struct request *request)
 	                       : "it stops at its next launch";
 }
 
-/* Begins a change of the subject; where that is another user's job, it asks before. */
+/*
+ * Begins a change of the subject. Asks before, where it stops the job by one key or the job is
+ * another user's.
+ */
 static void begin_or_confirm(struct top *top)
 {
 	static char question[512];
 	const struct request *request = &top->request;
+	const char *user = top->subject.other_user;
 
-	if (!*top->subject.other_user) {
+	if (!*user && strcmp(request->command, "pause") != 0) {
 		begin_change(top);
 		return;
 	}
-	snprintf(question, sizeof question, "%s %s%s%s, a job of user %s? y/n: %s",
+	snprintf(question, sizeof question, "%s %s%s%s%s%s? y/n: %s",
 	         request->option && !*request->value ? "evict" : request->command, top->subject.job,
-	         *request->value ? " to " : "", request->value, top->subject.other_user,
-	         effect_of(request));
+	         *request->value ? " to " : "", request->value, *user ? ", a job of user " : "",
+	         user, effect_of(request));
 	top->purpose = 'y';
 	top->view.question = question;
 	*top->view.typed = '\0';
@@ -209,7 +226,7 @@ static void answer(struct top *top)
 
 	view->question = NULL;
 	if (top->purpose == '/')
-		memcpy(view->filter, view->typed, sizeof view->filter);
+		memcpy(view->choice.filter, view->typed, sizeof view->choice.filter);
 	else if (*view->typed) {
 		top->request = (struct request){
 		    .command = "set",
@@ -238,8 +255,9 @@ static void type(struct top *top, int key)
 static void act(struct top *top, int key)
 {
 	struct top_view *view = &top->view;
-	const struct top_row *row = selected(top);
+	const struct top_row *row;
 
+	*view->message = '\0';
 	switch (key) {
 	case 'q':
 		top->quits = true;
@@ -249,10 +267,13 @@ static void act(struct top *top, int key)
 		view->help = true;
 		break;
 	case 's':
-		view->order = (view->order + 1) % TOP_ORDERS;
+		view->choice.order = (view->choice.order + 1) % TOP_ORDERS;
 		break;
 	case 'S':
-		view->reverse = !view->reverse;
+		view->choice.reverse = !view->choice.reverse;
+		break;
+	case 'a':
+		view->choice.has_ended = !view->choice.has_ended;
 		break;
 	case '/':
 	case 'm':
@@ -264,6 +285,7 @@ static void act(struct top *top, int key)
 	case 'z':
 	case 'e':
 	case 'r':
+		row = to_be_changed(top);
 		if (!row)
 			break;
 		top->subject = *row;
@@ -332,7 +354,7 @@ static void watch(struct top *top)
 			show_complaint(top->change.said);
 			left = 0;
 		}
-		if (left == 0 || key == '\n' || key == 's' || key == 'S' ||
+		if (left == 0 || key == '\n' || key == 's' || key == 'S' || key == 'a' ||
 		    milliseconds_left(top->view.rows.read_ns, top->interval_ns) == 0)
 			read_rows(top);
 	}
@@ -352,7 +374,7 @@ int command_top(int argc, char **argv)
 	struct top *top = allocate(sizeof *top);
 
 	read_command_line(top, argc, argv);
-	if (top->job && !is_there(top->job))
+	if (top->view.choice.job && !is_there(top->view.choice.job))
 		return TOOL_FAILED;
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
 		handle_signals();
@@ -372,7 +394,7 @@ int command_top(int argc, char **argv)
 		complain("TERM=%s: not a terminal that is known here",
 		         getenv("TERM") ? getenv("TERM") : "");
 	}
-	top_rows_read(&top->view.rows, NULL, top->job, "", TOP_BY_JOB, false);
+	top_rows_read(&top->view.rows, NULL, &top->view.choice);
 	top_print(&top->view.rows, stdout);
 	return fflush(stdout) == 0 ? TOOL_OK : TOOL_FAILED;
 }

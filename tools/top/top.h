@@ -30,7 +30,7 @@ struct top_row {
 	char job[TOP_JOB_MAX];          /* what commands take for it */
 	char other_user[NODE_USER_MAX]; /* "": the job is of the user who looks */
 	char command[64];
-	pid_t pid;
+	pid_t pid; /* 0: the job has ended, and the row is all of it */
 	uint64_t started_ns;
 	bool draining;
 	int gpu; /* -1: the process has met none; what follows is zero then */
@@ -53,12 +53,19 @@ struct top_rows {
 	uint64_t read_ns; /* CLOCK_MONOTONIC */
 };
 
-/*
- * Reads what is there now, in order; before (may be NULL) is what was. job NULL: of all jobs;
- * filter: rows whose job, command or GPU's UUID contains it. The caller frees them.
- */
-void top_rows_read(struct top_rows *rows, const struct top_rows *before, const char *job,
-                   const char *filter, enum top_order order, bool reverse);
+/* Which rows are shown, and in which order. */
+struct top_choice {
+	const char *job; /* NULL: all jobs */
+	char filter[64]; /* in the row's job, command or GPU's UUID */
+	bool has_ended;  /* jobs that have ended, too: a row for each of their GPUs */
+	enum top_order order;
+	bool reverse;
+};
+
+/* Reads the rows that there are now. before (may be NULL): the rows of the last time. The caller
+ * frees them. */
+void top_rows_read(struct top_rows *rows, const struct top_rows *before,
+                   const struct top_choice *choice);
 void top_rows_free(struct top_rows *rows);
 bool top_row_is_same(const struct top_row *one, const struct top_row *other);
 const char *top_order_name(enum top_order order);
@@ -115,6 +122,8 @@ const char *top_heading(enum top_column column, bool *left);
 /* The marks of bars: Unicode where the locale has it. */
 enum top_mark { TOP_USED, TOP_OVER, TOP_FREE, TOP_OTHERS, TOP_MARKS };
 const char *top_mark(enum top_mark mark);
+/* Writes what each mark means: "# held  ! beyond the limit  ...". Returns buf. */
+const char *top_legend(char *buf, size_t size);
 /* Returns how many cells of a bar a part has: all for all, at least one for what is not nothing. */
 int top_bar_cells(uint64_t part, uint64_t all, int width);
 /* Writes a cell; bars are drawn width wide. Returns buf. */
@@ -153,10 +162,9 @@ bool top_change_has_ended(struct top_change *change);
 struct top_view {
 	struct top_rows rows;
 	struct top_gpus gpus;
+	struct top_choice choice;
 	int selected, first; /* rows */
-	enum top_order order;
-	bool reverse, help;
-	char filter[64];
+	bool help, is_read_only;
 	const char *question; /* NULL: nothing is being typed */
 	char typed[64];
 	char message[512];
