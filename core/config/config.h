@@ -127,6 +127,15 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	  "yes: all that can move is on the host; what pause --evict writes")
 
 /*
+ * The keys of modules, X(key, module). A process without the module takes such a key for an error
+ * that says so.
+ */
+#define CONFIG_MODULE_KEYS(X) X(steps, "steps")
+
+/* Returns whether a module is built in. NULL, as in the tool: each counts as built in. */
+extern bool (*config_has_module)(const char *module);
+
+/*
  * Other spellings of these keys that are taken in INI files, options and the environment alike:
  * X(key, spelling, version). Jobs whose segment has at most this version know no other; 0: there
  * are none.

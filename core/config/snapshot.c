@@ -89,8 +89,13 @@ int config_add(struct config *config, enum config_layer layer, enum config_key k
                const char *text, struct config_error *error)
 {
 	struct config_setting setting = {.layer = layer, .key = key, .selector = *selector};
+	const char *module = config_key_lacks(key);
 	char message[CONFIG_MESSAGE_MAX];
 
+	if (module)
+		return config_fail(error, -EINVAL, place,
+		                   "%s = %s: the module '%s' of this key is not built in", name,
+		                   text, module);
 	if (config_value_parse(key, text, is_by_program(layer), &setting.value, message,
 	                       sizeof(message)) != 0)
 		return config_fail_value(error, place, name, text, message);

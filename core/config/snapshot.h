@@ -98,6 +98,8 @@ int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is
                          char *message, size_t size);
 /* Returns how the machine's file may bind the key. */
 enum config_bound config_key_bound(enum config_key key);
+/* Returns the module of the key where it is not built in; else NULL. */
+const char *config_key_lacks(enum config_key key);
 /* Lists the names of all keys, or of those that a ceiling may bind; NULL-terminated. Returns how
  * many they are. */
 int config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1]);

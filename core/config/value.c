@@ -72,6 +72,21 @@ enum config_bound config_key_bound(enum config_key key)
 	return keys[key].bound;
 }
 
+bool (*config_has_module)(const char *module);
+
+static const char module_of[CONFIG_KEY_COUNT][12] = {
+#define X(name, module) [CONFIG_KEY_##name] = module,
+    CONFIG_MODULE_KEYS(X)
+#undef X
+};
+
+const char *config_key_lacks(enum config_key key)
+{
+	const char *module = module_of[key];
+
+	return *module && config_has_module && !config_has_module(module) ? module : NULL;
+}
+
 int config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1])
 {
 	int count = 0;

@@ -14,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/place.h"
 #include "core/budget/device.h"
+#include "core/job/module.h"
 #include "core/state/directory.h"
 #include "core/state/segment.h"
 #include "core/vgpu/orders.h"
@@ -153,12 +154,21 @@ static void stand_in(struct job_config *c)
 	orders_begin(c->environment);
 }
 
+static bool has_module(const char *name)
+{
+	for (const struct module *const *at = modules; *at; at++)
+		if (strcmp((*at)->name, name) == 0)
+			return true;
+	return false;
+}
+
 bool job_config_start(struct job_config *c)
 {
 	struct config_error error;
 	const char *file = secure_getenv("SPILLWAY_CONFIG"), *run = secure_getenv("SPILLWAY_RUN");
 	const struct config_machine *machine = config_machine();
 
+	config_has_module = has_module;
 	c->environment = copy_environment();
 	c->file = file && *file ? strdup(file) : NULL;
 	if (!c->environment || (file && *file && !c->file))

@@ -24,6 +24,7 @@
 #include "core/cuda/idle.h"
 #include "core/job/helper.h"
 #include "core/job/lending.h"
+#include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/settings.h"
 #include "core/job/sharing.h"
@@ -43,7 +44,6 @@
 #include "core/pages/page.h"
 #include "core/rings/ring.h"
 #include "core/state/directory.h"
-#include "core/steps/step_time.h"
 #include "core/vgpu/orders.h"
 
 static LOCK_OF(START) starting = LOCK_FREE;
@@ -304,7 +304,7 @@ void job_leave_context(const struct context *context)
 {
 	job_pace_leave_context(context->handle, true);
 	survey_leave_context(context->handle);
-	step_time_leave_context(context->handle);
+	modules_call(leave_context, context->handle);
 	parameters_forget();
 }
 

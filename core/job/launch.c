@@ -11,12 +11,10 @@
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/budget/device.h"
-#include "core/cuda/capture.h"
 #include "core/cuda/context.h"
+#include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
-#include "core/job/steps.h"
-#include "core/job/whole_hold.h"
 
 static struct counters uncounted; /* launches outside the job */
 
@@ -87,15 +85,6 @@ static int hold_back(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-static int wait_for_turn(void *cookie, void *subject)
-{
-	const struct job_launch *launch = subject;
-
-	(void)cookie;
-	whole_hold(launch->device, launch->stream);
-	return CUDA_SUCCESS;
-}
-
 static int measure(void *cookie, void *subject)
 {
 	struct job_launch *launch = subject;
@@ -103,23 +92,6 @@ static int measure(void *cookie, void *subject)
 	(void)cookie;
 	if (launch->pacer)
 		pacer_after(launch->pacer, &launch->at);
-	return CUDA_SUCCESS;
-}
-
-static int find_steps(void *cookie, void *subject)
-{
-	const struct job_launch *launch = subject;
-
-	(void)cookie;
-	/* A captured launch does not run. */
-	if (launch->result == CUDA_SUCCESS && !capture_is_active())
-		job_steps_launched(
-		    launch->device,
-		    &(struct steps_launch){.context = launch->context,
-		                           .stream = launch->stream,
-		                           .function = launch->function,
-		                           .threads = launch->threads,
-		                           .now_ns = launch->pacer ? launch->at.now_ns : 0});
 	return CUDA_SUCCESS;
 }
 
@@ -161,8 +133,6 @@ static int end_surveyed(void *cookie, void *subject)
 }
 
 static const struct action counting = {ACTION_STATISTICS, "statistics", count_launch, NULL},
-                           stepping = {ACTION_STATISTICS, "steps", find_steps, NULL},
-                           waiting = {ACTION_RESOURCES, "turn", wait_for_turn, NULL},
                            holding = {ACTION_RESOURCES, "pacing", hold_back, NULL},
                            measuring = {ACTION_RESOURCES, "pacing", measure, NULL},
                            /* The measurement begins after the slot. */
@@ -186,43 +156,53 @@ static bool put(enum action_group group, const struct action *action, bool acts)
 
 static struct {
 	LOCK_OF(LAUNCHES) lock;
-	bool is_paced, has_steps, is_held;
+	bool is_paced;
+	struct job_watch *watches;
 	unsigned int surveyed, giving_way; /* devices, a bit each */
 } wanted = {.lock = LOCK_FREE};
 
 /* Has those actions act that are wanted, and no others; with the lock held. */
 static bool put_all(void)
 {
-	bool has_steps = wanted.has_steps || wanted.surveyed;
-	bool is_paced = wanted.is_paced || wanted.giving_way;
+	bool is_paced = wanted.is_paced || wanted.giving_way, is_watched = wanted.surveyed;
+	bool is_put = put(ACTION_POST_LAUNCH, &surveyed, wanted.surveyed);
 
 	/* Nothing acts after a launch where nothing does before it. */
-	return put(ACTION_POST_LAUNCH, &surveyed, wanted.surveyed) &&
-	       put(ACTION_POST_LAUNCH, &stepping, has_steps) &&
-	       put(ACTION_PRE_LAUNCH, &counting, is_paced || wanted.is_held || has_steps) &&
-	       put(ACTION_PRE_LAUNCH, &waiting, wanted.is_held) &&
-	       put(ACTION_PRE_LAUNCH, &holding, is_paced) &&
+	for (const struct job_watch *watch = wanted.watches; watch; watch = watch->next) {
+		is_watched |= watch->reasons != 0;
+		if (watch->after)
+			is_put &= put(ACTION_POST_LAUNCH, watch->after, watch->reasons);
+	}
+	is_put &= put(ACTION_PRE_LAUNCH, &counting, is_paced || is_watched);
+	for (const struct job_watch *watch = wanted.watches; watch; watch = watch->next)
+		if (watch->before)
+			is_put &= put(ACTION_PRE_LAUNCH, watch->before, watch->reasons);
+	return is_put & put(ACTION_PRE_LAUNCH, &holding, is_paced) &
 	       put(ACTION_PRE_LAUNCH, &surveying, wanted.surveyed);
 }
 
-bool job_launches_hold(bool is_held)
+bool job_launches_watch(struct job_watch *watch, uint64_t reason, bool is_wanted)
 {
 	bool is_put;
 
 	lock_acquire(&wanted.lock);
-	wanted.is_held = is_held;
+	if (!watch->is_known) {
+		watch->next = wanted.watches;
+		wanted.watches = watch;
+		watch->is_known = true;
+	}
+	watch->reasons = is_wanted ? watch->reasons | reason : watch->reasons & ~reason;
 	is_put = put_all();
 	lock_release(&wanted.lock);
 	return is_put;
 }
 
-bool job_launches_act(bool is_paced, bool has_steps)
+bool job_launches_pace(bool is_paced)
 {
 	bool is_put;
 
 	lock_acquire(&wanted.lock);
 	wanted.is_paced = is_paced;
-	wanted.has_steps = has_steps;
 	is_put = put_all();
 	lock_release(&wanted.lock);
 	return is_put;
@@ -245,7 +225,7 @@ void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps)
 {
 	bool is_put;
 
-	job_steps_want(ordinal, STEPS_FOR_SURVEY, has_steps);
+	modules_call(want_steps, ordinal, has_steps);
 	lock_acquire(&wanted.lock);
 	wanted.surveyed =
 	    is_surveyed ? wanted.surveyed | 1U << ordinal : wanted.surveyed & ~(1U << ordinal);

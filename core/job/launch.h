@@ -93,13 +93,23 @@ static inline void job_before_timing(void)
 
 /* Makes what launches need, before the first one. Returns false without memory for it. */
 bool job_launches_start(void);
+/* A part of the process that looks at launches, beside the pacers. Static, and zero at first. */
+struct job_watch {
+	const struct action *before, *after; /* NULL: none */
+	/* Of core/job/launch.c: */
+	uint64_t reasons; /* for which it looks; 0: it does not */
+	bool is_known;
+	struct job_watch *next;
+};
+
 /*
- * Sets whether launches are held back, and steps looked for, from now on. Returns false where
- * memory is lacking; some of it is as it was then.
+ * Has the actions of a part run with each launch from now on, or no more. They run while one of the
+ * part's reasons, a bit each, is left. Returns false where memory is lacking; some of it is as it
+ * was then.
  */
-bool job_launches_act(bool is_paced, bool has_steps);
-/* Has launches wait for whole turns (whole_hold.h), or no more. As above. */
-bool job_launches_hold(bool is_held);
+bool job_launches_watch(struct job_watch *watch, uint64_t reason, bool is_wanted);
+/* Sets whether launches are held back from now on. As above. */
+bool job_launches_pace(bool is_paced);
 /* Has launches on a device wait for gaps that guaranteed jobs leave, or no more. */
 void job_launches_give_way(int ordinal, bool gives_way);
 /* Has launches on a device told to a survey from now on, and steps looked for, or no more. */

@@ -15,8 +15,19 @@
 #ifndef SPILLWAY_JOB_MODULE_H
 #define SPILLWAY_JOB_MODULE_H
 
+#include <stdbool.h>
+
+#include "core/cuda/driver.h"
+
+struct device;
+
 struct module {
 	const char *name;
+	/*
+	 * On the thread that starts the job, before its settings take effect. A module that lacks
+	 * memory clears *has_started, and the process takes no part in its job.
+	 */
+	void (*start)(bool *has_started);
 	/* On the helper, once the process has joined its job or goes on without one. */
 	void (*joined)(void);
 	/*
@@ -24,6 +35,12 @@ struct module {
 	 * which the hook may lower. Makes no driver call.
 	 */
 	void (*tick)(int *look_ms);
+	/* Before the driver destroys a context. */
+	void (*leave_context)(CUcontext context);
+	/* Before the resources of a device are listed. */
+	void (*list)(struct device *device);
+	/* Another part needs to know where steps of the program end on a device, or no more. */
+	void (*want_steps)(int ordinal, bool is_wanted);
 };
 
 /* The table; NULL ends it. */

@@ -8,11 +8,10 @@
 #include "core/budget/terms.h"
 #include "core/budget/wanted.h"
 #include "core/job/launch.h"
+#include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
 #include "core/job/sharing.h"
-#include "core/steps/step_record.h"
-#include "core/job/steps.h"
 #include "core/job/whole.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/heat/survey.h"
@@ -64,16 +63,6 @@ static int change_devices(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-static bool finds_steps(int ordinal, const struct config_gpu *settings, bool is_paced)
-{
-	bool wanted = settings->steps == STEPS_ON ||
-	              (settings->steps == STEPS_AUTO && (is_paced || settings->memory_max));
-
-	if (!job_steps_want(ordinal, STEPS_FOR_SETTINGS, wanted))
-		log_once(LOG_WARNING, "out of memory: steps of the program are not found");
-	return wanted;
-}
-
 static int change_pacers(void *cookie, void *subject)
 {
 	struct job_change *change = subject;
@@ -81,14 +70,12 @@ static int change_pacers(void *cookie, void *subject)
 	(void)cookie;
 	for (int i = 0; i < change->devices->count; i++) {
 		struct config_gpu settings;
-		bool is_paced;
 
 		config_for_device(change->config, &change->devices->device[i].id, &settings);
-		is_paced = job_pace_set(i, &settings);
+		if (job_pace_set(i, &settings))
+			change->paced |= 1U << i;
 		sharing_set(i, &settings);
 		whole_set(change->devices, i, &settings);
-		change->is_paced |= is_paced;
-		change->has_steps |= finds_steps(i, &settings, is_paced);
 	}
 	return CUDA_SUCCESS;
 }
@@ -117,11 +104,13 @@ bool job_settings_start(void)
 	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "pacing", change_pacers, NULL}},
 	    {ACTION_STEP_END, {ACTION_RESOURCES, "memory", end_step, NULL}},
 	};
+	bool has_started = true;
 
 	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
 		if (action_add(ours[i].group, &ours[i].action) != 0)
 			return false;
-	return job_step_record_start() && job_launches_start();
+	modules_call(start, &has_started);
+	return has_started && job_launches_start();
 }
 
 /* Lets new settings take effect. */
@@ -133,11 +122,11 @@ static void apply(void)
 	actions_run(ACTION_CONFIG_CHANGED, &change);
 	if (job_settings_are_any())
 		vmem_count_exactly();
-	if ((change.is_paced || job_settings_are_any()) && this_job.segment)
+	if ((change.paced || job_settings_are_any()) && this_job.segment)
 		ring_prepare(record);
-	if (!job_launches_act(change.is_paced, change.has_steps))
+	if (!job_launches_pace(change.paced))
 		log_error("out of memory: launches are %s",
-		          change.is_paced ? "not paced" : "paced as before");
+		          change.paced ? "not paced" : "paced as before");
 }
 
 /*

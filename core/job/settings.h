@@ -14,8 +14,7 @@
 struct job_change {
 	const struct config *config;
 	struct device_set *devices;
-	bool is_paced;  /* so far: launches are to be held back on a device */
-	bool has_steps; /* so far: steps are to be found on a device */
+	unsigned int paced; /* devices, a bit each: launches are to be held back */
 };
 
 /* Adds what acts on new settings, launches and steps. Returns false without memory for it. */

@@ -352,10 +352,22 @@ static void say(uint32_t before, uint64_t since_ns)
 	}
 }
 
+static int whole_before_launch(void *cookie, void *subject)
+{
+	const struct job_launch *launch = subject;
+
+	(void)cookie;
+	whole_hold(launch->device, launch->stream);
+	return CUDA_SUCCESS;
+}
+
+static const struct action waiting = {ACTION_RESOURCES, "turn", whole_before_launch, NULL};
+static struct job_watch whole_watch = {.before = &waiting};
+
 /* Has launches go by whole_hold() where they may have to wait. */
 static void hold(bool is_held)
 {
-	if (is_held != whole.is_held && job_launches_hold(is_held))
+	if (is_held != whole.is_held && job_launches_watch(&whole_watch, 1, is_held))
 		whole.is_held = is_held;
 }
 
@@ -422,13 +434,13 @@ static bool start(struct device_set *devices)
 	if (!whole.peers)
 		return false;
 	/* The first launch waits until the others' peer records were seen. */
-	whole.is_held = job_launches_hold(true);
+	whole.is_held = job_launches_watch(&whole_watch, 1, true);
 	whole_hold_set(true, UINT64_MAX);
 	/* Before the program's own handlers, which may wait for its threads. */
 	(void)atexit(whole_let_go);
 	if (thread_start(take_turns) == 0)
 		return true;
-	job_launches_hold(false);
+	job_launches_watch(&whole_watch, 1, false);
 	whole_hold_set(false, UINT64_MAX);
 	return false;
 }

@@ -24,7 +24,7 @@
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/used.h"
 #include "core/memory/arena/slab.h"
-#include "core/steps/step.h"
+#include "core/modules/steps/step.h"
 #include "core/registry/actions.h"
 #include "core/registry/object.h"
 #include "core/registry/registry.h"

@@ -20,6 +20,12 @@ alone() { LD_PRELOAD=$kernel LD_LIBRARY_PATH=$softgpu "$allocate" "$@"; }
 # The kernel alone: 3 blocks fit, and a lowered limit moves them.
 has "the kernel alone" "$(alone --mib 8 --count 4)" "blocks=3 refused=1"
 
+# A key of a module that is not built in is an error, and what else is set holds.
+said=$(SPILLWAY_STEPS=on alone --mib 8 --count 4 2>&1)
+has "a key of a module" "$said" "SPILLWAY_STEPS = on: the module 'steps' of this key is not built in"
+says_not() { case $2 in *"$3"*) fail "$1: '$3' in: $2" ;; esac; }
+says_not "with the module" "$(SPILLWAY_STEPS=on under_shim "$allocate" --mib 8 --count 4 2>&1)" "not built in"
+
 hold all "$shim" 1
 all=$pid
 hold none "$kernel" 1

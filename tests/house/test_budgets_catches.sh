@@ -20,5 +20,5 @@ sed -E 's/^(budget +[a-z_]+ +)[0-9.]+/\10/' tests/house/budgets >"$at/all"
 mapfile -t names < <(awk '$1 == "budget" { print "^" $2 " is [0-9.,]*, at most 0: " }' tests/house/budgets)
 [ ${#names[@]} -gt 10 ]
 expect "$at/all" "${names[@]}"
-sed '/^budget lines_kernel/d; s,^module steps .*,& core/absent,' tests/house/budgets >"$at/lacks"
+sed '/^budget lines_kernel/d; s,^module ipc .*,& core/absent,' tests/house/budgets >"$at/lacks"
 expect "$at/lacks" 'lines_kernel has no bound' 'core/absent is no file or folder'

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/steps/step.h"
+#include "core/modules/steps/step.h"
 #include "suite.h"
 #include "tests/unit/trace.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
-#include "core/steps/step_time.h"
+#include "core/modules/steps/step_time.h"
 #include "suite.h"
 
 #define MILLISECOND ((uint64_t)1000000)

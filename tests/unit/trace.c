@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/steps/step.h"
+#include "core/modules/steps/step.h"
 
 enum { MOST_FUNCTIONS = 4096 };
 

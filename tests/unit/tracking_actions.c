@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/job/pace.h"
-#include "core/steps/step_record.h"
+#include "core/modules/steps/step_record.h"
 #include "core/budget/growth.c" /* growth_is_due(), too */
 #include "core/memory/alloc/allocate.h"
 #include "core/base/clock.h"
@@ -101,14 +101,13 @@ static void check_launches(void)
 	     launches() == counted);
 
 	/* Paced: counted once, in the first phase; and as before when it is over. */
-	TRUE(job_launches_act(true, false) && job_launches_act(true, false));
+	TRUE(job_launches_pace(true) && job_launches_pace(true));
 	TRUE(action_find(ACTION_PRE_LAUNCH, ACTION_STATISTICS, "statistics", NULL));
 	TRUE(action_find(ACTION_PRE_LAUNCH, ACTION_RESOURCES, "pacing", NULL));
 	TRUE(launch() == CUDA_SUCCESS && launches() == ++counted);
 	action_remove(ACTION_PRE_LAUNCH, 3, "test");
 	TRUE(launch() == CUDA_SUCCESS && launches() == ++counted);
-	TRUE(job_launch_has_actions() && job_launches_act(false, false) &&
-	     job_launches_act(false, false));
+	TRUE(job_launch_has_actions() && job_launches_pace(false) && job_launches_pace(false));
 	TRUE(!job_launch_has_actions() && launch() == CUDA_SUCCESS && launches() == ++counted);
 	TRUE(action_find(ACTION_POST_LAUNCH, ACTION_RESOURCES, "pacing", NULL));
 	action_remove(ACTION_POST_LAUNCH, 3, "test");
@@ -225,7 +224,7 @@ static void check_records(void)
 	atomic_store(&device->statistics->steps, 7);
 	actions_run(ACTION_STEP_END, device);
 	actions_run(ACTION_STEP_BEGIN, device);
-	TRUE(job_step_add(device, "thing", &thing) == 0 && books("thing_of_a_step") == 1);
+	TRUE(step_record_add(device, "thing", &thing) == 0 && books("thing_of_a_step") == 1);
 	atomic_store(&device->statistics->steps, 8);
 	actions_run(ACTION_STEP_END, device);
 	actions_run(ACTION_STEP_BEGIN, device);
@@ -234,7 +233,7 @@ static void check_records(void)
 	statistics_add(&device->statistics->demoted_bytes, 7);
 	registry_walk(device->registry, check_one_record, &records);
 	TRUE(records == 0); /* made for who asks */
-	resource_release(job_step_record(device));
+	resource_release(step_record_of(device));
 	registry_walk(device->registry, check_one_record, &records);
 	TRUE(records == 1);
 	TRUE(registry_cleanup(device->registry, "step9") == 1);

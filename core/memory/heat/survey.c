@@ -20,7 +20,7 @@
  * Repeats: the period of a program that launches the same again and again, exactly, with the same
  * memory, as most trainings do: it is known when it has come twice. Who launches the same in
  * another order or with other memory each time has none here, and its steps are found by
- * core/steps.
+ * core/modules/steps.
  *
  * Nothing here has a clock, takes a lock or calls the driver. A launch costs two look-ups.
  */

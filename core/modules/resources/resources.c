@@ -25,7 +25,6 @@
 #include "core/base/file_status.h"
 #include "core/job/module.h"
 #include "core/job/process.h"
-#include "core/steps/step_record.h"
 #include "core/wire/wire.h"
 
 static struct {
@@ -110,8 +109,7 @@ static void list_device(struct device *device, struct resources_reply *reply, st
 	struct registry_listing *listing;
 	size_t room, there;
 
-	/* of the step that runs now, if steps are known: made for who asks, gone with the step */
-	resource_release(job_step_record(device));
+	modules_call(list, device);
 	/* a few may come meanwhile */
 	room = registry_count(registry, NULL) + 64;
 	listing = calloc(room, sizeof(*listing));

@@ -3,15 +3,19 @@
  * Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation. The
  * driver is called where a step has ended, some thousand times a second at most.
  */
-#include "core/job/steps.h"
-
 #include <pthread.h>
 
-#include "core/base/lock.h"
 #include "core/base/clock.h"
-#include "core/steps/step_time.h"
+#include "core/base/lock.h"
+#include "core/base/log.h"
+#include "core/cuda/capture.h"
+#include "core/job/launch.h"
+#include "core/job/module.h"
+#include "core/job/settings.h"
+#include "core/modules/steps/step.h"
+#include "core/modules/steps/step_record.h"
+#include "core/modules/steps/step_time.h"
 #include "core/registry/actions.h"
-#include "core/steps/step.h"
 #include "core/rings/event.h"
 
 /* All steps are counted; whoever waits for an end need not hear of each this short. */
@@ -19,17 +23,26 @@
 
 enum { PATIENCE_STEPS = 64 };
 
+/* The reasons for which steps are looked for on a device. */
+enum steps_reason { STEPS_FOR_SETTINGS = 1, STEPS_FOR_MODULES = 2, STEPS_REASONS = 2 };
+
 static struct {
 	QUICK_LOCK_OF(STEPS) lock;
 	struct step_detector *detector; /* made when steps are first wanted, kept */
-	_Atomic unsigned int wanted;    /* enum job_steps_for, any of them */
+	_Atomic unsigned int wanted;    /* enum steps_reason, any of them */
 	uint64_t counted, told_ns;
 	uint64_t since;        /* launches since the newest step */
 	uint64_t patience;     /* so many of them may be the rest of a step or other work; 0: any */
 	struct step_ends ends; /* since their times were asked for */
 } steps[DEVICE_MAX];
 
-bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted)
+static int steps_after_launch(void *cookie, void *subject);
+
+static const struct action stepping = {ACTION_STATISTICS, "steps", steps_after_launch, NULL};
+static struct job_watch steps_watch = {.after = &stepping};
+
+/* Sets whether steps are looked for on the device of this ordinal for this reason. */
+static void steps_want(int ordinal, enum steps_reason what, bool wanted)
 {
 	bool made = true;
 
@@ -44,7 +57,10 @@ bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted)
 		atomic_fetch_and(&steps[ordinal].wanted, ~(unsigned int)what);
 	steps[ordinal].ends.are_mixed |= !wanted; /* what is launched unseen is no step */
 	lock_release(&steps[ordinal].lock);
-	return made;
+	if (!job_launches_watch(&steps_watch, (uint64_t)what << STEPS_REASONS * ordinal,
+	                        wanted && made) ||
+	    !made)
+		log_once(LOG_WARNING, "out of memory: steps of the program are not found");
 }
 
 /*
@@ -101,8 +117,10 @@ static void time_steps(struct device *device, const struct step_ends *ends)
 		           .a = timed.number);
 }
 
-void job_steps_launched(struct device *device, const struct steps_launch *launch)
+/* Runs ACTION_STEP_END and ACTION_STEP_BEGIN where a step ends with the launch. */
+static void steps_launched(const struct job_launch *launch)
 {
+	struct device *device = launch->device;
 	int ordinal = device->id.ordinal;
 	uint64_t now, counted;
 	bool ended, is_told = false, is_timed = false;
@@ -111,7 +129,7 @@ void job_steps_launched(struct device *device, const struct steps_launch *launch
 
 	if (!atomic_load_explicit(&steps[ordinal].wanted, memory_order_relaxed))
 		return;
-	now = launch->now_ns ? launch->now_ns : clock_now();
+	now = launch->pacer ? launch->at.now_ns : clock_now();
 	lock_acquire(&steps[ordinal].lock);
 	count_launch(device->statistics, ordinal);
 	ended = step_launch(steps[ordinal].detector, launch->function, launch->threads, now, &step);
@@ -148,3 +166,57 @@ void job_steps_launched(struct device *device, const struct steps_launch *launch
 		actions_run(ACTION_STEP_BEGIN, device);
 	}
 }
+
+static int steps_after_launch(void *cookie, void *subject)
+{
+	const struct job_launch *launch = subject;
+
+	(void)cookie;
+	/* A captured launch does not run. */
+	if (launch->result == CUDA_SUCCESS && !capture_is_active())
+		steps_launched(launch);
+	return CUDA_SUCCESS;
+}
+
+/* Looks for steps where launches are paced or the limit can rise, or `steps` says so. */
+static int steps_configured(void *cookie, void *subject)
+{
+	const struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		bool is_paced = change->paced & 1U << i;
+		struct config_gpu settings;
+
+		config_for_device(change->config, &change->devices->device[i].id, &settings);
+		steps_want(i, STEPS_FOR_SETTINGS,
+		           settings.steps == STEPS_ON ||
+		               (settings.steps == STEPS_AUTO && (is_paced || settings.memory_max)));
+	}
+	return CUDA_SUCCESS;
+}
+
+static void steps_start(bool *has_started)
+{
+	/* After the action that says which devices are paced. */
+	static const struct action configured = {ACTION_MEASURES, "steps", steps_configured, NULL};
+
+	*has_started &= step_record_start() && action_add(ACTION_CONFIG_CHANGED, &configured) == 0;
+}
+
+static void steps_want_for_modules(int ordinal, bool wanted)
+{
+	steps_want(ordinal, STEPS_FOR_MODULES, wanted);
+}
+
+/* The record of a step is made when its resources are asked for, and goes with the step. */
+static void steps_list(struct device *device)
+{
+	resource_release(step_record_of(device));
+}
+
+const struct module module_steps = {.name = "steps",
+                                    .start = steps_start,
+                                    .leave_context = step_time_leave_context,
+                                    .want_steps = steps_want_for_modules,
+                                    .list = steps_list};

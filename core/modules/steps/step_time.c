@@ -3,7 +3,7 @@
  * The time of steps. Rules: runs inside the user's process, after a launch that ended a step, some
  * thousand times a second at most; three events a device, no wait, no allocation.
  */
-#include "core/steps/step_time.h"
+#include "core/modules/steps/step_time.h"
 
 #include <stdatomic.h>
 

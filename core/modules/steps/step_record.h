@@ -30,16 +30,16 @@ extern const struct resource_type step_record_type; /* "step_statistics", by the
  * Adds what follows the steps to ACTION_STEP_END and ACTION_STEP_BEGIN. Returns false without
  * memory for it.
  */
-bool job_step_record_start(void);
+bool step_record_start(void);
 /*
  * Returns the record of the step that runs now, with a reference for the caller; NULL if none runs,
  * or without memory for it.
  */
-struct resource *job_step_record(struct device *device);
+struct resource *step_record_of(struct device *device);
 /*
  * Puts something into the step that runs now: takes over the reference on success. Returns as
  * registry_add() does; -ECANCELED: none runs. Its destroy() must not come back here.
  */
-int job_step_add(struct device *device, const char *name, struct resource *resource);
+int step_record_add(struct device *device, const char *name, struct resource *resource);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/steps/step.h"
+#include "core/modules/steps/step.h"
 
 enum {
 	STEP_FUNCTIONS = 1024, /* where there are more, several are taken for one */

@@ -3,7 +3,7 @@
  * Records of steps. Rules: runs inside the user's process, after a launch that ended a step, at
  * most once a millisecond.
  */
-#include "core/steps/step_record.h"
+#include "core/modules/steps/step_record.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -100,7 +100,7 @@ static int begin_step(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-struct resource *job_step_record(struct device *device)
+struct resource *step_record_of(struct device *device)
 {
 	int ordinal = device->id.ordinal;
 	struct resource *record = NULL;
@@ -117,7 +117,7 @@ struct resource *job_step_record(struct device *device)
 	return record;
 }
 
-bool job_step_record_start(void)
+bool step_record_start(void)
 {
 	static const struct action ends = {ACTION_STATISTICS, "record", end_step, NULL};
 	static const struct action begins = {ACTION_STATISTICS, "record", begin_step, NULL};
@@ -126,7 +126,7 @@ bool job_step_record_start(void)
 	       action_add(ACTION_STEP_BEGIN, &begins) == 0;
 }
 
-int job_step_add(struct device *device, const char *name, struct resource *resource)
+int step_record_add(struct device *device, const char *name, struct resource *resource)
 {
 	int ordinal = device->id.ordinal, error = -ECANCELED;
 
