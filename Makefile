@@ -63,7 +63,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing bench-engines check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 
 .PHONY: all
 all:
@@ -109,7 +109,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g $(without_place) -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing bench-engines check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -172,6 +172,10 @@ bench-sharing:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-bench-sharing
 
+bench-engines:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-bench-engines
+
 check-gpu:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-check-gpu
@@ -229,6 +233,7 @@ help:
 	@echo 'make bench-compare BASE=COMMIT  the same beside that commit, by turns: which rows are slower'
 	@echo 'make bench-pace  how exactly shares of GPU time are held, and the plot of it'
 	@echo 'make bench-sharing  what jobs that share a GPU by need keep of their speed'
+	@echo 'make bench-engines  what two inference engines on one GPU keep of a GPU of their own; PEERS= as above'
 	@echo 'make check-gpu  what only a real GPU can show'
 	@echo 'make gpu-kit    one folder that asks a real GPU everything, where nothing is installed'
 	@echo 'make check-gpu-kit  the whole of it on a bare machine with the software GPU; half an hour'

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
-bench_out := $(addprefix $(BUILD)/bench/,bench alone sharer launches memory init race moves steps training start books empty.so null/libcuda.so.1)
+bench_out := $(addprefix $(BUILD)/bench/,bench alone sharer launches memory init race engine moves steps training start books empty.so null/libcuda.so.1)
 
-calls_out := $(addprefix $(BUILD)/bench/,bench alone launches memory race sharer)
+calls_out := $(addprefix $(BUILD)/bench/,bench alone launches memory race sharer engine)
 $(calls_out): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1 -lm
 
 $(BUILD)/bench/moves $(BUILD)/bench/steps $(BUILD)/bench/training: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o \
 		$(BUILD)/tests/bench/control.o $(BUILD)/libcore.a | $(BUILD)/softgpu/libcuda.so.1
@@ -33,7 +33,7 @@ $(BUILD)/bench/empty.so:
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -shared -o $@ -x c /dev/null
 
-.PHONY: run-bench run-bench-compare run-bench-pace run-bench-sharing
+.PHONY: run-bench run-bench-compare run-bench-pace run-bench-sharing run-bench-engines
 run-bench: all $(bench_out)
 	@BUILD=$(BUILD) tests/bench/$(if $(PEERS),peers $(PEERS),run $(if $(BENCH_JSON),--json $(BENCH_JSON)))
 
@@ -51,3 +51,7 @@ run-bench-pace: all
 # What jobs that share by need keep of their speed; ROWS=WORD: only matching rows.
 run-bench-sharing: all $(BUILD)/bench/sharer $(BUILD)/bench/alone $(BUILD)/bench/null/libcuda.so.1
 	@BUILD=$(BUILD) tests/bench/sharing $(TABLES)
+
+# What two inference engines on one GPU keep of a dedicated one; REQUESTS="2 32": only those loads.
+run-bench-engines: all $(BUILD)/bench/engine
+	@BUILD=$(BUILD) tests/bench/engines $(if $(PEERS),--peers $(PEERS)) $(TABLES)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+# Prints a table of tests/bench/engines from samples "ROW WAY FIELD VALUE", as medians.
+# table: steps or engines
+function median(key, n, i, j, v, sorted) {
+	n = split(values[key], sorted, " ")
+	for (i = 2; i <= n; i++) {
+		v = sorted[i]
+		for (j = i - 1; j > 0 && sorted[j] + 0 > v + 0; j--)
+			sorted[j + 1] = sorted[j]
+		sorted[j + 1] = v
+	}
+	return n ? sorted[int((n + 1) / 2)] : 0
+}
+BEGIN { FS = "\t" }
+{
+	if (!(($1, $2) in seen)) {
+		seen[$1, $2] = 1
+		line[++lines] = $1 SUBSEP $2
+	}
+	values[$1, $2, $3] = values[$1, $2, $3] " " $4
+}
+END {
+	if (table == "steps")
+		print "| busy alone | way | work | from half | of no shares | p99 of a step | of no shares |\n|---|---|---|---|---|---|---|"
+	else
+		print "| mode, requests | way | kept | of no shares | each | first token | between tokens | p99 |\n|---|---|---|---|---|---|---|---|"
+	for (i = 1; i <= lines; i++) {
+		split(line[i], part, SUBSEP)
+		key = line[i] SUBSEP
+		none = part[1] SUBSEP "none" SUBSEP
+		if (table == "steps") {
+			if (part[2] == "alone")
+				continue
+			sum = median(key "sum"); slow = median(key "slow")
+			printf "| %.0f %% | %s | %.1f | %.1f | %s | %.1f | %s |\n", median(part[1] SUBSEP "alone" SUBSEP "busy"), part[2], sum,
+				median(key "apart"), median(none "sum") ? sprintf("%.1f %%", 100 * sum / median(none "sum")) : "",
+				slow, median(none "slow") ? sprintf("%.2f", slow / median(none "slow")) : ""
+			continue
+		}
+		a = median(key "kept_a"); b = median(key "kept_b"); kept = b ? (a + b) / 2 : a
+		before = (median(none "kept_a") + median(none "kept_b")) / 2
+		printf "| %s | %s | %.1f %% | %s | %s | %.0f | %.0f | %.0f |\n", part[1], part[2], kept,
+			before && part[2] !~ /^(alone|guaranteed)$/ ? sprintf("%.1f %%", 100 * kept / before) : "",
+			b ? sprintf("%.1f, %.1f", a, b) : "", median(key "ttft_us") / 1000, median(key "tbt_us") / 1000,
+			median(key "tbt_p99_us") / 1000
+	}
+}
