@@ -271,6 +271,178 @@ START_TEST(the_device_never_idles_beside_a_job_that_is_not_ahead)
 }
 END_TEST
 
+/* --- two inference engines --- */
+
+/*
+ * An engine as tests/bench/engine.c has it: so many clients, a prefill of 8 kernels for each
+ * request, decode steps of a graph of 6 ms and 100 kernels of 20 us, 0.7 ms on the host between.
+ */
+enum { ENGINES = 2, CLIENTS_MOST = 32, GAPS_MOST = 1 << 16 };
+
+static struct engine {
+	struct process *process;
+	int clients;
+	struct {
+		uint64_t at; /* of its next request, or its last token */
+		int left;    /* tokens; 0: it pauses */
+	} client[CLIENTS_MOST];
+	uint64_t random; /* of its requests, the same in each way */
+	uint64_t tokens, from, gap[GAPS_MOST];
+	size_t gaps;
+} engine[ENGINES];
+
+static void engine_kernels(int count, uint64_t ns)
+{
+	const struct item kernel = {.left_ns = ns};
+
+	for (int i = 0; i < count; i++)
+		call_launch(NULL, &kernel, ns);
+}
+
+static void engine_note(struct engine *e, int client)
+{
+	uint64_t gap = world.now - e->client[client].at;
+
+	e->client[client].at = world.now;
+	if (world.now < e->from)
+		return;
+	e->tokens++;
+	if (e->gaps < GAPS_MOST)
+		e->gap[e->gaps++] = gap;
+}
+
+static void engine_decode(struct engine *e)
+{
+	engine_kernels(1, 6 * MS);
+	engine_kernels(100, 20 * US);
+	call_synchronize();
+	for (int i = 0; i < e->clients; i++) {
+		if (!e->client[i].left)
+			continue;
+		engine_note(e, i);
+		if (--e->client[i].left == 0)
+			e->client[i].at += random_between(&e->random, 0, 400 * MS);
+	}
+}
+
+static void engine_run(void *argument)
+{
+	struct engine *e = argument;
+
+	call_use(0);
+	for (;;) {
+		bool runs = false;
+		int waits = -1;
+
+		for (int i = 0; i < e->clients; i++) {
+			runs |= e->client[i].left != 0;
+			if (!e->client[i].left && e->client[i].at <= world.now)
+				waits = i;
+		}
+		if (waits >= 0) {
+			engine_kernels(8, random_between(&e->random, 1 * MS, 4 * MS));
+			call_synchronize();
+			e->client[waits].left = (int)random_between(&e->random, 16, 64);
+			e->client[waits].at = world.now;
+		} else if (runs) {
+			engine_decode(e);
+		}
+		thread_sleep_until(world.now + 700 * US);
+	}
+}
+
+struct engines_result {
+	double tokens[ENGINES], sum; /* in a second */
+	double gap, gap_99;          /* between tokens, ms: the median, the 99th percentile */
+};
+
+static double engines_percentile(int percent)
+{
+	static uint64_t all[ENGINES * GAPS_MOST];
+	size_t count = 0;
+
+	for (int i = 0; i < ENGINES; i++) {
+		memcpy(&all[count], engine[i].gap, engine[i].gaps * sizeof(*all));
+		count += engine[i].gaps;
+	}
+	qsort(all, count, sizeof(*all), by_length);
+	return count ? (double)all[count * (size_t)percent / 100] / 1e6 : 0;
+}
+
+/* A share of 100 with a cap: without shares. A share of 0: no such engine. */
+static struct engines_result engines(int clients, double one, double other, int policy)
+{
+	const double shares[ENGINES] = {one, other};
+	struct engines_result r = {.sum = 0};
+	uint64_t seconds = 30;
+
+	begin(20 * US, 1);
+	for (int i = 0; i < ENGINES; i++) {
+		engine[i] = (struct engine){
+		    .clients = clients, .random = (uint64_t)i, .from = world.now + 2 * S};
+		if (!(shares[i] > 0))
+			continue;
+		engine[i].process = process_create(world_job(), 1);
+		process_set(engine[i].process, 0, shares[i], policy);
+		thread_begin(engine[i].process, "engine", engine_run, &engine[i]);
+	}
+	world_run_until(engine[0].from + seconds * S);
+	for (int i = 0; i < ENGINES; i++) {
+		r.tokens[i] = (double)engine[i].tokens / (double)seconds;
+		r.sum += r.tokens[i];
+	}
+	r.gap = engines_percentile(50);
+	r.gap_99 = engines_percentile(99);
+	ck_assert_uint_eq(world.misuse, 0);
+	world_end();
+	return r;
+}
+
+static void engines_tell(const char *way, const struct engines_result *r, double alone)
+{
+	if (getenv("TELL"))
+		printf("   %-8s kept %5.1f, %5.1f %%, between tokens %.1f ms, p99 %.1f ms\n", way,
+		       100 * r->tokens[0] / alone, 100 * r->tokens[1] / alone, r->gap, r->gap_99);
+}
+
+static const int clients[] = {2, 8, 32};
+enum { CLIENTS = sizeof(clients) / sizeof(*clients) };
+
+START_TEST(two_engines_keep_their_tokens)
+{
+	double alone = engines(clients[_i], 100, 0, POLICY_CAP).sum;
+	struct engines_result none = engines(clients[_i], 100, 100, POLICY_CAP);
+	struct engines_result equal = engines(clients[_i], 50, 50, POLICY_WEIGHT);
+	struct engines_result uneven = engines(clients[_i], 70, 30, POLICY_WEIGHT);
+
+	if (getenv("TELL"))
+		printf("%d clients\n", clients[_i]);
+	engines_tell("none", &none, alone);
+	engines_tell("equal", &equal, alone);
+	engines_tell("70:30", &uneven, alone);
+	ck_assert_double_ge(equal.sum, 0.98 * none.sum);
+	ck_assert_double_le(equal.gap_99, 1.1 * none.gap_99);
+	ck_assert_double_ge(uneven.tokens[0], equal.tokens[0]);
+}
+END_TEST
+
+/* The engine pauses 0.7 ms after each step, the training never. Each has half all the same. */
+START_TEST(an_engine_keeps_its_share_beside_a_training)
+{
+	const struct program steps = {
+	    .kernel_ns = 500 * US, .batch = 16, .waits = true, .pause_ns = 700 * US};
+	const struct program training = {.kernel_ns = 1 * MS};
+	struct result r;
+
+	begin(50 * US, 1);
+	add(&steps, 50, _i ? POLICY_WEIGHT : POLICY_CAP, 100 * S);
+	add(&training, 50, _i ? POLICY_WEIGHT : POLICY_CAP, 100 * S);
+	r = run(10);
+	ck_assert_double_ge(r.work[0], 48);
+	ck_assert_double_ge(r.work[1], 48);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("idle");
@@ -280,5 +452,7 @@ int main(void)
 	                 LOADS * HAND_OVERS * WAYS);
 	suite_add_worlds(tests, the_device_never_idles_beside_a_job_that_is_not_ahead,
 	                 SEEDS * HAND_OVERS * POLICIES);
+	suite_add_worlds(tests, two_engines_keep_their_tokens, CLIENTS);
+	suite_add_worlds(tests, an_engine_keeps_its_share_beside_a_training, 2);
 	return suite_run("pace_idle", tests);
 }
