@@ -8,6 +8,7 @@ mkdir -p "$tree/softgpu/cuda/bin" "$TMPDIR/packages/triton/backends/nvidia/lib" 
 cp "$build/tests/e2e/empty.so" "$tree/softgpu/libcuda.so.1"
 cp "$build/tests/e2e/empty.so" "$tree/softgpu/libcusparse.so.12"
 cp "$build/softgpu/cuda/bin/ptxas" "$tree/softgpu/cuda/bin/"
+cp "$build/softgpu/libsoftgpu-node.so" "$tree/softgpu/"
 echo bitcode >"$TMPDIR/packages/triton/backends/nvidia/lib/libdevice.10.bc"
 for package in torch tensorflow triton; do
 	echo 'raise SystemExit("imported")' >"$TMPDIR/packages/$package/__init__.py"
@@ -68,6 +69,26 @@ says_not "$err" 'sets TRITON_OVERRIDE_ARCH'
 expect 0 "$spillway" run --softgpu timeout 60 "$TMPDIR/told.py"
 says "$out" '^TRITON_OVERRIDE_ARCH=sm80$'
 
+# The Python that runs is asked, whatever starts it: a line of a shell, or a launcher with an
+# environment of its own. It keeps its words and the variables of a Python that it starts.
+expect 0 "$spillway" run --softgpu sh -c "cd / && python3 '$TMPDIR/told.py'"
+says "$out" "^LD_LIBRARY_PATH=$tree/softgpu:$cache/torch-tensorflow-[0-9a-f]{16}$"
+says "$out" '^TRITON_OVERRIDE_ARCH=sm80$'
+python3 -m venv --without-pip "$TMPDIR/venv"
+echo "$TMPDIR/packages" >"$(echo "$TMPDIR"/venv/lib/python3*/site-packages)/wheels.pth"
+printf '#!/bin/sh\nshift\nPATH=%s/venv/bin:$PATH exec "$@"\n' "$TMPDIR" >"$TMPDIR/bin/uv"
+chmod 755 "$TMPDIR/bin/uv"
+cat >"$TMPDIR/nested.py" <<'END'
+import os, subprocess, sys
+print(f"{sys.argv[1:]} in {sys.prefix}", flush=True)
+sys.exit(subprocess.call([sys.executable, sys.argv[1]]))
+END
+expect 0 env -u PYTHONPATH "$spillway" run --softgpu "$TMPDIR/bin/uv" run python3 "$TMPDIR/nested.py" "$TMPDIR/told.py" 'two words'
+says "$out" "^\['$TMPDIR/told.py', 'two words'\] in $TMPDIR/venv$"
+says "$out" "^LD_LIBRARY_PATH=$tree/softgpu:$cache/torch-tensorflow-[0-9a-f]{16}$"
+says "$out" "^XLA_FLAGS=--xla_gpu_cuda_data_dir=$cache/torch-tensorflow-[^ ]*/cuda "
+expect 3 "$spillway" run --softgpu sh -c 'python3 -c "raise SystemExit(3)"'
+
 # Another version of a wheel gets libraries of its own.
 echo >>"$TMPDIR/packages/torch/lib/libtorch_cuda.so"
 expect 0 "$spillway" run --softgpu python3 "$TMPDIR/told.py"
@@ -84,4 +105,10 @@ says "$err" 'cannot be made: neither HOME nor XDG_CACHE_HOME names a folder'
 "$spillway" doctor python3 >"$out" 2>"$err" || :
 says "$out" "^ok  software GPU: spillway run --softgpu sets LD_LIBRARY_PATH=$cache/torch-tensorflow-[0-9a-f]{16}$"
 says "$out" '^ok  software GPU: spillway run --softgpu sets TRITON_OVERRIDE_ARCH=sm80$'
+says_not "$out" 'libdevice'
+# Without Triton's wheel TensorFlow lacks a file.
+mv "$TMPDIR/packages/triton" "$TMPDIR/triton"
+"$spillway" doctor "$TMPDIR/told.py" >"$out" 2>"$err" || :
+says "$out" '^--  software GPU: TensorFlow has no libdevice.10.bc, which is in Triton'
+says "$out" '^      try: /[^ ]*/python3[^ ]* -m pip install triton$'
 finish

@@ -9,11 +9,13 @@
 #include "core/config/config.h"
 #include "tools/cli/commands.h"
 #include "tools/doctor/doctor.h"
+#include "tools/doctor/softgpu.h"
 #include "tools/events/events.h"
 #include "tools/top/top.h"
 #include "tools/view/arguments.h"
 #include "tools/view/completion.h"
 #include "tools/view/tool.h"
+#include "tools/wheels/wheels.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -130,6 +132,8 @@ int main(int argc, char **argv)
 		usage_error("expected a command");
 	if (strcmp(operands[0], "complete") == 0)
 		return complete(&line, argc - (int)(operands + 1 - argv), operands + 1);
+	if (strcmp(operands[0], WHEELS_COMMAND) == 0)
+		return softgpu_become_python(operands + 1);
 	is_help = strcmp(operands[0], help + 2) == 0;
 	if (is_help && !operands[1]) {
 		arguments_read(&line, 2, help_arguments);

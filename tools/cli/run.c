@@ -268,12 +268,7 @@ static void preload_companion(const struct paths *paths)
 	add_to_preload(companion.file);
 }
 
-static void say_set(const char *name, const char *value)
-{
-	log_debug("--softgpu sets %s=%s", name, value);
-}
-
-static void use_softgpu(char *const *program)
+static void use_softgpu(void)
 {
 	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
 	const char *others = getenv("LD_LIBRARY_PATH");
@@ -290,7 +285,7 @@ static void use_softgpu(char *const *program)
 		preload(node);
 	free(node);
 	log_configure(getenv("SPILLWAY_LOG"));
-	softgpu_be_found(folder, program, say_set);
+	softgpu_be_found(folder);
 }
 
 /*
@@ -553,7 +548,7 @@ int command_run(int argc, char **argv)
 	use_config_file(run.config_file);
 	if (run.softgpu) {
 		add_bundled_programs();
-		use_softgpu(run.program);
+		use_softgpu();
 	}
 	job = choose_name(&run);
 	use_shim(&paths);

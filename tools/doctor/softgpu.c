@@ -6,10 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/base/log.h"
 #include "tools/doctor/finding.h"
+#include "tools/doctor/paths.h"
+#include "tools/view/arguments.h"
 #include "tools/view/tool.h"
 #include "tools/wheels/wheels.h"
+
+/* Says that a variable was set. */
+typedef void softgpu_say(const char *name, const char *value);
 
 /*
  * "%s" is the software GPU's folder. XLA emits products itself, because the software GPU has no
@@ -117,39 +124,123 @@ static void softgpu_set(softgpu_say *say, const char *name, char *value)
 	free(value);
 }
 
-/* Finds what the program's Python would import, and sets what such wheels want. */
-static void softgpu_set_for_wheels(const char *folder, char *const *program, softgpu_say *say)
+/*
+ * Finds what a Python would import, and sets what such wheels want. Returns whether the toolkit's
+ * folder for XLA is that of the stand-ins.
+ */
+static bool softgpu_set_for_wheels(struct wheels *wheels, const char *folder, const char *python,
+                                   const char *name, softgpu_say *say)
 {
-	const char *others = getenv("LD_LIBRARY_PATH"), *toolkit = folder;
+	const char *others = getenv("LD_LIBRARY_PATH");
 	char message[PATH_MAX + 256];
-	struct wheels wheels = {0};
+	bool is_made = wheels_find(wheels, python, name, folder);
 
-	if (wheels_find(&wheels, program, folder)) {
-		if (!wheels_make(&wheels, folder, message, sizeof message)) {
-			complain("stand-ins for libraries of NVIDIA's cannot be made: %s", message);
-		} else {
-			/* Last, so that a library that the user has wins. */
-			softgpu_set(say, "LD_LIBRARY_PATH",
-			            text("%s%s%s", others ? others : "",
-			                 others && *others ? ":" : "", wheels.stand_ins));
-			if (*wheels.libdevice)
-				toolkit = wheels.stand_ins;
-		}
+	if (is_made && !wheels_make(wheels, folder, message, sizeof message)) {
+		complain("stand-ins for libraries of NVIDIA's cannot be made: %s", message);
+		is_made = false;
 	}
-	if (*wheels.tensorflow && !getenv("TRITON_OVERRIDE_ARCH"))
+	/* Last, so that a library that the user has wins. */
+	if (is_made)
+		softgpu_set(say, "LD_LIBRARY_PATH",
+		            text("%s%s%s", others ? others : "", others && *others ? ":" : "",
+		                 wheels->stand_ins));
+	if (*wheels->tensorflow && !getenv("TRITON_OVERRIDE_ARCH"))
 		softgpu_set(say, "TRITON_OVERRIDE_ARCH", text("sm80"));
-	if (*wheels.tensorflow)
+	if (*wheels->tensorflow)
 		softgpu_set(say, attributes.name, softgpu_list(&attributes, folder));
-	softgpu_set(say, xla.name, softgpu_list(&xla, toolkit));
+	return is_made && *wheels->libdevice;
 }
 
-void softgpu_be_found(const char *folder, char *const *program, softgpu_say *say)
+/* Sets what depends on no wheel. toolkit: the folder that has XLA's toolkit. */
+static void softgpu_set_always(const char *folder, const char *toolkit, softgpu_say *say)
 {
 	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
 		if (!getenv(variables[i].name))
 			softgpu_set(say, variables[i].name,
 			            softgpu_fill(variables[i].value, folder));
-	softgpu_set_for_wheels(folder, program, say);
+	softgpu_set(say, xla.name, softgpu_list(&xla, toolkit));
+}
+
+/* --- run --- */
+
+static void softgpu_log(const char *name, const char *value)
+{
+	log_debug("--softgpu sets %s=%s", name, value);
+}
+
+void softgpu_be_found(const char *folder)
+{
+	char own[PATH_MAX] = "";
+
+	softgpu_set_always(folder, folder, softgpu_log);
+	/* libsoftgpu-node.so in a Python looks for it. */
+	if (readlink("/proc/self/exe", own, sizeof own - 1) > 0 && setenv(WHEELS_TOOL, own, 1) != 0)
+		fail("setting " WHEELS_TOOL ": %s", strerror(errno));
+}
+
+/* Has XLA's flag of ours name another toolkit's folder. */
+static void softgpu_move_toolkit(const char *folder, const char *toolkit)
+{
+	const char *flags = getenv(xla.name);
+	char *before = softgpu_fill(xla_flags[0], folder),
+	     *after = softgpu_fill(xla_flags[0], toolkit);
+	const char *place = flags ? strstr(flags, before) : NULL;
+
+	if (place)
+		softgpu_set(
+		    softgpu_log, xla.name,
+		    text("%.*s%s%s", (int)(place - flags), flags, after, place + strlen(before)));
+	free(before);
+	free(after);
+}
+
+int softgpu_become_python(char **words)
+{
+	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
+	struct wheels wheels;
+
+	tool_failure = tool_usage_failure = RUN_FAILED;
+	unsetenv(WHEELS_TOOL);
+	if (!words[0] || !words[1])
+		usage_error("expected a Python and its words");
+	log_configure(getenv("SPILLWAY_LOG"));
+	if (paths_softgpu(folder, driver, message, sizeof message) &&
+	    softgpu_set_for_wheels(&wheels, folder, words[0], words[1], softgpu_log))
+		softgpu_move_toolkit(folder, wheels.stand_ins);
+	execv(words[0], words + 1);
+	complain("%s: %s", words[0], strerror(errno));
+	return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+}
+
+/* --- doctor --- */
+
+/* Finds the Python of a script's first line: "#!/venv/bin/python" or "#!/usr/bin/env python3". */
+static bool softgpu_find_interpreter(const char *path, char python[PATH_MAX])
+{
+	char line[PATH_MAX], *rest, *part;
+	FILE *file = fopen(path, "re");
+	bool is_script = file && fgets(line, sizeof line, file) && strncmp(line, "#!", 2) == 0;
+
+	if (file)
+		fclose(file);
+	if (!is_script)
+		return false;
+	for (part = strtok_r(line + 2, " \t\n", &rest); part; part = strtok_r(NULL, " \t\n", &rest))
+		if (strncmp(paths_base(part), "python", 6) == 0)
+			return paths_program(part, python);
+	return false;
+}
+
+static bool softgpu_find_python(const char *program, char python[PATH_MAX])
+{
+	char path[PATH_MAX];
+
+	if (!paths_program(program, path))
+		return false;
+	if (strncmp(paths_base(program), "python", 6) != 0)
+		return softgpu_find_interpreter(path, python);
+	snprintf(python, PATH_MAX, "%s", path);
+	return true;
 }
 
 static int report_count;
@@ -162,12 +253,20 @@ static void softgpu_report_one(const char *name, const char *value)
 
 void softgpu_report(const char *folder, const char *program)
 {
-	char *words[] = {text("%s", program ? program : "python3"), NULL};
+	char python[PATH_MAX];
+	struct wheels wheels = {0};
+	bool has_toolkit =
+	    softgpu_find_python(program ? program : "python3", python) &&
+	    softgpu_set_for_wheels(&wheels, folder, python, python, softgpu_report_one);
 
-	report_count = 0;
-	softgpu_be_found(folder, words, softgpu_report_one);
+	if (*wheels.tensorflow && !*wheels.libdevice) {
+		finding(FINDING_NOTE,
+		        "software GPU: TensorFlow has no libdevice.10.bc, which is in Triton's "
+		        "wheel: what XLA compiles for it may not use exp and the like");
+		finding_try("%s -m pip install triton", python);
+	}
+	softgpu_set_always(folder, has_toolkit ? wheels.stand_ins : folder, softgpu_report_one);
 	if (report_count == 0)
 		finding(FINDING_OK, "software GPU: spillway run --softgpu sets no variable of a "
 		                    "framework: all are set");
-	free(words[0]);
 }

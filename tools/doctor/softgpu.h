@@ -7,14 +7,15 @@
 #ifndef SPILLWAY_SOFTGPU_H
 #define SPILLWAY_SOFTGPU_H
 
-/* Says that a variable was set. */
-typedef void softgpu_say(const char *name, const char *value);
-
+/* Sets the variables for the software GPU in FOLDER that the user has not set. */
+void softgpu_be_found(const char *folder);
 /*
- * Sets variables in our environment for the software GPU in FOLDER and the program, where the user
- * has not set them. Generates stand-ins for libraries that the program's wheels want (wheels.h).
+ * "spillway python PATH NAME ARGUMENTS...", as libsoftgpu-node.so starts it in place of a Python:
+ * generates stand-ins for libraries that the wheels of this Python want (wheels.h), sets their
+ * variables, and becomes the Python at PATH, with NAME as its argv[0]. words: PATH and all behind
+ * it. Returns the exit status where it cannot.
  */
-void softgpu_be_found(const char *folder, char *const *program, softgpu_say *say);
+int softgpu_become_python(char **words);
 /* Says what `spillway run --softgpu` sets for a program; NULL: for python3. */
 void softgpu_report(const char *folder, const char *program);
 

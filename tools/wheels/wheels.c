@@ -56,59 +56,7 @@ struct wanted {
 	int function_count;
 };
 
-/* --- the program's Python --- */
-
-/* Returns whether WORD names a Python: "python", "python3.11" or a path of one. */
-static bool is_python(const char *word)
-{
-	const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
-
-	return strncmp(name, "python", 6) == 0 && name[6 + strspn(name + 6, "0123456789.")] == '\0';
-}
-
-/* Finds a program as execvp() does. */
-static bool find_program(const char *word, char found[PATH_MAX])
-{
-	const char *next = getenv("PATH");
-
-	if (strchr(word, '/')) {
-		snprintf(found, PATH_MAX, "%s", word);
-		return access(found, X_OK) == 0;
-	}
-	for (next = next ? next : "/bin:/usr/bin"; next; next = strchr(next, ':')) {
-		next += *next == ':';
-		snprintf(found, PATH_MAX, "%.*s/%s", (int)strcspn(next, ":"), next, word);
-		if (access(found, X_OK) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Finds the Python of a script's first line: "#!/venv/bin/python" or "#!/usr/bin/env python3". */
-static bool find_interpreter(const char *word, char python[PATH_MAX])
-{
-	char path[PATH_MAX], line[PATH_MAX], *rest, *part;
-	FILE *file = find_program(word, path) ? fopen(path, "re") : NULL;
-	bool is_script = file && fgets(line, sizeof line, file) && strncmp(line, "#!", 2) == 0;
-
-	if (file)
-		fclose(file);
-	if (!is_script)
-		return false;
-	for (part = strtok_r(line + 2, " \t\n", &rest); part; part = strtok_r(NULL, " \t\n", &rest))
-		if (is_python(part))
-			return find_program(part, python);
-	return false;
-}
-
-static bool find_python(char *const *program, char python[PATH_MAX])
-{
-	for (; *program; program++)
-		if (is_python(*program) ? find_program(*program, python)
-		                        : find_interpreter(*program, python))
-			return true;
-	return false;
-}
+/* --- what Python has --- */
 
 static void keep_place(struct wheels *wheels, char *line)
 {
@@ -129,8 +77,8 @@ static void keep_place(struct wheels *wheels, char *line)
 		*wheels->libdevice = '\0';
 }
 
-/* Becomes the Python, which looks for packages and imports none. */
-static _Noreturn void become_python(const char *python, int out)
+/* Becomes the Python, which looks for packages and imports none. NAME is its argv[0]. */
+static _Noreturn void become_python(const char *python, const char *name, int out)
 {
 	static const char question[] =
 	    "import importlib.util\n"
@@ -143,7 +91,7 @@ static _Noreturn void become_python(const char *python, int out)
 	dup2(nowhere, STDIN_FILENO);
 	dup2(nowhere, STDERR_FILENO);
 	dup2(out, STDOUT_FILENO);
-	execl(python, python, "-c", question, (char *)NULL);
+	execl(python, name, "-c", question, (char *)NULL);
 	_exit(RUN_NOT_FOUND);
 }
 
@@ -157,7 +105,7 @@ static FILE *python_answer(int fd)
 	return answer;
 }
 
-static void ask_python(struct wheels *wheels)
+static void ask_python(struct wheels *wheels, const char *python, const char *name)
 {
 	int ends[2];
 	char line[PATH_MAX + 16];
@@ -170,7 +118,7 @@ static void ask_python(struct wheels *wheels)
 	if (child < 0)
 		fail("fork: %s", strerror(errno));
 	if (child == 0)
-		become_python(wheels->python, ends[1]);
+		become_python(python, name, ends[1]);
 	close(ends[1]);
 	answer = python_answer(ends[0]);
 	while (fgets(line, sizeof line, answer))
@@ -242,12 +190,10 @@ static void name_folder(struct wheels *wheels, const char *softgpu)
 	free(name);
 }
 
-bool wheels_find(struct wheels *wheels, char *const *program, const char *softgpu)
+bool wheels_find(struct wheels *wheels, const char *python, const char *name, const char *softgpu)
 {
 	*wheels = (struct wheels){0};
-	if (!find_python(program, wheels->python))
-		return false;
-	ask_python(wheels);
+	ask_python(wheels, python, name);
 	if (!*wheels->torch && !*wheels->tensorflow)
 		return false;
 	name_folder(wheels, softgpu);

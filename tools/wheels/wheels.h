@@ -15,9 +15,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A variable: the tool's path, for a Python whose packages were not looked for yet. */
+#define WHEELS_TOOL "SOFTGPU_TOOL"
+/* The tool's command that looks for them and becomes the Python. */
+#define WHEELS_COMMAND "python"
+
 /* Folders, "" where there is none. */
 struct wheels {
-	char python[PATH_MAX]; /* the interpreter that was asked */
 	char torch[PATH_MAX];
 	char tensorflow[PATH_MAX];
 	char
@@ -26,11 +30,10 @@ struct wheels {
 };
 
 /*
- * Asks the first Python among a program's words: a word that names it ("env python3 ...") or the
- * interpreter of a script ("timeout 60 ./train.py"). softgpu: the software GPU's folder. Returns
- * whether a wheel is found that wants stand-ins.
+ * Asks a Python. name: its argv[0], by which it finds its virtual environment. softgpu: the
+ * software GPU's folder. Returns whether a wheel is found that wants stand-ins.
  */
-bool wheels_find(struct wheels *wheels, char *const *program, const char *softgpu);
+bool wheels_find(struct wheels *wheels, const char *python, const char *name, const char *softgpu);
 /*
  * Makes the stand-ins where they are not there. With libdevice the folder gets cuda/, a toolkit's
  * folder as XLA looks for one. Returns false, and why, where they cannot be made.
