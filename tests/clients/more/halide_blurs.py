@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """halide_blurs.py: Halide blurs and sharpens images of 2 MiB on the device, each from the one before,
 and compares with numpy. Prints a checksum of all results and the memory that it takes."""
-import hashlib
-
 import halide as hl
 import numpy as np
+from results import checksum
 
 IMAGES, SIDE, TURNS = 12, 724, 3
 
@@ -46,13 +45,10 @@ def main():
             function.realize(new, target)
             images[i] = new
             hosts[i] = sharpened(hosts[i])
-    checksum = hashlib.sha256()
-    for image, host in zip(images, hosts):
+    for image in images:
         image.copy_to_host()
-        got = np.array(image)
-        assert np.abs(got - host).max() < 1e-4, np.abs(got - host).max()
-        checksum.update(got.tobytes())
-    print(f"halide_blurs checksum={checksum.hexdigest()[:16]} peak={(IMAGES + 1) * 2}MiB")
+    got = (np.array(image) for image in images)
+    print(f"halide_blurs checksum={checksum(got, hosts)} peak={(IMAGES + 1) * 2}MiB")
 
 
 main()
