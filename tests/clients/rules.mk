@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # tests/clients: programs that know CUDA and nothing of Spillway, with their data beside them.
 clients_out := $(addprefix $(BUILD)/clients/,train_mlp gpu_busy pace_load)
-client_tests := $(addprefix tests/clients/,test_judges.sh test_train.sh)
+client_tests := $(addprefix tests/clients/,test_judges.sh test_train.sh suites/test_compare.sh)
 
 clients_beside := $(addprefix $(BUILD)/clients/,train_kernels.ptx busy_kernels.ptx digits.csv)
 client_objects = $(patsubst %,$(BUILD)/tests/clients/%.o,$(1) client program)
