@@ -468,7 +468,7 @@ static void give_in_slab(void)
 static void in_slab(void)
 {
 	CUdeviceptr block[SHARED], later;
-	size_t left;
+	size_t left = 0;
 
 	become_two(give_in_slab);
 	start_cuda(0);

@@ -8,6 +8,7 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # the search for leaks makes a process
 childless=$build/tests/e2e/childless
 known=$SPILLWAY_STATE_DIR/driver-probe
 limited() {

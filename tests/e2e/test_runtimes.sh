@@ -7,6 +7,8 @@
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
 export SOFTGPU_CONTEXT_MEMORY=2M
 mib=1048576
 rounds=5
@@ -50,5 +52,6 @@ ok $#" "$(cat "$scratch/out")"
 	has "$set: launches, captured ones too" "$json" "\"launches\":$(($# * rounds * 2)),"
 	has "$set: graph launches" "$json" "\"graph_launches\":$(($# * rounds * 2)),"
 	case $json in *'"device_used":'[1-9]*) fail "$set: not all given back: $json" ;; esac
-	same "$set: given back, says the device" 0 "$(device_bytes)"
+	# The kernel drops the locks of a dead process late where another one reads its /proc files.
+	until_true $patience device_within 0 || fail "$set: not given back, says the device: $(device_bytes)"
 done
