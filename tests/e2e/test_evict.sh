@@ -198,6 +198,7 @@ kill -KILL "$(pid_of half)"
 ! wait $runner || fail "half: evicted after its end: $(cat "$said")"
 grep -q "job 'half' has ended" "$said" || fail "killed: $(cat "$said")"
 until_true $patience device_within 0 || fail "killed: $(device_bytes) bytes on the device"
+case $("$spillway" stat half) in *'evicted by pause'*) fail 'an ended job is evicted' ;; esac
 exec 8>&- 9<&-
 wait "$driven" || true
 

@@ -39,6 +39,7 @@ until_true $patience waits || fail "is not paused: $("$spillway" stat life)"
 has "the pause" "$(cat "$paused")" "by = $(id -un)"
 has "stat of a paused job" "$("$spillway" stat life)" "paused by $(id -un) since 20"
 "$spillway" doctor >"$scratch/doctor" 2>&1 || true
+has "the list" "$("$spillway" stat | tr -s ' ')" "life $(id -un) paused 1 0 "
 has "doctor of a paused job" "$(cat "$scratch/doctor")" "job life: is paused by $(id -un) since 20"
 has "doctor of a paused job" "$(cat "$scratch/doctor")" "spillway resume life"
 

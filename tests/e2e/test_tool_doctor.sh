@@ -87,6 +87,8 @@ if unshare -rm true 2>/dev/null; then
 	expect 1 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor nosuch
 	says "$out" '^no  program: nosuch: '
 	says "$out" '^next: mend what says "no"'
+	expect 1 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor --setup --group root
+	says "$err" 'no GPU is found.* For the software GPU: spillway run --softgpu spillway doctor --setup --group root$'
 	rm -r "$tree/softgpu"
 	expect 1 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor
 	says "$out" '^no  driver: no CUDA driver is installed here'

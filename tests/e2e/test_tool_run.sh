@@ -133,6 +133,7 @@ says "$out" '^installed --scale 4$'
 expect 0 env -u PATH "$spillway" run --softgpu trains
 says "$out" '^installed$'
 expect 127 "$spillway" run trains
+says "$err" "^spillway: trains: not found in any folder of PATH; it runs on the software GPU, by 'spillway run --softgpu'$"
 expect 127 "$spillway" run timeout 60 trains
 expect 0 env PATH="$TMPDIR/path:$PATH" "$spillway" run --softgpu trains
 says "$out" '^on PATH$'

@@ -41,7 +41,10 @@ static _Noreturn void become(char **program)
 	execvp(program[0], program);
 	reason = errno;
 	if (reason == ENOENT && !strchr(program[0], '/') && !paths_program(program[0], path))
-		complain("%s: not found in any folder of PATH", program[0]);
+		complain("%s: not found in any folder of PATH%s", program[0],
+		         paths_try(program[0], path) == path
+		             ? "; it runs on the software GPU, by 'spillway run --softgpu'"
+		             : "");
 	else
 		complain("%s: %s", program[0], strerror(reason));
 	_exit(reason == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);

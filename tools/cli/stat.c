@@ -193,6 +193,16 @@ static void read_command_line(struct stat_options *stat, int argc, char **argv)
 	stat->job = arguments_reach(stat->job);
 }
 
+/* Says a job's state. Of a paused one a reader would else have to know that SHARE is 0 %. */
+static const char *state_of(const struct row *row)
+{
+	bool is_known = row->gpu >= 0 && (!row->is_of_page || row->total.limit_set);
+
+	if (!row->running)
+		return "ended";
+	return is_known && row->total.share_set == 0 ? "paused" : "running";
+}
+
 static void table_row(struct table *table, const struct row *row)
 {
 	const struct statistics *total = &row->total;
@@ -201,7 +211,7 @@ static void table_row(struct table *table, const struct row *row)
 
 	table_cell(table, "%s", row->typed);
 	table_cell(table, "%s", row->user);
-	table_cell(table, "%s", row->running ? "running" : "ended");
+	table_cell(table, "%s", state_of(row));
 	table_cell(table, "%d", row->processes);
 	if (row->gpu < 0) {
 		table_cell(table, "-");

@@ -167,7 +167,10 @@ void setup_make(const struct setup *setup, const struct driver_report *report)
 		     setup->group);
 	if (report->device_count == 0)
 		fail("--setup: no GPU is found, and each has a file of its own; 'spillway doctor' "
-		     "says why");
+		     "says why. For the software GPU: spillway run --softgpu spillway doctor "
+		     "--setup "
+		     "--group %s",
+		     setup->group);
 	directory_of_node(directory, sizeof directory);
 	setup_directory(setup, directory);
 	for (int i = 0; i < report->device_count; i++) {

@@ -10,6 +10,7 @@
 #include "tools/formats/device_table.h"
 #include "tools/formats/value.h"
 #include "tools/view/counters.h"
+#include "tools/view/jobs.h"
 
 static const char nothing_moves[] =
     "it was allocated where nothing moves: in a pool that can be exported or is bounded, during a "
@@ -164,7 +165,8 @@ static void print_notes(const struct segment_view *view, int gpu)
 
 	if (total->elastic > ELASTIC_YES)
 		printf("gpu %d: elastic no: %s\n", gpu, report_inelastic(view, gpu, total));
-	if (total->evicted)
+	/* The pause ends with the job. */
+	if (total->evicted && jobs_live_process(view))
 		printf("gpu %d: evicted by pause --evict, %s on the GPU\n", gpu,
 		       units_format_size(total->device_used, size, sizeof size));
 	if (total->evicted && total->held_reason != HELD_NONE)
