@@ -63,7 +63,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing bench-engines check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing bench-engines check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format entry-points
 
 .PHONY: all
 all:
@@ -203,6 +203,10 @@ run-lint: $(BUILD)/cuda.mk
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
+.PHONY: entry-points
+entry-points:
+	@tools/dev/entry-points
+
 clean:
 	@rm -rf $(BUILD)
 
@@ -239,6 +243,7 @@ help:
 	@echo 'make check-gpu-kit  the whole of it on a bare machine with the software GPU; half an hour'
 	@echo 'make record     write down what the driver of a real GPU answers, for make check'
 	@echo 'make coverage   what is done with each of the driver symbols, and where'
+	@echo 'make entry-points  rows for the functions of the newest cuda.h that the Python package index has'
 	@echo 'make lint       clang-format, clang-tidy, cppcheck of what has changed since it was clean'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall takes it away'
 	@echo 'make ptx        regenerate the checked-in PTX (needs nvcc)'

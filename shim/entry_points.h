@@ -10,8 +10,9 @@
  *
  * Export list, trampolines, lookup table and the test of `nm -D` are made from it; whoever includes
  * it defines FUNCTION and OBJECT. A hook is added by writing HOOK(symbol, ...) in a hooks_*.c file;
- * nothing changes here. Sorted by symbol. Source: the CUDA 11.8, 12.4, 13.0 and 13.5 headers, the
- * stub library, and the driver libraries 535.261, 550 and 555.
+ * nothing changes here. Sorted by symbol. `make entry-points` adds the rows of a newer header, and
+ * tools/dev/cuda-versions says which was the last. Source: the headers from CUDA 11.8 on, the stub
+ * library, and the driver libraries 535.261, 550 and 555.
  */
 FUNCTION(cuArray3DCreate, array, refuse)
 FUNCTION(cuArray3DCreate_v2, array, account_track)

@@ -61,6 +61,23 @@ cuNoSuchThing: none, said" "$out"
 	has "$1: cuGetProcAddress" "$out" "cuNoSuchThing@3020: none"
 }
 
+# A program that is linked to functions that Spillway does not know starts with the companion
+# library and gets the driver's answers.
+check_unlisted() {
+	mkdir -p "$built/later"
+	there_build "$built/later/libcuda.so.1" tests/e2e/later_driver.c tests/bench/nulldriver.c -I. -shared -fPIC \
+		-fvisibility=hidden -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -ldl
+	ln -s libcuda.so.1 "$built/later/libcuda.so"
+	there_build "$built/write_companion" tests/e2e/write_companion.c tools/wheels/library_write.c -I.
+	"$there" "" "" "$built/write_companion" "$built/companion.so" cuInventedSum cuInventedScale cuInventedContext cuMemMap_v8
+	for bound in lazy now; do
+		there_build "$built/unlisted" tests/e2e/unlisted.c -I. -Wl,-z,$bound "$built/later/libcuda.so.1" -ldl
+		direct=$("$there" "$built/later" "" "$built/unlisted" | sed 's/^\(a newer form.*\): .*/\1: 801/')
+		has "$1: $bound" "$direct" "called: 126"
+		same "$1: $bound" "$direct" "$("$there" "$built/later" "$there_shim $built/companion.so" "$built/unlisted")"
+	done
+}
+
 # A limit is held, memory beyond it is charged to the host, and both follow `spillway set` while the
 # program runs; the tool of this machine reads the books that were written there.
 check_limit() {

@@ -19,6 +19,7 @@ same "imports newer than GLIBC_2.28 (core/base/glibc.h)" "" "$newer"
 build_there
 check_calls aarch64
 check_names aarch64
+check_unlisted aarch64
 check_limit aarch64 limit-aarch64
 elsewhere tests/e2e/test_entry_runpath.sh
 

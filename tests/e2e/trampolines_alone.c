@@ -26,6 +26,7 @@ void *shim_real_dlopen, *shim_real_dlmopen;
 const char *shim_dlopen_file(const char *file);
 const char *shim_dlmopen_file(long space, const char *file);
 void *shim_resolve(uint32_t entry);
+void *shim_resolve_unlisted(const int32_t *function);
 
 const char *shim_dlopen_file(const char *file)
 {
@@ -50,4 +51,10 @@ void *shim_resolve(uint32_t entry)
 		shim_target[i] = (void *)shim_guards[i];
 	}
 	return shim_target[entry];
+}
+
+/* A function of the companion library; the first word of its record leads to the name. */
+void *shim_resolve_unlisted(const int32_t *function)
+{
+	return dlsym(dlopen(getenv("ECHO_DRIVER"), RTLD_NOW), (const char *)function + *function);
 }
