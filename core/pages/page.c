@@ -26,6 +26,7 @@
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
+#include "core/base/shared_file.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/listing.h"
@@ -507,18 +508,7 @@ static bool write_page(int directory, const char *name, const struct page *page)
 
 	snprintf(unfinished, sizeof unfinished, UNFINISHED "%016llx",
 	         (unsigned long long)random_number());
-	int fd = openat(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-	                0600);
-	if (fd < 0)
-		return false;
-	bool done = segment_reserve_pages(fd, 0, sizeof *page) == 0 &&
-	            pwrite(fd, page, sizeof *page, 0) == (ssize_t)sizeof *page &&
-	            fchmod(fd, 0644) == 0;
-	close(fd);
-	done = done && renameat(directory, unfinished, directory, name) == 0;
-	if (!done)
-		unlinkat(directory, unfinished, 0);
-	return done;
+	return shared_file_put(directory, unfinished, name, 0644, page, sizeof *page) == 0;
 }
 
 static void remove_own(const struct segment *segment)

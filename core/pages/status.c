@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/shared_file.h"
 #include "core/base/target.h"
 #include "core/state/layout.h"
 
@@ -208,17 +209,6 @@ static bool is_time(struct segment_header *header, uint64_t last, uint64_t now)
 	       atomic_compare_exchange_strong(&header->status_ns, &last, now);
 }
 
-static int write_file(int fd, const char *text, size_t length)
-{
-	int error = segment_reserve_pages(fd, 0, length);
-	if (error)
-		return error;
-	ssize_t written = pwrite(fd, text, length, 0);
-	if (written != (ssize_t)length)
-		return written < 0 ? -errno : -EIO;
-	return fchmod(fd, 0644) == 0 ? 0 : -errno;
-}
-
 /*
  * Writes into a pipe or a device: a line at a time, as far as it takes them. The helper thread
  * blocks SIGPIPE as every signal.
@@ -246,17 +236,7 @@ static int replace(const char *path, int seat, const char *text, size_t length)
 
 	if (length_of_path < 0 || (size_t)length_of_path >= sizeof unfinished)
 		return -ENAMETOOLONG;
-	unlink(unfinished);
-	int fd = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	int error = write_file(fd, text, length);
-	close(fd);
-	if (!error && rename(unfinished, path) != 0)
-		error = -errno;
-	if (error)
-		unlink(unfinished);
-	return error;
+	return shared_file_put(AT_FDCWD, unfinished, path, 0644, text, length);
 }
 
 static int write_to(const struct target *target, int seat, const char *text, size_t length)

@@ -21,6 +21,7 @@
 
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
+#include "core/base/shared_file.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/listing.h"
@@ -135,11 +136,13 @@ static int open_file(int directory, const struct place *place, bool make, const 
 	const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 	int fd = openat(directory, place->name, flags);
 	if (fd < 0 && errno == ENOENT && make && place->kind != OF_ROOT) {
-		fd = openat(directory, place->name, flags | O_CREAT | O_EXCL, 0600);
+		fd = shared_file_new(directory, place->name);
 		if (fd >= 0)
 			(void)fchmod(fd, 0600); /* the umask may have taken our own rights away */
-		else if (errno == EEXIST)
+		else if (fd == -EEXIST)
 			fd = openat(directory, place->name, flags);
+		else
+			errno = -fd;
 	}
 	if (fd < 0) {
 		int error = -errno;
@@ -207,7 +210,7 @@ static int complete(int fd, const struct place *place, const struct asker *asker
 		return -errno;
 	if (memcmp(file.turns.magic, unmade, sizeof unmade) == 0 &&
 	    found.st_size <= (off_t)sizeof file) {
-		int error = segment_reserve_pages(fd, 0, sizeof file);
+		int error = shared_file_reserve(fd, 0, sizeof file);
 		return error ? error : initialise(fd);
 	}
 	if (memcmp(file.turns.magic, TURNS_MAGIC, sizeof file.turns.magic) != 0)
@@ -227,7 +230,7 @@ static int complete(int fd, const struct place *place, const struct asker *asker
 
 	char boot_id[SEGMENT_BOOT_ID_MAX];
 	segment_read_boot_id(boot_id);
-	int error = segment_fill_holes(fd, 0, sizeof file);
+	int error = shared_file_refill(fd, 0, sizeof file);
 	if (!error && boot_id[0] && strncmp(boot_id, file.boot_id, sizeof boot_id) != 0)
 		error = initialise(fd);
 	return error;

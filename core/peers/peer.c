@@ -19,10 +19,9 @@
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
 #include "core/base/hash.h"
+#include "core/base/shared_file.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
-
-#define PEER_MAGIC "SPILCARD"
 
 enum { UUID_MAX = 47, NAME_TRIES = 4, WORDS = PEER_SIZE / sizeof(uint64_t) };
 
@@ -112,14 +111,15 @@ static void write_record(struct peer_own *own, uint64_t now)
 static int make_file(struct peer_own *own)
 {
 	struct stat found = {0};
-	int fd = descriptor_aside(
-	    open(own->place.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-	int error, locked;
+	int fd = shared_file_new(AT_FDCWD, own->place.path), error, locked;
 
+	if (fd < 0)
+		return fd;
+	fd = descriptor_aside(fd);
 	if (fd < 0)
 		return -errno;
 	locked = lock_file(fd);
-	error = locked < 0 ? -EAGAIN : segment_reserve_pages(fd, 0, PEER_SIZE);
+	error = locked < 0 ? -EAGAIN : shared_file_reserve(fd, 0, PEER_SIZE);
 	/* readable by all, whatever the umask */
 	if (!error && (fchmod(fd, 0644) != 0 || file_status_of(fd, &found) != 0))
 		error = -errno;

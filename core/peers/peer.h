@@ -25,6 +25,7 @@
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 
+#define PEER_MAGIC "SPILCARD"
 enum { PEER_VERSION = 1, PEER_SIZE = 512, PEER_GANG = 16 };
 
 /* Its owner writes so often, whatever happens; one that is silent for longer is frozen. */
@@ -38,7 +39,7 @@ enum peer_working { PEER_IDLE, PEER_WORKS, PEER_UNKNOWN };
 
 struct peer_record {
 	/* what peer.c fills in */
-	char magic[8]; /* "SPILCARD" */
+	char magic[8]; /* PEER_MAGIC */
 	uint32_t version, size;
 	uint64_t check;    /* of all that follows */
 	uint64_t sequence; /* counts writings */

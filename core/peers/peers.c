@@ -20,8 +20,6 @@
 #include "core/base/file_status.h"
 #include "core/state/directory.h"
 
-#define PEER_MAGIC "SPILCARD"
-
 enum { COPY_TRIES = 8 };
 
 /* A directory that changed in this time before may hold what is not whole yet. */

@@ -20,6 +20,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/once.h"
+#include "core/base/shared_file.h"
 #include "core/rings/ring_layout.h"
 #include "core/state/directory.h"
 
@@ -145,26 +146,25 @@ static int make(const struct segment *segment, int directory, const char *name, 
 	int error;
 
 	snprintf(unfinished, sizeof unfinished, ".%s", name);
-	int fd =
-	    openat(directory, unfinished, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = shared_file_begin(directory, unfinished);
 	if (fd < 0)
-		return -errno;
-	error = segment_reserve_file(fd, first);
+		return fd;
+	error = shared_file_reserve(fd, 0, first);
 	if (!error) /* the last page gives it its size */
-		error = segment_reserve_pages(fd, sizeof *made - SEGMENT_PAGE, SEGMENT_PAGE);
+		error = shared_file_reserve(fd, sizeof *made - SEGMENT_PAGE, SEGMENT_PAGE);
 	if (!error) {
 		made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		error = made == MAP_FAILED ? -errno : 0;
 	}
 	is_whole = !error && madvise(made, SEGMENT_PAGE, MADV_POPULATE_WRITE) != 0;
 	if (is_whole) /* it could not grow */
-		error = segment_reserve_pages(fd, 0, sizeof *made);
-	close(fd);
+		error = shared_file_reserve(fd, 0, sizeof *made);
 	if (!error) {
 		initialise(&made->file.header, segment);
 		made->file.header.records = is_whole ? RING_RECORDS : RING_RECORDS_FIRST;
-		error = renameat(directory, unfinished, directory, name) != 0 ? -errno : 0;
+		error = shared_file_complete(fd, directory, unfinished, name, 0600);
 	}
+	close(fd);
 	if (!error) {
 		*ring = made;
 		return 0;

@@ -20,6 +20,7 @@
 #include "core/base/bells.h"
 #include "core/base/clock.h"
 #include "core/base/file_status.h"
+#include "core/base/shared_file.h"
 #include "core/state/before.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -150,32 +151,15 @@ struct segment_file *segment_map(int fd)
 	return address == MAP_FAILED ? NULL : address;
 }
 
-int segment_reserve_pages(int fd, size_t at, size_t size)
-{
-	struct rlimit limit;
-	/* a file beyond the limit would be SIGXFSZ, which ends the process */
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < at + size)
-		return -EFBIG;
-	/* every page now: a full tmpfs would be SIGBUS later */
-	return -posix_fallocate(fd, (off_t)at, (off_t)size);
-}
-
 int segment_reserve_row(int fd, uint32_t row, uint32_t devices)
 {
-	return segment_reserve_pages(fd, row_at(row), row_size(devices));
+	return shared_file_reserve(fd, row_at(row), row_size(devices));
 }
 
 int segment_reserve_device(int fd, uint32_t row, uint32_t device)
 {
-	return segment_reserve_pages(fd, row_at(row) + offsetof(struct segment_row, books[device]),
-	                             ROOM_OF_DEVICE);
-}
-
-int segment_reserve_file(int fd, size_t size)
-{
-	int error = segment_reserve_pages(fd, 0, size);
-	/* the user's umask may have taken even our own rights away */
-	return !error && fchmod(fd, 0600) != 0 ? -errno : error;
+	return shared_file_reserve(fd, row_at(row) + offsetof(struct segment_row, books[device]),
+	                           ROOM_OF_DEVICE);
 }
 
 /* Fills a new file, which is all zero. Returns 0 or a negative errno. */
@@ -206,19 +190,18 @@ static int create(int directory, const char *job, bool unnamed, struct segment_f
 
 	snprintf(name, sizeof name, "%s.segment", job);
 	snprintf(unfinished, sizeof unfinished, ".%s.unfinished", job);
-	int fd = openat(directory, unfinished, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-	                0600);
+	int fd = shared_file_begin(directory, unfinished);
 	if (fd < 0) {
-		error = -errno;
+		error = fd;
 		goto failed;
 	}
-	error = segment_reserve_file(fd, row_at(0) + row_size(0));
+	error = shared_file_reserve(fd, 0, row_at(0) + row_size(0));
 	if (!error && (*file = segment_map(fd)) == NULL)
 		error = -ENOMEM;
 	if (!error)
 		error = initialise(*file, job, unnamed);
-	if (!error && renameat(directory, unfinished, directory, name) != 0)
-		error = -errno;
+	if (!error)
+		error = shared_file_complete(fd, directory, unfinished, name, 0600);
 	if (error)
 		goto failed;
 	return fd;
@@ -234,13 +217,6 @@ failed:
 	                    segment_path(job, path, sizeof path), strerror(-error));
 }
 
-int segment_fill_holes(int fd, size_t at, size_t size)
-{
-	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)size) == 0)
-		return 0;
-	return errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ? -errno : 0;
-}
-
 /* Gives a segment back what somebody cut out of it. */
 static int fill_holes(int fd, const struct segment_header *header)
 {
@@ -250,9 +226,9 @@ static int fill_holes(int fd, const struct segment_header *header)
 
 	if (file_status_of(fd, &found) == 0 && (uint64_t)found.st_blocks * 512 >= pages)
 		return 0;
-	error = segment_fill_holes(fd, 0, row_at(0));
+	error = shared_file_refill(fd, 0, row_at(0));
 	for (uint32_t row = 0; !error && row < header->rows; row++)
-		error = segment_fill_holes(fd, row_at(row), row_size(header->device_count));
+		error = shared_file_refill(fd, row_at(row), row_size(header->device_count));
 	return error;
 }
 

@@ -309,18 +309,11 @@ int segment_open(int directory, const char *job, int flags, struct segment_heade
  * as segment_open(). */
 int segment_open_or_create(int directory, const char *job, bool unnamed, struct segment_file **file,
                            char *message, size_t size);
-/* Gives a file pages that nobody uses yet: size bytes from `at`. Returns 0 or a negative errno. */
-int segment_reserve_pages(int fd, size_t at, size_t size);
-/* Does the same for a row, as far as so many devices need it, or for one device alone. */
+/* Gives pages to a row, as far as so many devices need it, or to one device alone. */
 int segment_reserve_row(int fd, uint32_t row, uint32_t devices);
 int segment_reserve_device(int fd, uint32_t row, uint32_t device);
 /* Opens the file of a segment that is mapped. Returns a descriptor or a negative errno. */
 int segment_reopen(const struct segment *segment);
-/* Gives a new file all its pages, and its user alone the rights. Returns 0 or a negative errno. */
-int segment_reserve_file(int fd, size_t size);
-/* Gives an existing file back the pages that somebody cut out. Does not use posix_fallocate(),
- * whose substitute writes. Returns 0 or a negative errno. */
-int segment_fill_holes(int fd, size_t at, size_t size);
 /* Maps the segment. Returns NULL and sets errno when it cannot be. */
 struct segment_file *segment_map(int fd);
 /* before.c */

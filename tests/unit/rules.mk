@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Every tests/unit/test_*.c is one program over core/, written with check; no GPU, no shim.
+comma := ,
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_out := $(unit_src:%.c=$(BUILD)/%)
 
@@ -35,6 +36,9 @@ $(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BU
 
 # Between two copies of a record the test changes it.
 $(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread
+
+# The kernel refuses what it says.
+$(BUILD)/tests/unit/test_shared_file: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,openat pwrite posix_fallocate renameat fchmod)
 
 # It counts the files that are opened.
 $(BUILD)/tests/unit/test_peers: LDFLAGS += -Wl,--wrap=openat
@@ -90,7 +94,6 @@ $(BUILD)/tests/unit/giver.so: $(BUILD)/tests/unit/giver.o
 
 # core/pace in a world of its own: virtual time, threads, devices. pace_world_run looks at one
 # scenario by hand.
-comma := ,
 pace_world_obj := $(patsubst %,$(BUILD)/tests/unit/pace_%.o,coroutine world_time world_device world_driver world_process \
 	world_measure programs scenarios)
 pace_world_wrap := $(patsubst %,-Wl$(comma)--wrap=pthread_%,cond_timedwait self)

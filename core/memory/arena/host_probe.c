@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/shared_file.h"
 #include "core/state/directory.h"
 
 enum { FIRST_THAT_SURVIVES = 13020 }; /* CUDA's version of R595 */
@@ -203,7 +204,7 @@ static void probe_ask(const char *job)
 	if (directory < 0)
 		return;
 	snprintf(name, sizeof(name), "%s" PROBE_WANTED, job);
-	fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = shared_file_new(directory, name);
 	if (fd >= 0) {
 		if (write(fd, line, (size_t)length) != length)
 			unlinkat(directory, name, 0);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shared files: files of ours that other processes read or map while this one makes, replaces or
+ * removes them. The table of their formats is in core/state/README.md.
+ *
+ * unfinished  the name under which a file is made, so that it has its own name only when it is
+ *             complete: a reader finds the whole file, the one before, or none
+ * new         a file that has its own name from the start; its reader checks more than the head
+ *
+ * A maker that is killed leaves the unfinished file. The next maker of that name removes it, and so
+ * does the sweep of the directory. For example, a job's segment is made as ".bert.unfinished"; its
+ * maker is killed, and the next process of the job makes it anew. So no two processes may use an
+ * unfinished name at a time: it has a pid or a random number in it, or a lock is held.
+ *
+ * Every function runs inside the user's process: descriptors are CLOEXEC, nothing waits, and each
+ * returns a negative errno where it fails.
+ */
+#ifndef SPILLWAY_SHARED_FILE_H
+#define SPILLWAY_SHARED_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Makes an empty file of this user alone, to read and write. Returns a descriptor; -EEXIST. */
+int shared_file_new(int directory, const char *name);
+
+/* Begins a file under its unfinished name, in the place of one that was left. As above. */
+int shared_file_begin(int directory, const char *unfinished);
+/*
+ * Gives the file its mode, whatever the umask, and its name: what had the name is replaced. Without
+ * success the unfinished file is removed. The descriptor stays the caller's.
+ */
+int shared_file_complete(int fd, int directory, const char *unfinished, const char *name,
+                         mode_t mode);
+/* Makes a file of these bytes and closes it: all of the above. */
+int shared_file_put(int directory, const char *unfinished, const char *name, mode_t mode,
+                    const void *bytes, size_t size);
+
+/*
+ * Gives a file pages that nobody uses yet, size bytes from `at`: a full disk is an answer here and
+ * a SIGBUS when a mapping is touched. -EFBIG: beyond the process's limit of file sizes.
+ */
+int shared_file_reserve(int fd, size_t at, size_t size);
+/* Gives an existing file back the pages that were cut out of it. Never writes. */
+int shared_file_refill(int fd, size_t at, size_t size);
+
+#endif
