@@ -173,12 +173,18 @@ def named_by_tests():
     return sum(1 for function in external_functions() if function in names)
 
 
+def included_whole():
+    """files of tests/unit that include a .c file of core, and so more than its component's public header"""
+    return sum(1 for text in sources("tests/unit").values() if re.search(r'#include "core/[\w/]+\.c"', text))
+
+
 def main():
     if "-" in os.path.basename(BUILD):
         print("a build with a sanitizer has checks that are functions of their own")
         return 77
     figures = {function.__name__: function for function in
-               (lines, lines_kernel, files, threads, threads_ipc, locks, formats, file_makers, one_user, named_by_tests)}
+               (lines, lines_kernel, files, threads, threads_ipc, locks, formats, file_makers, one_user, named_by_tests,
+                included_whole)}
     figures.update({f"lines_{module}": lambda module=module: lines_of(module) for module in MODULES})
     wrong.extend(f"{TABLE}: {name}: no such figure" for name in BUDGETS if name not in figures)
     wrong.extend(f"{TABLE}: {name} has no bound" for name in figures if name not in BUDGETS)

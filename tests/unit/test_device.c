@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "core/budget/device.c" /* device_verdict(), too */
 #include "core/cuda/driver.h"
 #include "core/budget/terms.h"
+#include "tests/unit/devices.h"
 #include "tests/unit/state_directory.h"
 #include "tests/unit/test_job.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The registry: against a model, under races, and its rules one by one. */
-#include "core/registry/container.c" /* address_table_find(), too */
-
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -358,33 +356,30 @@ START_TEST(as_the_model)
 }
 END_TEST
 
-START_TEST(the_address_table_keeps_what_it_was_given)
+START_TEST(many_addresses_are_kept)
 {
 	enum { MANY = 20000 };
-	static struct resource resource[MANY];
-	static struct container in, elsewhere;
-	struct address_table table = {0};
-	struct address_entry *entry;
-	for (size_t i = 0; i < MANY; i++) {
-		resource[i].type = &type[0];
-		ck_assert_int_eq(address_table_insert(&table, &in, i << 9, &resource[i]), 0);
+	struct resource *again = thing_new(&type[0], 0);
+
+	for (uint64_t i = 1; i <= MANY; i++)
+		ck_assert_int_eq(
+		    registry_add_object(registry, "ctx1", i << 9, thing_new(&type[0], (int)i)), 0);
+	ck_assert_int_eq(registry_add_object(registry, "ctx1", 1 << 9, again), -EEXIST);
+	resource_release(again);
+	for (uint64_t i = 2; i <= MANY; i += 2)
+		ck_assert_int_eq(registry_delete_object(registry, "ctx1", &type[0], i << 9), 0);
+	for (uint64_t i = 1; i <= MANY; i++) {
+		struct resource *found = registry_lookup_object(registry, "ctx1", &type[0], i << 9);
+		struct resource *from_elsewhere =
+		    registry_find_object(registry, "none", &type[0], i << 9);
+
+		ck_assert_int_eq(found != NULL, i % 2);
+		ck_assert_ptr_eq(from_elsewhere, found);
+		ck_assert_ptr_null(registry_lookup_object(registry, "ctx1", &type[1], i << 9));
+		resource_release(found);
+		resource_release(from_elsewhere);
 	}
-	ck_assert_int_eq(address_table_insert(&table, &in, 0, &resource[0]), -EEXIST);
-	for (size_t i = 0; i < MANY; i += 2) {
-		entry = address_table_find(&table, &in, &type[0], i << 9);
-		ck_assert_ptr_eq(address_table_remove(&table, entry), &resource[i]);
-	}
-	for (size_t i = 0; i < MANY; i++) {
-		entry = address_table_find(&table, &in, &type[0], i << 9);
-		ck_assert_ptr_eq(entry ? entry->resource : NULL, i % 2 ? &resource[i] : NULL);
-		ck_assert_ptr_eq(entry,
-		                 address_table_find_any(&table, &elsewhere, &type[0], i << 9));
-		ck_assert_ptr_eq(
-		    entry, address_table_find_resource(&table, i << 9, SIZE_MAX, &resource[i]));
-		ck_assert_ptr_null(address_table_find(&table, &elsewhere, &type[0], i << 9));
-	}
-	ck_assert_uint_eq(table.count, MANY / 2);
-	address_table_free(&table);
+	ck_assert_uint_eq(registry_count(registry, NULL), MANY / 2);
 }
 END_TEST
 
@@ -566,7 +561,7 @@ int main(void)
 	tcase_add_test(tests, one_creates_and_all_get_it);
 	tcase_add_test(tests, threads);
 	tcase_add_loop_test(tests, as_the_model, 0, 5);
-	tcase_add_test(tests, the_address_table_keeps_what_it_was_given);
+	tcase_add_test(tests, many_addresses_are_kept);
 	tcase_add_test(tests, an_object_is_found_whichever_container_it_is_in);
 	tcase_add_test(tests, what_leaves_is_there_until_it_has_left);
 	tcase_add_test(tests, what_leaves_is_taken_out_wherever_its_entry_has_been_moved);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "tests/unit/devices.h"
-#include "core/budget/device.c" /* device_verdict(), too */
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/arena/arena.h"

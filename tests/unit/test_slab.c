@@ -3,14 +3,28 @@
 #include <check.h>
 #include <stdlib.h>
 
-#define SPILLWAY_CHECK_LOCKS /* slab_is_valid(), too */
-#include "core/memory/arena/slab.c"
+#include "core/memory/arena/slab.h"
 #include "suite.h"
 
 static struct slabs slabs;
 
 /* The owners of blocks; the addresses alone matter. */
 static char owners[SLAB_BYTES / 512];
+
+/* The bytes of a block of this class, as a slab of it has them. */
+static uint32_t class_size(unsigned int class)
+{
+	static uint32_t sizes[SLAB_CLASSES];
+
+	if (!sizes[class]) {
+		struct slabs own = {0};
+		struct slab *slab = slab_create(&own, class);
+
+		sizes[class] = slab->block_size;
+		slab_destroy(&own, slab);
+	}
+	return sizes[class];
+}
 
 START_TEST(every_size_has_the_smallest_class_that_holds_it)
 {
