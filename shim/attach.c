@@ -28,7 +28,6 @@
 #include "core/config/config.h"
 #include "core/cuda/driver.h"
 #include "core/memory/arena/host_probe.h"
-#include "core/vgpu/stand_in.h"
 #include "shim/disabled.h"
 #include "shim/driver_open.h"
 #include "shim/driver_symbols.h"
@@ -274,9 +273,8 @@ static void wait_for_the_first(void)
 	/* The first thread may be the parent's, in a forked child. */
 	if (first != self && atomic_compare_exchange_strong(&first_process, &first, self)) {
 		shim_take_role();
-		if (!getauxval(AT_SECURE))
-			log_configure(getenv("SPILLWAY_LOG") ? getenv("SPILLWAY_LOG")
-			                                     : stand_in_log());
+		if (!getauxval(AT_SECURE) && getenv("SPILLWAY_LOG"))
+			log_configure(getenv("SPILLWAY_LOG"));
 		return;
 	}
 	while (!atomic_load(&attached) && deadline_nap(&until, LOOK_NS))

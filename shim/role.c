@@ -4,21 +4,25 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/vgpu/stand_in.h"
+#include "core/job/module.h"
 
 void shim_take_role(void)
 {
+	static _Atomic bool is_taken;
 	const char *slash;
 	char folder[PATH_MAX];
 	Dl_info self;
 
-	if (!shim_role.stands_in || stand_in_is() || !dladdr((void *)shim_take_role, &self))
+	if (!shim_role.stands_in || atomic_load(&is_taken) ||
+	    !dladdr((void *)shim_take_role, &self))
 		return;
 	slash = strrchr(self.dli_fname, '/');
 	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - self.dli_fname) : 0,
 	         self.dli_fname);
-	stand_in_begin(folder);
+	modules_call(stand_in, folder);
+	atomic_store(&is_taken, true);
 }

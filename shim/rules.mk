@@ -59,7 +59,7 @@ $(shim_kernel): $(shim_obj) $(kernel_obj) $(BUILD)/modules/none.o $(BUILD)/shim/
 # in one file, with what is opened for NVML inside.
 vgpu_out := $(BUILD)/lib/libvgpu.so
 vgpu_obj := $(filter-out $(BUILD)/shim/role_spillway.o,$(shim_obj)) $(BUILD)/shim/role_vgpu.o
-shim_out += $(vgpu_out)
+shim_out += $(if $(filter vgpu,$(MODULES)),$(vgpu_out))
 .PHONY: libvgpu
 libvgpu: $(vgpu_out)
 

@@ -209,7 +209,7 @@ struct config_sources {
 	const char *file;          /* SPILLWAY_CONFIG; NULL: none. Missing is an error. */
 	const char *override_file; /* NULL: none. Missing is fine. */
 	char *const *environment;  /* like environ; NULL: none */
-	/* The process is one in which we stand in for HAMi-core (core/vgpu/stand_in.h). */
+	/* The process is one in which we stand in for HAMi-core (core/modules/vgpu/stand_in.h). */
 	bool stands_in;
 	const char *orders;      /* NULL: none. INI text: what the node's monitor wants */
 	const char *orders_from; /* where that was read */

@@ -12,13 +12,10 @@
 
 #include "core/base/file_status.h"
 #include "core/base/log.h"
-#include "core/base/place.h"
 #include "core/budget/device.h"
 #include "core/job/module.h"
 #include "core/state/directory.h"
 #include "core/state/segment.h"
-#include "core/vgpu/orders.h"
-#include "core/vgpu/stand_in.h"
 
 static char **copy_environment(void)
 {
@@ -89,7 +86,7 @@ static int load_all(const struct job_config *c, const struct config *last_good,
 		sources.devices = ids;
 		sources.device_count = (size_t)devices->count;
 	}
-	orders_take(&sources);
+	modules_call(add_source, &sources);
 	status = config_load(&sources, loaded, &error);
 	if (status != 0)
 		*complaint = error;
@@ -115,7 +112,7 @@ static void name_unnamed(struct job_config *c, uint64_t limits)
 	struct job_sharers sharers = {.name = ""};
 
 	/* One container, one quota, whatever its processes think their limits are. */
-	if (limits && stand_in_is())
+	if (limits && c->is_container)
 		limits = 1;
 	if (limits) {
 		job_sharers_find(c->environment, limits, &sharers);
@@ -132,26 +129,6 @@ static void locate_override(struct job_config *c)
 		c->override_path[0] = '\0';
 	if (directory_pause_path(c->name, c->pause_path, sizeof(c->pause_path)) != 0)
 		c->pause_path[0] = '\0';
-}
-
-/*
- * Finds out what the container was given and, where we stand in for HAMi-core, goes to the places
- * that it has: its folder for the job's files, and what HAMi mounts everywhere for the node.
- */
-static void stand_in(struct job_config *c)
-{
-	char beside[DIRECTORY_MAX + 1];
-
-	c->environment = stand_in_complete(c->environment);
-	if (!stand_in_is())
-		return;
-	if (access(DIRECTORY_NODE, X_OK) != 0 && access(STAND_IN_NODE, W_OK | X_OK) == 0)
-		directory_node = STAND_IN_NODE;
-	if (!place_is_bound() && !place_variable("SPILLWAY_STATE_DIR") &&
-	    stand_in_directory(config_variable(c->environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
-	                       beside, sizeof(beside)))
-		directory_use(beside);
-	orders_begin(c->environment);
 }
 
 static bool has_module(const char *name)
@@ -174,7 +151,7 @@ bool job_config_start(struct job_config *c)
 	if (!c->environment || (file && *file && !c->file))
 		return false;
 	if (!getauxval(AT_SECURE))
-		stand_in(c);
+		modules_call(prepare, c);
 	c->is_run = run && *run;
 	/* What the machine gives a place of its own is one run, whatever programs it is. */
 	if (machine->state_dir[0])
@@ -197,7 +174,7 @@ bool job_config_start(struct job_config *c)
 			return false;
 	}
 	/* Another name would be another quota: the container's is named after its cache. */
-	if (!stand_in_is() || config_enforces(c->now))
+	if (!c->is_container || config_enforces(c->now))
 		snprintf(c->name, sizeof(c->name), "%s", config_job_name(c->now));
 	c->is_unnamed = c->name[0] == '\0';
 	if (c->is_unnamed)

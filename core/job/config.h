@@ -25,6 +25,7 @@ struct job_config {
 	    [SHARERS_MAX]; /* who shares the limits of a job that nobody named; "": no limits */
 	char run[64]; /* which run the process belongs to, as SPILLWAY_RUN has it; may be empty */
 	bool is_run;  /* `spillway run` started it and waits for its end */
+	bool is_container; /* the job is all of a container, which has one quota */
 	char override_path[512], pause_path[512];
 	char boot_id[CONFIG_BOOT_ID_MAX];
 	struct config_pause pause; /* as it was read last */

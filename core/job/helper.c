@@ -30,7 +30,6 @@
 #include "core/pages/page.h"
 #include "core/pages/status.h"
 #include "core/rings/ring.h"
-#include "core/vgpu/orders.h"
 
 #define COUNT_NS 1000000000ull
 #define LEAST_NS 5000000ull
@@ -60,6 +59,11 @@ static void note_change(void *cookie, const char *path)
 {
 	(void)cookie;
 	(void)path;
+	files_changed = true;
+}
+
+void helper_reload(void)
+{
 	files_changed = true;
 }
 
@@ -217,7 +221,6 @@ static void *help(void *cookie)
 			segment_exiting(this_job.segment);
 		return NULL;
 	}
-	modules_call(joined);
 	/* The configuration is ours from here on. Files may have changed unwatched. */
 	watch_files();
 	job_settings_reload(false);
@@ -253,7 +256,6 @@ static void *help(void *cookie)
 		listener_check(&listener);
 		if (listener_is_unsettled(&listener) && look_ms > LISTENER_SETTLE_MS)
 			look_ms = LISTENER_SETTLE_MS;
-		files_changed |= orders_tend(&this_job.devices, this_job.config.now);
 		if (files_changed) {
 			files_changed = false;
 			ring_begin(); /* what has changed is worth telling */

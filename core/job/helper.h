@@ -29,5 +29,7 @@ void helper_join(void);
  * helper ends.
  */
 void helper_go(bool has_started);
+/* Has the settings read again in this round, as if a file had changed. On the helper. */
+void helper_reload(void);
 
 #endif

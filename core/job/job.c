@@ -44,7 +44,6 @@
 #include "core/pages/page.h"
 #include "core/rings/ring.h"
 #include "core/state/directory.h"
-#include "core/vgpu/orders.h"
 
 static LOCK_OF(START) starting = LOCK_FREE;
 static _Atomic bool is_started; /* or given up: nothing more to do */
@@ -100,7 +99,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 		page_withdraw(this_job.segment);
 	}
 	sharing_stop();
-	orders_stop();
+	modules_call(stop);
 	if (this_job.segment && this_job.config.is_unnamed)
 		segment_remove_own(this_job.segment);
 }
@@ -257,8 +256,7 @@ static bool start(void)
 		helper_go(false);
 		return say_off("out of memory", true);
 	}
-	if (orders_tend(&this_job.devices, this_job.config.now))
-		job_settings_reload(false);
+	modules_call(started);
 	atomic_store(&wiped.statistics,
 	             this_job.devices.count == 1 ? this_job.devices.device[0].statistics : NULL);
 	if (this_job.config.is_run)

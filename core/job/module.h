@@ -19,22 +19,32 @@
 
 #include "core/cuda/driver.h"
 
+struct config_sources;
 struct device;
+struct job_config;
 
 struct module {
 	const char *name;
+	/* The object was loaded as libvgpu.so from this folder, in place of HAMi-core. */
+	void (*stand_in)(const char *folder);
+	/* Before the first layer of the configuration is read; may change the environment. */
+	void (*prepare)(struct job_config *config);
+	/* Each time the layers are read, on any thread. */
+	void (*add_source)(struct config_sources *sources);
 	/*
 	 * On the thread that starts the job, before its settings take effect. A module that lacks
 	 * memory clears *has_started, and the process takes no part in its job.
 	 */
 	void (*start)(bool *has_started);
-	/* On the helper, once the process has joined its job or goes on without one. */
-	void (*joined)(void);
+	/* Likewise, once they have taken effect. this_job.segment is NULL where it did not join. */
+	void (*started)(void);
 	/*
 	 * On the helper, each time it wakes. It is to wake again after *look_ms at the latest,
 	 * which the hook may lower. Makes no driver call.
 	 */
 	void (*tick)(int *look_ms);
+	/* As the process exits. */
+	void (*stop)(void);
 	/* Before the driver destroys a context. */
 	void (*leave_context)(CUcontext context);
 	/* Before the resources of a device are listed. */

@@ -11,9 +11,9 @@ static void note(const char *call)
 	strcat(calls, " ");
 }
 
-static void first_joined(void)
+static void first_started(void)
 {
-	note("first.joined");
+	note("first.started");
 }
 
 static void first_tick(int *look_ms)
@@ -28,7 +28,7 @@ static void last_tick(int *look_ms)
 	note(*look_ms == 10 ? "last.tick(10)" : "last.tick");
 }
 
-static const struct module first = {.name = "first", .joined = first_joined, .tick = first_tick},
+static const struct module first = {.name = "first", .started = first_started, .tick = first_tick},
                            hookless = {.name = "hookless"},
                            last = {.name = "last", .tick = last_tick};
 /* In place of the table of the build. */
@@ -37,8 +37,8 @@ const struct module *const modules[] = {&first, &hookless, &last, NULL};
 START_TEST(calls_each_hook_there_is)
 {
 	calls[0] = '\0';
-	modules_call(joined);
-	ck_assert_str_eq(calls, "first.joined ");
+	modules_call(started);
+	ck_assert_str_eq(calls, "first.started ");
 }
 END_TEST
 

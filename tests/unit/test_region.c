@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* HAMi's shared region: slots of the living and the dead, what is told, what is read, bad files. */
-#include "core/vgpu/region.h"
+#include "core/modules/vgpu/region.h"
 
 #include <check.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Standing in for HAMi-core: what a container was given, where files go, what holds by default. */
-#include "core/vgpu/stand_in.h"
+#include "core/modules/vgpu/stand_in.h"
 
 #include <check.h>
 

@@ -9,7 +9,7 @@
 
 #include "core/config/config.h"
 #include "core/state/directory.h"
-#include "core/vgpu/stand_in.h"
+#include "core/modules/vgpu/stand_in.h"
 #include "tools/cli/commands.h"
 #include "tools/doctor/paths.h"
 #include "tools/formats/json.h"

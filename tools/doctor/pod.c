@@ -12,8 +12,8 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
-#include "core/vgpu/region.h"
-#include "core/vgpu/stand_in.h"
+#include "core/modules/vgpu/region.h"
+#include "core/modules/vgpu/stand_in.h"
 #include "tools/doctor/finding.h"
 #include "tools/view/tool.h"
 

@@ -35,7 +35,7 @@ static struct {
 enum { RESOURCES_LOOK_MS = 10 };
 
 /* Prepares for requests. It may read the environment. */
-static void resources_joined(void)
+static void resources_started(void)
 {
 	uint64_t token, started_ns;
 
@@ -183,4 +183,4 @@ static void resources_tick(int *look_ms)
 }
 
 const struct module module_resources = {
-    .name = "resources", .joined = resources_joined, .tick = resources_tick};
+    .name = "resources", .started = resources_started, .tick = resources_tick};

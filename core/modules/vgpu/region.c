@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* HAMi's shared region. Rules: runs inside the user's process, on the helper thread. */
-#include "core/vgpu/region.h"
+#include "core/modules/vgpu/region.h"
 
 #include <errno.h>
 #include <fcntl.h>

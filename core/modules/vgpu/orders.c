@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The shared region's orders. Rules: runs inside the user's process. */
-#include "core/vgpu/orders.h"
-
+/*
+ * The process's part in its container's shared region: what it tells there once a second, and the
+ * orders that it finds there, as a layer of its configuration. Rules: runs inside the user's
+ * process.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -9,15 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/place.h"
 #include "core/budget/terms.h"
+#include "core/job/helper.h"
+#include "core/job/module.h"
+#include "core/job/process.h"
+#include "core/job/settings.h"
 #include "core/ledger/statistics.h"
 #include "core/state/directory.h"
-#include "core/vgpu/region.h"
-#include "core/vgpu/stand_in.h"
+#include "core/modules/vgpu/region.h"
+#include "core/modules/vgpu/stand_in.h"
 
 #define TELL_NS 1000000000ull
 
@@ -101,7 +109,8 @@ static bool take(const struct region_orders *found)
 	return true;
 }
 
-void orders_take(struct config_sources *sources)
+/* Adds the orders to the sources of a configuration. Any thread may call it. */
+static void orders_add_source(struct config_sources *sources)
 {
 	const char *now = atomic_load(&orders.now);
 
@@ -124,7 +133,11 @@ static void look_for_others(void)
 	orders.sees_others = orders.is_seen && strcmp(path, STAND_IN_NODE) != 0;
 }
 
-void orders_begin(char *const *environment)
+/*
+ * Takes the orders that stand in the region of this environment's cache: they hold from the first
+ * allocation on.
+ */
+static void orders_begin(char *const *environment)
 {
 	const char *policy = config_variable(environment, "GPU_CORE_UTILIZATION_POLICY");
 	const char *cache = config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE");
@@ -166,9 +179,15 @@ static void describe(struct device *device, struct region_device *described)
 	described->busy = counters_get(device->statistics, share_held) / 1000;
 }
 
-bool orders_tend(struct device_set *devices, const struct config *config)
+/*
+ * Tells, if it is time, and reads the orders. Returns whether they have changed, so that the
+ * configuration is to be read again. Opens a file.
+ */
+static bool orders_exchange(void)
 {
-	struct region_tell tell = {.minor = config_region_minor(config), .pid = getpid()};
+	struct device_set *devices = &this_job.devices;
+	struct region_tell tell = {.minor = config_region_minor(this_job.config.now),
+	                           .pid = getpid()};
 	struct region_orders found;
 	uint64_t now = clock_now(), launches = 0;
 	char why[512];
@@ -200,9 +219,61 @@ bool orders_tend(struct device_set *devices, const struct config *config)
 	return take(&found);
 }
 
-void orders_stop(void)
+/* Says that the process holds nothing any more, as it exits. */
+static void orders_stop(void)
 {
 	atomic_store(&orders.is_over, true);
 	if (orders.told_ns)
 		region_leave(orders.cache, getpid());
 }
+
+/* --- the module --- */
+
+static void vgpu_stand_in(const char *folder)
+{
+	stand_in_begin(folder);
+	if (!getauxval(AT_SECURE) && !getenv("SPILLWAY_LOG"))
+		log_configure(stand_in_log());
+}
+
+/*
+ * Finds out what the container was given. In place of HAMi-core it goes to the places that HAMi
+ * has: the folder for the job's files, and the directory that HAMi mounts for the node.
+ */
+static void vgpu_prepare(struct job_config *c)
+{
+	char beside[DIRECTORY_MAX + 1];
+
+	c->environment = stand_in_complete(c->environment);
+	c->is_container = stand_in_is();
+	if (!c->is_container)
+		return;
+	if (access(DIRECTORY_NODE, X_OK) != 0 && access(STAND_IN_NODE, W_OK | X_OK) == 0)
+		directory_node = STAND_IN_NODE;
+	if (!place_is_bound() && !place_variable("SPILLWAY_STATE_DIR") &&
+	    stand_in_directory(config_variable(c->environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
+	                       beside, sizeof(beside)))
+		directory_use(beside);
+	orders_begin(c->environment);
+}
+
+static void vgpu_started(void)
+{
+	if (orders_exchange())
+		job_settings_reload(false);
+}
+
+static void vgpu_tick(int *look_ms)
+{
+	(void)look_ms;
+	if (orders_exchange())
+		helper_reload();
+}
+
+const struct module module_vgpu = {.name = "vgpu",
+                                   .stand_in = vgpu_stand_in,
+                                   .prepare = vgpu_prepare,
+                                   .add_source = orders_add_source,
+                                   .started = vgpu_started,
+                                   .tick = vgpu_tick,
+                                   .stop = orders_stop};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Standing in for HAMi-core. Rules: runs inside the user's process. */
-#include "core/vgpu/stand_in.h"
+#include "core/modules/vgpu/stand_in.h"
 
 #include <dirent.h>
 #include <fcntl.h>
