@@ -312,8 +312,12 @@ expect 0 "$spillway" set late --memory 24MiB
 kill "$launcher"
 wait "$launcher"
 says "$TMPDIR/late.log" '^spillway: late: GPU at most 60\.0 MiB \(limit 80\.0 MiB, 24\.0 MiB at the end\)$'
+expect 0 "$spillway" stat late
+says "$out" '^gpu 0: the highest limit of this run was 80\.0 MiB$'
 expect 0 "$spillway" run --name late --memory 16MiB "$fake_job" -1 -m 4096
 says "$err" '^spillway: late: GPU at most 4\.00 KiB \(limit 16\.0 MiB\)$'
+expect 0 "$spillway" stat late
+says_not "$out" 'highest limit'
 # A limit of 0, and one that limits nothing.
 expect 0 "$spillway" run --name sum --memory 0 "$fake_job" -1 -s 8388608
 says "$err" '^spillway: sum: GPU at most 0 B \(limit 0 B\), host at most 8\.00 MiB$'

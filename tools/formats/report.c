@@ -124,7 +124,10 @@ static const char *steps(const struct segment_view *view, int device, char *buf,
 	return value_steps(&view->job_total[device], buf, size);
 }
 
-/* Says of each GPU what the driver has for itself, and why the job was refused last. */
+/*
+ * Says of each GPU what the driver has for itself, which limit a peak belongs to that is more than
+ * the limit now, and why the job was refused last.
+ */
 static void print_notes(const struct segment_view *view)
 {
 	char text[400], size[32];
@@ -138,6 +141,9 @@ static void print_notes(const struct segment_view *view)
 			refused_driver_s(stdout, of->driver_used);
 			printf("\n");
 		}
+		if (of->device_peak > of->limit_set && view->limit_most[i] > of->limit_set)
+			printf("gpu %d: the highest limit of this run was %s\n", i,
+			       value_limit(view->limit_most[i], size, sizeof size));
 		if (of->refused_at)
 			printf("gpu %d: the latest of %" PRIu64 " refusals, at %s: %s\n", i,
 			       of->refusals, time_text(of->refused_at, size, sizeof size),
