@@ -6,7 +6,7 @@ import hashlib
 import numpy as np
 import openmm
 
-SIDE, GAP = 12, 0.37
+SIDE, GAP = 15, 0.37
 
 
 def state(platform, positions, steps, properties):

@@ -6,47 +6,70 @@
 
 enum {
 	TURN_BRANCHES = 256,        /* backward branches before another warp has its turn */
+	POLL_COST = 16,             /* a round of a loop that polls counts as so many */
 	PATIENCE = 256,             /* such turns in a row before lanes no longer wait at joins */
 	LONGEST_SLEEP_NS = 1000000, /* as PTX has it */
 };
 
 /* --- collectives --- */
 
-/* The current split is at a collective, which runs once every lane that it names is there. */
+static bool is_waiting_at(const struct split *s, const struct frame *frame, uint32_t at)
+{
+	return s->state == SPLIT_AT_COLLECTIVE && s->frame == frame && s->at == at;
+}
+
+/* Lanes that went through a collective together are one split again, as on hardware. */
+static void collective_pass(struct warp *w, const struct frame *frame, uint32_t at, uint32_t gone)
+{
+	uint32_t lane = (uint32_t)__builtin_ctz(gone), splits = 0;
+	for (uint32_t i = 0, count = w->split_count; i < count; i++) {
+		struct split *s = &w->splits[i];
+		uint32_t through = s->lanes & gone;
+		if (!is_waiting_at(s, frame, at) || !through)
+			continue;
+		if (through != s->lanes) {
+			s->lanes &= ~through;
+			s = split_add(w, s->frame, at, through, s->join);
+		}
+		s->state = SPLIT_READY;
+		s->at++;
+		splits++;
+	}
+	if (splits > 1)
+		split_merge(w);
+	for (uint32_t i = 0; i < w->split_count; i++)
+		if (w->splits[i].lanes >> lane & 1)
+			split_select(w, i);
+}
+
+/*
+ * The current split is at a collective, which runs for a set of lanes once all of them are there.
+ * Lanes that name different sets do not see each other. For example, where the halves of a warp
+ * name themselves, the first runs while a quarter of the second is elsewhere.
+ */
 static void collective(struct warp *w, const struct insn *in, bool force)
 {
 	struct split *s = &w->splits[w->current];
-	const uint32_t *named = in->s[3] == NONE ? NULL : lanes(w, in->s[3]);
-	uint32_t here = s->lanes, wanted = 0;
-	for (uint32_t i = 0; i < w->split_count; i++)
-		if (w->splits[i].state == SPLIT_AT_COLLECTIVE && w->splits[i].frame == s->frame &&
-		    w->splits[i].at == s->at)
-			here |= w->splits[i].lanes;
-	for (uint32_t left = named ? s->lanes : 0; left; left &= left - 1)
-		wanted |= named[__builtin_ctz(left)] & w->live;
-	if (wanted & ~here && !force) {
-		s->state = SPLIT_AT_COLLECTIVE;
-		return;
-	}
-	/* Lanes that name different lanes do not see each other. */
-	for (uint32_t left = here; left;) {
-		uint32_t same = 0;
-		for (uint32_t i = 0; i < LANES; i++)
-			same |= (uint32_t)(!named || named[i] == named[__builtin_ctz(left)]) << i;
-		in->inner(w, in, left & same);
-		left &= ~same;
-	}
-	uint32_t at = s->at;
 	const struct frame *frame = s->frame;
-	for (uint32_t i = 0; i < w->split_count; i++) {
-		struct split *other = &w->splits[i];
-		if ((other == s || other->state == SPLIT_AT_COLLECTIVE) && other->frame == frame &&
-		    other->at == at) {
-			other->state = SPLIT_READY;
-			other->at++;
-			w->met |= other != s;
-		}
+	const uint32_t *named = in->s[3] == NONE ? NULL : lanes(w, in->s[3]);
+	uint32_t at = s->at, here = 0, gone = 0;
+	s->state = SPLIT_AT_COLLECTIVE;
+	for (uint32_t i = 0; i < w->split_count; i++)
+		if (is_waiting_at(&w->splits[i], frame, at))
+			here |= w->splits[i].lanes;
+	for (uint32_t left = here; left;) {
+		uint32_t first = (uint32_t)__builtin_ctz(left), same = 0;
+		for (uint32_t i = 0; i < LANES; i++)
+			same |= (uint32_t)(!named || named[i] == named[first]) << i;
+		same &= left;
+		left &= ~same;
+		if (named && named[first] & w->live & ~here && !force)
+			continue;
+		in->inner(w, in, same);
+		gone |= same;
 	}
+	if (gone)
+		collective_pass(w, frame, at, gone);
 }
 
 bool warp_force(struct warp *w)
@@ -97,7 +120,9 @@ __attribute__((noreturn)) static void stop(struct warp *w, const struct insn *in
 /* One backward branch; loops that poll use up their turn sooner. */
 static bool spend(struct warp *w)
 {
-	uint32_t cost = w->polled ? TURN_BRANCHES / 16 : 1;
+	uint32_t cost = w->polls ? POLL_COST : 1;
+	w->polled |= w->polls;
+	w->polls = false;
 	w->budget -= cost < w->budget ? cost : w->budget;
 	return !w->budget;
 }
@@ -105,7 +130,7 @@ static bool spend(struct warp *w)
 /* Another split is next; and while lanes spin for long, the others no longer wait at joins. */
 static void end_turn(struct warp *w)
 {
-	w->spins += w->polled ? PATIENCE : 1;
+	w->spins += w->polled ? POLL_COST : 1;
 	if (w->spins >= PATIENCE) {
 		w->spins = 0;
 		for (uint32_t i = 0; i < MAX_JOINS; i++)
@@ -217,7 +242,7 @@ void warp_run(struct warp *w)
 {
 	struct worker *k = w->worker;
 	w->budget = TURN_BRANCHES;
-	w->polled = false;
+	w->polled = w->polls = false;
 	k->running = w;
 	if (w->met)
 		split_merge(w);

@@ -78,7 +78,8 @@ struct warp {
 	struct join joins[MAX_JOINS];
 	uint32_t budget; /* backward branches left of this turn */
 	uint32_t spins;  /* turns that ended without anything but backward branches */
-	bool polled;     /* this turn had polling instructions */
+	bool polls;      /* a polling instruction has run since the last backward branch */
+	bool polled;     /* this turn had a round of a loop that polls */
 	bool met;        /* several splits may be at one place */
 	bool asleep;
 	uint64_t slept_until; /* by the launch's clock; of the last nap */

@@ -146,7 +146,7 @@ static void find_pointers(struct warp *w, const struct insn *in, uint32_t mask, 
 void memory_load(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	struct pointers p;
-	w->polled |= in->polling;
+	w->polls |= in->polling;
 	find_pointers(w, in, mask, false, &p);
 	for (uint32_t k = 0; k < in->count; k++)
 		w->grid->alu->load[__builtin_ctz(in->size)](lanes(w, in->d[k]), &p, k * in->size,
@@ -349,7 +349,7 @@ ATOMIC(uint64_t, combine_64)
 void memory_atomic(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	struct pointers p;
-	w->polled |= in->polling;
+	w->polls |= in->polling;
 	find_pointers(w, in, mask, true, &p);
 	if (in->size == 2)
 		atomic_uint16_t(w, in, mask, &p);

@@ -14,7 +14,7 @@ void split_select(struct warp *w, uint32_t index);
 bool split_next(struct warp *w);
 struct split *split_add(struct warp *w, struct frame *frame, uint32_t at, uint32_t lanes_in,
                         uint8_t join);
-/* Splits that a barrier or a collective brought to one place go on as one. Not within a turn. */
+/* Splits that a barrier or a collective brought to one place go on as one: `current` may move. */
 void split_merge(struct warp *w);
 /* Some lanes of the current split become a split of their own, which is returned. */
 uint32_t split_carve(struct warp *w, uint32_t mask);

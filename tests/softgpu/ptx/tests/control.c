@@ -157,6 +157,75 @@ static void test_progress(const struct ptx_module *m)
 		check_int(((int *)on_host(out))[i], 42);
 }
 
+/* --- convergence --- */
+
+enum { WARP_LANES = 32 };
+
+/*
+ * Lanes go round a loop that polls, for `rounds`, if `late` says so; the other lanes wait for them
+ * or, after long, go on. Then each lane does as `end` says.
+ */
+static void converge(const char *late, const char *end, uint32_t rounds, uint64_t out)
+{
+	static const char begin[] =
+	    ".version 6.4\n.target sm_75\n.address_size 64\n"
+	    ".visible .entry converge(.param .u32 rounds, .param .u64 out)\n{\n"
+	    ".reg .pred %p<4>;\n.reg .b32 %r<20>;\n.reg .b64 %d<4>;\n.shared .b32 box[32];\n"
+	    "ld.param.u32 %r0, [rounds];\nld.param.u64 %d0, [out];\nmov.u32 %r1, %tid.x;\n"
+	    "mov.u32 %r2, box;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r2, %r2, %r3;\n"
+	    "mul.wide.u32 %d1, %r1, 4;\nadd.s64 %d0, %d0, %d1;\nst.shared.u32 [%r2], %r1;\n"
+	    "mov.u32 %r5, %r1;\nmov.u32 %r9, -1;\n";
+	static const char middle[] =
+	    "@!%p0 bra met;\n"
+	    "again:\nld.volatile.shared.u32 %r4, [%r2];\nsub.s32 %r0, %r0, 1;\n"
+	    "setp.ne.s32 %p1, %r0, 0;\n@%p1 bra again;\nadd.s32 %r5, %r1, 100;\nmet:\n";
+	static char text[4096];
+	int length = snprintf(text, sizeof text, "%s%s%s%s", begin, late, middle, end);
+	struct ptx_module *m = load_text(text, (size_t)length, "convergence");
+	run_ok(m, "converge", 1, 1, WARP_LANES, 1, &rounds, &out);
+	ptx_module_unload(m);
+}
+
+static void test_convergence(void)
+{
+	/* Each lane reads its own place and then writes that of the lane two above. */
+	static const char shift[] =
+	    "add.s32 %r7, %r1, 2;\nand.b32 %r7, %r7, 31;\nshl.b32 %r7, %r7, 2;\n"
+	    "mov.u32 %r8, box;\nadd.s32 %r8, %r8, %r7;\nld.shared.u32 %r6, [%r2];\n"
+	    "st.shared.u32 [%r8], %r6;\nst.global.u32 [%d0], %r6;\nret;\n}\n";
+	static const char vote_and_shift[] =
+	    "vote.sync.ballot.b32 %r7, %p0, %r9;\nadd.s32 %r7, %r1, 2;\nand.b32 %r7, %r7, 31;\n"
+	    "shl.b32 %r7, %r7, 2;\nmov.u32 %r8, box;\nadd.s32 %r8, %r8, %r7;\n"
+	    "ld.shared.u32 %r6, [%r2];\nst.shared.u32 [%r8], %r6;\nst.global.u32 [%d0], %r6;\n"
+	    "ret;\n}\n";
+	/* Each half of the warp names itself, and each lane asks the lane eight further on. */
+	static const char halves[] =
+	    "setp.lt.u32 %p2, %r1, 16;\nselp.b32 %r9, 65535, -65536, %p2;\n"
+	    "add.s32 %r7, %r1, 8;\nand.b32 %r7, %r7, 15;\nand.b32 %r8, %r1, 16;\n"
+	    "or.b32 %r7, %r7, %r8;\nshfl.sync.idx.b32 %r6, %r5, %r7, 31, %r9;\n"
+	    "st.global.u32 [%d0], %r6;\nret;\n}\n";
+	enum { SHORT = 40, LONG = 100000 };
+	uint64_t out = buffer(NULL, WARP_LANES * 4);
+	const uint32_t *got = on_host(out);
+	/* A loop of 40 rounds is no reason to go on without the lanes in it. */
+	converge("setp.lt.u32 %p0, %r1, 2;\n", shift, SHORT, out);
+	for (int i = 0; i < WARP_LANES; i++)
+		check_int(got[i], i);
+	/* OpenMM's neighbour list: the compiler moves a read of shared memory behind a vote. */
+	memset(on_host(out), 0, WARP_LANES * 4);
+	converge("setp.ge.u32 %p0, %r1, 30;\n", vote_and_shift, LONG, out);
+	for (int i = 0; i < WARP_LANES; i++)
+		check_int(got[i], i);
+	/* Lanes 16 to 23 come first, then those of the other half, and lanes 24 to 31 last. */
+	converge("setp.lt.u32 %p0, %r1, 16;\nsetp.ge.u32 %p2, %r1, 24;\nor.pred %p0, %p0, %p2;\n"
+	         "@%p2 shl.b32 %r0, %r0, 1;\n",
+	         halves, LONG, out);
+	for (int i = 0; i < WARP_LANES; i++) {
+		int from = (i & 16) | ((i + 8) & 15);
+		check_int(got[i], from >= 16 && from < 24 ? from : from + 100);
+	}
+}
+
 static void test_globals(const struct ptx_module *m)
 {
 	static const int weights[8] = {3, 1, 4, 1, 5, 9, 2, 6};
@@ -189,6 +258,7 @@ void test_control(const struct ptx_module *m)
 	test_divergence(m);
 	test_atomics(m);
 	test_progress(m);
+	test_convergence();
 	test_globals(m);
 }
 
