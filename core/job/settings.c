@@ -17,7 +17,7 @@
 #include "core/memory/heat/survey.h"
 #include "core/memory/move/idle_point.h"
 #include "core/registry/actions.h"
-#include "core/rings/ring.h"
+#include "core/rings/event.h"
 
 bool job_settings_are_any(void)
 {
@@ -27,24 +27,6 @@ bool job_settings_are_any(void)
 		is_limited |=
 		    terms_of(&this_job.devices.device[i]).settings.memory != CONFIG_UNLIMITED;
 	return !this_job.config.is_unnamed || this_job.config.file || is_limited;
-}
-
-/* Makes the ring, so that events are kept from now on. */
-static void record(void)
-{
-	char message[512] = "";
-	struct ring *ring;
-
-	if (ring_create(this_job.segment, &ring, message, sizeof(message)) != 0) {
-		log_warning("%s; no events are kept", message);
-		return;
-	}
-	for (int i = 0; i < this_job.devices.count; i++)
-		ring_name_device(ring, this_job.devices.device[i].id.ordinal,
-		                 this_job.devices.device[i].index);
-	atomic_store(&event_ring, ring);
-	for (int i = 0; i < this_job.devices.count; i++)
-		device_note_settings(&this_job.devices.device[i]);
 }
 
 static int change_devices(void *cookie, void *subject)
@@ -122,8 +104,6 @@ static void apply(void)
 	actions_run(ACTION_CONFIG_CHANGED, &change);
 	if (job_settings_are_any())
 		vmem_count_exactly();
-	if ((change.paced || job_settings_are_any()) && this_job.segment)
-		ring_prepare(record);
 	if (!job_launches_pace(change.paced))
 		log_error("out of memory: launches are %s",
 		          change.paced ? "not paced" : "paced as before");

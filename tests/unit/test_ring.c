@@ -13,7 +13,7 @@
 #include "core/state/directory.h"
 #include "core/state/ring_files.h"
 #include "core/rings/ring_layout.h"
-#include "core/rings/ring_reader.h"
+#include "core/modules/events/ring_reader.h"
 
 enum { THREADS = 8, KILLS = 40 };
 

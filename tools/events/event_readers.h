@@ -8,7 +8,7 @@
 #define SPILLWAY_TOOL_EVENT_READERS_H
 
 #include "core/base/queue.h"
-#include "core/rings/ring_reader.h"
+#include "core/modules/events/ring_reader.h"
 
 struct event_readers;
 

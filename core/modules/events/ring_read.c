@@ -19,7 +19,7 @@
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
 #include "core/rings/ring_layout.h"
-#include "core/rings/ring_reader.h"
+#include "core/modules/events/ring_reader.h"
 #include "core/state/directory.h"
 
 /* A reader's knowledge of rings: its place in each, and the unit at hand. Private. */
