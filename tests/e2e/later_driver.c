@@ -40,3 +40,7 @@ const struct entry_point later_entry_points[] = {
      (int (*)(void))(void *)cuInventedContext},
     {0},
 };
+
+/* The size in bytes, and functions: one that Spillway has hooked, and one that it does not know. */
+const void *const later_export_table[] = {(const void *)(4 * sizeof(void *)), cuMemAlloc_v2,
+                                          cuInventedScale, cuLaunchKernel};

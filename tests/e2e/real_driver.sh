@@ -4,7 +4,8 @@
 #   there        a script: there DRIVER_FOLDER PRELOAD PROGRAM... runs PROGRAM; THERE_DEBUG: the
 #                loader's debug output
 #   there_shim   what is preloaded
-#   addresses, entry, blind   proc_addresses.c, entry.c and blind_calls.c, built for that machine
+#   addresses, entry, blind, tables   proc_addresses.c, entry.c, blind_calls.c and export_tables.c,
+#                built for that machine
 #
 # The libraries are Debian's packages (non-free), unpacked into the build folder and never part of
 # Spillway.
@@ -46,6 +47,14 @@ check_driver() {
 	rm "$scratch"/bindings.*
 	grep -q '/libc\.so\.6 ' "$scratch/bound" || fail "$name: bound to nothing: $(head -n 3 "$scratch/bound")"
 	same "$name: calls that reach the shim" "" "$(sed -n '/ dlm\?open$/d; s,.*/libspillway[^ ]* ,,p' "$scratch/bound")"
+
+	# The private tables are its own, pointer by pointer.
+	without "$tables" libcuda.so.1 cuGetExportTable >"$scratch/tables"
+	with "$tables" libcuda.so.1 cuGetExportTable >"$scratch/tables_behind"
+	diff "$scratch/tables" "$scratch/tables_behind" >&2 || fail "$name: private tables differ behind the shim (>)"
+	pointers=$(grep -c '+0x' "$scratch/tables") || :
+	[ "$pointers" -ge 20 ] || fail "$name: only $pointers pointers in private tables: $(cat "$scratch/tables")"
+	echo "$name: $pointers pointers in private tables"
 
 	if ! grep -q '^cuGetProcAddress$' "$scratch/has"; then
 		echo "$name: $(wc -l <"$scratch/has") functions; it has no cuGetProcAddress"

@@ -9,6 +9,7 @@ arch=$(dpkg --print-architecture 2>/dev/null || uname -m)
 addresses=$build/tests/e2e/proc_addresses
 entry=$build/tests/e2e/entry
 blind=$build/tests/e2e/blind_calls
+tables=$build/tests/e2e/export_tables
 there=$scratch/there
 there_shim=$shim
 run_here "$there"

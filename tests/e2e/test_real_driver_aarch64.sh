@@ -15,4 +15,6 @@ entry=$built/entry
 mkdir "$built"
 there_build "$addresses" tests/e2e/proc_addresses.c -ldl
 there_build "$entry" tests/e2e/entry.c -ldl
+tables=$built/export_tables
+there_build "$tables" tests/e2e/export_tables.c -ldl
 check_driver "driver for aarch64" "$(find "$folder" -name libcuda.so.1)"

@@ -113,8 +113,15 @@ EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int ver
 	return CUDA_SUCCESS;
 }
 
+/* Of the same driver; it stands for each of NVIDIA's private tables, which are not imitated. */
+extern const void *const later_export_table[] __attribute__((weak));
+
 EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
-	/* NVIDIA's private tables are not imitated. */
-	return table && id ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+	if (!table || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!later_export_table)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*table = later_export_table;
+	return CUDA_SUCCESS;
 }
