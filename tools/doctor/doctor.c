@@ -403,6 +403,10 @@ static bool check_driver(const char *shim, struct driver_report *report)
 		print_device(&report->device[i], &report->features[i]);
 		print_probe(report, i);
 	}
+	if (report->device_count)
+		finding(FINDING_OK,
+		        "nvidia-smi: in a job the GPU's memory is the job's limit and use; the "
+		        "list of processes is NVML's own, from a private table");
 	if (*report->said)
 		return bad_driver(report->said);
 	if (report->device_count == 0) {
