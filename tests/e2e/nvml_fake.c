@@ -77,7 +77,8 @@ unsigned long long fake_total(void)
 
 /*
  * The private table by which nvidia-smi asks: its size in bytes, and functions. None is one of the
- * memory queries: this library is not linked -Bsymbolic, so the loader would answer with the shim's.
+ * memory queries, for which the loader answers with the shim's: this library is not linked
+ * -Bsymbolic.
  */
 nvmlReturn_t nvmlInternalGetExportTable(const void **table, const void *id)
 {
