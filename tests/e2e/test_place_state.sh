@@ -74,13 +74,20 @@ same "too long: lines" 1 "$(grep -c . "$scratch/err")"
 state=$scratch/state
 for name in .lock job.segment .job.unfinished; do
 	for kind in 'ln -s /nonexistent/x' 'ln -s ../file' mkdir mkfifo; do
-		case $name,$kind in .job*,mkfifo | .lock,mkfifo) continue ;; esac
+		case $name,$kind in .job*,mkfifo | .job*,ln* | .lock,mkfifo) continue ;; esac
 		rm -rf "$state"
 		mkdir -m 0700 "$state"
 		$kind "$state/$name"
 		SPILLWAY_JOB=job alone "$state" "job"
 	done
 done
+# Of the unfinished name a link is removed as what a killed maker left, and the job is made.
+rm -rf "$state"
+mkdir -m 0700 "$state"
+ln -s ../file "$state/.job.unfinished"
+SPILLWAY_STATE_DIR=$state SPILLWAY_JOB=job program || fail "unfinished: status $?"
+same "unfinished: lines" 0 "$(grep -c . "$scratch/err" || true)"
+[ ! -e "$state/.job.unfinished" ] || fail "the link stays"
 [ ! -s "$scratch/file" ] || fail "a link was followed"
 
 # A file-size limit: no signal, no half of a file.
