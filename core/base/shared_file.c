@@ -5,9 +5,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+void shared_file_write_head(const struct shared_format *format, void *file)
+{
+	struct shared_head *head = file;
+
+	memcpy(head->magic, format->magic, sizeof(head->magic));
+	head->version = format->version;
+}
+
+enum shared_fit shared_file_fits(const struct shared_format *format, const void *file,
+                                 uint64_t size)
+{
+	const struct shared_head *head = file;
+
+	if (memcmp(head->magic, format->magic, sizeof(head->magic)) != 0)
+		return SHARED_OTHER_KIND;
+	if (head->version != format->version)
+		return SHARED_OTHER_VERSION;
+	return size == format->size ? SHARED_FITS : SHARED_OTHER_SIZE;
+}
 
 int shared_file_new(int directory, const char *name)
 {

@@ -19,7 +19,32 @@
 #define SPILLWAY_SHARED_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+/* The head with which the files of every format and version begin. */
+struct shared_head {
+	char magic[8];
+	uint32_t version;
+};
+
+/* A format, as this build writes it. No pointer in it: each would cost a process a page. */
+struct shared_format {
+	char magic[9];
+	uint32_t version;
+	uint64_t size; /* bytes of a file, as its head says them, too */
+};
+
+enum shared_fit { SHARED_FITS, SHARED_OTHER_KIND, SHARED_OTHER_VERSION, SHARED_OTHER_SIZE };
+
+/* Writes the head of a file. */
+void shared_file_write_head(const struct shared_format *format, void *file);
+/*
+ * Compares a file that was read, its first bytes at least, and the size that its head says. The
+ * answer is the first that does not fit, because of another version the size may lie elsewhere.
+ */
+enum shared_fit shared_file_fits(const struct shared_format *format, const void *file,
+                                 uint64_t size);
 
 /* Makes an empty file of this user alone, to read and write. Returns a descriptor; -EEXIST. */
 int shared_file_new(int directory, const char *name);

@@ -129,8 +129,7 @@ static int open_header(int directory, const char *job, struct segment_header *he
 		return -1;
 	length = pread(fd, header, sizeof *header, 0);
 	if (length == sizeof *header &&
-	    memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
-	    header->version == SEGMENT_VERSION && header->size == sizeof(struct segment_file) &&
+	    shared_file_fits(&segment_format, header, header->size) == SHARED_FITS &&
 	    header->device_count <= SEGMENT_DEVICES)
 		return fd;
 	close(fd);
@@ -153,7 +152,7 @@ static bool runs_now(const struct segment_header *header)
 	uint64_t now = clock_now(), tended = header->tended_ns;
 
 	return (tended > now ? tended - now : now - tended) < SEGMENT_SILENT_NS &&
-	       segment_is_of_this_boot(header);
+	       segment_is_of_this_boot(header->boot_id);
 }
 
 static void ask_owed(struct asking *asking, int fd, struct segment_header *header)

@@ -89,6 +89,9 @@ static struct page_owner *page_owner_of(struct page_owners *owners, uid_t uid)
 }
 
 #define PAGE_MAGIC "SPILPAGE"
+static const struct shared_format page_format = {
+    .magic = PAGE_MAGIC, .version = PAGE_VERSION, .size = sizeof(struct page)};
+
 #define ENDING     ".page"
 #define UNFINISHED ".page-"
 
@@ -170,14 +173,17 @@ static bool is_valid(const struct page *page)
 
 static int check(const struct page *page, ssize_t length, off_t file_size, char *why, size_t size)
 {
-	if (length < (ssize_t)offsetof(struct page, boot_id) ||
-	    memcmp(page->magic, PAGE_MAGIC, sizeof page->magic) != 0)
+	enum shared_fit fit = SHARED_OTHER_KIND;
+
+	if (length >= (ssize_t)offsetof(struct page, boot_id))
+		fit = shared_file_fits(&page_format, page, page->size);
+	if (fit == SHARED_OTHER_KIND)
 		return state_refuse(-EPROTO, why, size, "not a page");
-	if (page->version != PAGE_VERSION)
+	if (fit == SHARED_OTHER_VERSION)
 		return state_refuse(-EPROTO, why, size, "page of version %u, expected version %d",
 		                    page->version, PAGE_VERSION);
 	if (length != (ssize_t)sizeof *page || file_size != (off_t)sizeof *page ||
-	    page->size != sizeof *page)
+	    fit == SHARED_OTHER_SIZE)
 		return state_refuse(-EPROTO, why, size, "page of %lld bytes, expected %zu",
 		                    (long long)file_size, sizeof *page);
 	if (!is_valid(page))
@@ -363,7 +369,7 @@ static bool page_is_left_of_other_version(int directory, const char *name, const
 	if (fd >= 0)
 		close(fd);
 	if (length < (ssize_t)offsetof(struct page, token) ||
-	    memcmp(page.magic, PAGE_MAGIC, sizeof page.magic) != 0 || page.version == PAGE_VERSION)
+	    shared_file_fits(&page_format, &page, page.size) != SHARED_OTHER_VERSION)
 		return false;
 	segment_read_boot_id(boot_id);
 	return page_is_stale(found) ||
@@ -446,8 +452,7 @@ static void fill(const struct segment *segment, struct page *page)
 	const struct segment_header *header = &file->header;
 
 	memset(page, 0, sizeof *page);
-	memcpy(page->magic, PAGE_MAGIC, sizeof page->magic);
-	page->version = PAGE_VERSION;
+	shared_file_write_head(&page_format, page);
 	page->size = sizeof *page;
 	memcpy(page->boot_id, header->boot_id, sizeof page->boot_id);
 	page->token = header->token;

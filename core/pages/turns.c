@@ -40,6 +40,9 @@ static_assert(sizeof(struct turn_lane) == 64, "layout changed: raise TURNS_VERSI
 static_assert(offsetof(struct turns, lane) == 64, "layout changed: raise TURNS_VERSION");
 static_assert(sizeof(struct turns_file) == 4224, "layout changed: raise TURNS_VERSION");
 
+static const struct shared_format turns_format = {
+    .magic = TURNS_MAGIC, .version = TURNS_VERSION, .size = sizeof(struct turns_file)};
+
 /* Where the file may be. In order of preference, as turns.h says. */
 enum place_kind { OF_ROOT, OF_USER_IN_NODE, OF_USER_IN_STATE, PLACES };
 
@@ -184,10 +187,8 @@ static int initialise(int fd)
 {
 	static const char none[sizeof(struct turns)];
 	const size_t past = offsetof(struct turns, holder);
-	struct turns_file new = {
-	    .turns = {.version = TURNS_VERSION, .size = sizeof new},
-	};
-	memcpy(new.turns.magic, TURNS_MAGIC, sizeof new.turns.magic);
+	struct turns_file new = {.turns.size = sizeof new};
+	shared_file_write_head(&turns_format, &new);
 	segment_read_boot_id(new.boot_id);
 	int error = write_at(fd, none, sizeof none - past, past);
 	if (!error)
@@ -213,16 +214,17 @@ static int complete(int fd, const struct place *place, const struct asker *asker
 		int error = shared_file_reserve(fd, 0, sizeof file);
 		return error ? error : initialise(fd);
 	}
-	if (memcmp(file.turns.magic, TURNS_MAGIC, sizeof file.turns.magic) != 0)
+	enum shared_fit fit = shared_file_fits(&turns_format, &file, file.turns.size);
+	if (fit == SHARED_OTHER_KIND)
 		return state_refuse(-EPROTO, asker->message, asker->size, "%s/%s: not a turn file",
 		                    place->directory, place->name);
-	if (file.turns.version != TURNS_VERSION)
+	if (fit == SHARED_OTHER_VERSION)
 		return state_refuse(-EPROTO, asker->message, asker->size,
 		                    "%s/%s: turn file of version %u, expected version %d, and in "
 		                    "use; let the jobs end, then: spillway doctor --clean",
 		                    place->directory, place->name, file.turns.version,
 		                    TURNS_VERSION);
-	if (found.st_size != (off_t)sizeof file || file.turns.size != sizeof file)
+	if (found.st_size != (off_t)sizeof file || fit == SHARED_OTHER_SIZE)
 		return state_refuse(-EPROTO, asker->message, asker->size,
 		                    "%s/%s: turn file of %lld bytes, expected %zu: damaged",
 		                    place->directory, place->name, (long long)found.st_size,
@@ -282,8 +284,8 @@ static bool turns_are_left(int fd, const struct place *place)
 	return file_status_of(fd, &found) == 0 && check_owner(&found, place, &nobody_asks) == 0 &&
 	       pread(fd, &turns, offsetof(struct turns, holder), 0) ==
 	           (ssize_t)offsetof(struct turns, holder) &&
-	       memcmp(turns.magic, TURNS_MAGIC, sizeof turns.magic) == 0 &&
-	       turns.version != TURNS_VERSION && segment_file_life(fd) == OTHER_OVER;
+	       shared_file_fits(&turns_format, &turns, turns.size) == SHARED_OTHER_VERSION &&
+	       segment_file_life(fd) == OTHER_OVER;
 }
 
 /*

@@ -205,8 +205,7 @@ int peer_make(struct peer_own *own, const char *node, const char *uuid, char *me
 	lock_init(&own->lock);
 	own->node = node;
 	snprintf(own->uuid, sizeof own->uuid, "%s", uuid);
-	memcpy(own->now.magic, PEER_MAGIC, sizeof own->now.magic);
-	own->now.version = PEER_VERSION;
+	shared_file_write_head(&peer_format, &own->now);
 	own->now.size = PEER_SIZE;
 	own->now.device = peer_device(uuid);
 	own->now.pid = getpid();

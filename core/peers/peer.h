@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/base/shared_file.h"
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 
@@ -36,6 +37,9 @@ enum { PEER_VERSION = 1, PEER_SIZE = 512, PEER_GANG = 16 };
 
 /* Whether a job works. What is not known counts as working. */
 enum peer_working { PEER_IDLE, PEER_WORKS, PEER_UNKNOWN };
+
+static const struct shared_format peer_format = {
+    .magic = PEER_MAGIC, .version = PEER_VERSION, .size = PEER_SIZE};
 
 struct peer_record {
 	/* what peer.c fills in */

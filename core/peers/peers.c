@@ -55,8 +55,7 @@ static bool is_recent(uint64_t then, uint64_t now, uint64_t within)
 
 static bool is_valid(const struct peers_other *other, const struct peer_record *record)
 {
-	return memcmp(record->magic, PEER_MAGIC, sizeof record->magic) == 0 &&
-	       record->version == PEER_VERSION && record->size == PEER_SIZE &&
+	return shared_file_fits(&peer_format, record, record->size) == SHARED_FITS &&
 	       record->check == peer_check(record) && record->token == other->token &&
 	       record->device == other->device;
 }

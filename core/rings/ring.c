@@ -123,9 +123,8 @@ static void initialise(struct ring_header *header, const struct segment *segment
 {
 	const struct segment_seat *slot = segment->seat;
 
-	memcpy(header->magic, RING_MAGIC, sizeof header->magic);
-	header->version = RING_VERSION;
-	header->size = sizeof(struct ring_file);
+	shared_file_write_head(&ring_format, header);
+	header->size = ring_format.size;
 	memcpy(header->boot_id, segment->file->header.boot_id, sizeof header->boot_id);
 	segment_copy_text(header->job, sizeof header->job, segment->file->header.job);
 	memcpy(header->command, slot->command, sizeof header->command);

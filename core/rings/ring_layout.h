@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
+#include "core/base/shared_file.h"
 #include "core/state/layout.h"
 #include "core/rings/event.h"
 #include "core/state/ring_files.h"
@@ -59,6 +60,9 @@ struct ring_file {
 	_Alignas(4096) struct ring_header header;
 	_Alignas(4096) struct ring_record record[RING_RECORDS];
 };
+
+static const struct shared_format ring_format = {
+    .magic = RING_MAGIC, .version = RING_VERSION, .size = sizeof(struct ring_file)};
 
 static_assert(sizeof(struct ring_record) == 64, "layout changed: raise RING_VERSION");
 static_assert(offsetof(struct ring_header, next) == 256, "layout changed: raise RING_VERSION");

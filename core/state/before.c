@@ -262,9 +262,10 @@ static struct before_header *before_header_alloc(void)
 
 static bool is_of_before(const struct before_header *header, const char *job)
 {
-	bool is = memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
-	          header->version == SEGMENT_VERSION_BEFORE &&
-	          header->size == sizeof(struct before_file) &&
+	static const struct shared_format before = {.magic = SEGMENT_MAGIC,
+	                                            .version = SEGMENT_VERSION_BEFORE,
+	                                            .size = sizeof(struct before_file)};
+	bool is = shared_file_fits(&before, header, header->size) == SHARED_FITS &&
 	          strncmp(header->job, job, sizeof header->job) == 0 &&
 	          header->device_count <= BEFORE_DEVICES && header->rows <= BEFORE_ROWS;
 
@@ -371,14 +372,6 @@ int before_read(int fd, const char *job, struct segment_file *copy)
 
 /* --- whether it is over --- */
 
-static bool is_of_this_boot(const struct before_header *header)
-{
-	struct segment_header now;
-
-	SAME_TEXT(now.boot_id, header->boot_id);
-	return segment_is_of_this_boot(&now);
-}
-
 static bool is_in_use(const struct before_header *header, const struct before_seat *seat,
                       bool is_draining)
 {
@@ -414,7 +407,7 @@ static bool read_is_over(int fd, const char *job, bool *is_over)
 	bool is_before = header && read_header(fd, job, header);
 
 	if (is_before)
-		*is_over = !is_of_this_boot(header) || !any_is_in_use(fd, header);
+		*is_over = !segment_is_of_this_boot(header->boot_id) || !any_is_in_use(fd, header);
 	free(header);
 	return is_before;
 }
@@ -515,12 +508,14 @@ enum other_life segment_file_life(int fd)
 static enum other_life other_judge(int fd, uint32_t *version)
 {
 	struct other_header header;
+	enum shared_fit fit;
 	struct stat found;
 
 	if (file_status_of(fd, &found) != 0 || !S_ISREG(found.st_mode) ||
-	    pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
-	    memcmp(header.magic, SEGMENT_MAGIC, sizeof header.magic) != 0 ||
-	    (header.version == SEGMENT_VERSION && header.size == sizeof(struct segment_file)))
+	    pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
+		return OTHER_NONE;
+	fit = shared_file_fits(&segment_format, &header, header.size);
+	if (fit == SHARED_FITS || fit == SHARED_OTHER_KIND)
 		return OTHER_NONE;
 	*version = header.version;
 	return other_is_of_another_boot(&header) ? OTHER_OVER : segment_file_life(fd);

@@ -319,9 +319,9 @@ void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX])
 	id[strcspn(id, "\n")] = '\0';
 }
 
-bool segment_is_of_this_boot(const struct segment_header *header)
+bool segment_is_of_this_boot(const char boot_id[SEGMENT_BOOT_ID_MAX])
 {
 	char now[SEGMENT_BOOT_ID_MAX];
 	segment_read_boot_id(now);
-	return !now[0] || !header->boot_id[0] || strcmp(now, header->boot_id) == 0;
+	return !now[0] || !boot_id[0] || strcmp(now, boot_id) == 0;
 }

@@ -65,12 +65,13 @@ static uint64_t end_of(const struct segment_header *header)
 int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
                   char *message, size_t size)
 {
+	enum shared_fit fit = shared_file_fits(&segment_format, header, header->size);
 	char path[512];
+
 	segment_path(job, path, sizeof path);
-	if (file_size < offsetof(struct segment_header, boot_id) ||
-	    memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) != 0)
+	if (file_size < offsetof(struct segment_header, boot_id) || fit == SHARED_OTHER_KIND)
 		return state_refuse(-EPROTO, message, size, "%s: not a segment", path);
-	if (header->version != SEGMENT_VERSION)
+	if (fit == SHARED_OTHER_VERSION)
 		return state_refuse(
 		    -EPROTO, message, size,
 		    "%s: segment of version %u, expected version %d; once the job has ended "
@@ -80,7 +81,7 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 		return state_refuse(
 		    -EPROTO, message, size, "%s: segment of %llu bytes, expected %llu: damaged",
 		    path, (unsigned long long)file_size, (unsigned long long)end_of(header));
-	if (header->size != sizeof(struct segment_file))
+	if (fit == SHARED_OTHER_SIZE)
 		return state_refuse(
 		    -EPROTO, message, size,
 		    "%s: segment of %llu bytes, expected %zu: of another build; once the job has "
@@ -166,10 +167,10 @@ int segment_reserve_device(int fd, uint32_t row, uint32_t device)
 static int initialise(struct segment_file *file, const char *job, bool unnamed)
 {
 	struct segment_header *header = &file->header;
-	memcpy(header->magic, SEGMENT_MAGIC, sizeof header->magic);
-	header->version = SEGMENT_VERSION;
+
+	shared_file_write_head(&segment_format, header);
 	atomic_store(&header->is_unnamed, unnamed);
-	header->size = sizeof *file;
+	header->size = segment_format.size;
 	atomic_store(&header->rows, 1);
 	segment_read_boot_id(header->boot_id);
 	segment_copy_text(header->job, sizeof header->job, job);
@@ -321,7 +322,7 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, struct 
 		close(fd);
 		return replace_before(directory, job, unnamed, error, file, message, size);
 	}
-	if (!segment_is_of_this_boot(&header) || atomic_load(&header.is_removed)) {
+	if (!segment_is_of_this_boot(header.boot_id) || atomic_load(&header.is_removed)) {
 		close(fd);
 		return create(directory, job, unnamed, file, message, size);
 	}

@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "core/base/shared_file.h"
 #include "core/base/lock.h"
 #include "core/ledger/ledger.h"
 #include "core/state/segment.h"
@@ -298,6 +299,9 @@ bool segment_remove_override(int directory, const char *job);
 enum { SEGMENT_FILE_NAME_MAX = 80 }; /* "JOB.segment", ".JOB.unfinished" */
 /* Fills path with DIR/JOB.segment, for messages. Returns path. */
 const char *segment_path(const char *job, char *path, size_t size);
+static const struct shared_format segment_format = {
+    .magic = SEGMENT_MAGIC, .version = SEGMENT_VERSION, .size = sizeof(struct segment_file)};
+
 /* Checks that header and file size are those of this job's segment. Returns 0, or -EPROTO and
  * message. */
 int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
@@ -334,8 +338,8 @@ enum other_life segment_other_version(int directory, const char *job, uint32_t *
  */
 enum other_life segment_file_life(int fd);
 /* directory.c */
-/* Returns whether the segment was written since the machine was started. */
-bool segment_is_of_this_boot(const struct segment_header *header);
+/* Returns whether a file that has this id was made since the machine was started. */
+bool segment_is_of_this_boot(const char boot_id[SEGMENT_BOOT_ID_MAX]);
 /* Reads up to size bytes of a small file. Returns the number of bytes, 0 when it cannot be read. */
 size_t segment_read_line(const char *path, char *buf, size_t size);
 /* Copies text as strncpy should: terminated, the rest zero. */

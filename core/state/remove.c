@@ -67,7 +67,7 @@ static int end_if_over(int directory, const char *job, bool unnamed)
 	}
 	if (unnamed && !atomic_load(&header.is_unnamed))
 		error = -EBUSY;
-	if (!error && segment_is_of_this_boot(&header)) {
+	if (!error && segment_is_of_this_boot(header.boot_id)) {
 		struct segment_file *file = segment_map(fd);
 		error = file ? close_if_over(file) : -errno;
 		if (file)

@@ -53,7 +53,7 @@ static bool is_of_this_boot(const struct segment_header *header)
 
 	if (atomic_load_explicit(&known, memory_order_relaxed) == header->token)
 		return true;
-	if (!segment_is_of_this_boot(header))
+	if (!segment_is_of_this_boot(header->boot_id))
 		return false;
 	atomic_store_explicit(&known, header->token, memory_order_relaxed);
 	return true;

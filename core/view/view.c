@@ -276,7 +276,7 @@ static int summary_of(struct job_copy *job, struct segment_view *view)
 {
 	const struct segment_file *copy = &job->file;
 	const struct segment_header *header = &copy->header;
-	bool this_boot = segment_is_of_this_boot(header);
+	bool this_boot = segment_is_of_this_boot(header->boot_id);
 	int live = 0, count = 0;
 
 	free(view->process);

@@ -249,6 +249,28 @@ START_TEST(holes_are_filled)
 }
 END_TEST
 
+START_TEST(the_head_says_kind_version_and_size)
+{
+	static const struct shared_format format = {
+	    .magic = "TESTFILE", .version = 3, .size = 4096};
+	struct {
+		struct shared_head head;
+		uint32_t size;
+	} file = {.size = 4096};
+
+	ck_assert_int_eq(shared_file_fits(&format, &file, file.size), SHARED_OTHER_KIND);
+	shared_file_write_head(&format, &file);
+	ck_assert_int_eq(memcmp(&file, "TESTFILE\3\0\0", 11), 0);
+	ck_assert_int_eq(shared_file_fits(&format, &file, file.size), SHARED_FITS);
+	ck_assert_int_eq(shared_file_fits(&format, &file, 4095), SHARED_OTHER_SIZE);
+	/* Of another version the size may lie elsewhere. */
+	file.head.version = 2;
+	ck_assert_int_eq(shared_file_fits(&format, &file, 0), SHARED_OTHER_VERSION);
+	file.head.magic[7] = 'X';
+	ck_assert_int_eq(shared_file_fits(&format, &file, file.size), SHARED_OTHER_KIND);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("shared file");
@@ -263,6 +285,7 @@ int main(void)
 	tcase_add_test(tests, a_link_is_not_followed);
 	tcase_add_test(tests, a_reader_never_sees_a_part);
 	tcase_add_test(tests, holes_are_filled);
+	tcase_add_test(tests, the_head_says_kind_version_and_size);
 	suite_add_tcase(suite, tests);
 	return scratch_run(suite);
 }

@@ -273,15 +273,15 @@ static bool is_terminated(const char *text, size_t size)
 static int check_header(const struct ring_header *header, const struct ring_id *id, off_t file_size,
                         const char *name, char *message, size_t size)
 {
-	struct segment_header boot;
+	enum shared_fit fit = shared_file_fits(&ring_format, header, header->size);
 
-	if (memcmp(header->magic, RING_MAGIC, sizeof header->magic) != 0)
+	if (fit == SHARED_OTHER_KIND)
 		return state_refuse(-EPROTO, message, size, "%s: not a ring of events", name);
-	if (header->version != RING_VERSION)
+	if (fit == SHARED_OTHER_VERSION)
 		return state_refuse(-EPROTO, message, size,
 		                    "%s: events of version %u, expected version %d", name,
 		                    header->version, RING_VERSION);
-	if (header->size != sizeof(struct ring_file) || file_size != sizeof(struct ring_file))
+	if (fit == SHARED_OTHER_SIZE || file_size != sizeof(struct ring_file))
 		return state_refuse(-EPROTO, message, size, "%s: %lld bytes, expected %zu: damaged",
 		                    name, (long long)file_size, sizeof(struct ring_file));
 	if ((header->records != RING_RECORDS && header->records != RING_RECORDS_FIRST) ||
@@ -290,8 +290,7 @@ static int check_header(const struct ring_header *header, const struct ring_id *
 	    strncmp(header->job, id->job, sizeof header->job) != 0 || header->pid != id->pid ||
 	    header->started_ns != id->started_ns)
 		return state_refuse(-EPROTO, message, size, "%s: its header is damaged", name);
-	memcpy(boot.boot_id, header->boot_id, sizeof boot.boot_id);
-	if (!segment_is_of_this_boot(&boot))
+	if (!segment_is_of_this_boot(header->boot_id))
 		return state_refuse(-ESTALE, message, size, "%s: of an earlier boot", name);
 	return 0;
 }
