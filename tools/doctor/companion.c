@@ -21,9 +21,11 @@
 
 #define COMPANION_FORMAT "1" /* another one makes all files again */
 
+/* Names within a library's file, which stays mapped for them. */
 struct name_list {
-	char **name;
-	int count;
+	const char **name;
+	int count, room;
+	struct library library;
 };
 
 /* Takes the driver's functions alone: a name of the C library would stand before glibc's own. */
@@ -34,25 +36,26 @@ static void companion_take_name(void *cookie, const char *name)
 	if (strncmp(name, "cudbg", 5) != 0 &&
 	    !(strncmp(name, "cu", 2) == 0 && isupper((unsigned char)name[2])))
 		return;
-	list->name = grow(list->name, list->count, sizeof *list->name);
-	list->name[list->count++] = text("%s", name);
+	if (list->count == list->room) {
+		list->name = grow(list->name, list->room + 1023, sizeof *list->name);
+		list->room += 1024;
+	}
+	list->name[list->count++] = name;
 }
 
 static int companion_compare(const void *one, const void *other)
 {
-	return strcmp(*(char *const *)one, *(char *const *)other);
+	return strcmp(*(const char *const *)one, *(const char *const *)other);
 }
 
 /* Returns the functions that a library exports, sorted; none where it cannot be read. */
 static struct name_list companion_names_of(const char *path)
 {
 	struct name_list list = {0};
-	struct library library;
 
-	if (!library_map(&library, path))
-		return list;
-	library_exported(&library, companion_take_name, &list);
-	library_unmap(&library);
+	if (!library_map(&list.library, path))
+		return (struct name_list){0};
+	library_exported(&list.library, companion_take_name, &list);
 	if (list.count)
 		qsort(list.name, (size_t)list.count, sizeof *list.name, companion_compare);
 	return list;
@@ -60,8 +63,8 @@ static struct name_list companion_names_of(const char *path)
 
 static void companion_free(struct name_list *list)
 {
-	for (int i = 0; i < list->count; i++)
-		free(list->name[i]);
+	if (list->library.bytes)
+		library_unmap(&list->library);
 	free(list->name);
 }
 

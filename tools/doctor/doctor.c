@@ -667,7 +667,7 @@ int command_doctor(int argc, char **argv)
 	has_shim = !pod.is_ours && check_shim(&paths);
 	if (*pod.library)
 		pod_explain(&pod);
-	has_driver = check_driver(paths.shim, &report);
+	has_driver = check_driver(pod.is_ours ? pod.library : paths.shim, &report);
 	if (has_shim)
 		check_probe_program(paths.shim);
 	check_probe_caches();
