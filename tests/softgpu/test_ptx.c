@@ -131,6 +131,7 @@ int main(int argc, char **argv)
 		test_compilers();
 		test_instructions();
 		test_matrices();
+		test_mbarriers();
 	}
 	test_garbage(SAMPLES "nvcc13.0-sm_75/train.ptx");
 	test_garbage(SAMPLES "nvcc13.0-sm_100/integer.ptx");

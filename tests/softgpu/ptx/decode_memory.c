@@ -130,6 +130,98 @@ static void decode_atomic(struct decoder *d, int reduction)
 	in->count = 1;
 }
 
+static struct insn *emit_mbarrier(struct decoder *d, handler *run, uint32_t at, enum space space)
+{
+	struct insn access = {0};
+	address(d, operand(d, at), space, &access);
+	struct insn *in = emit(d, run);
+	in->s[0] = access.s[0];
+	in->wide = access.wide;
+	in->immediate = access.immediate;
+	in->space = access.space;
+	return in;
+}
+
+static void emit_mbarrier_update(struct decoder *d, enum mbarrier_op op, uint32_t at,
+                                 enum space space, uint32_t state, uint32_t count)
+{
+	struct insn *in = emit_mbarrier(d, mbarrier_update, at, space);
+	in->mode = op;
+	in->d[0] = state;
+	in->s[1] = count;
+}
+
+/* mbarrier.test_wait and try_wait {.parity}.b64 p, [a], state or parity{, time to wait at most} */
+static void decode_mbarrier_test(struct decoder *d, enum space space)
+{
+	bool parity = modifier(d, "parity");
+	enum type type = parity ? TYPE_U32 : TYPE_B64;
+	uint32_t phase = source(d, operand(d, 2), type);
+	uint32_t over = destination(d, operand(d, 0), TYPE_PRED);
+	struct insn *in = emit_mbarrier(d, mbarrier_test, 1, space);
+	in->d[0] = over;
+	in->s[1] = phase;
+	in->size = (uint8_t)type_size(type);
+}
+
+/* init, inval, expect_tx and complete_tx have [a]{, count}; arrivals state, [a]{, count}. */
+static void decode_mbarrier(struct decoder *d, int unused)
+{
+	(void)unused;
+	uint32_t one = constant(d, 1, 4), n = operand_count(d);
+	skip_ordering(d);
+	modifier(d, "b64");
+	if (modifier(d, "pending_count")) {
+		uint32_t state = source(d, operand(d, 1), TYPE_B64);
+		uint32_t count = destination(d, operand(d, 0), TYPE_U32);
+		struct insn *in = emit(d, mbarrier_pending);
+		in->d[0] = count;
+		in->s[0] = state;
+		return;
+	}
+	enum space space = modifier_space(d);
+	if (space != SPACE_SHARED && space != SPACE_GENERIC)
+		fail_unsupported(d);
+	if (modifier(d, "test_wait") || modifier(d, "try_wait")) {
+		decode_mbarrier_test(d, space);
+		return;
+	}
+	bool drops = modifier(d, "arrive_drop"), arrives = drops || modifier(d, "arrive");
+	bool expects = modifier(d, "expect_tx");
+	if (arrives) {
+		uint32_t count = n > 2 ? source(d, operand(d, 2), TYPE_U32) : one;
+		uint32_t state = destination(d, operand(d, 0), TYPE_B64);
+		modifier(d, "noComplete");
+		if (expects)
+			emit_mbarrier_update(d, MBARRIER_EXPECT, 1, space, NONE, count);
+		emit_mbarrier_update(d, drops ? MBARRIER_ARRIVE_DROP : MBARRIER_ARRIVE, 1, space,
+		                     state, expects ? one : count);
+	} else if (expects || modifier(d, "complete_tx") || modifier(d, "init")) {
+		enum mbarrier_op op = expects                       ? MBARRIER_EXPECT
+		                      : strstr(d->s->text, ".init") ? MBARRIER_INIT
+		                                                    : MBARRIER_COMPLETE;
+		uint32_t count = source(d, operand(d, 1), TYPE_U32);
+		emit_mbarrier_update(d, op, 0, space, NONE, count);
+	} else if (!modifier(d, "inval")) {
+		fail_unsupported(d);
+	}
+}
+
+/*
+ * cp.async.mbarrier.arrive{.noinc} [a]: an arrival once the thread's copies are there, as they are.
+ * Without .noinc the barrier expects it in addition, which leaves all counts as they were.
+ */
+static void decode_copy_arrival(struct decoder *d)
+{
+	skip_ordering(d);
+	modifier(d, "b64");
+	enum space space = modifier_space(d);
+	if (!modifier(d, "arrive") || (space != SPACE_SHARED && space != SPACE_GENERIC))
+		fail_unsupported(d);
+	if (modifier(d, "noinc"))
+		emit_mbarrier_update(d, MBARRIER_ARRIVE, 0, space, NONE, constant(d, 1, 4));
+}
+
 /* createpolicy: what a cache hint names means nothing here. */
 static void decode_policy(struct decoder *d, int unused)
 {
@@ -161,6 +253,10 @@ static void decode_copy(struct decoder *d, int unused)
 		fail_unsupported(d);
 	if (modifier(d, "commit_group") || modifier(d, "wait_group") || modifier(d, "wait_all"))
 		return;
+	if (modifier(d, "mbarrier")) {
+		decode_copy_arrival(d);
+		return;
+	}
 	bool has_policy = strstr(d->s->text, "L2::cache_hint");
 	skip_ordering(d);
 	const struct operand *size = operand(d, 2);
@@ -197,10 +293,17 @@ static void decode_nothing(struct decoder *d, int unused)
 }
 
 const struct opcode opcodes_memory[] = {
-    {"ld", decode_access, false},     {"ldu", decode_access, false},
-    {"st", decode_access, true},      {"atom", decode_atomic, false},
-    {"red", decode_atomic, true},     {"prefetch", decode_nothing, 0},
-    {"prefetchu", decode_nothing, 0}, {"applypriority", decode_nothing, 0},
-    {"discard", decode_nothing, 0},   {"createpolicy", decode_policy, 0},
-    {"cp", decode_copy, 0},           {NULL, NULL, 0},
+    {"ld", decode_access, false},
+    {"ldu", decode_access, false},
+    {"st", decode_access, true},
+    {"atom", decode_atomic, false},
+    {"red", decode_atomic, true},
+    {"prefetch", decode_nothing, 0},
+    {"prefetchu", decode_nothing, 0},
+    {"applypriority", decode_nothing, 0},
+    {"discard", decode_nothing, 0},
+    {"createpolicy", decode_policy, 0},
+    {"cp", decode_copy, 0},
+    {"mbarrier", decode_mbarrier, 0},
+    {NULL, NULL, 0},
 };

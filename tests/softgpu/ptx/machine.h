@@ -212,6 +212,14 @@ enum barrier_mode {
 /* Memory instructions; see memory.c for which instruction fields they read. */
 handler memory_load, memory_load_padded, memory_store, memory_atomic, memory_load_parameter,
     memory_fence;
+enum mbarrier_op {
+	MBARRIER_INIT,
+	MBARRIER_ARRIVE,
+	MBARRIER_ARRIVE_DROP,
+	MBARRIER_EXPECT,   /* bytes */
+	MBARRIER_COMPLETE, /* bytes */
+};
+handler mbarrier_update, mbarrier_test, mbarrier_pending;
 bool memory_atomic_is_supported(enum atomic op, enum type type);
 /* Where `size` bytes at an address of a space are; faults otherwise. */
 void *memory_resolve(struct warp *w, enum space space, uint32_t lane, uint64_t address,

@@ -49,9 +49,10 @@ enum space space_find(const char *word)
 		enum space space;
 	} spaces[] = {
 	    {"global", SPACE_GLOBAL},      {"shared", SPACE_SHARED},
-	    {"shared::cta", SPACE_SHARED}, {"local", SPACE_LOCAL},
-	    {"const", SPACE_CONST},        {"param", SPACE_PARAM},
-	    {"param::entry", SPACE_PARAM}, {"param::func", SPACE_PARAM},
+	    {"shared::cta", SPACE_SHARED}, {"shared::cluster", SPACE_SHARED},
+	    {"local", SPACE_LOCAL},        {"const", SPACE_CONST},
+	    {"param", SPACE_PARAM},        {"param::entry", SPACE_PARAM},
+	    {"param::func", SPACE_PARAM},
 	};
 	for (unsigned i = 0; i < sizeof spaces / sizeof *spaces; i++)
 		if (!strcmp(spaces[i].word, word))

@@ -79,6 +79,7 @@ void catch_signals(void); /* before the first launch */
 void test_foreign_signal(void);
 void test_instructions(void);
 void test_matrices(void);
+void test_mbarriers(void);
 void test_broad(const struct ptx_module *broad);
 void test_mathematics(const struct ptx_module *functions);
 void test_parallel(void);
