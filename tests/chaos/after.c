@@ -18,11 +18,11 @@ enum { PROCESSES = 128 };
 
 static const struct machine *map_books(void)
 {
-	char path[64];
+	char path[80];
 	int file;
 	void *books;
 
-	snprintf(path, sizeof(path), "softgpu/machine-%d", MACHINE_VERSION);
+	machine_path(path, sizeof(path), "softgpu");
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	books = mmap(NULL, sizeof(struct machine), PROT_READ, MAP_SHARED, file, 0);
 	if (file < 0 || books == MAP_FAILED)

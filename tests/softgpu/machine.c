@@ -143,7 +143,7 @@ static void admit_users(int books)
 static int open_file_of_books(bool create)
 {
 	char path[600];
-	snprintf(path, sizeof(path), "%s/machine-%d", config()->state_dir, MACHINE_VERSION);
+	machine_path(path, sizeof(path), config()->state_dir);
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0 || errno != ENOENT || !create)
 		return fd;
@@ -164,8 +164,10 @@ static struct machine *map_books(bool create)
 	flock(fd, LOCK_EX);
 	if (file_status_of(fd, &status) != 0)
 		goto out;
-	bool fresh = status.st_size < (off_t)sizeof(*books);
-	if (fresh && (!create || (errno = posix_fallocate(fd, 0, sizeof(*books))) != 0))
+	/* A file of another size is not one that this driver left: it is made anew. */
+	if (status.st_size != (off_t)sizeof(*books) &&
+	    (!create || ftruncate(fd, 0) != 0 ||
+	     (errno = posix_fallocate(fd, 0, sizeof(*books))) != 0))
 		goto out;
 	books = mmap(NULL, sizeof(*books), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (books == MAP_FAILED) {

@@ -9,6 +9,7 @@
 #define SOFTGPU_MACHINE_BOOKS_H
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "tests/softgpu/config.h"
 #include "tests/softgpu/machine.h"
@@ -87,6 +88,24 @@ struct machine {
 	struct machine_shared shared[MAX_SHARED];
 	struct machine_event events[MAX_EVENTS];
 };
+
+#if defined(__x86_64__)
+#define MACHINE_ARCHITECTURE "x86_64"
+#elif defined(__aarch64__)
+#define MACHINE_ARCHITECTURE "aarch64"
+#else
+#define MACHINE_ARCHITECTURE "other"
+#endif
+
+/*
+ * The file's name tells its layout, so that no process maps a file of another one. For example, a
+ * mutex has 40 bytes on x86-64 and 48 on aarch64, whose programs an emulator runs on the same host.
+ */
+static inline void machine_path(char *path, size_t size, const char *directory)
+{
+	snprintf(path, size, "%s/machine-%d-%s-%zu", directory, MACHINE_VERSION,
+	         MACHINE_ARCHITECTURE, sizeof(struct machine));
+}
 
 extern struct machine *machine;      /* NULL before machine_join() */
 extern struct machine_process *self; /* this process's slot */

@@ -2,6 +2,7 @@
 /*
  * Tests of what processes share: memory of a device that runs out, and time of a device in slices.
  */
+#include <dirent.h>
 #include <signal.h>
 #include <stdint.h>
 #include <time.h>
@@ -250,9 +251,66 @@ static void stopped_in_its_slice(void)
 	waitpid(other, NULL, 0);
 }
 
+/* --- the file that processes share --- */
+
+static void use_once(void)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		CUdeviceptr memory;
+		start();
+		OK(cuMemAlloc_v2(&memory, MIB));
+		exit(0);
+	}
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* Fills a file with BYTES that no driver wrote. */
+static void spoil(const char *directory, const char *name, size_t bytes)
+{
+	char path[512];
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	FILE *file = fopen(path, "we");
+	CHECK(file);
+	while (bytes--)
+		CHECK(fputc(0xff, file) == 0xff);
+	CHECK(fclose(file) == 0);
+}
+
+/* A file that another architecture or version left is not taken for this driver's. */
+static void file_of_another_layout(void)
+{
+	char directory[] = "/tmp/softgpu-test-XXXXXX", name[256] = "";
+	CHECK(mkdtemp(directory));
+	setenv("SOFTGPU_STATE_DIR", directory, 1);
+	for (int version = 5; version < 8; version++) {
+		snprintf(name, sizeof(name), "machine-%d", version);
+		spoil(directory, name, MIB);
+	}
+	use_once();
+
+	DIR *entries = opendir(directory);
+	CHECK(entries);
+	int spoilt = 0;
+	for (const struct dirent *entry; (entry = readdir(entries));)
+		if (strchr(entry->d_name, '_') || strstr(entry->d_name, "aarch")) {
+			spoil(directory, entry->d_name, MIB / 4);
+			spoilt++;
+		}
+	closedir(entries);
+	CHECK(spoilt == 1);
+	use_once();
+
+	char command[64];
+	snprintf(command, sizeof(command), "rm -r %s", directory);
+	CHECK(system(command) == 0);
+}
+
 int main(void)
 {
 	int failed = 0;
+	failed += RUN(file_of_another_layout, NULL);
 	failed += RUN(shared_memory, "SOFTGPU_MEMORY=64M");
 	failed += RUN(slices, "SOFTGPU_KERNEL_TIME_US=10000");
 	failed += RUN(together, "SOFTGPU_KERNEL_TIME_US=10000 SOFTGPU_MODE=mps");
