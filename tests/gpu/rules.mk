@@ -74,7 +74,7 @@ $(BUILD)/gpu/cudart_blocks_%: tests/gpu/cudart_blocks.cu
 # programs of the other tests.
 .PHONY: run-check-gpu
 run-check-gpu: all $(gpu_out) $(cudart_programs) $(elastic_clients) $(conformance_out) \
-		$(addprefix $(BUILD)/,tests/e2e/allocate tests/e2e/restless tests/e2e/proc_addresses bench/steps gpu/address_requests.tsv)
+		$(addprefix $(BUILD)/,tests/e2e/allocate tests/e2e/restless tests/e2e/proc_addresses bench/steps bench/engine gpu/address_requests.tsv)
 	@tests/gpu/machine
 	@BUILD=$(BUILD) SANITIZER=$(SANITIZER) NVCC=$(NVCC) GPU=$(GPU) TEST_TIMEOUT=600 tests/run $(gpu_only_tests)
 

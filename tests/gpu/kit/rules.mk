@@ -10,7 +10,7 @@ kit_programs := $(addprefix softgpu/,libcuda.so.1 libnvidia-ml.so.1 softgpu-trut
 	$(addprefix clients/,train_mlp gpu_busy pace_load) \
 	$(addprefix tests/e2e/,allocate free ipc moves proc_addresses restless) \
 	$(addprefix gpu/,probe device_free utilisation questions/ask) \
-	$(addprefix bench/,bench launches memory moves steps start null/libcuda.so.1) \
+	$(addprefix bench/,bench engine launches memory moves steps start null/libcuda.so.1) \
 	$(addprefix conformance/,$(transcripts) identity) spillway \
 	$(if $(has_nvcc),softgpu/libcudart.so.13 $(patsubst $(BUILD)/%,%,$(cudart_programs)))
 kit_beside := $(patsubst $(BUILD)/%,%,$(clients_beside)) gpu/probe_kernels.ptx $(addprefix gpu/questions/,$(question_ptx)) \
