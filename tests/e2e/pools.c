@@ -510,6 +510,45 @@ static void use_managed(const struct elastic *elastic)
 	getchar();
 }
 
+static void post(void *semaphore)
+{
+	sem_post(semaphore);
+}
+
+/*
+ * Managed memory at an address that the driver has freed in the order of a stream, before the
+ * program waits for that stream.
+ */
+static void ask_managed_again(void)
+{
+	const CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED,
+	                                   .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemoryPool pool;
+	sem_t semaphore;
+	int failed = 0;
+
+	CHECK(cuMemPoolCreate(&pool, &properties));
+	sem_init(&semaphore, 0, 0);
+	for (int i = 0; i < 8; i++) {
+		CUdeviceptr memory, again, base;
+		unsigned int is_managed = 0;
+		size_t size;
+
+		CHECK(cuMemAllocFromPoolAsync(&memory, SIZE, pool, one));
+		CHECK(cuMemFreeAsync(memory, one));
+		CHECK(cuLaunchHostFunc(one, post, &semaphore));
+		wait_for(&semaphore);
+		CHECK(cuMemAllocManaged(&again, SIZE, CU_MEM_ATTACH_GLOBAL));
+		failed += cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+		                                again) != CUDA_SUCCESS ||
+		          !is_managed;
+		failed += cuMemGetAddressRange_v2(&base, &size, again) != CUDA_SUCCESS;
+		failed += cuMemFree_v2(again) != CUDA_SUCCESS;
+	}
+	CHECK(cuMemPoolDestroy(pool));
+	say("managed memory that is not known", failed);
+}
+
 int main(int argc, char **argv)
 {
 	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -548,5 +587,6 @@ int main(int argc, char **argv)
 	ask_capture();
 	say("wrong words", churn(5));
 	ask_destroyed();
+	ask_managed_again();
 	return 0;
 }

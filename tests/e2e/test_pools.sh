@@ -11,6 +11,7 @@ pools=$build/tests/e2e/pools
 
 alone=$(on_softgpu "$pools")
 has "alone" "$alone" "wrong words: 0"
+has "alone" "$alone" "managed memory that is not known: 0"
 # On the device; more than there is room for; nearly nothing on the device; not in the arena.
 for how in "512:auto" "16:auto" "2:auto" "16:managed"; do
 	limit=${how%:*} name=pools-$limit-${how#*:}

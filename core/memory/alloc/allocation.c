@@ -284,6 +284,11 @@ void allocation_frees_itself(struct allocation *a)
 	a->backing.provider = &provider_driver;
 }
 
+bool allocation_is_freed_by_driver(const struct allocation *a)
+{
+	return a->backing.provider == &provider_driver;
+}
+
 /* --- in the books --- */
 
 CUresult allocation_give_back(const struct allocation *a)

@@ -105,6 +105,8 @@ struct allocation *allocation_create_small(const struct context *context, size_t
  * Notes that the driver frees it in the order of a stream: it is charged until the stream is there.
  */
 void allocation_frees_itself(struct allocation *allocation);
+/* Returns whether it is such memory: the driver alone knows when it is free. */
+bool allocation_is_freed_by_driver(const struct allocation *allocation);
 /* Returns whether the allocation lives in an arena. */
 bool elastic_is(const struct allocation *allocation);
 /* Returns whether it is a block of a slab of the driver's. */

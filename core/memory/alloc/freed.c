@@ -99,7 +99,7 @@ bool freed_has(CUdeviceptr address)
 	lock_acquire(&lock);
 	for (size_t place = BEHIND; place < PLACES; place++) {
 		for (struct allocation *a = freed[place].first; a && !found; a = a->freed_next)
-			found = address - a->address < a->size;
+			found = address - a->address < a->size && !allocation_is_freed_by_driver(a);
 	}
 	lock_release(&lock);
 	return found;
