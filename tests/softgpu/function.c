@@ -141,6 +141,8 @@ EXPORT CUresult cuFuncGetName(const char **name, CUfunction handle)
 {
 	struct function *function;
 	CUresult result = enter_function(__func__, handle, &function);
+	if (result == CUDA_ERROR_INVALID_HANDLE && !handle)
+		return CUDA_ERROR_INVALID_VALUE; /* as cuda-bindings' own tests have it */
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name)

@@ -360,6 +360,8 @@ EXPORT CUresult cuKernelGetName(const char **name, CUkernel handle)
 {
 	struct kernel *kernel;
 	CUresult result = enter_kernel_anywhere(__func__, handle, &kernel);
+	if (result == CUDA_ERROR_INVALID_HANDLE && !handle)
+		return CUDA_ERROR_INVALID_VALUE; /* as cuda-bindings' own tests have it */
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name)

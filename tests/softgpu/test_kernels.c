@@ -63,6 +63,8 @@ static void modules(void)
 	EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal_v2(&address, &size, module, "nothing"));
 	OK(cuFuncGetName(&name, function));
 	CHECK(strcmp(name, "fill") == 0);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetName(&name, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuKernelGetName(&name, NULL));
 	OK(cuFuncGetParamInfo(function, 1, &offset, &size));
 	CHECK(offset == 8 && size == 4);
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(function, 3, &offset, &size));
