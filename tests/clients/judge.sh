@@ -7,7 +7,7 @@
 #
 # `judge` runs the program directly, under half of its peak, under a quarter, with half of the GPU's
 # time, and under limits, pauses and evictions that change at random (schedule.py).
-# Each run is told the same total, is refused nothing, and ends with the direct run's bits.
+# Each run is refused nothing, and ends with the direct run's bits.
 # SEED repeats a schedule; SCHEDULES (1) is how many there are. OPTIONS are more options of `run`.
 # few_launches=yes: they are too few to wait for a share.
 # A folder may define: directly COMMAND...: without Spillway; weighed NAME: one more check of a run.
@@ -61,7 +61,7 @@ told() {
 within() {
 	job=$1 kib=$2
 	shift 2
-	as_job "$job" --memory "${kib}KiB" --reported-memory limit+host --host-memory $((total_kib - kib))KiB "$@"
+	as_job "$job" --memory "${kib}KiB" --host-memory $((total_kib - kib))KiB "$@"
 }
 
 # as_job NAME OPTION...
@@ -119,9 +119,7 @@ judge() {
 		grep 'seed=' "$scratch/changing$i.out"
 		weigh "changing$i"
 	done
-	if [ -z "$tolerance" ]; then
-		judged "same bits"
-	else
-		judged "same losses within $tolerance"
-	fi
+	result="same ${tolerance:+losses within }${tolerance:-bits}"
+	case $OPTIONS in *--reported-memory*) result="$result, told limit and host" ;; esac
+	judged "$result"
 }

@@ -7,8 +7,8 @@ and resumes, and the time before each. SEED (environment) repeats a schedule; wh
 steps a change meets depends on the machine. Prints the seed and the number of changes; the exit
 status is the program's, or 1 when the tool refuses a change while the program runs.
 
-Environment: SPILLWAY names the tool. TOTAL_KIB is the memory that the program is told it has (limit
-and host together), OPTIONS holds more options of `spillway run`.
+Environment: SPILLWAY names the tool. TOTAL_KIB is the memory that the job has (limit and host
+together), OPTIONS holds more options of `spillway run`.
 """
 import os
 import random
@@ -26,9 +26,9 @@ def main():
         return max(dice.randrange(peak // 8, peak * 5 // 4), 1)
 
     first = some_limit()
+    on_host = int(os.environ.get("TOTAL_KIB", 1536 << 10)) - first
     running = subprocess.Popen(
-        [tool, "run", "--name", job, "--memory", f"{first}KiB", "--host-memory",
-         f"{int(os.environ.get('TOTAL_KIB', 1536 << 10)) - first}KiB", "--reported-memory", "limit+host",
+        [tool, "run", "--name", job, "--memory", f"{first}KiB", "--host-memory", f"{on_host}KiB",
          *os.environ.get("OPTIONS", "").split(), *program])
     done, refused, paused = [], [], False
     while True:

@@ -11,5 +11,5 @@ export JAX_COMPILATION_CACHE_DIR="$scratch/compiled" JAX_PERSISTENT_CACHE_MIN_CO
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 SOFTGPU_MEMORY=1536M
 
 direct=$(directly python3 tests/clients/workers.py jax direct 2>&1) || fail "alone: $direct"
-judge_workers jax "$direct" "$spillway" run --softgpu --name jax --memory 16MiB --reported-memory limit+host \
-	--host-memory 1GiB python3 tests/clients/workers.py jax
+judge_workers jax "$direct" "$spillway" run --softgpu --name jax --memory 16MiB \
+	--host-memory 1520MiB python3 tests/clients/workers.py jax
