@@ -13,8 +13,10 @@ member "cuda-core's and cuda-bindings' own tests" "$(version cuda-core)" \
 mkdir "$scratch/hidden"
 : >"$scratch/hidden/libnvJitLink.so.13"
 export LD_LIBRARY_PATH="$scratch/hidden:$LD_LIBRARY_PATH" PYTHON="$python_env/bin/python"
+export PYTHONPATH="$CUDA_PYTHON/cuda_python_test_helpers"
 status=0
-tests/clients/suites/compare cuda-bindings "$CUDA_PYTHON/cuda_bindings/tests" || status=1
-tests/clients/suites/compare cuda-core "$CUDA_PYTHON/cuda_core/tests" || status=1
+for suite in ${SUITES:-cuda-bindings cuda-core}; do
+	tests/clients/suites/compare "$suite" "$CUDA_PYTHON/$(echo "$suite" | tr - _)/tests" || status=1
+done
 [ $status = 0 ] || exit 1
 judged "its output tells"
