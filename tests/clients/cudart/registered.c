@@ -579,6 +579,118 @@ static void graph_nodes(void)
 	GOOD(cudaStreamDestroy(stream));
 }
 
+#if CUDART_MAJOR == 12
+cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph,
+                                const cudaGraphNode_t *dependencies, const cudaGraphEdgeData *edges,
+                                size_t count, struct cudaGraphNodeParams *params);
+#define ADD_NODE cudaGraphAddNode_v2
+#else
+#define ADD_NODE cudaGraphAddNode
+#endif
+
+/*
+ * A graph of nodes by their general form: allocate, fill, an if node whose body sums up, free. The
+ * body runs with the initial value 1, and not with 0.
+ */
+static void general_nodes(void)
+{
+	enum { COUNT = 1000 };
+	for (unsigned int initial = 0; initial < 2; initial++) {
+		struct cudaGraphNodeParams allocating = {.type = cudaGraphNodeTypeMemAlloc};
+		struct cudaGraphNodeParams filling = {.type = cudaGraphNodeTypeMemset};
+		struct cudaGraphNodeParams deciding = {.type = cudaGraphNodeTypeConditional};
+		struct cudaGraphNodeParams adding = {.type = cudaGraphNodeTypeKernel};
+		struct cudaGraphNodeParams freeing = {.type = cudaGraphNodeTypeMemFree};
+		struct cudaGraphNodeParams copying = {.type = cudaGraphNodeTypeMemcpy};
+		cudaGraphNode_t allocate, fill, decide, add, copy, release;
+		cudaGraphConditionalHandle handle;
+		cudaGraph_t graph;
+		cudaGraphExec_t exec;
+		unsigned int *sum, first = 0;
+		int count = COUNT;
+		if (!initial)
+			register_image("none");
+		GOOD(cudaMallocManaged((void **)&sum, sizeof(*sum), cudaMemAttachGlobal));
+		*sum = 0;
+		GOOD(cudaGraphCreate(&graph, 0));
+		WANT(cudaErrorInvalidValue, cudaGraphConditionalHandleCreate(
+		                                NULL, graph, initial, cudaGraphCondAssignDefault));
+		WANT(cudaErrorInvalidValue, cudaGraphConditionalHandleCreate(&handle, graph, 1, 2));
+		GOOD(cudaGraphConditionalHandleCreate(&handle, graph, initial,
+		                                      cudaGraphCondAssignDefault));
+		WANT(cudaErrorInvalidValue, ADD_NODE(&allocate, graph, NULL, NULL, 0, NULL));
+		allocating.alloc.poolProps.allocType = cudaMemAllocationTypePinned;
+		allocating.alloc.poolProps.location.type = cudaMemLocationTypeDevice;
+		allocating.alloc.bytesize = COUNT * sizeof(unsigned int);
+		GOOD(ADD_NODE(&allocate, graph, NULL, NULL, 0, &allocating));
+		CHECK(allocating.alloc.dptr);
+		filling.memset.dst = allocating.alloc.dptr;
+		filling.memset.elementSize = 4;
+		filling.memset.value = 3;
+		filling.memset.width = COUNT;
+		filling.memset.height = 1;
+		GOOD(ADD_NODE(&fill, graph, &allocate, NULL, 1, &filling));
+		deciding.conditional.handle = handle;
+		deciding.conditional.type = cudaGraphCondTypeIf;
+		deciding.conditional.size = 1;
+		GOOD(ADD_NODE(&decide, graph, &fill, NULL, 1, &deciding));
+		CHECK(deciding.conditional.phGraph_out);
+		void *arguments[] = {&sum, &allocating.alloc.dptr, &count};
+		struct cudaKernelNodeParams params = summing(arguments);
+		adding.kernel.func = params.func;
+		adding.kernel.gridDim = params.gridDim;
+		adding.kernel.blockDim = params.blockDim;
+		adding.kernel.sharedMemBytes = params.sharedMemBytes;
+		adding.kernel.kernelParams = arguments;
+		GOOD(ADD_NODE(&add, deciding.conditional.phGraph_out[0], NULL, NULL, 0, &adding));
+		copying.memcpy.copyParams.srcPtr =
+		    (struct cudaPitchedPtr){allocating.alloc.dptr, 4, 4, 1};
+		copying.memcpy.copyParams.dstPtr = (struct cudaPitchedPtr){&first, 4, 4, 1};
+		copying.memcpy.copyParams.extent = (struct cudaExtent){4, 1, 1};
+		copying.memcpy.copyParams.kind = cudaMemcpyDeviceToHost;
+		GOOD(ADD_NODE(&copy, graph, &decide, NULL, 1, &copying));
+		freeing.free.dptr = allocating.alloc.dptr;
+		GOOD(ADD_NODE(&release, graph, &copy, NULL, 1, &freeing));
+		GOOD(cudaGraphInstantiate(&exec, graph, 0));
+		GOOD(cudaGraphLaunch(exec, NULL));
+		GOOD(cudaDeviceSynchronize());
+		CHECK(*sum == initial * 3 * COUNT && first == 3);
+		GOOD(cudaGraphExecDestroy(exec));
+		GOOD(cudaGraphDestroy(graph));
+	}
+}
+
+#if CUDART_MAJOR != 12
+static void log_count(void *data, cudaLogLevel level, char *message, size_t length)
+{
+	CHECK(level == cudaLogLevelError && strlen(message) == length);
+	++*(int *)data;
+}
+
+/* The driver's log, which a kernel without code writes to. */
+static void logs(void)
+{
+	cudaLogsCallbackHandle handle;
+	cudaLogIterator begin, end;
+	char text[4096];
+	size_t size = sizeof(text);
+	int count = 0;
+	WANT(cudaErrorInvalidValue, cudaLogsCurrent(NULL, 0));
+	GOOD(cudaLogsCurrent(&begin, 0));
+	WANT(cudaErrorInvalidValue, cudaLogsRegisterCallback(NULL, NULL, &handle));
+	GOOD(cudaLogsRegisterCallback(log_count, &count, &handle));
+	register_image("machine");
+	CHECK(launch(&total, 1, 32, 0, NULL, NULL) != cudaSuccess);
+	cudaGetLastError();
+	GOOD(cudaLogsCurrent(&end, 0));
+	CHECK(end > begin && count > 0);
+	GOOD(cudaLogsDumpToMemory(&begin, text, &size, 0));
+	CHECK(begin == end && size > 0 && strlen(text) == size);
+	GOOD(cudaLogsUnregisterCallback(handle));
+	WANT(cudaErrorInvalidValue, cudaLogsDumpToFile(NULL, NULL, 0));
+}
+#endif
+
 /* What a process tells another one of a pool and of an allocation in it. */
 struct offer {
 	int descriptor;
@@ -659,6 +771,10 @@ int main(int argc, char **argv)
 	failed += RUN(managed_memory, NULL);
 	failed += RUN(per_thread_streams, NULL);
 	failed += RUN(graph_nodes, NULL);
+	failed += RUN(general_nodes, NULL);
+#if CUDART_MAJOR != 12
+	failed += RUN(logs, "SOFTGPU_QUIET=1");
+#endif
 	failed += RUN(shared_pools, NULL);
 	failed += RUN(what_a_kernel_breaks_stays_broken, "SOFTGPU_QUIET=1");
 	return failed != 0;

@@ -5,6 +5,7 @@
 #if CUDART_MAJOR == 12
 
 #undef cudaGraphAddDependencies
+#undef cudaGraphAddNode
 #undef cudaGraphGetEdges
 #undef cudaGraphNodeGetDependencies
 #undef cudaGraphNodeGetDependentNodes
@@ -20,6 +21,9 @@
 cudaError_t cudaEventElapsedTime_v2(float *milliseconds, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
                                      const cudaGraphNode_t *to, size_t count);
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                             const cudaGraphNode_t *dependencies, size_t count,
+                             struct cudaGraphNodeParams *params);
 cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
                               size_t *count);
 cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes,
@@ -54,6 +58,13 @@ EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNo
                                             const cudaGraphNode_t *to, size_t count)
 {
 	return cudaGraphAddDependencies_v2(graph, from, to, NULL, count);
+}
+
+EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                    const cudaGraphNode_t *dependencies, size_t count,
+                                    struct cudaGraphNodeParams *params)
+{
+	return cudaGraphAddNode_v2(node, graph, dependencies, NULL, count, params);
 }
 
 EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,

@@ -54,3 +54,36 @@ EXPORT const char *cudaGetErrorString(cudaError_t error)
 		return "unrecognized error code";
 	}
 }
+
+/* --- the driver's log, from CUDA 13 on --- */
+
+#if CUDART_MAJOR != 12
+EXPORT cudaError_t cudaLogsRegisterCallback(cudaLogsCallback_t function, void *data,
+                                            cudaLogsCallbackHandle *handle)
+{
+	RUN(driver.cuLogsRegisterCallback((CUlogsCallback)function, data,
+	                                  (CUlogsCallbackHandle *)handle));
+}
+
+EXPORT cudaError_t cudaLogsUnregisterCallback(cudaLogsCallbackHandle handle)
+{
+	RUN(driver.cuLogsUnregisterCallback((CUlogsCallbackHandle)handle));
+}
+
+EXPORT cudaError_t cudaLogsCurrent(cudaLogIterator *iterator, unsigned int flags)
+{
+	RUN(driver.cuLogsCurrent(iterator, flags));
+}
+
+EXPORT cudaError_t cudaLogsDumpToFile(cudaLogIterator *iterator, const char *path,
+                                      unsigned int flags)
+{
+	RUN(driver.cuLogsDumpToFile(iterator, path, flags));
+}
+
+EXPORT cudaError_t cudaLogsDumpToMemory(cudaLogIterator *iterator, char *buffer, size_t *size,
+                                        unsigned int flags)
+{
+	RUN(driver.cuLogsDumpToMemory(iterator, buffer, size, flags));
+}
+#endif

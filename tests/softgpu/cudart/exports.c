@@ -3,14 +3,15 @@
  * All functions of libcudart: a weak body that refuses for each, in whose place comes a
  * definition anywhere else.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define NOT_SUPPORTED 801 /* cudaErrorNotSupported */
 
-static int refuse(const char *name)
+static int refuse(const char *name, bool *said)
 {
-	if (!getenv("SOFTGPU_QUIET"))
+	if (!__atomic_exchange_n(said, true, __ATOMIC_RELAXED) && !getenv("SOFTGPU_QUIET"))
 		fprintf(stderr, "softgpu: %s is not supported\n", name);
 	return NOT_SUPPORTED;
 }
@@ -19,7 +20,8 @@ static int refuse(const char *name)
 	__attribute__((weak, visibility("default"))) int name(void); \
 	__attribute__((weak, visibility("default"))) int name(void)  \
 	{                                                            \
-		return refuse(#name);                                \
+		static bool said;                                    \
+		return refuse(#name, &said);                         \
 	}
 #define X BODY
 #if CUDART_MAJOR == 12

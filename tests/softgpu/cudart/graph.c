@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Stream capture, and graphs. */
+#include <string.h>
+
 #include "tests/softgpu/cudart/cudart.h"
 
 EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
@@ -414,4 +416,106 @@ EXPORT cudaError_t cudaDeviceSetGraphMemAttribute(int device, enum cudaGraphMemA
 EXPORT cudaError_t cudaDeviceGraphMemTrim(int device)
 {
 	RUN(driver.cuDeviceGraphMemTrim(device));
+}
+
+/* --- nodes of any type --- */
+
+static int graph_describe_copy(CUDA_MEMCPY_NODE_PARAMS *driver_params,
+                               const struct cudaMemcpyNodeParams *params)
+{
+	static const int zeroes[3];
+	if (params->flags || memcmp(params->reserved, zeroes, sizeof(zeroes)) != 0)
+		return cudaErrorInvalidValue;
+	int error = describe_3d(&driver_params->copyParams, &params->copyParams);
+	return error == cudaSuccess ? (int)driver.cuCtxGetCurrent(&driver_params->copyCtx) : error;
+}
+
+/* The driver's structure has the node's parameters at the same place, with other fields. */
+static int graph_describe_node(CUgraphNodeParams *same, const struct cudaGraphNodeParams *params)
+{
+	struct cudaKernelNodeParams kernel = {
+	    .func = params->kernel.func,
+	    .gridDim = params->kernel.gridDim,
+	    .blockDim = params->kernel.blockDim,
+	    .sharedMemBytes = params->kernel.sharedMemBytes,
+	    .kernelParams = params->kernel.kernelParams,
+	    .extra = params->kernel.extra,
+	};
+	struct cudaMemsetParams fill = {
+	    .dst = params->memset.dst,
+	    .pitch = params->memset.pitch,
+	    .value = params->memset.value,
+	    .elementSize = params->memset.elementSize,
+	    .width = params->memset.width,
+	    .height = params->memset.height,
+	};
+	CUDA_KERNEL_NODE_PARAMS driver_kernel;
+	CUDA_MEMSET_NODE_PARAMS driver_fill;
+	CUcontext context;
+	int error;
+	*same = (CUgraphNodeParams){.type = (CUgraphNodeType)params->type,
+	                            .reserved2 = params->reserved2};
+	memcpy(same->reserved0, params->reserved0, sizeof(same->reserved0));
+	switch (params->type) {
+	case cudaGraphNodeTypeKernel:
+		error = graph_describe_kernel(&driver_kernel, &kernel);
+		if (error == cudaSuccess)
+			memcpy(&same->kernel, &driver_kernel, sizeof(driver_kernel));
+		return error;
+	case cudaGraphNodeTypeMemcpy:
+		return graph_describe_copy(&same->memcpy, &params->memcpy);
+	case cudaGraphNodeTypeMemset:
+		error = graph_describe_fill(&driver_fill, &context, &fill);
+		if (error == cudaSuccess) {
+			memcpy(&same->memset, &driver_fill, sizeof(driver_fill));
+			same->memset.ctx = context;
+		}
+		return error;
+	case cudaGraphNodeTypeConditional:
+		same->conditional.handle = params->conditional.handle;
+		same->conditional.type = (CUgraphConditionalNodeType)params->conditional.type;
+		same->conditional.size = params->conditional.size;
+		return (int)driver.cuCtxGetCurrent(&same->conditional.ctx);
+	default:
+		/* Of the other types the two structures have the same fields. */
+		memcpy(same->reserved1, params->reserved1, sizeof(same->reserved1));
+		return cudaSuccess;
+	}
+}
+
+EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                    const cudaGraphNode_t *dependencies,
+                                    const cudaGraphEdgeData *edges, size_t count,
+                                    struct cudaGraphNodeParams *params)
+{
+	CUgraphNodeParams same;
+	_Static_assert(sizeof(same) == sizeof(*params), "a node of any type");
+	int error = params ? enter() : (int)cudaErrorInvalidValue;
+	if (error == cudaSuccess)
+		error = graph_describe_node(&same, params);
+	if (error == cudaSuccess)
+		error = (int)driver.cuGraphAddNode(node, graph, dependencies,
+		                                   (const CUgraphEdgeData *)edges, count, &same);
+	if (error == cudaSuccess && params->type == cudaGraphNodeTypeMemAlloc)
+		params->alloc.dptr = (void *)same.alloc.dptr;
+	if (error == cudaSuccess && params->type == cudaGraphNodeTypeConditional)
+		params->conditional.phGraph_out = same.conditional.phGraph_out;
+	return finish(error);
+}
+
+EXPORT cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle,
+                                                    cudaGraph_t graph, unsigned int initial,
+                                                    unsigned int flags)
+{
+	cuuint64_t driver_handle = 0;
+	CUcontext context;
+	int error = handle ? enter() : (int)cudaErrorInvalidValue;
+	if (error == cudaSuccess)
+		error = (int)driver.cuCtxGetCurrent(&context);
+	if (error == cudaSuccess)
+		error = (int)driver.cuGraphConditionalHandleCreate(&driver_handle, graph, context,
+		                                                   initial, flags);
+	if (error == cudaSuccess)
+		*handle = driver_handle;
+	return finish(error);
 }
