@@ -11,8 +11,7 @@
 #include "core/memory/uses/pool.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/budget/refusal.h"
-#include "core/memory/alloc/ipc_memory.h"
-#include "core/memory/ipc/ipc.h"
+#include "core/memory/alloc/ipc_calls.h"
 #include "core/memory/uses/side.h"
 
 /*
@@ -22,6 +21,7 @@
 HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
 	KEEP_ERRNO;
+	const struct ipc_calls *ipc = atomic_load(&ipc_calls);
 	struct context context;
 	struct refused refused;
 	struct allocation *a;
@@ -29,7 +29,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 	if (!job_is_active() || !context_current(&context))
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
-	if (ipc_memory_give(dptr, pHandle, &result))
+	if (ipc && ipc->give(dptr, pHandle, &result))
 		return result;
 	a = allocation_spilled_at(dptr);
 	if (a) {
@@ -90,11 +90,12 @@ static bool open_ours(CUdeviceptr *pdptr, const CUipcMemHandle *handle, unsigned
                       CUresult *result)
 {
 	KEEP_ERRNO;
+	const struct ipc_calls *ipc = atomic_load(&ipc_calls);
 	struct context context;
 
-	if (!job_is_active() || !ipc_is_ours(handle) || !context_current(&context))
+	if (!job_is_active() || !ipc || !ipc->is_ours(handle) || !context_current(&context))
 		return false;
-	*result = ipc_memory_open(&context, handle, flags, pdptr);
+	*result = ipc->open(&context, handle, flags, pdptr);
 	return true;
 }
 
@@ -114,12 +115,13 @@ OPENS(cuIpcOpenMemHandle_v2)
 HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 {
 	KEEP_ERRNO;
+	const struct ipc_calls *ipc = atomic_load(&ipc_calls);
 	struct leaving leaving = {0};
 	struct context context;
 	CUresult result;
 
-	if (job_is_active() && context_current(&context) &&
-	    ipc_close(dptr, REAL(cuIpcCloseMemHandle), &result))
+	if (job_is_active() && ipc && context_current(&context) &&
+	    ipc->close(dptr, REAL(cuIpcCloseMemHandle), &result))
 		return result;
 	if (job_is_active())
 		leaving = context_leave_object(&side_type_ipc_mapping, dptr);

@@ -34,8 +34,6 @@
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/heat/parameters.h"
-#include "core/memory/ipc/ipc.h"
-#include "core/memory/ipc/server.h"
 #include "core/memory/move/movable.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/uses/graph_memory.h"
@@ -61,7 +59,7 @@ static void forked(void)
 	actions_forked();
 	atomic_store(&event_ring, NULL);
 	gate_forked();
-	ipc_forked();
+	modules_call(forked);
 	lock_init(&starting);
 	sharing_forked();
 	if (this_job.segment)
@@ -93,7 +91,6 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	whole_let_go();
 	idle_streams_leave(); /* for good: of the driver nothing more is asked beside the program */
 	mover_stop();
-	ipc_stop();
 	if (this_job.segment) { /* else it is not in the books, and still has peer records */
 		segment_exiting(this_job.segment);
 		page_withdraw(this_job.segment);
@@ -318,7 +315,7 @@ void job_left_context(const struct context *context)
 	job_pace_forget_context(context->handle);
 	parameters_forget();
 	vmem_forget_context(context);
-	ipc_forget_context(context->handle);
+	modules_call(left_context, context->handle);
 	context_forget(context->handle);
 	vmem_left_context(&this_job.devices);
 	pools_settle();

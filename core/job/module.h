@@ -45,8 +45,11 @@ struct module {
 	void (*tick)(int *look_ms);
 	/* As the process exits. */
 	void (*stop)(void);
-	/* Before the driver destroys a context. */
+	/* In a forked child, which takes part in nothing. Takes no lock and frees nothing. */
+	void (*forked)(void);
+	/* Before the driver destroys a context, and once it is gone. */
 	void (*leave_context)(CUcontext context);
+	void (*left_context)(CUcontext context);
 	/* Before the resources of a device are listed. */
 	void (*list)(struct device *device);
 	/* Another part needs to know where steps of the program end on a device, or no more. */

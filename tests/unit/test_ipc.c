@@ -3,7 +3,7 @@
  * Memory that one process gives to another: the conversation between a server and who opens, liars
  * among both.
  */
-#include "core/memory/ipc/server.c" /* ipc_serve(), too */
+#include "core/modules/ipc/server.c" /* ipc_serve(), too */
 
 #include "tests/unit/devices.h"
 #include "tests/unit/state_directory.h"
@@ -16,9 +16,20 @@
 
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
-#include "core/memory/alloc/ipc_memory.h"
-#include "core/memory/ipc/ipc.h"
+#include "core/job/module.h"
+#include "core/modules/ipc/ipc.h"
 #include "tests/unit/fake_driver.h"
+
+extern const struct module module_ipc;
+
+static CUresult open_with_room(const struct context *context, const CUipcMemHandle *handle,
+                               unsigned int flags, CUdeviceptr *address)
+{
+	bool has_started = true;
+
+	module_ipc.start(&has_started);
+	return atomic_load(&ipc_calls)->open(context, handle, flags, address);
+}
 
 #define MIB  ((uint64_t)1 << 20)
 #define LAZY CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
@@ -311,7 +322,7 @@ static CUresult open_memory(CUdeviceptr *address)
 {
 	CUipcMemHandle handle = handle_of(7);
 
-	return ipc_memory_open(&context, &handle, LAZY, address);
+	return open_with_room(&context, &handle, LAZY, address);
 }
 
 static void expect_nothing_left(unsigned int descriptors)
@@ -345,7 +356,7 @@ static void expect_refused(CUresult expected, const CUipcMemHandle *handle)
 	unsigned int descriptors = descriptors_open();
 	CUdeviceptr address = 42;
 
-	ck_assert_int_eq(ipc_memory_open(&context, handle, LAZY, &address), expected);
+	ck_assert_int_eq(open_with_room(&context, handle, LAZY, &address), expected);
 	ck_assert_uint_eq(address, 42);
 	expect_nothing_left(descriptors);
 }
@@ -411,7 +422,7 @@ START_TEST(opened_twice_is_one_address)
 	other.handle = (CUcontext)(uintptr_t)0xbeef;
 	ck_assert_int_eq(open_memory(&address), CUDA_SUCCESS);
 	seen.pieces = seen.mapped = 0;
-	ck_assert_int_eq(ipc_memory_open(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
+	ck_assert_int_eq(open_with_room(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
 	ck_assert_uint_ne(elsewhere, address);
 	ipc_forget_context(other.handle);
 	ck_assert(!ipc_find(elsewhere, &place));
@@ -430,8 +441,8 @@ START_TEST(handles_are_judged)
 	ck_assert(ipc_is_ours(&good));
 	memset(&handle, 1, sizeof(handle));
 	ck_assert(!ipc_is_ours(&handle));
-	ck_assert_int_eq(ipc_memory_open(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
-	ck_assert_int_eq(ipc_memory_open(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(open_with_room(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(open_with_room(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
 	handle = good;
 	ours->size = 0;
 	expect_refused(CUDA_ERROR_INVALID_VALUE, &handle);
@@ -450,7 +461,7 @@ START_TEST(handles_are_judged)
 	ck_assert_int_eq(ipc_serve(given, &own, message, sizeof(message)), 0);
 	handle = good;
 	ours->token = own;
-	ck_assert_int_eq(ipc_memory_open(&context, &handle, LAZY, &address),
+	ck_assert_int_eq(open_with_room(&context, &handle, LAZY, &address),
 	                 CUDA_ERROR_INVALID_CONTEXT);
 	ipc_stop();
 }

@@ -13,9 +13,11 @@
 #include "core/budget/wanted.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/small.h"
-#include "core/memory/ipc/ipc.h"
+#include "core/memory/alloc/ipc_calls.h"
 #include "core/budget/exported.h"
 #include "core/rings/event.h"
+
+_Atomic(const struct ipc_calls *) ipc_calls;
 
 /* Rounds as the driver does: to its pages of 2 MiB, small requests to 512 bytes of a shared one. */
 uint64_t allocation_rounded(size_t size, bool is_exact)
@@ -94,7 +96,7 @@ static void allocation_destroy(struct resource *resource)
 	else if (a->charged)
 		device_uncharge(a->context.device, a->side, a->charged);
 	if (a->is_in_books) {
-		ipc_withdraw(&a->shared_as);
+		ipc_take_back(&a->shared_as);
 		/* The registry let go of what was not freed: it is the book. */
 		if (elastic_is(a))
 			elastic_disown(a->address, &nobody);

@@ -11,7 +11,7 @@
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/small.h"
 #include "core/memory/arena/spare.h"
-#include "core/memory/ipc/ipc.h"
+#include "core/memory/alloc/ipc_calls.h"
 #include "core/memory/uses/side.h"
 
 void vmem_waited(void)
@@ -39,7 +39,7 @@ static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 {
 	CUresult result;
 
-	ipc_withdraw(&a->shared_as);
+	ipc_take_back(&a->shared_as);
 	result = freed_take_over(a, how->wait);
 	resource_release(&a->resource);
 	return result;
@@ -166,7 +166,7 @@ static void leave_with_context(void *cookie, struct allocation *a)
 	(void)cookie;
 	if (!allocation_leave(a) || a->is_managed)
 		return;
-	ipc_withdraw(&a->shared_as);
+	ipc_take_back(&a->shared_as);
 	if (a->backing.provider->outlives_context)
 		freed_postpone(a);
 }

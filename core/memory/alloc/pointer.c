@@ -12,7 +12,7 @@
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/small.h"
 #include "core/memory/own/own.h"
-#include "core/memory/ipc/ipc.h"
+#include "core/memory/alloc/ipc_calls.h"
 #include "core/memory/alloc/freed.h"
 
 /* Finds what the driver would call its mapping: the chunks it lies in. Returns their bytes. */
@@ -122,9 +122,10 @@ static bool answer(struct allocation *a, CUpointer_attribute attribute, CUdevice
  */
 static bool imported_at(CUdeviceptr address, struct allocation *imported)
 {
+	const struct ipc_calls *ipc = atomic_load(&ipc_calls);
 	struct ipc_place place;
 
-	if (!ipc_find(address, &place))
+	if (!ipc || !ipc->find(address, &place))
 		return false;
 	*imported = (struct allocation){
 	    .context = place.context, .address = place.base, .size = place.size};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* IPC memory at the front. Rules: runs inside the user's process, within its calls. */
-#include "core/memory/alloc/ipc_memory.h"
-
+/*
+ * IPC memory at the front: an allocation that is given away comes to the device and stays there,
+ * and memory of another job that is opened has room made for it. Rules: runs inside the user's
+ * process, within its calls; may wait for the mover.
+ */
 #include <pthread.h>
 
 #include "core/base/deadline.h"
@@ -9,12 +11,14 @@
 #include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
+#include "core/job/module.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/arena/small.h"
-#include "core/memory/ipc/ipc.h"
+#include "core/modules/ipc/ipc.h"
+#include "core/modules/ipc/server.h"
 
 #define EXPORT_PATIENCE_NS 60000000000ull
 #define EXPORT_LOOK_NS     10000000ull
@@ -119,7 +123,7 @@ static bool give_block(CUdeviceptr address, CUipcMemHandle *handle, CUresult *re
 	return true;
 }
 
-bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
+static bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 {
 	struct allocation *a = handle ? allocation_in_arena(address) : NULL;
 	bool is_ours = a && !a->pool; /* pools have export calls of their own */
@@ -174,8 +178,8 @@ static bool make_room(struct reclaim *r, struct terms *terms, struct deadline *u
 	return r->device == missing->device && reclaim(r, &lack);
 }
 
-CUresult ipc_memory_open(const struct context *context, const CUipcMemHandle *handle,
-                         unsigned int flags, CUdeviceptr *address)
+static CUresult ipc_memory_open(const struct context *context, const CUipcMemHandle *handle,
+                                unsigned int flags, CUdeviceptr *address)
 {
 	struct reclaim request = {.device = NULL};
 	struct ipc_lack lack;
@@ -193,3 +197,22 @@ CUresult ipc_memory_open(const struct context *context, const CUipcMemHandle *ha
 	pthread_setcancelstate(cancel, NULL);
 	return result;
 }
+
+static void ipc_start(bool *has_started)
+{
+	static const struct ipc_calls calls = {.give = ipc_memory_give,
+	                                       .withdraw = ipc_withdraw,
+	                                       .is_ours = ipc_is_ours,
+	                                       .open = ipc_memory_open,
+	                                       .close = ipc_close,
+	                                       .find = ipc_find};
+
+	(void)has_started;
+	atomic_store(&ipc_calls, &calls);
+}
+
+const struct module module_ipc = {.name = "ipc",
+                                  .start = ipc_start,
+                                  .stop = ipc_stop,
+                                  .forked = ipc_forked,
+                                  .left_context = ipc_forget_context};

@@ -20,7 +20,7 @@
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
 #include "core/memory/arena/elastic.h"
-#include "core/memory/ipc/server.h"
+#include "core/modules/ipc/server.h"
 #include "core/memory/uses/side.h"
 
 /*
@@ -31,7 +31,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "core/memory/ipc/ipc.h"
+#include "core/modules/ipc/ipc.h"
 #include "core/wire/wire.h"
 
 /* Its name in this process; all bytes count. */

@@ -16,6 +16,7 @@
 
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
+#include "core/memory/alloc/ipc_calls.h"
 
 /* --- memory of this process --- */
 
@@ -66,11 +67,6 @@ bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUr
 /* Lets go what was opened in a context that is destroyed. */
 void ipc_forget_context(CUcontext context);
 
-struct ipc_place {
-	CUdeviceptr base;
-	size_t size;
-	struct context context; /* it was opened in, with the device that has the memory */
-};
 /* Finds what was opened around this address. */
 bool ipc_find(CUdeviceptr address, struct ipc_place *place);
 

@@ -3,7 +3,7 @@
  * The server of shared memory. Rules: runs inside the user's process, on a thread of its own that
  * blocks every signal; a descriptor that the program closed behind our back is not used any more.
  */
-#include "core/memory/ipc/server.h"
+#include "core/modules/ipc/server.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -26,7 +26,7 @@
 #include "core/cuda/driver.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/slab.h"
-#include "core/memory/ipc/ipc.h"
+#include "core/modules/ipc/ipc.h"
 
 enum { CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50, REFUSED_LOOK_NS = 10000000 };
 #define IDLE_NS 1000000000ull /* less than the patience of who waits for its place */
