@@ -525,6 +525,16 @@ EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
 	return leave(CUDA_SUCCESS);
 }
 
+EXPORT CUresult cuCtxGetDevResource(CUcontext handle, CUdevResource *resource,
+                                    CUdevResourceType type)
+{
+	struct context *context;
+	CUresult result = enter_named(__func__, handle, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return leave(resource ? device_resource(resource, type) : CUDA_ERROR_INVALID_VALUE);
+}
+
 EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
 {
 	struct context *context;

@@ -129,6 +129,31 @@ EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal)
 	return leave(CUDA_SUCCESS);
 }
 
+CUresult device_resource(CUdevResource *resource, CUdevResourceType type)
+{
+	if (type != CU_DEV_RESOURCE_TYPE_SM)
+		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+	int major = device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+	memset(resource, 0, sizeof(*resource));
+	resource->type = type;
+	resource->sm.smCount =
+	    (unsigned int)device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	/* The smallest part and its multiples, as cuda.h has them by compute capability. */
+	resource->sm.minSmPartitionSize = major >= 9 ? 8 : major == 8 ? 4 : 2;
+	resource->sm.smCoscheduledAlignment = major >= 9 ? 8 : 2;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetDevResource(CUdevice ordinal, CUdevResource *resource,
+                                       CUdevResourceType type)
+{
+	struct device *device;
+	CUresult result = enter_device(__func__, resource, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return leave(device_resource(resource, type));
+}
+
 static CUresult get_uuid(const char *call, CUuuid *uuid, CUdevice ordinal)
 {
 	struct device *device;

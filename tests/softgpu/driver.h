@@ -162,6 +162,8 @@ CUresult enter_device(const char *name, bool outputs, CUdevice ordinal, struct d
 
 /* attribute.c: what all devices answer to that attribute. */
 int device_attribute(CUdevice_attribute attribute);
+/* All multiprocessors, as a resource; no part of them can be split off here. */
+CUresult device_resource(CUdevResource *resource, CUdevResourceType type);
 
 /* context.c */
 struct context {

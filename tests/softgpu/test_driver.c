@@ -240,6 +240,35 @@ static void not_supported(void)
 	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGetExportTable(&table, &id));
 }
 
+/* All multiprocessors are one resource; the parts of it, green contexts, are not there. */
+static void device_resources(void)
+{
+	CUdevResource all, of_context, part;
+	CUdevResourceDesc description;
+	CUcontext context;
+	unsigned int groups = 1;
+	int count;
+	EXPECT(CUDA_ERROR_NOT_INITIALIZED,
+	       cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+	OK(cuInit(0));
+	EXPECT(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetDevResource(7, &all, CU_DEV_RESOURCE_TYPE_SM));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetDevResource(0, NULL, CU_DEV_RESOURCE_TYPE_SM));
+	EXPECT(CUDA_ERROR_INVALID_RESOURCE_TYPE,
+	       cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_INVALID));
+	OK(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+	OK(cuDeviceGetAttribute(&count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+	CHECK(all.type == CU_DEV_RESOURCE_TYPE_SM && all.sm.smCount == (unsigned int)count);
+	CHECK(all.sm.minSmPartitionSize == 8 && all.sm.smCoscheduledAlignment == 8);
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxGetDevResource(context, &of_context, CU_DEV_RESOURCE_TYPE_SM));
+	CHECK(memcmp(&all.sm, &of_context.sm, sizeof(all.sm)) == 0);
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuCtxGetDevResource(context, NULL, CU_DEV_RESOURCE_TYPE_SM));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED,
+	       cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 8));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuDevResourceGenerateDesc(&description, &all, 1));
+}
+
 static void forked_child(void)
 {
 	start();
@@ -277,6 +306,8 @@ int main(void)
 	              "SOFTGPU_FAIL=cuMemAlloc_v2:2=2,cuMemAlloc_v2:3=1,cuCtxSynchronize:1=999");
 	failed += RUN(errors, NULL);
 	failed += RUN(not_supported, "SOFTGPU_QUIET=1");
+	failed +=
+	    RUN(device_resources, "SOFTGPU_QUIET=1 SOFTGPU_ATTRIBUTES=COMPUTE_CAPABILITY_MAJOR=9");
 	failed += RUN(forked_child, NULL);
 	return failed != 0;
 }
