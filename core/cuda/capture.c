@@ -29,7 +29,7 @@ static _Atomic unsigned int announced;
 bool capture_sync_enter(void)
 {
 	/* In the thread's own line: nobody else waits for it. The announcement is read after it. */
-	atomic_fetch_add(&gate_seat_here()->asks, 1);
+	atomic_fetch_add(&gate_thread_here()->asks, 1);
 	if (!atomic_load(&announced) && !atomic_load(&capture_count))
 		return true;
 	capture_sync_leave();
@@ -38,13 +38,13 @@ bool capture_sync_enter(void)
 
 void capture_sync_leave(void)
 {
-	struct gate_seat *seat = gate_seat_here();
+	struct gate_thread *thread = gate_thread_here();
 
-	if (seat->number == UINT32_MAX) /* of several threads */
-		atomic_fetch_sub(&seat->asks, 1);
+	if (thread->number == UINT32_MAX) /* of several threads */
+		atomic_fetch_sub(&thread->asks, 1);
 	else
-		atomic_store_explicit(&seat->asks,
-		                      atomic_load_explicit(&seat->asks, memory_order_relaxed) - 1,
+		atomic_store_explicit(&thread->asks,
+		                      atomic_load_explicit(&thread->asks, memory_order_relaxed) - 1,
 		                      memory_order_release);
 }
 

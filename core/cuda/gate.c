@@ -20,19 +20,19 @@
 enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000, SEIZE_NS = 200000 };
 
 _Atomic uint32_t gate_state;
-__thread struct gate_seat *gate_seat __attribute__((tls_model("initial-exec")));
+__thread struct gate_thread *gate_thread __attribute__((tls_model("initial-exec")));
 
-/* Seats are reused and never freed: who closes the gate walks them without a lock. */
-static _Atomic(struct gate_seat *) seats;
+/* They are reused and never freed: who closes the gate walks them without a lock. */
+static _Atomic(struct gate_thread *) threads;
 /*
- * The seat of threads that could get no memory for one: while anyone sits here the gate cannot
+ * Of all threads for which there was no memory: while one of them is inside the gate cannot
  * close.
  */
-static struct gate_seat bench = {.number = UINT32_MAX};
-static _Atomic uint32_t seats_made;
-static _Atomic bool bench_is_used;
+static struct gate_thread without_memory = {.number = UINT32_MAX};
+static _Atomic uint32_t threads_made;
+static _Atomic bool without_memory_is_used;
 static LOCK_OF(GATE) closing = LOCK_FREE;
-static _Atomic uint64_t seat_key; /* a thread's key and 1; 0: none yet */
+static _Atomic uint64_t gate_thread_key; /* a thread's key and 1; 0: none yet */
 static _Atomic uint32_t
     reopened;                    /* changes when it is open or seized no more: for those who wait */
 static _Atomic uint64_t expiry;  /* ns; of the one who holds it */
@@ -53,73 +53,73 @@ static void full_fence(void)
 }
 
 /*
- * Gives up the seat at the thread's end. A destructor that runs later may call again: it takes
- * another seat.
+ * Gives the record up at the thread's end. A destructor that runs later may call again: it takes
+ * another one.
  */
-static void leave_seat(void *value)
+static void gate_thread_leave(void *value)
 {
-	struct gate_seat *seat = value;
+	struct gate_thread *thread = value;
 
-	gate_seat = NULL;
-	atomic_store(&seat->inside, 0);
-	atomic_store(&seat->waits_since, 0);
-	atomic_store(&seat->asks, 0);
-	atomic_store(&seat->taken, false);
+	gate_thread = NULL;
+	atomic_store(&thread->inside, 0);
+	atomic_store(&thread->waits_since, 0);
+	atomic_store(&thread->asks, 0);
+	atomic_store(&thread->taken, false);
 }
 
-/* Sees to it that the thread's end gives up the seat. Of threads that make the key at the same time
- * none waits: the caller may hold a lock with which it may not. */
-static void remember_seat(struct gate_seat *seat)
+/* Sees to it that the thread's end gives up the record. Of threads that make the key at the same
+ * time none waits: the caller may hold a lock with which it may not. */
+static void gate_thread_remember(struct gate_thread *thread)
 {
-	uint64_t known = atomic_load(&seat_key);
+	uint64_t known = atomic_load(&gate_thread_key);
 	pthread_key_t made;
 
-	if (!known && pthread_key_create(&made, leave_seat) == 0) {
-		if (atomic_compare_exchange_strong(&seat_key, &known, (uint64_t)made + 1))
+	if (!known && pthread_key_create(&made, gate_thread_leave) == 0) {
+		if (atomic_compare_exchange_strong(&gate_thread_key, &known, (uint64_t)made + 1))
 			known = (uint64_t)made + 1;
 		else
 			pthread_key_delete(made);
 	}
 	if (known)
-		pthread_setspecific((pthread_key_t)(known - 1), seat);
+		pthread_setspecific((pthread_key_t)(known - 1), thread);
 }
 
-static struct gate_seat *find_seat(void)
+static struct gate_thread *gate_thread_find(void)
 {
-	struct gate_seat *seat;
+	struct gate_thread *thread;
 
-	for (seat = atomic_load(&seats); seat; seat = seat->next) {
+	for (thread = atomic_load(&threads); thread; thread = thread->next) {
 		bool taken = false;
 
-		if (!atomic_load_explicit(&seat->taken, memory_order_relaxed) &&
-		    atomic_compare_exchange_strong(&seat->taken, &taken, true))
-			return seat;
+		if (!atomic_load_explicit(&thread->taken, memory_order_relaxed) &&
+		    atomic_compare_exchange_strong(&thread->taken, &taken, true))
+			return thread;
 	}
-	seat = aligned_alloc(_Alignof(struct gate_seat), sizeof(*seat));
-	if (!seat)
+	thread = aligned_alloc(_Alignof(struct gate_thread), sizeof(*thread));
+	if (!thread)
 		return NULL;
-	*seat = (struct gate_seat){.number = atomic_fetch_add(&seats_made, 1)};
-	atomic_store(&seat->taken, true);
-	seat->next = atomic_load(&seats);
-	while (!atomic_compare_exchange_weak(&seats, &seat->next, seat))
+	*thread = (struct gate_thread){.number = atomic_fetch_add(&threads_made, 1)};
+	atomic_store(&thread->taken, true);
+	thread->next = atomic_load(&threads);
+	while (!atomic_compare_exchange_weak(&threads, &thread->next, thread))
 		;
-	return seat;
+	return thread;
 }
 
-__attribute__((noinline)) struct gate_seat *gate_take_seat(void)
+__attribute__((noinline)) struct gate_thread *gate_thread_take(void)
 {
 	int saved = errno;
-	struct gate_seat *seat = find_seat();
+	struct gate_thread *thread = gate_thread_find();
 
-	if (seat) {
-		remember_seat(seat);
+	if (thread) {
+		gate_thread_remember(thread);
 	} else {
-		seat = &bench;
-		atomic_store(&bench_is_used, true);
+		thread = &without_memory;
+		atomic_store(&without_memory_is_used, true);
 	}
-	gate_seat = seat;
+	gate_thread = thread;
 	errno = saved;
-	return seat;
+	return thread;
 }
 
 /* Returns whether a thread may pass. since: when it began to wait; 0: it did not. */
@@ -131,11 +131,11 @@ static bool may_pass(uint32_t state, uint64_t since)
 	       (since < atomic_load(&let_in) || clock_now() - since >= atomic_load(&expiry));
 }
 
-static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
+static void wait_at_entrance(struct gate_thread *thread, uint64_t since)
 {
 	uint32_t seen;
 
-	atomic_store(&seat->waits_since, since);
+	atomic_store(&thread->waits_since, since);
 	while (seen = atomic_load(&reopened), !may_pass(atomic_load(&gate_state), since)) {
 		uint64_t now = clock_now(), waited = now - since, wanted = atomic_load(&expiry);
 		uint64_t look_again = LOOK_AGAIN_NS;
@@ -148,7 +148,7 @@ static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
 		else
 			clock_in_use->wait(&reopened, seen, now + look_again);
 	}
-	atomic_store(&seat->waits_since, 0);
+	atomic_store(&thread->waits_since, 0);
 }
 
 /* Notes the first passage after a look. */
@@ -176,22 +176,22 @@ void gate_tell(_Atomic uint32_t *word)
 	atomic_store(&told_passage, word);
 }
 
-__attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
+__attribute__((noinline)) void gate_enter_slowly(struct gate_thread *thread)
 {
 	int saved = errno;
 	uint64_t since = 0;
 
 	note_passage();
 	for (;;) {
-		/* Seized before: seen below. Seized later: the seat is seen taken. */
+		/* Seized before: seen below. Seized later: the thread is seen inside. */
 		full_fence();
 		/* Who is inside already is being waited for. */
-		if (may_pass(atomic_load(&gate_state), since) || atomic_load(&seat->inside) > 1)
+		if (may_pass(atomic_load(&gate_state), since) || atomic_load(&thread->inside) > 1)
 			break;
-		atomic_store(&seat->inside, 0);
+		atomic_store(&thread->inside, 0);
 		since = since ? since : clock_now();
-		wait_at_entrance(seat, since);
-		atomic_store(&seat->inside, 1);
+		wait_at_entrance(thread, since);
+		atomic_store(&thread->inside, 1);
 	}
 	errno = saved;
 }
@@ -212,19 +212,19 @@ void gate_start(void)
 
 static bool nobody_is_inside(void)
 {
-	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
-		if (atomic_load_explicit(&seat->inside, memory_order_acquire) != 0)
+	for (struct gate_thread *thread = atomic_load(&threads); thread; thread = thread->next) {
+		if (atomic_load_explicit(&thread->inside, memory_order_acquire) != 0)
 			return false;
 	}
-	return !atomic_load(&bench_is_used);
+	return !atomic_load(&without_memory_is_used);
 }
 
 bool gate_nobody_asks(void)
 {
-	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next)
-		if (atomic_load(&seat->asks) != 0)
+	for (struct gate_thread *thread = atomic_load(&threads); thread; thread = thread->next)
+		if (atomic_load(&thread->asks) != 0)
 			return false;
-	return atomic_load(&bench.asks) == 0;
+	return atomic_load(&without_memory.asks) == 0;
 }
 
 static bool wait_until_nobody_is_inside(uint64_t patience_ns)
@@ -294,8 +294,8 @@ void gate_unseize(void)
 /* Returns whether somebody is at the entrance who has come before then. */
 static bool anybody_waits(uint64_t before)
 {
-	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
-		uint64_t since = atomic_load(&seat->waits_since);
+	for (struct gate_thread *thread = atomic_load(&threads); thread; thread = thread->next) {
+		uint64_t since = atomic_load(&thread->waits_since);
 
 		if (since && since < before)
 			return true;
@@ -323,14 +323,14 @@ void gate_open(void)
 
 void gate_forked(void)
 {
-	struct gate_seat *own = gate_seat;
+	struct gate_thread *own = gate_thread;
 
-	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
-		if (seat != own) {
-			atomic_store(&seat->inside, 0);
-			atomic_store(&seat->waits_since, 0);
-			atomic_store(&seat->asks, 0);
-			atomic_store(&seat->taken, false);
+	for (struct gate_thread *thread = atomic_load(&threads); thread; thread = thread->next) {
+		if (thread != own) {
+			atomic_store(&thread->inside, 0);
+			atomic_store(&thread->waits_since, 0);
+			atomic_store(&thread->asks, 0);
+			atomic_store(&thread->taken, false);
 		}
 	}
 	atomic_fetch_and(&gate_state, ~(uint32_t)(GATE_CLOSED | GATE_SEIZED));

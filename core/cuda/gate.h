@@ -3,7 +3,7 @@
  * The gate: what every call that hands work or memory to the driver passes; closed for the short
  * time in which memory must not be used.
  *
- * seat    one thread's place in the gate: how deep in calls it is
+ * thread  what the gate knows of one thread: how deep in calls it is
  * closed  those outside wait at the entrance until it opens; those inside are waited for, bounded
  * held    closed, but who has waited long enough passes for one call: what runs on the device may
  *         wait for that very thread, and whoever holds the gate may wait for the device
@@ -23,32 +23,32 @@
 
 #include "core/base/lock.h"
 
-struct gate_seat {
+struct gate_thread {
 	_Alignas(
 	    64) _Atomic uint32_t inside; /* depth; written by the thread alone, in its own line */
 	_Atomic bool taken;
 	_Atomic uint64_t waits_since; /* at the entrance; 0: it does not */
 	_Atomic uint32_t asks;        /* calls that would invalidate a capture (capture.h) */
-	uint32_t number;              /* no other seat's; seats are numbered from 0 */
-	struct gate_seat *next;
+	uint32_t number;              /* no other thread's; they are numbered from 0 */
+	struct gate_thread *next;
 };
 
 enum { GATE_CLOSED = 1, GATE_FENCES = 2, GATE_SEIZED = 4, GATE_WATCHED = 8 };
 
 /* Private: used by the inline functions below. */
 extern _Atomic uint32_t gate_state;
-extern __thread struct gate_seat *gate_seat __attribute__((tls_model("initial-exec")));
-struct gate_seat *gate_take_seat(void);
-/* Returns the calling thread's seat. */
-static inline struct gate_seat *gate_seat_here(void)
+extern __thread struct gate_thread *gate_thread __attribute__((tls_model("initial-exec")));
+struct gate_thread *gate_thread_take(void);
+/* Returns what the gate knows of the calling thread. */
+static inline struct gate_thread *gate_thread_here(void)
 {
-	struct gate_seat *seat = gate_seat;
+	struct gate_thread *thread = gate_thread;
 
-	return __builtin_expect(seat != NULL, 1) ? seat : gate_take_seat();
+	return __builtin_expect(thread != NULL, 1) ? thread : gate_thread_take();
 }
 /* Returns whether no thread asks. */
 bool gate_nobody_asks(void);
-void gate_enter_slowly(struct gate_seat *seat);
+void gate_enter_slowly(struct gate_thread *thread);
 
 /*
  * Enters the gate before a call of the driver; waits while the gate is closed, so the caller holds
@@ -56,27 +56,27 @@ void gate_enter_slowly(struct gate_seat *seat);
  */
 static inline void gate_enter(void)
 {
-	struct gate_seat *seat = gate_seat_here();
+	struct gate_thread *thread = gate_thread_here();
 
 #ifdef SPILLWAY_CHECK_LOCKS /* an atomic load is not left out, even for nothing */
-	if (!atomic_load_explicit(&seat->inside, memory_order_relaxed))
+	if (!atomic_load_explicit(&thread->inside, memory_order_relaxed))
 		locks_at_gate();
 #endif
-	atomic_store_explicit(&seat->inside,
-	                      atomic_load_explicit(&seat->inside, memory_order_relaxed) + 1,
+	atomic_store_explicit(&thread->inside,
+	                      atomic_load_explicit(&thread->inside, memory_order_relaxed) + 1,
 	                      memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(atomic_load_explicit(&gate_state, memory_order_acquire) != 0, 0))
-		gate_enter_slowly(seat);
+		gate_enter_slowly(thread);
 }
 
 /* Leaves the gate after that call. */
 static inline void gate_leave(void)
 {
-	struct gate_seat *seat = gate_seat;
+	struct gate_thread *thread = gate_thread;
 
-	atomic_store_explicit(&seat->inside,
-	                      atomic_load_explicit(&seat->inside, memory_order_relaxed) - 1,
+	atomic_store_explicit(&thread->inside,
+	                      atomic_load_explicit(&thread->inside, memory_order_relaxed) - 1,
 	                      memory_order_release);
 }
 

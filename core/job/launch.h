@@ -38,13 +38,13 @@ static inline struct counters *job_launch_statistics(void)
 /* LAUNCH_BLIND: kernels of which nobody knows the parameters. */
 enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH, LAUNCH_BLIND };
 
-/* Counts a launch: in the thread's own place, if its seat at the gate is one of the first. */
+/* Counts a launch: in the thread's own place, if its number at the gate is one of the first. */
 static inline void job_count_launch(struct counters *s, enum job_launch_kind kind)
 {
-	const struct gate_seat *seat = gate_seat;
+	const struct gate_thread *thread = gate_thread;
 
-	if (__builtin_expect(seat && seat->number < COUNTERS_PLACES, 1)) {
-		struct counters_place *place = &s->place[seat->number];
+	if (__builtin_expect(thread && thread->number < COUNTERS_PLACES, 1)) {
+		struct counters_place *place = &s->place[thread->number];
 
 		statistics_count(kind == LAUNCH_GRAPH ? &place->graph_launches : &place->launches);
 	} else {

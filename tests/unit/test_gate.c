@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "core/cuda/capture.h"
-#include "core/cuda/gate.c" /* its seats, too */
+#include "core/cuda/gate.c" /* its threads, too */
 #include "suite.h"
 
 enum { THREADS = 8, CLOSINGS = 50, SEIZURES = 100, SHORT_NS = 1000000 };
@@ -35,8 +35,8 @@ static unsigned int gate_is_waited_at(void)
 {
 	unsigned int waiting = 0;
 
-	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next)
-		waiting += atomic_load(&seat->waits_since) != 0;
+	for (struct gate_thread *of = atomic_load(&threads); of; of = of->next)
+		waiting += atomic_load(&of->waits_since) != 0;
 	return waiting;
 }
 
@@ -468,20 +468,20 @@ static void *pass_once(void *cookie)
 	(void)cookie;
 	gate_enter();
 	gate_leave();
-	return gate_seat;
+	return gate_thread;
 }
 
-START_TEST(seats_are_used_again)
+START_TEST(threads_are_used_again)
 {
-	void *first = NULL, *seat = NULL;
+	void *first = NULL, *again = NULL;
 
 	for (int i = 0; i < 1000; i++) {
 		pthread_t thread;
 
 		pthread_create(&thread, NULL, pass_once, NULL);
-		pthread_join(thread, &seat);
-		first = first ? first : seat;
-		ck_assert_ptr_eq(seat, first);
+		pthread_join(thread, &again);
+		first = first ? first : again;
+		ck_assert_ptr_eq(again, first);
 	}
 }
 END_TEST
@@ -612,7 +612,7 @@ int main(void)
 	tcase_add_loop_test(tests, seized_excludes_those_who_have_waited_long_enough, 0, 2);
 	tcase_add_loop_test(tests, so_it_does_without_membarrier, 0, 2);
 	tcase_add_loop_test(tests, a_forked_child_finds_a_seized_gate_open, 0, 2);
-	tcase_add_test(tests, seats_are_used_again);
+	tcase_add_test(tests, threads_are_used_again);
 	tcase_add_test(tests, no_capture_begins_while_somebody_asks);
 	tcase_add_test(tests, a_thread_that_ends_while_it_asks_is_not_waited_for);
 	tcase_add_test(tests, the_first_passage_after_a_look_is_noted_and_told);

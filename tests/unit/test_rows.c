@@ -231,7 +231,7 @@ void __wrap_idle_point_tell(void); /* the linker's name for it */
 void __wrap_idle_point_tell(void)
 {
 	moments++;
-	inside_at_moment += atomic_load(&gate_seat->inside);
+	inside_at_moment += atomic_load(&gate_thread->inside);
 }
 
 static unsigned int moments_of(enum entry entry, int answer)
@@ -249,7 +249,7 @@ static unsigned int moments_of(enum entry entry, int answer)
 
 static void check_moments(void)
 {
-	gate_enter(); /* takes a seat */
+	gate_enter(); /* takes a number */
 	gate_leave();
 	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
 		const char *symbol = rows[waits[i]].symbol;
