@@ -231,23 +231,23 @@ static uint64_t charges_read_word(int fd, size_t at)
 	return pread(fd, &word, sizeof word, (off_t)at) == (ssize_t)sizeof word ? word : 0;
 }
 
-/* Returns what the process of a seat is charged on the job's device d. */
-static uint64_t charges_of_seat(int fd, int seat, uint32_t d)
+/* Returns what the process of a slot is charged on the job's device d. */
+static uint64_t charges_of_slot(int fd, int slot, uint32_t d)
 {
-	size_t at = offsetof(struct segment_file, row[seat / SEGMENT_ROW].books[d]);
+	size_t at = offsetof(struct segment_file, row[slot / SEGMENT_ROW].books[d]);
 
 	at += offsetof(struct segment_books, ledger.charged) +
-	      (size_t)(seat % SEGMENT_ROW) * sizeof(struct segment_books);
+	      (size_t)(slot % SEGMENT_ROW) * sizeof(struct segment_books);
 	return charges_read_word(fd, at) & ~LEDGER_OPEN;
 }
 
-static uint64_t charges_began(int fd, int seat)
+static uint64_t charges_began(int fd, int slot)
 {
-	size_t at = offsetof(struct segment_file, row[seat / SEGMENT_ROW].seat);
+	size_t at = offsetof(struct segment_file, row[slot / SEGMENT_ROW].slot);
 
 	return charges_read_word(fd,
-	                         at + offsetof(struct segment_seat, started_ns) +
-	                             (size_t)(seat % SEGMENT_ROW) * sizeof(struct segment_seat));
+	                         at + offsetof(struct segment_slot, started_ns) +
+	                             (size_t)(slot % SEGMENT_ROW) * sizeof(struct segment_slot));
 }
 
 static void charges_ask(struct asking *asking, int fd, struct segment_header *header)
@@ -262,15 +262,15 @@ static void charges_ask(struct asking *asking, int fd, struct segment_header *he
 		    0)
 			continue;
 		charge.device = d;
-		charge.seat = SEGMENT_SEATS;
+		charge.slot = SEGMENT_SLOTS;
 		charge.bytes = header->orphaned[d];
 		charges_add(asking, &charge);
-		for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;) {
+		for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;) {
 			if (is_own_job && n == own->number)
 				continue;
-			charge.seat = (uint32_t)n;
+			charge.slot = (uint32_t)n;
 			charge.began_ns = charges_began(fd, n);
-			charge.bytes = charges_of_seat(fd, n, d);
+			charge.bytes = charges_of_slot(fd, n, d);
 			charges_add(asking, &charge);
 		}
 	}
@@ -291,7 +291,7 @@ bool segment_charges(const struct segment *segment, int device, struct charges *
 
 static bool charges_is_same(const struct charge *x, const struct charge *y)
 {
-	return x->job == y->job && x->began_ns == y->began_ns && x->seat == y->seat &&
+	return x->job == y->job && x->began_ns == y->began_ns && x->slot == y->slot &&
 	       x->device == y->device;
 }
 

@@ -36,7 +36,7 @@ uint64_t segment_owed(const struct segment *segment, int device);
 /* What one process is charged on a device, or what is orphaned of a job there. */
 struct charge {
 	uint64_t job, began_ns; /* the segment's token; when the process began */
-	uint32_t seat, device;  /* in the job; SEGMENT_SEATS: orphaned */
+	uint32_t slot, device;  /* in the job; SEGMENT_SLOTS: orphaned */
 	bool is_own_job;
 	uint64_t bytes;
 };
@@ -46,8 +46,8 @@ struct charges {
 };
 /*
  * Reads into charges, which is all zero or was read before, what each other process of this state
- * directory is charged on the device, the dead, too, whose seats drain. realloc() makes the list.
- * Reads their files likewise; in any call of the program's. Returns false where memory lacks.
+ * directory is charged on the device, the dead, too, whose process slots drain. realloc() makes the
+ * list. Reads their files likewise; in any call of the program's. Returns false where memory lacks.
  */
 bool segment_charges(const struct segment *segment, int device, struct charges *charges);
 /*

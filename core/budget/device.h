@@ -34,7 +34,7 @@ struct device {
 	struct segment
 	    *segment; /* NULL: the process is not in the job's books, and any quota is 0 to it */
 	int index;    /* of the device in the segment */
-	struct counters *statistics; /* in the seat, or its own; never NULL */
+	struct counters *statistics; /* in the process slot, or its own; never NULL */
 	struct ledger *ledger;       /* likewise */
 	_Atomic uint64_t *placed;    /* likewise; the mover's */
 	struct counters own_counters;

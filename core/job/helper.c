@@ -47,13 +47,13 @@ static sem_t ready;                  /* all has started, or cannot go on */
 static _Atomic bool goes_on;         /* the one */
 static _Atomic uint32_t is_given_up; /* or the other */
 
-/* The seat that the helper takes first, once it is asked. */
+/* The process slot that the helper takes first, once it is asked. */
 static struct {
-	int (*take)(void *of); /* NULL: there is no seat to be had */
+	int (*take)(void *of); /* NULL: there is no slot to be had */
 	void *of;
 	int error;
 	sem_t is_asked, is_taken, has_joined; /* or has not, for good */
-} seat;
+} slot;
 
 static void note_change(void *cookie, const char *path)
 {
@@ -166,19 +166,19 @@ static void wait_soon(sem_t *what)
 }
 
 /*
- * Takes the seat, and away what others left, once cuInit is over. It sleeps until then: of a
- * process of which two threads work each mapping that goes interrupts the other's processor.
+ * Takes the slot, and away what others left, once cuInit is over. It sleeps until then: of
+ * a process of which two threads work each mapping that goes interrupts the other's processor.
  */
 static void join_in(void)
 {
 	segment_prepare();
-	wait_soon(&seat.is_asked);
-	if (seat.take)
-		seat.error = seat.take(seat.of);
-	sem_post(&seat.is_taken);
+	wait_soon(&slot.is_asked);
+	if (slot.take)
+		slot.error = slot.take(slot.of);
+	sem_post(&slot.is_taken);
 	pthread_setname_np(pthread_self(), "spillway");
 	deadline_sleep(JOINING_NS);
-	wait_soon(&seat.has_joined);
+	wait_soon(&slot.has_joined);
 	if (atomic_load(&is_given_up))
 		return;
 	if (this_job.segment)
@@ -267,14 +267,14 @@ static void *help(void *cookie)
 	return NULL;
 }
 
-/* Has the helper take a seat, and waits until it has. */
-static int take_seat(int (*take)(void *of), void *of)
+/* Has the helper take a slot, and waits until it has. */
+static int take_slot(int (*take)(void *of), void *of)
 {
-	seat.take = take;
-	seat.of = of;
-	sem_post(&seat.is_asked);
-	wait_soon(&seat.is_taken);
-	return seat.error;
+	slot.take = take;
+	slot.of = of;
+	sem_post(&slot.is_asked);
+	wait_soon(&slot.is_taken);
+	return slot.error;
 }
 
 static int join(char *message, size_t size)
@@ -292,22 +292,22 @@ int helper_start(void)
 {
 	int error;
 
-	seat.take = NULL;
-	sem_init(&seat.is_asked, 0, 0);
-	sem_init(&seat.is_taken, 0, 0);
-	sem_init(&seat.has_joined, 0, 0);
+	slot.take = NULL;
+	sem_init(&slot.is_asked, 0, 0);
+	sem_init(&slot.is_taken, 0, 0);
+	sem_init(&slot.has_joined, 0, 0);
 	sem_init(&ready, 0, 0);
 	error = thread_start(help);
 	is_started = !error;
 	return error;
 }
 
-/* Has the helper go on, with its seat or without one. */
+/* Has the helper go on, with its slot or without one. */
 static void tell_joined(void)
 {
-	if (!seat.take)
-		sem_post(&seat.is_asked);
-	sem_post(&seat.has_joined);
+	if (!slot.take)
+		sem_post(&slot.is_asked);
+	sem_post(&slot.has_joined);
 }
 
 void helper_join(void)
@@ -316,7 +316,7 @@ void helper_join(void)
 	sigset_t all, before;
 	int failed;
 
-	segment_owner(take_seat);
+	segment_owner(take_slot);
 	/* No handler of the program's interrupts what is done to the job's files. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The helper: one thread that owns this process's seat in the segment, watches the configuration
- * files, and tells those outside of the process what they ask. It makes no driver call.
+ * The helper: one thread that owns this process's slot in the segment, watches the
+ * configuration files, and tells those outside of the process what they ask. It makes no driver
+ * call.
  */
 #ifndef SPILLWAY_JOB_HELPER_H
 #define SPILLWAY_JOB_HELPER_H
@@ -13,14 +14,14 @@
 	"the GPU"
 
 /*
- * Starts the helper, early: until there is a seat to take it has come. Returns a negative errno
- * where there is no helper.
+ * Starts the helper, early: until there is a slot to take it has come. Returns a negative
+ * errno where there is no helper.
  */
 int helper_start(void);
 /*
- * Joins the job, in a seat of the helper, which then waits for helper_go(). All but that seat is
- * the caller's work, while the helper does nothing: a mapping that goes, in a process of which two
- * threads work, interrupts the other's processor.
+ * Joins the job, in a slot of the helper, which then waits for helper_go(). All but that
+ * slot is the caller's work, while the helper does nothing: a mapping that goes, in a
+ * process of which two threads work, interrupts the other's processor.
  */
 void helper_join(void);
 /*

@@ -3,7 +3,7 @@
  * The job, as one process takes part in it: configuration, segment, devices, pacers and the helper
  * thread, tied together. The only thing the shim needs to know.
  *
- * helper  one thread that owns the seat in the segment and watches the configuration files
+ * helper  one thread that owns the process slot in the segment and watches the configuration files
  *
  * Nothing happens before the driver's first successful cuInit. All functions are thread-safe.
  */

@@ -29,8 +29,8 @@ void job_settings_reload(bool is_news);
 /* Returns whether the job has a name, a file or a limit: its memory is to be seen and steered. */
 bool job_settings_are_any(void);
 /*
- * Reads the configuration where nothing is known of the job, because there is no helper or no seat.
- * Returns whether there is a limit, which holds all the same, as 0.
+ * Reads the configuration where nothing is known of the job, because there is no helper or no
+ * process slot. Returns whether there is a limit, which holds all the same, as 0.
  */
 bool job_settings_hold_alone(void);
 /* Returns whether the process is refused rather than run without a part in its job. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ledger: the facts of one process on one device. It stands in the process's seat, or, where
- * the process has none, in its own memory. What follows from it is computed (verdict.h) and stored
- * nowhere.
+ * The ledger: the facts of one process on one device. It stands in the process's slot, or,
+ * where the process has none, in its own memory. What follows from it is computed (verdict.h) and
+ * stored nowhere.
  *
  * facts     of the settings, and what the mover met under them; published together (publish.h), so
  *           that whoever is killed while it writes them leaves the old ones

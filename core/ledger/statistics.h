@@ -97,7 +97,7 @@ struct counters_place {
 	_Atomic uint64_t launches, graph_launches;
 };
 
-/* The counters of one process on one device, in its seat. */
+/* The counters of one process on one device, in its process slot. */
 struct counters {
 	_Atomic uint64_t ended; /* of the changes that were begun; a reader's first */
 	struct counters_place place[COUNTERS_PLACES];

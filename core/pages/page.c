@@ -159,7 +159,7 @@ static bool is_valid(const struct page *page)
 	    !is_printable(page->boot_id, sizeof page->boot_id) ||
 	    !is_printable(page->labels, sizeof page->labels) ||
 	    !is_printable(page->directory, sizeof page->directory) ||
-	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SEATS)
+	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SLOTS)
 		return false;
 	for (uint32_t i = 0; i < page->device_count; i++) {
 		const struct segment_device *device = &page->device[i].device;
@@ -425,9 +425,9 @@ int page_sweep(void)
 
 /* --- writing --- */
 
-static bool seat_is_in_use(const struct segment_file *file, int number)
+static bool slot_is_in_use(const struct segment_file *file, int number)
 {
-	return seat_is(file->header.live, number) && seat_owner_lives(seat_of(file, number));
+	return slot_is(file->header.live, number) && slot_owner_lives(slot_of(file, number));
 }
 
 static void fill_device(const struct segment_file *file, int index, struct page_device *filled)
@@ -436,7 +436,7 @@ static void fill_device(const struct segment_file *file, int index, struct page_
 	filled->device = header->device[index];
 	for (int side = 0; side < SEGMENT_SIDES; side++)
 		filled->charged[side] = quota_charged(file, index, (enum segment_side)side);
-	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;) {
+	for (int n = -1; (n = slots_next(header, n, SLOTS_LIVE)) >= 0;) {
 		struct ledger_copy ledger = ledger_read(&books_of(file, n, index)->ledger);
 		if (!ledger.facts.limit)
 			continue;
@@ -462,8 +462,8 @@ static void fill(const struct segment *segment, struct page *page)
 	page->pid = getpid();
 	page->pid_namespace = own_pid_namespace();
 	page->pid_started = started_at(page->pid);
-	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;)
-		page->processes += seat_is_in_use(file, n);
+	for (int n = -1; (n = slots_next(header, n, SLOTS_LIVE)) >= 0;)
+		page->processes += slot_is_in_use(file, n);
 	segment_copy_text(page->job, sizeof page->job, header->job);
 	segment_copy_text(page->labels, sizeof page->labels, header->labels);
 	printable(page->labels); /* a page with others would not be read */
@@ -533,9 +533,9 @@ static bool others_live(const struct segment *segment)
 {
 	const struct segment_file *file = segment->file;
 
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_LIVE)) >= 0;)
-		if (n != segment->number && atomic_load(&seat_of(file, n)->exiting_ns) == 0 &&
-		    seat_is_in_use(file, n))
+	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_LIVE)) >= 0;)
+		if (n != segment->number && atomic_load(&slot_of(file, n)->exiting_ns) == 0 &&
+		    slot_is_in_use(file, n))
 			return true;
 	return false;
 }

@@ -103,17 +103,17 @@ size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX])
 
 /* --- pushing it --- */
 
-static void add_seat(const struct segment_file *file, int seat, int device,
+static void add_slot(const struct segment_file *file, int slot, int device,
                      struct status_device *sum)
 {
-	const struct segment_books *books = books_of(file, seat, device);
+	const struct segment_books *books = books_of(file, slot, device);
 	uint64_t step_ns = statistics_get(&books->counters.step_ns);
 
 	if (statistics_get(&books->counters.spill_reason) != SPILL_NONE)
 		sum->has_spilled = true;
 	for (int side = 0; side < SEGMENT_SIDES; side++)
 		sum->peak[side] = quota_peak(sum->peak[side], &books->ledger, side);
-	if (seat_state(&file->header, seat) != SEAT_LIVE)
+	if (slot_state(&file->header, slot) != SLOT_LIVE)
 		return;
 	for (int side = 0; side < SEGMENT_SIDES; side++)
 		sum->used[side] += ledger_charged(&books->ledger, side);
@@ -136,8 +136,8 @@ static void read_status(const struct segment_file *file, struct status *status)
 			device->peak[side] = header->peak[i][side];
 			device->charged[side] = quota_charged(file, i, (enum segment_side)side);
 		}
-		for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)
-			add_seat(file, n, i, device);
+		for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;)
+			add_slot(file, n, i, device);
 	}
 }
 
@@ -228,18 +228,18 @@ static int write_into(const struct target *target, const char *text, size_t leng
 }
 
 /* Replaces the file by one for everybody to read, whatever the umask. */
-static int replace(const char *path, int seat, const char *text, size_t length)
+static int replace(const char *path, int slot, const char *text, size_t length)
 {
 	char unfinished[PATH_MAX];
 	int length_of_path =
-	    snprintf(unfinished, sizeof unfinished, "%s.new-%d-%d", path, (int)getpid(), seat);
+	    snprintf(unfinished, sizeof unfinished, "%s.new-%d-%d", path, (int)getpid(), slot);
 
 	if (length_of_path < 0 || (size_t)length_of_path >= sizeof unfinished)
 		return -ENAMETOOLONG;
 	return shared_file_put(AT_FDCWD, unfinished, path, 0644, text, length);
 }
 
-static int write_to(const struct target *target, int seat, const char *text, size_t length)
+static int write_to(const struct target *target, int slot, const char *text, size_t length)
 {
 	switch (target->kind) {
 	case TARGET_DESCRIPTOR:
@@ -247,7 +247,7 @@ static int write_to(const struct target *target, int seat, const char *text, siz
 	case TARGET_STREAM:
 		return write_into(target, text, length);
 	default:
-		return replace(target->path, seat, text, length);
+		return replace(target->path, slot, text, length);
 	}
 }
 

@@ -121,7 +121,7 @@ void ring_write(struct ring *ring, const struct event *event)
 /* Fills the header of a new file, which is all zero. */
 static void initialise(struct ring_header *header, const struct segment *segment)
 {
-	const struct segment_seat *slot = segment->seat;
+	const struct segment_slot *slot = segment->slot;
 
 	shared_file_write_head(&ring_format, header);
 	header->size = ring_format.size;
@@ -176,7 +176,7 @@ static int make(const struct segment *segment, int directory, const char *name, 
 
 int ring_create(const struct segment *segment, struct ring **ring, char *message, size_t size)
 {
-	struct ring_id id = {.pid = segment->seat->pid, .started_ns = segment->seat->started_ns};
+	struct ring_id id = {.pid = segment->slot->pid, .started_ns = segment->slot->started_ns};
 	char name[RING_NAME_MAX];
 	int directory, error;
 

@@ -26,9 +26,9 @@
  * test. */
 
 enum {
-	BEFORE_ROW = 64, /* seats */
+	BEFORE_ROW = 64, /* process slots */
 	BEFORE_ROWS = 64,
-	BEFORE_SEATS = BEFORE_ROWS * BEFORE_ROW,
+	BEFORE_SLOTS = BEFORE_ROWS * BEFORE_ROW,
 	BEFORE_DEVICES = 16,
 	BEFORE_EXPORTS = 2048,
 	BEFORE_PAGE = 4096
@@ -109,7 +109,8 @@ struct before_header {
 	uint64_t token, page_ns, status_ns, tended_ns;
 	uint32_t is_removed;
 	_Alignas(64) char lock[64];
-	/* a total of 1 << 63 and a seat: what is charged stands in that seat alone */
+	/* a total of 1 << 63 and a process slot: what is charged stands in that process slot alone
+	 * */
 	uint64_t charged[BEFORE_DEVICES][2], orphaned[BEFORE_DEVICES], peak[BEFORE_DEVICES][2];
 	struct before_device device[BEFORE_DEVICES];
 	struct before_claim claim[BEFORE_DEVICES];
@@ -119,7 +120,7 @@ struct before_header {
 	uint64_t live[BEFORE_ROWS], draining[BEFORE_ROWS];
 };
 
-struct before_seat {
+struct before_slot {
 	_Alignas(64) uint32_t life; /* the futex of its process's mutex */
 	char mutex[60];
 	uint32_t has_life;
@@ -136,11 +137,11 @@ struct before_export {
 };
 
 struct before_row {
-	_Alignas(BEFORE_PAGE) struct before_seat seat[BEFORE_ROW];
+	_Alignas(BEFORE_PAGE) struct before_slot slot[BEFORE_ROW];
 	struct before_books books[BEFORE_DEVICES][BEFORE_ROW];
 };
 
-/* The file ends behind the last row's seats, or behind the books of its last device. */
+/* The file ends behind the last row's process slots, or behind the books of its last device. */
 struct before_file {
 	struct before_header header;
 	struct before_export export[BEFORE_EXPORTS];
@@ -151,7 +152,7 @@ struct before_file {
 static_assert(offsetof(struct before_header, lock) == 640, "frozen");
 static_assert(sizeof(struct before_header) == 17280, "frozen");
 static_assert(sizeof(struct before_counters) == 312, "frozen");
-static_assert(sizeof(struct before_seat) == 704, "frozen");
+static_assert(sizeof(struct before_slot) == 704, "frozen");
 static_assert(sizeof(struct before_books) == 512, "frozen");
 static_assert(sizeof(struct before_row) == 64 * 704 + 16 * 64 * 512, "frozen");
 static_assert(offsetof(struct before_file, row) == 184320, "frozen");
@@ -224,7 +225,7 @@ static void copy_header(const struct before_header *from, struct segment_header 
 	SAME(to->draining, from->draining);
 }
 
-static void copy_seat(const struct before_seat *from, struct segment_seat *to)
+static void copy_slot(const struct before_slot *from, struct segment_slot *to)
 {
 	memset(to, 0, sizeof *to);
 	memcpy(&to->life, &from->life, sizeof from->life);
@@ -292,9 +293,9 @@ static bool read_header(int fd, const char *job, struct before_header *header)
 	       (size_t)found.st_size >= end_of(header);
 }
 
-static size_t seat_at(int number)
+static size_t slot_at(int number)
 {
-	return offsetof(struct before_file, row[number / BEFORE_ROW].seat[number % BEFORE_ROW]);
+	return offsetof(struct before_file, row[number / BEFORE_ROW].slot[number % BEFORE_ROW]);
 }
 
 static size_t books_at(int number, int device)
@@ -303,14 +304,14 @@ static size_t books_at(int number, int device)
 	       (size_t)(number % BEFORE_ROW) * sizeof(struct before_books);
 }
 
-static bool read_seat(int fd, int number, struct segment_file *copy)
+static bool read_slot(int fd, int number, struct segment_file *copy)
 {
-	struct before_seat seat;
+	struct before_slot slot;
 	struct before_books books;
 
-	if (!read_part(fd, &seat, sizeof seat, seat_at(number)))
+	if (!read_part(fd, &slot, sizeof slot, slot_at(number)))
 		return false;
-	copy_seat(&seat, seat_of(copy, number));
+	copy_slot(&slot, slot_of(copy, number));
 	for (int d = 0; d < devices_of(&copy->header); d++) {
 		if (!read_part(fd, &books, sizeof books, books_at(number, d)))
 			return false;
@@ -340,8 +341,8 @@ static bool read_all(int fd, const char *job, struct before_header *header,
 		copy_header(header, &copy->header);
 		is_read = read_exports(fd, copy);
 	}
-	for (int n = -1; is_read && (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;)
-		is_read = read_seat(fd, n, copy);
+	for (int n = -1; is_read && (n = slots_next(&copy->header, n, SLOTS_ALL)) >= 0;)
+		is_read = read_slot(fd, n, copy);
 	return is_read;
 }
 
@@ -372,29 +373,29 @@ int before_read(int fd, const char *job, struct segment_file *copy)
 
 /* --- whether it is over --- */
 
-static bool is_in_use(const struct before_header *header, const struct before_seat *seat,
+static bool is_in_use(const struct before_header *header, const struct before_slot *slot,
                       bool is_draining)
 {
 	uint64_t now = clock_now();
 
 	if (is_draining)
-		return now < seat->drained_ns && seat->drained_ns - now <= SEGMENT_DRAIN_NS;
-	return ((seat->life & FUTEX_TID_MASK) != 0 && (seat->life & FUTEX_OWNER_DIED) == 0) ||
+		return now < slot->drained_ns && slot->drained_ns - now <= SEGMENT_DRAIN_NS;
+	return ((slot->life & FUTEX_TID_MASK) != 0 && (slot->life & FUTEX_OWNER_DIED) == 0) ||
 	       now < header->tended_ns + SEGMENT_GONE_NS;
 }
 
 /* Returns whether a process lives, or memory of a dead one may still be held. */
 static bool any_is_in_use(int fd, const struct before_header *header)
 {
-	struct before_seat seat;
+	struct before_slot slot;
 
 	for (int row = 0; row < BEFORE_ROWS; row++)
 		for (uint64_t bits = header->live[row] | header->draining[row]; bits;
 		     bits &= bits - 1) {
 			int number = row * BEFORE_ROW + __builtin_ctzll(bits);
 
-			if (read_part(fd, &seat, sizeof seat, seat_at(number)) &&
-			    is_in_use(header, &seat,
+			if (read_part(fd, &slot, sizeof slot, slot_at(number)) &&
+			    is_in_use(header, &slot,
 			              header->draining[row] >> number % BEFORE_ROW & 1))
 				return true;
 		}

@@ -9,7 +9,7 @@
  * does not hold it any more:
  *
  * importers    no process of the job has it open. Each says so in the memory's record, and a dead
- *              one's word goes with its seat
+ *              one's word goes with its process slot
  * descriptors  none is open anywhere. A descriptor is tagged when it is made: by a read lock of its
  *              open file description (F_OFD_SETLK) on bytes that no file has, whose first is the
  *              memory's key and whose number is the memory's. Such a lock goes wherever the
@@ -88,7 +88,7 @@ static struct segment_export *record_of(const struct segment *segment, uint64_t 
 	           : NULL;
 }
 
-static uint32_t seat_number(const struct segment *segment)
+static uint32_t slot_number(const struct segment *segment)
 {
 	return (uint32_t)segment->number;
 }
@@ -150,9 +150,9 @@ static void see_importers(struct judged *judged)
 	const struct segment_file *file = judged->segment->file;
 
 	memset(judged->imported, 0, sizeof judged->imported);
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_ALL)) >= 0;)
+	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_ALL)) >= 0;)
 		for (int i = 0; i < SEGMENT_EXPORTS / 64; i++)
-			judged->imported[i] |= atomic_load(&seat_of(file, n)->importing[i]);
+			judged->imported[i] |= atomic_load(&slot_of(file, n)->importing[i]);
 }
 
 static bool is_imported(const struct judged *judged, int index)
@@ -289,7 +289,7 @@ uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
 		e->device = (uint32_t)device;
 		e->name = 0;
 		atomic_store(&e->left, 0);
-		atomic_store(&e->owner, seat_number(segment) + 1);
+		atomic_store(&e->owner, slot_number(segment) + 1);
 		atomic_store(&e->bytes, bytes);
 		key = key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
 	}
@@ -355,7 +355,7 @@ uint64_t segment_export_left(struct segment *segment, uint64_t key)
 	struct segment_export *e = record_of(segment, key);
 	uint64_t bytes;
 
-	if (!e || atomic_load(&e->owner) != seat_number(segment) + 1)
+	if (!e || atomic_load(&e->owner) != slot_number(segment) + 1)
 		return 0;
 	bytes = atomic_load(&e->bytes);
 	atomic_store(&e->left, 1);
@@ -377,7 +377,7 @@ void exports_settle(struct segment *segment)
 	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
 		struct segment_export *e = &segment->file->export[i];
 
-		if (atomic_load(&e->left) && atomic_load(&e->owner) == seat_number(segment) + 1 &&
+		if (atomic_load(&e->left) && atomic_load(&e->owner) == slot_number(segment) + 1 &&
 		    e->device < (uint32_t)devices_of(&segment->file->header))
 			orphan(segment, e);
 	}
@@ -401,7 +401,7 @@ bool segment_import(struct segment *segment, uint64_t key)
 		return false;
 	e = record_of(segment, key);
 	if (e)
-		atomic_fetch_or(&segment->seat->importing[index / 64], (uint64_t)1 << index % 64);
+		atomic_fetch_or(&segment->slot->importing[index / 64], (uint64_t)1 << index % 64);
 	segment_unlock(segment->file);
 	return e || index == 0;
 }
@@ -414,7 +414,7 @@ void segment_import_left(struct segment *segment, uint64_t key)
 	if (!e)
 		return;
 	/* A word of its own: right without the lock, which may not be had. */
-	atomic_fetch_and(&segment->seat->importing[index / 64], ~((uint64_t)1 << index % 64));
+	atomic_fetch_and(&segment->slot->importing[index / 64], ~((uint64_t)1 << index % 64));
 	judge_one(segment, e);
 }
 

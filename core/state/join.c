@@ -22,7 +22,7 @@
 #include "core/state/layout.h"
 #include "core/state/ring_files.h"
 
-enum { COMMAND_MAX = sizeof((struct segment_seat *)0)->command };
+enum { COMMAND_MAX = sizeof((struct segment_slot *)0)->command };
 
 /* Reads how the process was called, as "python3 train.py": the program without its folder, and
  * arguments; by /proc, else the program alone. */
@@ -48,9 +48,9 @@ struct joiner {
 	bool is_unnamed;
 	const char *labels, *shared_by;
 	char run[sizeof((struct segment_header *)0)->run];
-	struct segment *segment; /* takes a seat in this one */
+	struct segment *segment; /* takes a process slot in this one */
 	int directory, fd;
-	uint64_t pid_space; /* seat_pid_space() */
+	uint64_t pid_space; /* slot_pid_space() */
 	const char *job;
 	char *message; /* why not, of so many bytes */
 	size_t size;
@@ -83,7 +83,7 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	struct segment_header *header = &file->header;
 	bool draining = false;
 
-	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0; draining = true)
+	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0; draining = true)
 		for (int d = 0; d < devices_of(header); d++) {
 			memset(&books_of(file, n, d)->counters, 0, sizeof(struct counters));
 			ledger_forget_peak(&books_of(file, n, d)->ledger);
@@ -101,7 +101,7 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 }
 
 /* The generations of a job's settings begin anew with its life. Those of an earlier life, which
- * dead seats and the ended keep, would count as newer. */
+ * dead slots and the ended keep, would count as newer. */
 static void forget_settings(struct segment_file *file)
 {
 	struct segment_header *header = &file->header;
@@ -109,7 +109,7 @@ static void forget_settings(struct segment_file *file)
 	memset(header->claim, 0, sizeof header->claim);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		header->ended[d].facts.generation = 0;
-	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)
+	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;)
 		for (int d = 0; d < devices_of(header); d++)
 			ledger_forget_facts(&books_of(file, n, d)->ledger);
 }
@@ -132,12 +132,12 @@ static void begin_job(struct segment_file *file, const struct joiner *joiner)
 	}
 }
 
-/* Enters the seat that was taken; under the lock. */
+/* Enters the slot that was taken; under the lock. */
 static void enter(struct segment *segment, const struct joiner *joiner)
 {
 	struct segment_file *file = segment->file;
 
-	segment->seat = seat_of(file, segment->number);
+	segment->slot = slot_of(file, segment->number);
 	segment->own = books_of(file, segment->number, 0);
 	segment_change_begin(&file->header);
 	if (segment->begins_job)
@@ -145,18 +145,18 @@ static void enter(struct segment *segment, const struct joiner *joiner)
 	segment->begins_run = segment->begins_job && is_another_run(&file->header, joiner);
 	if (segment->begins_run)
 		begin_run(file, joiner);
-	segment->seat->pid = getpid();
-	segment->seat->pid_space = joiner->pid_space;
-	segment->seat->started_ns = clock_of_day();
-	memcpy(segment->seat->command, prepared, sizeof prepared);
-	seats_tended(&file->header);
-	seats_enter(file, segment->number);
+	segment->slot->pid = getpid();
+	segment->slot->pid_space = joiner->pid_space;
+	segment->slot->started_ns = clock_of_day();
+	memcpy(segment->slot->command, prepared, sizeof prepared);
+	slots_tended(&file->header);
+	slots_enter(file, segment->number);
 	segment_change_end(&file->header);
 }
 
-/* Takes a seat. Where those that have pages are all taken there are more of them first. Returns
- * -ESTALE where the segment was removed after it was opened. */
-static int take_seat_in(struct segment *segment, const struct joiner *joiner)
+/* Takes a slot. Where those that have pages are all taken there are more of them first.
+ * Returns -ESTALE where the segment was removed after it was opened. */
+static int take_slot_in(struct segment *segment, const struct joiner *joiner)
 {
 	struct segment_file *file = segment->file;
 	struct segment_header *header = &file->header;
@@ -165,12 +165,12 @@ static int take_seat_in(struct segment *segment, const struct joiner *joiner)
 
 	while ((error = segment_lock(file)) == 0) {
 		bool is_removed = atomic_load(&header->is_removed);
-		segment->begins_job = !seats_any_lives(file);
-		segment->number = is_removed ? -1 : seats_take(file);
+		segment->begins_job = !slots_any_lives(file);
+		segment->number = is_removed ? -1 : slots_take(file);
 		if (!is_removed && segment->number < 0 && rows == atomic_load(&header->rows) &&
 		    devices == atomic_load(&header->device_count)) {
 			atomic_store(&header->rows, rows + 1);
-			segment->number = seats_take(file);
+			segment->number = slots_take(file);
 		}
 		if (segment->number >= 0)
 			enter(segment, joiner);
@@ -192,9 +192,9 @@ static int take_seat_in(struct segment *segment, const struct joiner *joiner)
 }
 
 /*
- * Opens the job's segment or makes one. The job lock is for files alone: a seat is taken without
- * it, because another thread may do that, and in a crowd of processes all would wait until each of
- * these threads has run.
+ * Opens the job's segment or makes one. The job lock is for files alone: a slot is taken
+ * without it, because another thread may do that, and in a crowd of processes all would wait until
+ * each of these threads has run.
  */
 static int open_segment(struct joiner *joiner)
 {
@@ -221,8 +221,8 @@ static void close_segment(struct joiner *joiner)
 	joiner->fd = -1;
 }
 
-/* Takes a seat, in a new segment where the job has ended since its segment was opened. */
-static int take_seat(void *of)
+/* Takes a slot, in a new segment where the job has ended since its segment was opened. */
+static int take_slot(void *of)
 {
 	struct joiner *joiner = of;
 	char path[PATH_MAX];
@@ -230,8 +230,8 @@ static int take_seat(void *of)
 
 	if (!prepared[0])
 		segment_prepare();
-	joiner->pid_space = seat_pid_space();
-	while ((error = take_seat_in(joiner->segment, joiner)) == -ESTALE) {
+	joiner->pid_space = slot_pid_space();
+	while ((error = take_slot_in(joiner->segment, joiner)) == -ESTALE) {
 		close_segment(joiner);
 		error = open_segment(joiner);
 		if (error)
@@ -244,7 +244,7 @@ static int take_seat(void *of)
 	if (error == -EUSERS)
 		return state_refuse(error, joiner->message, joiner->size,
 		                    "%s: has %d processes already, expected fewer", path,
-		                    SEGMENT_SEATS);
+		                    SEGMENT_SLOTS);
 	return state_refuse(error, joiner->message, joiner->size, "%s: %s", path, strerror(-error));
 }
 
@@ -271,7 +271,7 @@ static int join_in(struct joiner *joiner, struct segment **result)
 	if (segment->directory && segment->node)
 		error = open_segment(joiner);
 	if (!error)
-		error = run_in_owner ? run_in_owner(take_seat, joiner) : take_seat(joiner);
+		error = run_in_owner ? run_in_owner(take_slot, joiner) : take_slot(joiner);
 	if (error) {
 		close_segment(joiner);
 		free_segment(segment);
@@ -287,9 +287,9 @@ static int join_in(struct joiner *joiner, struct segment **result)
 	return 0;
 }
 
-/* Returns whether the kernel will free the seat when this thread dies: it is asked, because glibc
- * does not say that it was refused (set_robust_list). Where nothing is known (qemu-user) it is
- * believed. */
+/* Returns whether the kernel will free the slot when this thread dies: it is asked, because
+ * glibc does not say that it was refused (set_robust_list). Where nothing is known (qemu-user) it
+ * is believed. */
 static bool death_will_be_seen(void)
 {
 	void *robust_list = NULL;
@@ -354,13 +354,13 @@ void segment_leave(struct segment *segment)
 	if (!segment)
 		return;
 	struct segment_file *file = segment->file;
-	/* without the lock the seat is left as a dead process's and drains */
+	/* without the lock the slot is left as a dead process's and drains */
 	if (segment_lock(file) == 0) {
-		seats_retire(file, segment->number);
-		seats_tended(&file->header);
+		slots_retire(file, segment->number);
+		slots_tended(&file->header);
 		segment_unlock(file);
 	}
-	lock_robust_release(&segment->seat->life.mutex);
+	lock_robust_release(&segment->slot->life.mutex);
 	munmap(file, sizeof *file);
 	free_segment(segment);
 }
@@ -373,7 +373,7 @@ void segment_abandon(const struct segment *segment)
 void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns)
 {
 	*token = segment->file->header.token;
-	*started_ns = segment->seat->started_ns;
+	*started_ns = segment->slot->started_ns;
 }
 
 bool segment_begins_job(const struct segment *segment, uint64_t *began_ns)
@@ -386,11 +386,11 @@ void segment_tend(struct segment *segment)
 {
 	if (segment_lock(segment->file) != 0)
 		return;
-	seats_look_for_gone(segment);
-	seats_probe(segment->file);
+	slots_look_for_gone(segment);
+	slots_probe(segment->file);
 	quota_settle(segment);
 	exports_settle(segment);
-	seats_tended(&segment->file->header);
+	slots_tended(&segment->file->header);
 	segment_unlock(segment->file);
 	segment_judge_exports(segment);
 }
@@ -402,8 +402,8 @@ _Atomic uint32_t *segment_bell(struct segment *segment)
 
 void segment_exiting(struct segment *segment)
 {
-	atomic_store(&segment->seat->exiting_ns, clock_of_day());
-	seats_tended(&segment->file->header);
+	atomic_store(&segment->slot->exiting_ns, clock_of_day());
+	slots_tended(&segment->file->header);
 	if (segment->begins_run) /* one so short that nobody had time for it */
 		segment_remove_rings(segment);
 }
@@ -415,7 +415,7 @@ static bool is_same_device(const struct segment_device *a, const struct segment_
 	return strncmp(a->pci_bus_id, b->pci_bus_id, sizeof a->pci_bus_id) == 0;
 }
 
-/* Gives all seats that there are room for a device. */
+/* Gives all slots that there are room for a device. */
 static int reserve_device(const struct segment *segment, uint32_t rows, uint32_t device)
 {
 	int fd = segment_reopen(segment), error = fd < 0 ? fd : 0;
@@ -493,13 +493,13 @@ struct lanes *segment_lanes(struct segment *segment, int *lane)
 
 void segment_follow(struct segment *segment, uint64_t override_hash)
 {
-	atomic_store(&segment->seat->override_hash, override_hash);
+	atomic_store(&segment->slot->override_hash, override_hash);
 }
 
 void segment_count(struct segment *segment, int threads, int contexts)
 {
-	atomic_store(&segment->seat->threads, threads < 0 ? 0 : (uint32_t)threads + 1);
-	atomic_store(&segment->seat->contexts, contexts < 0 ? 0 : (uint32_t)contexts + 1);
+	atomic_store(&segment->slot->threads, threads < 0 ? 0 : (uint32_t)threads + 1);
+	atomic_store(&segment->slot->contexts, contexts < 0 ? 0 : (uint32_t)contexts + 1);
 }
 
 void segment_complain(struct segment *segment, const char *message)
@@ -507,7 +507,7 @@ void segment_complain(struct segment *segment, const char *message)
 	if (segment_lock(segment->file) != 0)
 		return;
 	segment_change_begin(&segment->file->header);
-	segment_copy_text(segment->seat->complaint, sizeof segment->seat->complaint, message);
+	segment_copy_text(segment->slot->complaint, sizeof segment->slot->complaint, message);
 	segment_change_end(&segment->file->header);
 	segment_unlock(segment->file);
 }

@@ -9,7 +9,8 @@
  * lock     guards all but the counters, which their owner writes alone. Taken by trylock only, so
  *          that nobody waits in the kernel and every wait has an end; whoever finds its holder dead
  *          repairs
- * retire   a dead seat's counters go into `ended` once, whenever the one who does it is killed: the
+ * retire a dead process slot's counters go into `ended` once, whenever the one who does it is
+ * killed: the
  *          sum is made beside, `retiring` commits it, and repeating what follows does no harm
  * job lock a record lock on ".lock" in the directory, one byte per job: a segment is created,
  * joined, replaced and removed under it alone; dies with the process, is not inherited
@@ -36,7 +37,7 @@
  *
  * lane  one process of the job, by its slot in the segment
  */
-enum { LANES_MAX = 4096, LANES_DEVICES = 16 }; /* SEGMENT_SEATS, SEGMENT_DEVICES */
+enum { LANES_MAX = 4096, LANES_DEVICES = 16 }; /* SEGMENT_SLOTS, SEGMENT_DEVICES */
 
 struct lane {
 	_Atomic uint64_t seen_ns; /* CLOCK_MONOTONIC; when it last said that it works */
@@ -60,8 +61,8 @@ struct lanes {
 enum {
 	SEGMENT_SIDES = 2,
 	SEGMENT_PAGE = 4096,
-	SEGMENT_ROW = 64, /* seats */
-	SEGMENT_ROWS = SEGMENT_SEATS / SEGMENT_ROW
+	SEGMENT_ROW = 64, /* slots */
+	SEGMENT_ROWS = SEGMENT_SLOTS / SEGMENT_ROW
 };
 
 /* A mutex in room of one size, wherever it is built. */
@@ -71,12 +72,12 @@ union segment_mutex {
 };
 
 /* A process's place in the job. */
-struct segment_seat {
+struct segment_slot {
 	_Alignas(64) union segment_mutex life; /* held by its process's helper thread */
 	uint32_t has_life;                     /* the mutex was made */
 	int32_t pid;                           /* in its own namespace; for people */
 	uint64_t started_ns;
-	uint64_t drained_ns;         /* CLOCK_MONOTONIC; when a draining seat is released */
+	uint64_t drained_ns;         /* CLOCK_MONOTONIC; when a draining slot is released */
 	_Atomic uint64_t exiting_ns; /* CLOCK_REALTIME; when it began to exit, or 0 */
 	_Atomic uint64_t override_hash;
 	_Atomic uint32_t threads, contexts; /* one more than there are; 0: not known */
@@ -121,18 +122,19 @@ struct segment_header {
 	char shared_by[96]; /* as given to segment_join_unnamed(); or "" */
 	uint64_t created_ns;
 	_Atomic uint64_t seen_ns; /* CLOCK_REALTIME; when a process of the job last said it lives */
-	_Atomic uint64_t sequence; /* odd while seats come and go, for those who only look */
-	_Atomic uint32_t retiring; /* seat index + 1 while ended_next replaces ended, else 0 */
+	_Atomic uint64_t sequence; /* odd while slots come and go, for those who only look */
+	_Atomic uint32_t retiring; /* slot index + 1 while ended_next replaces ended, else 0 */
 	_Atomic uint32_t device_count;
 	uint64_t token; /* random; no other segment has it */
 	_Atomic uint64_t
 	    page_ns; /* CLOCK_MONOTONIC; when its page (page.h) was looked after last, or 0 */
 	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
 	_Atomic uint64_t tended_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
-	_Atomic uint32_t is_removed; /* 1: the file goes or has gone; there are no more seats */
+	_Atomic uint32_t is_removed; /* 1: the file goes or has gone; there are no more slots */
 	_Atomic uint32_t bell;       /* counts segment_ring(), which wakes the job's helpers */
 	_Alignas(64) union segment_mutex lock;
-	/* the sum over seats in use, and what is orphaned; or LEDGER_OPEN and whose seat says it */
+	/* the sum over slots in use, and what is orphaned; or LEDGER_OPEN and whose process
+	 * slot says it */
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
 	_Atomic uint64_t orphaned[SEGMENT_DEVICES]; /* the sum over exports without an owner */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
@@ -142,9 +144,9 @@ struct segment_header {
 	struct segment_ended ended_next[SEGMENT_DEVICES];
 	_Atomic uint64_t
 	    page_number;       /* random; in the name of its page, another when that was taken */
-	_Atomic uint32_t rows; /* of seats that have pages, for all devices that are counted */
+	_Atomic uint32_t rows; /* of slots that have pages, for all devices that are counted */
 	uint32_t probed;       /* the row that was looked at last for the dead; under the lock */
-	/* The state of every seat: a bit in one of them, or free. Both: it drains. */
+	/* The state of every slot: a bit in one of them, or free. Both: it drains. */
 	_Atomic uint64_t live[SEGMENT_ROWS], draining[SEGMENT_ROWS];
 	uint64_t
 	    driver_peak[SEGMENT_DEVICES]; /* the most that the driver took for itself, job-wide */
@@ -154,7 +156,7 @@ struct segment_header {
 
 /* Memory that was exported (exports.c). */
 struct segment_export {
-	_Atomic uint32_t owner; /* the seat that is charged with it, and 1; 0: orphaned */
+	_Atomic uint32_t owner; /* the slot that is charged with it, and 1; 0: orphaned */
 	_Atomic uint32_t left;  /* its owner has given it up, and could not say so yet */
 	uint32_t turn;          /* another for each memory that had the record; 0: none did */
 	uint32_t device;
@@ -162,9 +164,9 @@ struct segment_export {
 	uint64_t name;          /* a hash of the handle that stands for it; 0: descriptors do */
 };
 
-/* Seats that get their pages together: those of a device once the job has met it. */
+/* Slots that get their pages together: those of a device once the job has met it. */
 struct segment_row {
-	_Alignas(SEGMENT_PAGE) struct segment_seat seat[SEGMENT_ROW];
+	_Alignas(SEGMENT_PAGE) struct segment_slot slot[SEGMENT_ROW];
 	struct segment_books books[SEGMENT_DEVICES][SEGMENT_ROW];
 };
 
@@ -173,11 +175,11 @@ struct segment_row {
 struct segment_file {
 	struct segment_header header;
 	struct segment_export export[SEGMENT_EXPORTS];
-	struct lanes lanes; /* a lane per seat */
+	struct lanes lanes; /* a lane per slot */
 	struct segment_row row[SEGMENT_ROWS];
 };
 
-static_assert((int)LANES_MAX == (int)SEGMENT_SEATS, "a lane per seat");
+static_assert((int)LANES_MAX == (int)SEGMENT_SLOTS, "a lane per slot");
 static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
 static_assert((int)SEGMENT_ROW == 64, "a word of bits per row");
 
@@ -190,12 +192,12 @@ static_assert(offsetof(struct segment_header, size) == 16, "same in every versio
 static_assert(offsetof(struct segment_header, lock) == 640,
               "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_header) == 19072, "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_seat) == 768, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_slot) == 768, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_books) == 640, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_export) == 32, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lanes) == 98456, "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(((struct segment_row *)0)->seat) % SEGMENT_PAGE == 0 &&
+static_assert(sizeof(((struct segment_row *)0)->slot) % SEGMENT_PAGE == 0 &&
                   sizeof(((struct segment_row *)0)->books[0]) % SEGMENT_PAGE == 0,
               "whole pages, so that nothing is touched that has none");
 static_assert(sizeof(pthread_mutex_t) <= sizeof(union segment_mutex), "no room for the mutex");
@@ -206,9 +208,9 @@ enum page_state { PAGE_RESTS, PAGE_WRITING, PAGE_WITHDRAWN, PAGE_GONE };
 /* One process's hold on a segment. */
 struct segment {
 	struct segment_file *file;
-	struct segment_seat *seat;
-	int number;                /* of its seat */
-	int asked;                 /* the seat that seats_look_for_gone() has looked at last */
+	struct segment_slot *slot;
+	int number;                /* of its slot */
+	int asked;                 /* the slot that slots_look_for_gone() has looked at last */
 	struct segment_books *own; /* its first books; SEGMENT_ROW of others' lie between two */
 	char *directory;           /* in which the file is */
 	char *node;                /* in which its page is */
@@ -235,7 +237,7 @@ static inline int devices_of(const struct segment_header *header)
 	return count < SEGMENT_DEVICES ? (int)count : SEGMENT_DEVICES;
 }
 
-/* Returns how many rows of seats there are, likewise. */
+/* Returns how many rows of slots there are, likewise. */
 static inline int rows_of(const struct segment_header *header)
 {
 	uint32_t count = atomic_load_explicit(&header->rows, memory_order_relaxed);
@@ -243,11 +245,11 @@ static inline int rows_of(const struct segment_header *header)
 	return count < SEGMENT_ROWS ? (int)count : SEGMENT_ROWS;
 }
 
-/* --- seats by their numbers --- */
+/* --- slots by their numbers --- */
 
-static inline struct segment_seat *seat_of(const struct segment_file *file, int number)
+static inline struct segment_slot *slot_of(const struct segment_file *file, int number)
 {
-	return (struct segment_seat *)&file->row[number / SEGMENT_ROW].seat[number % SEGMENT_ROW];
+	return (struct segment_slot *)&file->row[number / SEGMENT_ROW].slot[number % SEGMENT_ROW];
 }
 
 static inline struct segment_books *books_of(const struct segment_file *file, int number,
@@ -263,28 +265,28 @@ static inline struct segment_books *own_books(const struct segment *segment, int
 	return &segment->own[device * SEGMENT_ROW];
 }
 
-static inline bool seat_is(const _Atomic uint64_t *bits, int number)
+static inline bool slot_is(const _Atomic uint64_t *bits, int number)
 {
 	return atomic_load(&bits[number / SEGMENT_ROW]) >> number % SEGMENT_ROW & 1;
 }
 
-enum segment_seat_state seat_state(const struct segment_header *header, int number);
+enum segment_slot_state slot_state(const struct segment_header *header, int number);
 /*
- * Returns the first seat behind this one that is live, drains, or is either; -1: none. They are
- * gone through with `for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)`.
+ * Returns the first slot behind this one that is live, drains, or is either; -1: none. They
+ * are gone through with `for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;)`.
  */
-enum seats { SEATS_ALL, SEATS_LIVE, SEATS_DRAINING };
-int seats_next(const struct segment_header *header, int after, enum seats which);
+enum slots { SLOTS_ALL, SLOTS_LIVE, SLOTS_DRAINING };
+int slots_next(const struct segment_header *header, int after, enum slots which);
 
 /*
  * Returns whether a process belongs to an earlier run of its job. Its memory drains and is charged,
  * and is no part of the peaks of this run. For example, a job of 64 MiB is killed and started again
  * at once: the peak of the second run does not have the 64 MiB of the first.
  */
-static inline bool seat_is_of_earlier_run(const struct segment_file *file, int number)
+static inline bool slot_is_of_earlier_run(const struct segment_file *file, int number)
 {
-	return seat_is(file->header.draining, number) &&
-	       seat_of(file, number)->started_ns < file->header.created_ns;
+	return slot_is(file->header.draining, number) &&
+	       slot_of(file, number)->started_ns < file->header.created_ns;
 }
 
 /* How long who looks waits, in all, for changes of counters to end, unless a test says. */
@@ -345,7 +347,7 @@ size_t segment_read_line(const char *path, char *buf, size_t size);
 /* Copies text as strncpy should: terminated, the rest zero. */
 void segment_copy_text(char *to, size_t size, const char *from);
 
-/* seat.c */
+/* slot.c */
 /* Takes the lock. Returns 0, or -EBUSY when it was not had within a second. */
 int segment_lock(struct segment_file *file);
 void segment_unlock(struct segment_file *file);
@@ -369,7 +371,7 @@ int segment_job_lock(int directory, const char *job);
 /* Lists like segment_list(), in this directory, whose descriptor it closes. */
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
-/* seat.c; all under the lock but the first */
+/* slot.c; all under the lock but the first */
 /* Returns the job-wide bytes charged. Takes no lock. */
 uint64_t quota_charged(const struct segment_file *file, int device, enum segment_side side);
 /* Returns the bytes of earlier runs' processes that drain: of their memory, and of the driver's. */
@@ -379,7 +381,7 @@ uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int devic
 void quota_close(struct segment_file *file, int device);
 /* Notes a limit that comes into force; under the lock. */
 void quota_note_limit(struct segment_file *file, int device, uint64_t limit);
-/* Makes the totals the sum over seats in use. */
+/* Makes the totals the sum over slots in use. */
 void quota_recount(struct segment_file *file);
 /* Lets go what is orphaned: no process lives, so nobody of the job has it. */
 void exports_forget_orphans(struct segment_file *file);
@@ -408,41 +410,41 @@ static inline uint64_t quota_driver_peak(uint64_t peak, const struct ledger *led
 /* Settles what was left of exported memory, as quota_settle() does of charges. */
 void exports_settle(struct segment *segment);
 
-/* seat.c */
+/* slot.c */
 int segment_mutex_init(union segment_mutex *mutex);
-/* Returns whether the seat's owner lives. Judges by the bytes alone, for readers: no trylock, no
- * pid. */
-bool seat_owner_lives(const struct segment_seat *seat);
+/* Returns whether the slot's owner lives. Judges by the bytes alone, for readers: no
+ * trylock, no pid. */
+bool slot_owner_lives(const struct segment_slot *slot);
 /* Returns the calling process's namespace of process ids; 0: not known. */
-uint64_t seat_pid_space(void);
-/* Returns how long after now (CLOCK_MONOTONIC) the memory of a seat whose owner is dead may still
- * be held. */
-uint64_t seat_drain_left(const struct segment_header *header, const struct segment_seat *seat,
+uint64_t slot_pid_space(void);
+/* Returns how long after now (CLOCK_MONOTONIC) the memory of a slot whose owner is dead may
+ * still be held. */
+uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now);
-/* Returns whether a draining seat's time is over. */
-bool seat_is_drained(const struct segment_seat *seat, uint64_t now);
-/* Says that the seat's process lives, once all else of it is said; that it has died and may still
- * hold memory; that nobody has the seat. */
-void seats_enter(struct segment_file *file, int number);
+/* Returns whether a draining slot's time is over. */
+bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
+/* Says that the slot's process lives, once all else of it is said; that it has died and may
+ * still hold memory; that nobody has the slot. */
+void slots_enter(struct segment_file *file, int number);
 
-/* seat.c; all under the lock */
+/* slot.c; all under the lock */
 /*
- * Finds a free seat and takes its mutex for the calling thread; everything else is zero. Returns
- * its number, or -1 when none is free in the rows that there are.
+ * Finds a free slot and takes its mutex for the calling thread; everything else is zero.
+ * Returns its number, or -1 when none is free in the rows that there are.
  */
-int seats_take(struct segment_file *file);
-/* Marks seats of dead processes as draining and retires drained ones. It looks at one row's number
- * of live ones, going round with each call: as each process of the job tends it every second, all
- * are looked at 64 times a second, however many there are. */
-void seats_probe(struct segment_file *file);
+int slots_take(struct segment_file *file);
+/* Marks slots of dead processes as draining and retires drained ones. It looks at one row's
+ * number of live ones, going round with each call: as each process of the job tends it every
+ * second, all are looked at 64 times a second, however many there are. */
+void slots_probe(struct segment_file *file);
 /* Returns whether any process lives. Those that are met and do not drain from now on; when none
  * does, that was all of them. */
-bool seats_any_lives(struct segment_file *file);
-/* Marks some of those who died unmarked (seat.c); others the next time. Under the lock. */
-void seats_look_for_gone(struct segment *segment);
-void seats_retire(struct segment_file *file, int number);
+bool slots_any_lives(struct segment_file *file);
+/* Marks some of those who died unmarked (slot.c); others the next time. Under the lock. */
+void slots_look_for_gone(struct segment *segment);
+void slots_retire(struct segment_file *file, int number);
 /* Says that a process of the job runs; any thread may. */
-void seats_tended(struct segment_header *header);
+void slots_tended(struct segment_header *header);
 
 /* totals.c */
 /* Adds an ended process, or a live one, to what is known of the job. */

@@ -3,14 +3,14 @@
  * Quota: job-wide bytes per device and side, charged under the segment's lock.
  *
  * Runs inside the user's process, on its allocation path: no system call inside the lock, waits
- * have an end. A seat says what its process holds; the total is only their sum kept at hand, so a
- * process killed between the two leaves nothing that a recount does not set right.
+ * have an end. A process slot says what its process holds; the total is only their sum kept at
+ * hand, so a process killed between the two leaves nothing that a recount does not set right.
  *
  * open  a process that has no limit, and is alone on a device, charges without the lock: its own
  *       word is then the total, and the total's place says whose that is. Its own limit, or another
  *       process's first charge there, closes it: the bit that lets it charge so is taken out of its
  *       word, whose value is the total from then on. The peak of all is that of the one meanwhile;
- *       whoever shows a peak takes the highest of the job's and of all seats'
+ *       whoever shows a peak takes the highest of the job's and of all slots'
  */
 #include <errno.h>
 
@@ -110,8 +110,8 @@ uint64_t quota_of_earlier_runs(const struct segment_file *file, int device, enum
 {
 	uint64_t bytes = 0;
 
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_DRAINING)) >= 0;)
-		if (seat_is_of_earlier_run(file, n))
+	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_DRAINING)) >= 0;)
+		if (slot_is_of_earlier_run(file, n))
 			bytes += ledger_charged(&books_of(file, n, device)->ledger, side);
 	return bytes;
 }
@@ -120,8 +120,8 @@ uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int devic
 {
 	uint64_t bytes = 0;
 
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_DRAINING)) >= 0;)
-		if (seat_is_of_earlier_run(file, n))
+	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_DRAINING)) >= 0;)
+		if (slot_is_of_earlier_run(file, n))
 			bytes += get(&books_of(file, n, device)->ledger.driver_used);
 	return bytes;
 }
@@ -157,7 +157,7 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 	/* Here and not before: it may have changed while room was made. */
 	uint64_t limit = most_of(segment, device, within, most);
 	if (!fits(segment, device, side, bytes, limit))
-		seats_probe(segment->file);
+		slots_probe(segment->file);
 	if (fits(segment, device, side, bytes, limit)) {
 		uint64_t total = get(&header->charged[device][side]) + bytes;
 		ledger_charge(&own_books(segment, device)->ledger, side, bytes);
@@ -250,8 +250,8 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
 
 	if (!is_valid(segment, device, side) || segment_lock(segment->file) != 0)
 		return 0;
-	seats_probe(segment->file);
-	for (int n = -1; (n = seats_next(&segment->file->header, n, SEATS_DRAINING)) >= 0;)
+	slots_probe(segment->file);
+	for (int n = -1; (n = slots_next(&segment->file->header, n, SLOTS_DRAINING)) >= 0;)
 		bytes += ledger_charged(&books_of(segment->file, n, device)->ledger, side);
 	segment_unlock(segment->file);
 	return bytes;
@@ -262,7 +262,7 @@ static uint64_t driver_of_all(const struct segment_file *file, int device)
 {
 	uint64_t bytes = 0;
 
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_ALL)) >= 0;)
+	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_ALL)) >= 0;)
 		bytes += get(&books_of(file, n, device)->ledger.driver_used);
 	return bytes;
 }

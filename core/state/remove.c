@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Removing a job's files, once nobody is in it: under the job lock, so that nobody opens them
- * meanwhile, and with a word in the segment, so that who has opened it takes no seat. */
+ * meanwhile, and with a word in the segment, so that who has opened it takes no process slot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,14 +19,14 @@
 static LOCK_OF(REMOVING) removing = LOCK_FREE;
 
 /* Returns -EBUSY while a process lives, or a dead one may still hold memory; else 0, and nobody
- * takes a seat any more, for which no job lock is needed. */
+ * takes a slot any more, for which no job lock is needed. */
 static int close_if_over(struct segment_file *file)
 {
 	int error = segment_lock(file);
 	if (error)
 		return error;
 	/* a death nobody noticed yet begins to drain */
-	if (seats_any_lives(file) || seats_next(&file->header, -1, SEATS_ALL) >= 0)
+	if (slots_any_lives(file) || slots_next(&file->header, -1, SLOTS_ALL) >= 0)
 		error = -EBUSY;
 	atomic_store(&file->header.is_removed, !error);
 	segment_unlock(file);
@@ -129,10 +129,10 @@ static bool has_others(const struct segment *segment, bool staying_alone)
 {
 	const struct segment_file *file = segment->file;
 
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_ALL)) >= 0;) {
-		const struct segment_seat *seat = seat_of(file, n);
-		bool stays = !seat_is(file->header.draining, n) &&
-		             !atomic_load(&seat->exiting_ns) && seat_owner_lives(seat);
+	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_ALL)) >= 0;) {
+		const struct segment_slot *slot = slot_of(file, n);
+		bool stays = !slot_is(file->header.draining, n) &&
+		             !atomic_load(&slot->exiting_ns) && slot_owner_lives(slot);
 
 		if (n != segment->number && (stays || !staying_alone))
 			return true;
@@ -164,7 +164,7 @@ int segment_remove_own(struct segment *segment)
 	int lock = segment_job_lock(directory, job);
 	int error = lock < 0 ? lock : segment_lock(file);
 	if (!error) {
-		seats_probe(file);
+		slots_probe(file);
 		is_held = is_shared && is_anything_charged(file);
 		error = has_others(segment, is_shared) ? -EBUSY : 0;
 		atomic_store(&file->header.is_removed, !error && !is_held);

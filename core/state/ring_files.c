@@ -92,9 +92,9 @@ struct removal {
 
 static bool is_in(struct segment_file *file, const struct ring_id *id)
 {
-	for (int n = -1; file && (n = seats_next(&file->header, n, SEATS_LIVE)) >= 0;)
-		if (seat_of(file, n)->pid == id->pid &&
-		    seat_of(file, n)->started_ns == id->started_ns)
+	for (int n = -1; file && (n = slots_next(&file->header, n, SLOTS_LIVE)) >= 0;)
+		if (slot_of(file, n)->pid == id->pid &&
+		    slot_of(file, n)->started_ns == id->started_ns)
 			return true;
 	return false;
 }
@@ -198,7 +198,7 @@ static bool looks_for_rings(const struct segment *segment)
 
 	for (int row = 0; row < rows_of(header); row++)
 		live += (unsigned int)__builtin_popcountll(header->live[row]);
-	return segment->begins_run || segment->seat->started_ns / 1000 % (live / 16 + 1) == 0;
+	return segment->begins_run || segment->slot->started_ns / 1000 % (live / 16 + 1) == 0;
 }
 
 void segment_remove_rings(struct segment *segment)

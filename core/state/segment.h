@@ -2,11 +2,11 @@
 /*
  * The segment: what the processes of one job share, in one file of the state directory.
  *
- * segment  header, device table, quota per device, process seats
- * seat     one process; its owner holds the seat's robust mutex for life, so that others learn of
+ * segment  header, device table, quota per device, process slots
+ * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
  *          its death by trylock, whatever happened to pids, namespaces and descriptors
  * quota    job-wide bytes per device, device and host side; a running total under a short lock
- * drain    a dead seat stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a
+ * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a
  *          driver gives a killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it
  *          exited normally
  * run      the processes whose counters are summed up: those that overlap, and those that say the
@@ -29,7 +29,7 @@
 
 enum {
 	SEGMENT_VERSION = 8, /* raise it whenever any struct of the file changes size or meaning */
-	SEGMENT_SEATS = 4096,
+	SEGMENT_SLOTS = 4096,
 	SEGMENT_BOOT_ID_MAX = 40,
 	SEGMENT_DEVICES = 16,
 	SEGMENT_EXPORTS = 2048, /* pieces of exported memory that are followed, and one */
@@ -57,31 +57,32 @@ struct segment_device {
 /* --- for the process that belongs to the job (shim) --- */
 
 /*
- * Opens or creates the job's segment and takes a seat. When no live process is in it, and run (may
- * be NULL) is empty or not that of the last process, statistics are cleared: a new run of the job
- * begins. The owner of the seat's mutex must live as long as the process uses it. Returns 0 or a
- * negative errno, message filled: -EPROTO not a segment of this version, -EUSERS no seat left,
- * -EBUSY a lock was not had.
+ * Opens or creates the job's segment and takes a slot. When no live process is in it, and
+ * run (may be NULL) is empty or not that of the last process, statistics are cleared: a new run of
+ * the job begins. The owner of the slot's mutex must live as long as the process uses it.
+ * Returns 0 or a negative errno, message filled: -EPROTO not a segment of this version, -EUSERS no
+ * slot left, -EBUSY a lock was not had.
  */
 int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
                  char *message, size_t size);
-/* Sets who runs what takes a seat, in the thread that is to own it (else that is who joins), and
- * answers what it answers. */
+/* Sets who runs what takes a slot, in the thread that is to own it (else that is who
+ * joins), and answers what it answers. */
 void segment_owner(int (*run)(int (*take)(void *of), void *of));
-/* Reads what the seat will say of the process, which takes a while. Where it was not called before
- * a seat is taken that is done then. By the owner. */
+/* Reads what the slot will say of the process, which takes a while. Where it was not called
+ * before a slot is taken that is done then. By the owner. */
 void segment_prepare(void);
 /* Removes rings of earlier processes that may go, once. Where there is an owner it does that, when
  * it has time; else joining does. */
 void segment_remove_rings(struct segment *segment);
-/* Gives the seat back and unmaps; called by the owner. What is still charged is freed. */
+/* Gives the slot back and unmaps; called by the owner. What is still charged is freed. */
 void segment_leave(struct segment *segment);
 /* Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
  * calls it every SEGMENT_TEND_NS: a death that nobody was there to notice is taken to have come no
  * later than SEGMENT_SILENT_NS after the job's last call. */
 void segment_tend(struct segment *segment);
 /* Says that the process exits normally and has nothing more to free: once its death is noticed, its
- * seat drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the seat stays valid. */
+ * slot drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot
+ * stays valid. */
 void segment_exiting(struct segment *segment);
 /*
  * Joins like segment_join(), for a job nobody named: its files are only for as long as its
@@ -102,11 +103,11 @@ void segment_remove_left(const struct segment *segment);
  * another process is in the job. Where a limit is shared the segment stays while anything is
  * charged, of the calling process too: the memory is held until it has died and longer, and the
  * next process must find it charged. Whoever comes later removes that one. Any thread may call it;
- * the seat stays valid. Returns as segment_remove().
+ * the slot stays valid. Returns as segment_remove().
  */
 int segment_remove_own(struct segment *segment);
-/* Unmaps in a forked child without touching the parent's seat, and frees nothing: the allocator's
- * locks may be held by threads of the parent. */
+/* Unmaps in a forked child without touching the parent's slot, and frees nothing: the
+ * allocator's locks may be held by threads of the parent. */
 void segment_abandon(const struct segment *segment);
 
 /* Reads the id that the kernel drew when the machine was started; "" when it cannot be read. */
@@ -139,9 +140,9 @@ struct lanes *segment_lanes(struct segment *segment, int *lane);
 enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 
 /* Charges bytes job-wide if the total stays within limit (CONFIG_UNLIMITED: always). No system or
- * driver call happens inside the lock. Before refusing, dead seats are looked for and drained ones
- * released. Returns 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1 s), -EINVAL
- * (no such device). */
+ * driver call happens inside the lock. Before refusing, dead slots are looked for and
+ * drained ones released. Returns 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1
+ * s), -EINVAL (no such device). */
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                     uint64_t limit);
 /* The limit of the calling process's charges on a device: how far it may rise (segment_grown()),
@@ -171,10 +172,10 @@ void segment_unreserve(struct segment *segment, int device, enum segment_side si
 /* Counts bytes of the calling process, charged already, that the driver took for itself; negative:
  * that it gave back. */
 void segment_note_driver(struct segment *segment, int device, int64_t change);
-/* Returns the job-wide bytes charged now, dead seats not yet drained included. */
+/* Returns the job-wide bytes charged now, dead slots not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
-/* Returns the bytes charged to dead seats alone, which are worth waiting for. Looks for such seats,
- * and lets go of what is drained. */
+/* Returns the bytes charged to dead slots alone, which are worth waiting for. Looks for
+ * such slots, and lets go of what is drained. */
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
 /*
@@ -226,10 +227,10 @@ void segment_complain(struct segment *segment, const char *message);
 
 /* --- for those who look (tools); never needs a live process, never writes --- */
 
-enum segment_seat_state { SEAT_FREE, SEAT_LIVE, SEAT_DRAINING };
+enum segment_slot_state { SLOT_FREE, SLOT_LIVE, SLOT_DRAINING };
 
 struct segment_process {
-	enum segment_seat_state state;
+	enum segment_slot_state state;
 	pid_t pid;
 	char command[64];
 	uint64_t started_ns; /* CLOCK_REALTIME */

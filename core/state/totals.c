@@ -79,13 +79,13 @@ void segment_read_open_totals(int fd, struct segment_header *header)
 {
 	for (int d = 0; d < devices_of(header); d++) {
 		_Atomic uint64_t *total = &header->charged[d][SEGMENT_ON_DEVICE];
-		uint64_t seat = *total & ~LEDGER_OPEN, word = 0, at;
+		uint64_t slot = *total & ~LEDGER_OPEN, word = 0, at;
 
-		if (!(*total & LEDGER_OPEN) || seat >= SEGMENT_SEATS)
+		if (!(*total & LEDGER_OPEN) || slot >= SEGMENT_SLOTS)
 			continue;
-		at = offsetof(struct segment_file, row[seat / SEGMENT_ROW].books[d]);
+		at = offsetof(struct segment_file, row[slot / SEGMENT_ROW].books[d]);
 		at += offsetof(struct segment_books, ledger.charged) +
-		      seat % SEGMENT_ROW * sizeof(struct segment_books);
+		      slot % SEGMENT_ROW * sizeof(struct segment_books);
 		if (pread(fd, &word, sizeof word, (off_t)at) != (ssize_t)sizeof word)
 			word = 0;
 		*total = word & ~LEDGER_OPEN;

@@ -17,14 +17,14 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
-static bool seat_lives(int fd, const struct segment_header *header, int number)
+static bool slot_lives(int fd, const struct segment_header *header, int number)
 {
-	struct segment_seat seat;
+	struct segment_slot slot;
 	off_t at = (off_t)offsetof(struct segment_file,
-	                           row[number / SEGMENT_ROW].seat[number % SEGMENT_ROW]);
+	                           row[number / SEGMENT_ROW].slot[number % SEGMENT_ROW]);
 
-	return seat_state(header, number) == SEAT_LIVE &&
-	       pread(fd, &seat, sizeof seat, at) == (ssize_t)sizeof seat && seat_owner_lives(&seat);
+	return slot_state(header, number) == SLOT_LIVE &&
+	       pread(fd, &slot, sizeof slot, at) == (ssize_t)sizeof slot && slot_owner_lives(&slot);
 }
 
 static bool somebody_lives(int fd, const struct segment_header *header)
@@ -32,10 +32,10 @@ static bool somebody_lives(int fd, const struct segment_header *header)
 	static _Atomic int last;
 	int found = atomic_load_explicit(&last, memory_order_relaxed);
 
-	if (seat_lives(fd, header, found))
+	if (slot_lives(fd, header, found))
 		return true;
-	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;) {
-		if (!seat_lives(fd, header, n))
+	for (int n = -1; (n = slots_next(header, n, SLOTS_LIVE)) >= 0;) {
+		if (!slot_lives(fd, header, n))
 			continue;
 		atomic_store_explicit(&last, n, memory_order_relaxed);
 		return true;

@@ -3,14 +3,14 @@
  * A job as readers see it: a copy of its segment, taken by pread and made consistent, and the sums
  * that are shown of it.
  *
- * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Seats come and go under
- * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
- * stopped process stands still, and the copy is repaired as the next holder of the lock would
- * repair the file. A counter is an aligned word, which the kernel copies whole; those that belong
- * together are read again until no change of them was under way, or their process has had time to
- * end one and must be stopped or killed. A process lives when its seat's futex word says so
- * (seat_owner_lives): the mutex's own truth, readable without a trylock, and unlike pids and record
- * locks right across pid namespaces, fork and closed descriptors.
+ * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Process slots come and
+ * go under header.sequence, so a copy during which it moved is taken again; one left odd by a
+ * killed or stopped process stands still, and the copy is repaired as the next holder of the lock
+ * would repair the file. A counter is an aligned word, which the kernel copies whole; those that
+ * belong together are read again until no change of them was under way, or their process has had
+ * time to end one and must be stopped or killed. A process lives when its slot's futex word
+ * says so (slot_owner_lives): the mutex's own truth, readable without a trylock, and unlike pids
+ * and record locks right across pid namespaces, fork and closed descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,34 +37,35 @@
  * Private.
  */
 
-/* A copy that was read of a job. Seats that are not in use, and devices that were not met, are
- * neither read nor looked at. */
+/* A copy that was read of a job. Slots that are not in use, and devices that were not met,
+ * are neither read nor looked at. */
 struct job_copy {
 	struct segment_file file;
 	uid_t owner;
-	uint16_t changing[SEGMENT_SEATS]; /* a bit per device whose facts could not be had whole */
-	enum segment_seat_state state[SEGMENT_SEATS]; /* now */
-	struct ledger_copy ledger[SEGMENT_SEATS];     /* of the live ones, of the device at hand */
+	uint16_t changing[SEGMENT_SLOTS]; /* a bit per device whose facts could not be had whole */
+	enum segment_slot_state state[SEGMENT_SLOTS]; /* now */
+	struct ledger_copy ledger[SEGMENT_SLOTS];     /* of the live ones, of the device at hand */
 };
 
 /*
- * Returns whether the seat is free, live or draining, though nobody may have noticed a death yet.
+ * Returns whether the slot is free, live or draining, though nobody may have noticed a
+ * death yet.
  */
-static enum segment_seat_state state_now(const struct segment_file *copy, int number,
+static enum segment_slot_state state_now(const struct segment_file *copy, int number,
                                          bool this_boot)
 {
-	enum segment_seat_state state = seat_state(&copy->header, number);
-	const struct segment_seat *seat = seat_of(copy, number);
+	enum segment_slot_state state = slot_state(&copy->header, number);
+	const struct segment_slot *slot = slot_of(copy, number);
 	uint64_t now = clock_now();
 
-	if (state == SEAT_FREE || !this_boot)
-		return SEAT_FREE;
-	if (state == SEAT_LIVE) {
-		if (seat_owner_lives(seat))
-			return SEAT_LIVE;
-		return seat_drain_left(&copy->header, seat, now) > 0 ? SEAT_DRAINING : SEAT_FREE;
+	if (state == SLOT_FREE || !this_boot)
+		return SLOT_FREE;
+	if (state == SLOT_LIVE) {
+		if (slot_owner_lives(slot))
+			return SLOT_LIVE;
+		return slot_drain_left(&copy->header, slot, now) > 0 ? SLOT_DRAINING : SLOT_FREE;
 	}
-	return seat_is_drained(seat, now) ? SEAT_FREE : SEAT_DRAINING;
+	return slot_is_drained(slot, now) ? SLOT_FREE : SLOT_DRAINING;
 }
 
 /*
@@ -77,18 +78,18 @@ static int counted(uint32_t count)
 }
 
 static void add_process(struct segment_view *view, const struct segment_file *copy, int number,
-                        enum segment_seat_state state)
+                        enum segment_slot_state state)
 {
-	const struct segment_seat *seat = seat_of(copy, number);
+	const struct segment_slot *slot = slot_of(copy, number);
 	struct segment_process *process = &view->process[view->process_count++];
 	process->state = state;
-	process->pid = seat->pid;
-	memcpy(process->command, seat->command, sizeof process->command);
-	process->started_ns = seat->started_ns;
-	process->override_hash = seat->override_hash;
-	process->threads = state == SEAT_LIVE ? counted(seat->threads) : -1;
-	process->contexts = state == SEAT_LIVE ? counted(seat->contexts) : -1;
-	memcpy(process->complaint, seat->complaint, sizeof process->complaint);
+	process->pid = slot->pid;
+	memcpy(process->command, slot->command, sizeof process->command);
+	process->started_ns = slot->started_ns;
+	process->override_hash = slot->override_hash;
+	process->threads = state == SLOT_LIVE ? counted(slot->threads) : -1;
+	process->contexts = state == SLOT_LIVE ? counted(slot->contexts) : -1;
+	memcpy(process->complaint, slot->complaint, sizeof process->complaint);
 	for (int d = 0; d < view->device_count; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++) {
 			process->charged[d][s] =
@@ -106,7 +107,7 @@ static uint64_t peak(const struct segment_file *copy, const struct segment_view 
 	uint64_t earlier = quota_of_earlier_runs(copy, device, side);
 	uint64_t is = all > earlier ? all - earlier : 0;
 
-	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;)
+	for (int n = -1; (n = slots_next(&copy->header, n, SLOTS_ALL)) >= 0;)
 		was = quota_peak(was, &books_of(copy, n, device)->ledger, side);
 	return is > was ? is : was;
 }
@@ -120,7 +121,7 @@ static uint64_t driver_peak(const struct segment_file *copy, const struct statis
 	uint64_t earlier = quota_driver_of_earlier_runs(copy, device);
 	uint64_t is = all > earlier ? all - earlier : 0;
 
-	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;)
+	for (int n = -1; (n = slots_next(&copy->header, n, SLOTS_ALL)) >= 0;)
 		was = quota_driver_peak(was, &books_of(copy, n, device)->ledger);
 	return is > was ? is : was;
 }
@@ -197,11 +198,11 @@ static struct verdict verdict_of_ended(const struct facts *facts, const struct s
 	return verdict;
 }
 
-static struct ledger_copy copy_ledger(const struct job_copy *job, int seat, int device)
+static struct ledger_copy copy_ledger(const struct job_copy *job, int slot, int device)
 {
-	struct ledger_copy copy = ledger_read(&books_of(&job->file, seat, device)->ledger);
+	struct ledger_copy copy = ledger_read(&books_of(&job->file, slot, device)->ledger);
 
-	if (job->changing[seat] & 1u << device) {
+	if (job->changing[slot] & 1u << device) {
 		copy.is_whole = false;
 		copy.facts = (struct facts){0};
 	}
@@ -221,11 +222,11 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d)
 	int live = 0, shown = 0;
 
 	/* the ended first: the settings of the live ones replace theirs */
-	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)
-		if (job->state[n] != SEAT_LIVE)
+	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;)
+		if (job->state[n] != SLOT_LIVE)
 			totals_add_ended(&known, books_of(&job->file, n, d));
-	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;) {
-		if (job->state[n] != SEAT_LIVE)
+	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;) {
+		if (job->state[n] != SLOT_LIVE)
 			continue;
 		if (!live)
 			totals_forget_settings(&known.counters);
@@ -238,10 +239,10 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d)
 	               : verdict_of_ended(&known.facts, &standing);
 	/* who has older settings is judged by the newest */
 	standing.generation = verdict.generation;
-	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;) {
+	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;) {
 		struct ledger_copy ledger = copy_ledger(job, n, d);
 
-		if (job->state[n] != SEAT_FREE)
+		if (job->state[n] != SLOT_FREE)
 			show_process(&view->process[shown++].device[d], books_of(&job->file, n, d),
 			             &ledger, &standing);
 	}
@@ -263,8 +264,8 @@ static void add_orphaned(struct segment_view *view, const struct job_copy *job)
 		const struct segment_export *e = &job->file.export[i];
 		uint32_t owner = e->owner;
 
-		if (!e->bytes || e->device >= SEGMENT_DEVICES || owner > SEGMENT_SEATS ||
-		    (owner && job->state[owner - 1] != SEAT_FREE))
+		if (!e->bytes || e->device >= SEGMENT_DEVICES || owner > SEGMENT_SLOTS ||
+		    (owner && job->state[owner - 1] != SLOT_FREE))
 			continue;
 		view->orphaned[e->device] += e->bytes;
 		view->charged[e->device][SEGMENT_ON_DEVICE] += e->bytes;
@@ -294,16 +295,16 @@ static int summary_of(struct job_copy *job, struct segment_view *view)
 	view->device_count = devices_of(header);
 	memcpy(view->device, header->device, sizeof view->device);
 
-	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;) {
+	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;) {
 		job->state[n] = state_now(copy, n, this_boot);
-		live += job->state[n] == SEAT_LIVE;
-		count += job->state[n] != SEAT_FREE;
+		live += job->state[n] == SLOT_LIVE;
+		count += job->state[n] != SLOT_FREE;
 	}
 	view->process = calloc((size_t)count + 1, sizeof *view->process);
 	if (!view->process)
 		return -ENOMEM;
-	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)
-		if (job->state[n] != SEAT_FREE)
+	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;)
+		if (job->state[n] != SLOT_FREE)
 			add_process(view, copy, n, job->state[n]);
 	if (live)
 		add_orphaned(view, job);
@@ -402,13 +403,13 @@ static int read_ledger(int fd, off_t at, struct ledger *ledger, bool *is_whole)
 }
 
 /* Reads a process and its figures. */
-static int read_seat(int fd, struct job_copy *job, int number, struct deadline *until)
+static int read_slot(int fd, struct job_copy *job, int number, struct deadline *until)
 {
 	struct deadline none = DEADLINE_IN(0);
-	bool is_live = seat_state(&job->file.header, number) == SEAT_LIVE;
+	bool is_live = slot_state(&job->file.header, number) == SLOT_LIVE;
 	struct segment_file *copy = &job->file;
-	struct segment_seat *seat = seat_of(copy, number);
-	int error = read_fully(fd, seat, sizeof *seat, place_of(copy, seat));
+	struct segment_slot *slot = slot_of(copy, number);
+	int error = read_fully(fd, slot, sizeof *slot, place_of(copy, slot));
 
 	job->changing[number] = 0;
 	for (int d = 0; !error && d < devices_of(&copy->header); d++) {
@@ -428,7 +429,7 @@ static int read_seat(int fd, struct job_copy *job, int number, struct deadline *
 	return error;
 }
 
-/* Reads a copy, checked, of all that is in use, while seats neither come nor go. */
+/* Reads a copy, checked, of all that is in use, while slots neither come nor go. */
 static int read_still(int fd, const char *name, struct job_copy *job, char *message, size_t size)
 {
 	struct segment_header *header = &job->file.header;
@@ -453,8 +454,8 @@ static int read_still(int fd, const char *name, struct job_copy *job, char *mess
 			error = read_fully(fd, job->file.export, sizeof job->file.export,
 			                   offsetof(struct segment_file, export));
 		}
-		for (int n = -1; !error && (n = seats_next(header, n, SEATS_ALL)) >= 0;)
-			error = read_seat(fd, job, n, &whole);
+		for (int n = -1; !error && (n = slots_next(header, n, SLOTS_ALL)) >= 0;)
+			error = read_slot(fd, job, n, &whole);
 		if (!error)
 			error = read_fully(fd, &after, sizeof after, at);
 		if (error)
@@ -467,13 +468,13 @@ static int read_still(int fd, const char *name, struct job_copy *job, char *mess
 	return state_refuse(-EBUSY, message, size, "segment of job %s: %s", name, strerror(EBUSY));
 }
 
-static bool seats_are_valid(const struct segment_file *copy)
+static bool slots_are_valid(const struct segment_file *copy)
 {
-	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;) {
-		const struct segment_seat *seat = seat_of(copy, n);
+	for (int n = -1; (n = slots_next(&copy->header, n, SLOTS_ALL)) >= 0;) {
+		const struct segment_slot *slot = slot_of(copy, n);
 
-		if (!memchr(seat->command, '\0', sizeof seat->command) ||
-		    !memchr(seat->complaint, '\0', sizeof seat->complaint))
+		if (!memchr(slot->command, '\0', sizeof slot->command) ||
+		    !memchr(slot->complaint, '\0', sizeof slot->complaint))
 			return false;
 	}
 	return true;
@@ -493,9 +494,9 @@ static void make_printable(struct segment_file *copy)
 		printable(device->name);
 	}
 	printable(copy->header.shared_by);
-	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;) {
-		printable(seat_of(copy, n)->command);
-		printable_lines(seat_of(copy, n)->complaint);
+	for (int n = -1; (n = slots_next(&copy->header, n, SLOTS_ALL)) >= 0;) {
+		printable(slot_of(copy, n)->command);
+		printable_lines(slot_of(copy, n)->complaint);
 	}
 }
 
@@ -516,7 +517,7 @@ static int read_copy(int directory, const char *job, struct job_copy *read, char
 	    (copy->header.version != SEGMENT_VERSION_BEFORE || before_read(fd, job, copy) != 0))
 		error = read_still(fd, job, read, message, size);
 	close(fd);
-	if (!error && !seats_are_valid(copy))
+	if (!error && !slots_are_valid(copy))
 		error = state_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);
 	if (!error) {
 		segment_repair(copy);

@@ -166,7 +166,7 @@ void block_verify(struct block *block)
 		     (uint32_t)block->number, block->kind, block->size,
 		     (unsigned long long)block->at, wrong, words[wrong],
 		     (uint32_t)wrong * block->pattern.factor + block->pattern.term);
-	worker.seat->verified += block->size;
+	worker.slot->verified += block->size;
 	free(words);
 }
 

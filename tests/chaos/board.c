@@ -10,12 +10,12 @@
 const char *const job_names[JOBS] = {"fixed", "moving", "none"};
 struct board *board;
 
-enum job job_of(int seat)
+enum job job_of(int slot)
 {
 	static const enum job jobs[WORKERS] = {JOB_FIXED,  JOB_FIXED,  JOB_FIXED, JOB_MOVING,
 	                                       JOB_MOVING, JOB_MOVING, JOB_NONE,  JOB_NONE};
 
-	return jobs[seat % WORKERS];
+	return jobs[slot % WORKERS];
 }
 
 void board_open(bool make)
@@ -34,13 +34,13 @@ void board_open(bool make)
 	close(file);
 }
 
-void board_tell(const struct seat *seat, int number)
+void board_tell(const struct slot *slot, int number)
 {
-	uint64_t last = seat->step;
+	uint64_t last = slot->step;
 
 	printf("seed %llu, process %d of job %s, life %llu, step %llu (pid %d): %s\n",
 	       (unsigned long long)board->seed, number, job_names[job_of(number)],
-	       (unsigned long long)seat->life, (unsigned long long)last, seat->pid, seat->failure);
+	       (unsigned long long)slot->life, (unsigned long long)last, slot->pid, slot->failure);
 	for (uint64_t step = last > JOURNAL - 1 ? last - (JOURNAL - 1) : 0; step <= last; step++)
-		printf("    %s\n", seat->journal[step % JOURNAL]);
+		printf("    %s\n", slot->journal[step % JOURNAL]);
 }

@@ -14,7 +14,7 @@
 
 enum {
 	WORKERS = 8,
-	SEATS = 2 * WORKERS, /* of a worker, and of the CUDA program it starts as its child */
+	SLOTS = 2 * WORKERS, /* of a worker, and of the CUDA program it starts as its child */
 	JOURNAL = 32,        /* operations that are remembered of each */
 	LINE = 120,
 };
@@ -25,7 +25,7 @@ enum {
  */
 enum job { JOB_FIXED, JOB_MOVING, JOB_NONE, JOBS };
 extern const char *const job_names[JOBS];
-enum job job_of(int seat);
+enum job job_of(int slot);
 
 #define MIB            ((size_t)1 << 20)
 #define FIXED_LIMIT    (32 * MIB)
@@ -40,7 +40,7 @@ struct gift {
 	uint32_t factor, term;
 };
 
-struct seat {
+struct slot {
 	_Atomic int pid;
 	_Atomic uint64_t life, step;
 	/*
@@ -67,7 +67,7 @@ struct board {
 	struct sampled sampled[JOBS];
 	_Atomic int sampler_failed;
 	char sampler_failure[800];
-	struct seat seat[SEATS];
+	struct slot slot[SLOTS];
 };
 
 extern struct board *board;
@@ -75,6 +75,6 @@ extern struct board *board;
 /* Maps the board in the working directory; make: a new one. Ends the program where that fails. */
 void board_open(bool make);
 /* Says what was wrong at which step of which process, with its last operations. */
-void board_tell(const struct seat *seat, int number);
+void board_tell(const struct slot *slot, int number);
 
 #endif

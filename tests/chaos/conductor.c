@@ -144,11 +144,11 @@ static void join(enum job job)
 
 static void start_player(int number)
 {
-	char path[700], seat[16], life[24], log[32];
+	char path[700], slot[16], life[24], log[32];
 
 	snprintf(path, sizeof(path), "%s/tests/chaos/chaos_worker", conductor.build);
-	snprintf(seat, sizeof(seat), "%d", number);
-	snprintf(life, sizeof(life), "%llu", (unsigned long long)board->seat[number].life + 1);
+	snprintf(slot, sizeof(slot), "%d", number);
+	snprintf(life, sizeof(life), "%llu", (unsigned long long)board->slot[number].life + 1);
 	snprintf(log, sizeof(log), "worker-%d.log", number);
 	players[number] = (struct player){.pid = fork(), .seen_ns = monotonic_ns()};
 	if (players[number].pid < 0)
@@ -156,7 +156,7 @@ static void start_player(int number)
 	if (players[number].pid == 0) {
 		output_to(log, O_APPEND);
 		join(job_of(number));
-		execl(path, path, seat, life, (char *)NULL);
+		execl(path, path, slot, life, (char *)NULL);
 		_exit(127);
 	}
 	conductor.lives++;
@@ -167,9 +167,9 @@ static void start_player(int number)
 /* More than the limit: what each process did last, and what the tool says each has. */
 static _Noreturn void tell_over(void)
 {
-	for (int i = 0; i < SEATS; i++)
-		if (board->seat[i].pid && strstr(board->sampler_failure, job_names[job_of(i)]))
-			board_tell(&board->seat[i], i);
+	for (int i = 0; i < SLOTS; i++)
+		if (board->slot[i].pid && strstr(board->sampler_failure, job_names[job_of(i)]))
+			board_tell(&board->slot[i], i);
 	for (enum job job = JOB_FIXED; job <= JOB_MOVING; job++) {
 		const char *const words[] = {"stat", job_names[job], "--json", NULL};
 
@@ -185,10 +185,10 @@ static void check_failures(void)
 {
 	bool failed = false;
 
-	for (int i = 0; i < SEATS; i++) {
-		if (!board->seat[i].has_failed)
+	for (int i = 0; i < SLOTS; i++) {
+		if (!board->slot[i].has_failed)
 			continue;
-		board_tell(&board->seat[i], i);
+		board_tell(&board->slot[i], i);
 		failed = true;
 	}
 	if (failed)
@@ -207,7 +207,7 @@ static void check_end(int number, int status)
 	check_failures();
 	snprintf(log, sizeof(log), "worker-%d.log", number);
 	print_file(log);
-	board_tell(&board->seat[number], number);
+	board_tell(&board->slot[number], number);
 	give_up("process %d ended with status %#x", number, status);
 }
 
@@ -233,16 +233,16 @@ static void reap(void)
 /* Counted by its own time: who is stopped or paused does nothing, rightly. */
 static void check_hang(int number)
 {
-	const struct seat *seat = &board->seat[number];
+	const struct slot *slot = &board->slot[number];
 	struct player *player = &players[number];
-	uint64_t done = seat->operations + board->seat[number + WORKERS].operations + seat->life;
+	uint64_t done = slot->operations + board->slot[number + WORKERS].operations + slot->life;
 
 	if (done != player->seen || player->stopped_for)
 		*player = (struct player){player->pid, player->was_killed, player->stopped_for,
 		                          done, monotonic_ns()};
 	if (!player->pid || monotonic_ns() - player->seen_ns < PATIENCE_S * 1000000000ull)
 		return;
-	board_tell(seat, number);
+	board_tell(slot, number);
 	give_up("process %d (pid %d) has done nothing for %d s", number, player->pid, PATIENCE_S);
 }
 
@@ -332,10 +332,10 @@ static void tell(void)
 {
 	uint64_t operations = 0, verified = 0, refused = 0;
 
-	for (int i = 0; i < SEATS; i++) {
-		operations += board->seat[i].operations;
-		verified += board->seat[i].verified;
-		refused += board->seat[i].refused;
+	for (int i = 0; i < SLOTS; i++) {
+		operations += board->slot[i].operations;
+		verified += board->slot[i].verified;
+		refused += board->slot[i].refused;
 	}
 	printf(
 	    "chaos: seed=%llu lives=%llu operations=%llu verified_mib=%llu refused=%llu kills=%llu "

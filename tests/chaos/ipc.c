@@ -8,7 +8,7 @@
 void do_give(struct dice *dice)
 {
 	struct block *block = block_any(dice, KIND(KIND_PLAIN), false);
-	struct seat *seat = worker.seat;
+	struct slot *slot = worker.slot;
 	CUipcMemHandle handle;
 
 	if (!block || !HAD(cuIpcGetMemHandle(&handle, block->at)))
@@ -16,22 +16,22 @@ void do_give(struct dice *dice)
 	OK(cuStreamSynchronize(block->stream));
 	graphs_forget(block->number);
 	block->is_given = true;
-	atomic_store(&seat->gift_version, seat->gift_version | 1);
-	seat->gift = (struct gift){handle, block->size, block->pattern.factor, block->pattern.term};
-	atomic_store(&seat->gift_version, seat->gift_version + 1);
+	atomic_store(&slot->gift_version, slot->gift_version | 1);
+	slot->gift = (struct gift){handle, block->size, block->pattern.factor, block->pattern.term};
+	atomic_store(&slot->gift_version, slot->gift_version + 1);
 }
 
 /* Returns whether another process gives something; a copy of it. */
 static bool take_gift(struct dice *dice, struct gift *gift)
 {
 	int from = (worker.number + 1 + (int)below(dice, WORKERS - 1)) % WORKERS;
-	struct seat *seat = &board->seat[from];
-	uint32_t version = atomic_load(&seat->gift_version);
+	struct slot *slot = &board->slot[from];
+	uint32_t version = atomic_load(&slot->gift_version);
 
-	*gift = seat->gift;
+	*gift = slot->gift;
 	atomic_thread_fence(memory_order_acquire);
 	note(" of process %d", from);
-	return version != 0 && version % 2 == 0 && atomic_load(&seat->gift_version) == version;
+	return version != 0 && version % 2 == 0 && atomic_load(&slot->gift_version) == version;
 }
 
 /* Whoever gave it may be gone, stopped, or have it no more; what opens has the giver's bytes. */

@@ -59,11 +59,11 @@ void do_fork(struct dice *dice)
 
 static void become(int number, uint64_t life)
 {
-	char seat[16], lives[24];
+	char slot[16], lives[24];
 
-	snprintf(seat, sizeof(seat), "%d", number);
+	snprintf(slot, sizeof(slot), "%d", number);
 	snprintf(lives, sizeof(lives), "%llu", (unsigned long long)life);
-	execl(worker_path, worker_path, seat, lives, (char *)NULL);
+	execl(worker_path, worker_path, slot, lives, (char *)NULL);
 }
 
 /* A CUDA program of the same job that runs for a while. */

@@ -19,15 +19,15 @@ enum { PROCESSES = 128, PERIOD_NS = 1000000 };
  * both.
  */
 struct said {
-	int pid[SEATS];
-	uint64_t unrefused[SEATS], bound[JOBS];
+	int pid[SLOTS];
+	uint64_t unrefused[SLOTS], bound[JOBS];
 };
 
 static void look(struct said *said)
 {
-	for (int i = 0; i < SEATS; i++) {
-		said->unrefused[i] = board->seat[i].unrefused;
-		said->pid[i] = board->seat[i].pid;
+	for (int i = 0; i < SLOTS; i++) {
+		said->unrefused[i] = board->slot[i].unrefused;
+		said->pid[i] = board->slot[i].pid;
 	}
 	for (int i = 0; i < JOBS; i++)
 		said->bound[i] = board->bound[i];
@@ -38,9 +38,9 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static int seat_of(int pid, const struct said *before, const struct said *after)
+static int slot_of(int pid, const struct said *before, const struct said *after)
 {
-	for (int i = 0; i < SEATS; i++)
+	for (int i = 0; i < SLOTS; i++)
 		if (pid == before->pid[i] || pid == after->pid[i])
 			return i;
 	return -1;
@@ -54,23 +54,23 @@ static void tell(enum job job, uint64_t held, uint64_t bound, const struct softg
 	char *text = board->sampler_failure;
 
 	for (int i = 0; i < count; i++) {
-		int seat = seat_of(truth[i].pid, before, after);
+		int slot = slot_of(truth[i].pid, before, after);
 
-		if (seat >= 0 && job_of(seat) == job)
+		if (slot >= 0 && job_of(slot) == job)
 			kill(truth[i].pid, SIGSTOP);
 	}
 	at = (size_t)snprintf(text, size,
 	                      "job %s holds %llu bytes, expected at most %llu:", job_names[job],
 	                      (unsigned long long)held, (unsigned long long)bound);
 	for (int i = 0; i < count && at < size; i++) {
-		int seat = seat_of(truth[i].pid, before, after);
+		int slot = slot_of(truth[i].pid, before, after);
 
-		if (seat < 0 || job_of(seat) != job)
+		if (slot < 0 || job_of(slot) != job)
 			continue;
 		at += (size_t)snprintf(
 		    text + at, size - at, " process %d (pid %d) %llu of which %llu unrefused,",
-		    seat, truth[i].pid, (unsigned long long)truth[i].physical_bytes,
-		    (unsigned long long)larger(before->unrefused[seat], after->unrefused[seat]));
+		    slot, truth[i].pid, (unsigned long long)truth[i].physical_bytes,
+		    (unsigned long long)larger(before->unrefused[slot], after->unrefused[slot]));
 	}
 	board->sampler_failed = 1;
 }
@@ -90,12 +90,12 @@ static void sample(void)
 	for (int i = 0; i < JOBS; i++)
 		bound[i] = larger(before.bound[i], after.bound[i]);
 	for (int i = 0; i < count && i < PROCESSES; i++) {
-		int seat = seat_of(truth[i].pid, &before, &after);
+		int slot = slot_of(truth[i].pid, &before, &after);
 
-		if (seat < 0)
+		if (slot < 0)
 			continue;
-		held[job_of(seat)] += truth[i].physical_bytes;
-		bound[job_of(seat)] += larger(before.unrefused[seat], after.unrefused[seat]);
+		held[job_of(slot)] += truth[i].physical_bytes;
+		bound[job_of(slot)] += larger(before.unrefused[slot], after.unrefused[slot]);
 	}
 	for (int i = 0; i < JOBS; i++) {
 		struct sampled *sampled = &board->sampled[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chaos_worker SEAT LIFE: does random operations on the software GPU, in the working directory of
- * the conductor's board, until it ends by itself or is killed. chaos_worker --plan SEED SEAT LIFE
+ * chaos_worker SLOT LIFE: does random operations on the software GPU, in the working directory of
+ * the conductor's board, until it ends by itself or is killed. chaos_worker --plan SEED SLOT LIFE
  * STEPS prints which.
  */
 #include "tests/chaos/worker.h"
@@ -22,7 +22,7 @@ const char *worker_path;
 
 void note(const char *format, ...)
 {
-	char *line = worker.seat->journal[worker.seat->step % JOURNAL];
+	char *line = worker.slot->journal[worker.slot->step % JOURNAL];
 	size_t length = strlen(line);
 	va_list arguments;
 
@@ -33,13 +33,13 @@ void note(const char *format, ...)
 
 void fail(const char *format, ...)
 {
-	struct seat *seat = worker.seat;
+	struct slot *slot = worker.slot;
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(seat->failure, sizeof(seat->failure), format, arguments);
+	vsnprintf(slot->failure, sizeof(slot->failure), format, arguments);
 	va_end(arguments);
-	seat->has_failed = 1;
+	slot->has_failed = 1;
 	_exit(3);
 }
 
@@ -56,18 +56,18 @@ bool had(CUresult result, const char *call, const char *file, int line)
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		fail("%s:%d: %s: expected 0 or 2, got %d", file, line, call, result);
 	note(": out of memory");
-	worker.seat->refused++;
+	worker.slot->refused++;
 	return false;
 }
 
 void unrefused_comes(size_t bytes)
 {
-	worker.seat->unrefused += bytes;
+	worker.slot->unrefused += bytes;
 }
 
 void unrefused_went(size_t bytes)
 {
-	worker.seat->unrefused -= bytes;
+	worker.slot->unrefused -= bytes;
 }
 
 CUstream any_stream(struct dice *dice)
@@ -126,18 +126,18 @@ static uint64_t length_of_life(struct dice *dice)
 
 static void live(uint64_t steps)
 {
-	struct seat *seat = worker.seat;
+	struct slot *slot = worker.slot;
 
 	for (uint64_t step = 1; step <= steps && !board->is_ending; step++) {
 		struct dice dice = dice_of_step(step);
 		const struct operation *operation = operation_at(&dice);
 
 		/* The line first: who reads it never sees that of 32 steps ago. */
-		snprintf(seat->journal[step % JOURNAL], LINE, "%llu: %s", (unsigned long long)step,
+		snprintf(slot->journal[step % JOURNAL], LINE, "%llu: %s", (unsigned long long)step,
 		         operation->name);
-		seat->step = step;
+		slot->step = step;
 		operation->run(&dice);
-		seat->operations++;
+		slot->operations++;
 	}
 }
 
@@ -172,12 +172,12 @@ int main(int argc, char **argv)
 	worker_path = argv[0];
 	worker.number = atoi(argv[1]);
 	worker.life = strtoull(argv[2], NULL, 10);
-	worker.seat = &board->seat[worker.number];
-	worker.seat->unrefused = 0;
-	worker.seat->life = worker.life;
-	snprintf(worker.seat->journal[0], LINE, "0: begin");
-	worker.seat->step = 0;
-	worker.seat->pid = getpid();
+	worker.slot = &board->slot[worker.number];
+	worker.slot->unrefused = 0;
+	worker.slot->life = worker.life;
+	snprintf(worker.slot->journal[0], LINE, "0: begin");
+	worker.slot->step = 0;
+	worker.slot->pid = getpid();
 	dice = dice_of_step(0);
 	steps = length_of_life(&dice);
 	ending = (enum ending)below(&dice, ENDINGS);

@@ -18,8 +18,8 @@
 enum { STREAMS = 4 }; /* the legacy stream is the first */
 
 struct worker {
-	int number; /* its seat */
-	struct seat *seat;
+	int number; /* its process slot */
+	struct slot *slot;
 	uint64_t life;
 	CUdevice device;
 	CUcontext context;

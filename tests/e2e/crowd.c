@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crowd seats | lock: keeps others out of the job in SPILLWAY_JOB until it is killed: takes every
- * seat of its segment, or the lock under which one joins. Prints "held".
+ * crowd slots | lock: keeps others out of the job in SPILLWAY_JOB until it is killed: takes every
+ * process slot of its segment, or the lock under which one joins. Prints "held".
  */
 #include <signal.h>
 #include <stdio.h>
@@ -13,20 +13,22 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
-/* One process frees as many seats as its thread can have robust mutexes, when it is killed. */
+/*
+ * One process frees as many process slots as its thread can have robust mutexes, when it is killed.
+ */
 enum { HELPERS = 4 };
 
 static bool take_some(const char *job)
 {
 	struct segment *segment;
 
-	for (int i = 0; i < SEGMENT_SEATS / HELPERS; i++)
+	for (int i = 0; i < SEGMENT_SLOTS / HELPERS; i++)
 		if (segment_join(job, NULL, NULL, &segment, NULL, 0) != 0)
 			return false;
 	return true;
 }
 
-static bool take_seats(const char *job)
+static bool take_slots(const char *job)
 {
 	for (int i = 0; i < HELPERS; i++) {
 		int done[2];
@@ -54,7 +56,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2 || !job)
 		return 2;
-	if (strcmp(argv[1], "seats") == 0 ? !take_seats(job)
+	if (strcmp(argv[1], "slots") == 0 ? !take_slots(job)
 	                                  : segment_job_lock(directory_open(1, NULL, 0), job) < 0)
 		return 1;
 	printf("held\n");

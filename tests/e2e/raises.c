@@ -91,7 +91,7 @@ static bool is_held(const char *job, uint64_t limit, struct segment_view *view)
 	for (int i = 0; i < view->process_count; i++) {
 		const struct segment_process *process = &view->process[i];
 
-		if (process->state == SEAT_LIVE && process->device[0].limit_set != limit)
+		if (process->state == SLOT_LIVE && process->device[0].limit_set != limit)
 			return false;
 	}
 	return view->job_total[0].limit_held == limit;

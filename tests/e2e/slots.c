@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * seats CASE: what a program may do while one of its launches is held back, or around one; prints
+ * slots CASE: what a program may do while one of its launches is held back, or around one; prints
  * "ok".
  *
- * With SPILLWAY_SHARE=0.1% a launch sleeps for twenty seconds and more in its seat; meanwhile
+ * With SPILLWAY_SHARE=0.1% a launch sleeps for twenty seconds and more in its idle slot;
+ * meanwhile
  *   return exit quick_exit pthread_exit   the process ends, with status 7
  *   fork         children come and end; the parent then exits with 7
  *   synchronise  another thread waits for the context, copies and asks

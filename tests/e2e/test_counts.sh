@@ -5,7 +5,8 @@
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
-# More than are looked at in one go, which is 64 seats; with these sanitizers each is slow to start.
+# More than are looked at in one go, which is 64 process slots; with these sanitizers each is slow
+# to start.
 case ${SANITIZER:-} in
 address | thread) : "${COUNT_PROCESSES:=100}" ;;
 *) : "${COUNT_PROCESSES:=150}" ;;
@@ -81,7 +82,7 @@ for pid in $others; do
 	wait "$pid" || fail "a process failed: $(cat "$scratch"/crowd.*)"
 done
 same "that had memory" "$COUNT_PROCESSES" "$(cat "$scratch"/crowd.* | grep -c 'alloc=1 result=0')"
-same "that have no seat" 0 "$(cat "$scratch"/crowd.* | grep -c "processes already")"
+same "that have no slot" 0 "$(cat "$scratch"/crowd.* | grep -c "processes already")"
 has "afterwards" "$(on_null "$guest" init context alloc:1:1 free 2>&1)" "alloc=1 result=0"
 all_is_back() { [ "$(counter crowd device_used) $(counter crowd host_used)" = "0 0" ]; }
 until_true $patience all_is_back || fail "not given back: $(counter crowd device_used) $(counter crowd host_used)"

@@ -10,7 +10,7 @@ mib=1048576
 
 # keep_out HOW: nobody can join the job any more
 keep_out() {
-	# It holds more seats' locks in one thread than the thread sanitizer can follow.
+	# It holds more process slots' locks in one thread than the thread sanitizer can follow.
 	TSAN_OPTIONS=detect_deadlocks=0 "$build/tests/e2e/crowd" "$1" >"$scratch/crowd" 2>&1 &
 	crowd=$!
 	until_true $patience grep -q held "$scratch/crowd" || fail "$1: not held: $(cat "$scratch/crowd")"
@@ -60,7 +60,7 @@ stays_out() {
 }
 
 export SPILLWAY_JOB=crowded
-keep_out seats
+keep_out slots
 stays_out "crowded.segment: has 4096 processes already, expected fewer"
 
 # A limit that comes later holds none of it, either.

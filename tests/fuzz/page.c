@@ -55,7 +55,7 @@ static void see(void *cookie, const struct page_found *found)
 
 	++*(int *)cookie;
 	if (found->owner != geteuid() || directory_check_name(page->job) != 0 ||
-	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SEATS)
+	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SLOTS)
 		abort();
 	for (const char *c = page->labels; *c; c++)
 		if ((unsigned char)*c < 0x20 || c == page->labels + sizeof page->labels - 1)

@@ -61,7 +61,7 @@ static void check_view(void)
 	if (strcmp(view.job, "fuzz") != 0 ||
 	    strnlen(view.labels, sizeof view.labels) == sizeof view.labels ||
 	    view.device_count < 0 || view.device_count > SEGMENT_DEVICES ||
-	    view.process_count < 0 || view.process_count > SEGMENT_SEATS)
+	    view.process_count < 0 || view.process_count > SEGMENT_SLOTS)
 		abort();
 	for (int i = 0; i < view.process_count; i++) {
 		const struct segment_process *process = &view.process[i];
@@ -69,7 +69,7 @@ static void check_view(void)
 		if (strnlen(process->command, sizeof process->command) == sizeof process->command ||
 		    strnlen(process->complaint, sizeof process->complaint) ==
 		        sizeof process->complaint ||
-		    (process->state != SEAT_LIVE && process->state != SEAT_DRAINING))
+		    (process->state != SLOT_LIVE && process->state != SLOT_DRAINING))
 			abort();
 	}
 }
@@ -109,9 +109,9 @@ static uint32_t segment_offset(void)
 		return (uint32_t)(number >> 8 & 0xff);
 	case 1:
 		return (uint32_t)((number >> 8) % sizeof(struct segment_header));
-	case 2: /* a seat's head */
-		return (uint32_t)(offsetof(struct segment_file, row[0].seat) +
-		                  (number >> 8) % 4 * sizeof(struct segment_seat) +
+	case 2: /* a process slot's head */
+		return (uint32_t)(offsetof(struct segment_file, row[0].slot) +
+		                  (number >> 8) % 4 * sizeof(struct segment_slot) +
 		                  (number >> 16) % 128);
 	default:
 		return (uint32_t)((number >> 8) % offsetof(struct segment_file, row[1]));

@@ -25,8 +25,8 @@ shared = {
     "core/base/deadline.c": {"pthread_mutex_t"},
     "core/base/deadline.h": {"pthread_mutex_t"},
     "core/state/layout.h": {"pthread_mutex_t"},
-    "core/state/seat.c": {"pthread_mutex_t"},
-    "core/state/seat.c": {"pthread_mutex_t", "pthread_mutex_init"},
+    "core/state/slot.c": {"pthread_mutex_t"},
+    "core/state/slot.c": {"pthread_mutex_t", "pthread_mutex_init"},
 }
 wrong = []
 

@@ -26,7 +26,7 @@ $(BUILD)/tests/unit/test_wheels: %: %.o $(addprefix $(BUILD)/tools/,wheels/libra
 # The plugin's options, where Slurm's header is.
 $(BUILD)/tests/unit/test_slurm_options: $(if $(wildcard /usr/include/slurm/spank.h),$(patsubst %,$(BUILD)/tools/slurm/%.o,options settings))
 
-# Which programs have no seat, by what the tool knows.
+# Which programs have no process slot, by what the tool knows.
 $(BUILD)/tests/unit/test_seatless: $(addprefix $(BUILD)/tools/view/,seatless_judge.o tool.o)
 
 # What the tool sees of peer records.

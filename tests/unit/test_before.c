@@ -28,7 +28,7 @@ enum {
 	PINNED = 23
 };
 
-/* One row of seats, with the books of one device. */
+/* One row of process slots, with the books of one device. */
 #define FILE_SIZE \
 	((ssize_t)(offsetof(struct before_file, row[0].books) + sizeof file->row[0].books[0]))
 
@@ -64,14 +64,14 @@ static void setup(void)
 	file->header.rows = 1;
 	file->header.live[0] = 3;
 	for (int i = 0; i < 2; i++) {
-		struct before_seat *seat = &file->row[0].seat[i];
+		struct before_slot *slot = &file->row[0].slot[i];
 		struct before_books *books = &file->row[0].books[0][i];
 
-		seat->life = i ? FUTEX_OWNER_DIED : 4711;
-		seat->pid = 10 + i;
-		seat->override_hash = 99;
-		seat->threads = 8;
-		strcpy(seat->command, "train");
+		slot->life = i ? FUTEX_OWNER_DIED : 4711;
+		slot->pid = 10 + i;
+		slot->override_hash = 99;
+		slot->threads = 8;
+		strcpy(slot->command, "train");
 		books->ledger.word[CHARGED] = 100;
 		books->ledger.word[GENERATION] = books->ledger.word[BLOCKER_GENERATION] = 1;
 		books->ledger.word[LIMIT] = 150;
@@ -102,8 +102,8 @@ START_TEST(is_shown)
 	ck_assert_int_eq(view.device_count, 1);
 	ck_assert_uint_eq(view.device[0].memory, 1000);
 	ck_assert_int_eq(view.process_count, 2);
-	ck_assert_int_eq(view.process[0].state, SEAT_LIVE);
-	ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
+	ck_assert_int_eq(view.process[0].state, SLOT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
 	ck_assert_int_eq(view.process[0].pid, 10);
 	ck_assert_int_eq(view.process[0].threads, 7);
 	/* by which set and pause know that it follows */
@@ -154,7 +154,7 @@ END_TEST
 
 static void end_it(void)
 {
-	file->row[0].seat[0].life = FUTEX_OWNER_DIED;
+	file->row[0].slot[0].life = FUTEX_OWNER_DIED;
 	file->header.tended_ns = clock_now() - SEGMENT_SILENT_NS - SEGMENT_DRAIN_NS;
 	write_file();
 }
@@ -200,13 +200,13 @@ START_TEST(what_does_not_fit_is_none)
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
 	/* what is not terminated is no crash */
 	memset(file->header.labels, 'x', sizeof file->header.labels);
-	memset(file->row[0].seat[0].command, 'x', sizeof file->row[0].seat[0].command);
-	memset(file->row[0].seat[0].complaint, 'x', sizeof file->row[0].seat[0].complaint);
+	memset(file->row[0].slot[0].command, 'x', sizeof file->row[0].slot[0].command);
+	memset(file->row[0].slot[0].complaint, 'x', sizeof file->row[0].slot[0].complaint);
 	write_file();
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), 0);
 	ck_assert_int_eq(view.process_count, 2);
 	ck_assert_uint_eq(strlen(view.process[0].command), sizeof view.process[0].command - 1);
-	/* seats in rows that it does not have */
+	/* slots in rows that it does not have */
 	file->header.live[1] = 1;
 	write_file();
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);

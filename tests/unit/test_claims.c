@@ -161,7 +161,7 @@ END_TEST
 /* --- two looks at the charges of other processes --- */
 
 /* Does what any process of a job does about its dead. */
-static void seats_probe_of(const char *job)
+static void slots_probe_of(const char *job)
 {
 	struct segment *segment = NULL;
 
@@ -192,7 +192,7 @@ START_TEST(a_job_that_dies_and_starts_again_has_grown)
 		pid_t next = child_start(take_16, jobs[i]);
 		/* The dead one is noticed once, and its memory has drained the next time. */
 		for (int look = 0; look < 2 * SEGMENT_ROWS; look++)
-			seats_probe_of(jobs[i]);
+			slots_probe_of(jobs[i]);
 		ck_assert(segment_charges(segment, 0, &now));
 		change = charges_change(&then, &now);
 		ck_assert_uint_eq(change.grown, 16);
@@ -200,7 +200,7 @@ START_TEST(a_job_that_dies_and_starts_again_has_grown)
 		ck_assert(!charges_are_same(&then, &now));
 		child_kill(next);
 		for (int look = 0; look < 2 * SEGMENT_ROWS; look++)
-			seats_probe_of(jobs[i]);
+			slots_probe_of(jobs[i]);
 	}
 	segment_leave(segment);
 	free(then.list);
@@ -227,7 +227,7 @@ static void world_begin(struct one *one, uint64_t bytes)
 	*one = (struct one){.held = bytes};
 	one->charge = (struct charge){.job = 1 + (uint64_t)rand() % 3,
 	                              .began_ns = ++world.born,
-	                              .seat = (uint32_t)rand() % 4,
+	                              .slot = (uint32_t)rand() % 4,
 	                              .bytes = bytes};
 	one->charge.is_own_job = one->charge.job == 1;
 }
@@ -269,12 +269,12 @@ static void world_change(void)
 	} else if (one->held) {
 		one->held = 0;
 		world.is_exact = false;
-	} else { /* it has drained, and another one begins, mostly in its seat */
-		uint32_t seat = one->charge.seat;
+	} else { /* it has drained, and another one begins, mostly in its process slot */
+		uint32_t slot = one->charge.slot;
 
 		*one = world.process[--world.count];
 		world_begin(&world.process[world.count], bytes);
-		world.process[world.count].charge.seat = seat;
+		world.process[world.count].charge.slot = slot;
 		world.count += rand() % 4 != 0;
 	}
 }

@@ -14,7 +14,7 @@
 enum { PROCESSES = 2 };
 
 struct one {
-	enum segment_seat_state state;
+	enum segment_slot_state state;
 	uint64_t held_reason, elastic, bytes, allocations;
 };
 
@@ -24,33 +24,33 @@ static const struct {
 	enum eviction expected;
 	int who; /* whose reason it is; -1: nobody's */
 } table[] = {
-    {"all has left", {{SEAT_LIVE, HELD_NONE, ELASTIC_YES, 0, 3}}, EVICTION_DONE, -1},
+    {"all has left", {{SLOT_LIVE, HELD_NONE, ELASTIC_YES, 0, 3}}, EVICTION_DONE, -1},
     /* Reasons are from before the bytes: "0 B stay on the GPU" for want of room on the host. */
-    {"the host was full", {{SEAT_LIVE, HELD_HOST_FULL, ELASTIC_YES, 0, 3}}, EVICTION_DONE, -1},
-    {"it was on its way", {{SEAT_LIVE, HELD_PENDING, ELASTIC_YES, 0, 3}}, EVICTION_DONE, -1},
-    {"it could not move", {{SEAT_LIVE, HELD_FOREIGN, ELASTIC_NO_VMM, 0, 3}}, EVICTION_DONE, -1},
-    {"it is on its way", {{SEAT_LIVE, HELD_PENDING, ELASTIC_YES, 5, 3}}, EVICTION_GOES_ON, 0},
-    {"the host is full", {{SEAT_LIVE, HELD_HOST_FULL, ELASTIC_YES, 5, 3}}, EVICTION_HOST_FULL, 0},
-    {"a context", {{SEAT_LIVE, HELD_FOREIGN, ELASTIC_YES, 5, 0}}, EVICTION_FOREIGN, 0},
-    {"a context, no arena", {{SEAT_LIVE, HELD_FOREIGN, ELASTIC_UNUSED, 5, 0}}, EVICTION_FOREIGN, 0},
-    {"pinned", {{SEAT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 1}}, EVICTION_PINNED, 0},
-    {"no arena", {{SEAT_LIVE, HELD_FOREIGN, ELASTIC_NO_VMM, 5, 1}}, EVICTION_INELASTIC, 0},
-    {"what drains", {{SEAT_DRAINING, HELD_PENDING, ELASTIC_YES, 5, 1}}, EVICTION_DRAINS, -1},
+    {"the host was full", {{SLOT_LIVE, HELD_HOST_FULL, ELASTIC_YES, 0, 3}}, EVICTION_DONE, -1},
+    {"it was on its way", {{SLOT_LIVE, HELD_PENDING, ELASTIC_YES, 0, 3}}, EVICTION_DONE, -1},
+    {"it could not move", {{SLOT_LIVE, HELD_FOREIGN, ELASTIC_NO_VMM, 0, 3}}, EVICTION_DONE, -1},
+    {"it is on its way", {{SLOT_LIVE, HELD_PENDING, ELASTIC_YES, 5, 3}}, EVICTION_GOES_ON, 0},
+    {"the host is full", {{SLOT_LIVE, HELD_HOST_FULL, ELASTIC_YES, 5, 3}}, EVICTION_HOST_FULL, 0},
+    {"a context", {{SLOT_LIVE, HELD_FOREIGN, ELASTIC_YES, 5, 0}}, EVICTION_FOREIGN, 0},
+    {"a context, no arena", {{SLOT_LIVE, HELD_FOREIGN, ELASTIC_UNUSED, 5, 0}}, EVICTION_FOREIGN, 0},
+    {"pinned", {{SLOT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 1}}, EVICTION_PINNED, 0},
+    {"no arena", {{SLOT_LIVE, HELD_FOREIGN, ELASTIC_NO_VMM, 5, 1}}, EVICTION_INELASTIC, 0},
+    {"what drains", {{SLOT_DRAINING, HELD_PENDING, ELASTIC_YES, 5, 1}}, EVICTION_DRAINS, -1},
     /* The gravest of several counts, and those alone that hold something. */
     {"one has left, the other has its context",
-     {{SEAT_LIVE, HELD_HOST_FULL, ELASTIC_YES, 0, 3}, {SEAT_LIVE, HELD_FOREIGN, ELASTIC_YES, 5, 0}},
+     {{SLOT_LIVE, HELD_HOST_FULL, ELASTIC_YES, 0, 3}, {SLOT_LIVE, HELD_FOREIGN, ELASTIC_YES, 5, 0}},
      EVICTION_FOREIGN,
      1},
     {"one is on its way",
-     {{SEAT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 3}, {SEAT_LIVE, HELD_PENDING, ELASTIC_YES, 5, 0}},
+     {{SLOT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 3}, {SLOT_LIVE, HELD_PENDING, ELASTIC_YES, 5, 0}},
      EVICTION_GOES_ON,
      1},
     {"the first of equals",
-     {{SEAT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 3}, {SEAT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 0}},
+     {{SLOT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 3}, {SLOT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 0}},
      EVICTION_PINNED,
      0},
     {"one drains, one was on its way",
-     {{SEAT_DRAINING, HELD_NONE, ELASTIC_YES, 5, 3}, {SEAT_LIVE, HELD_PENDING, ELASTIC_YES, 0, 3}},
+     {{SLOT_DRAINING, HELD_NONE, ELASTIC_YES, 5, 3}, {SLOT_LIVE, HELD_PENDING, ELASTIC_YES, 0, 3}},
      EVICTION_DRAINS,
      -1},
 };
@@ -69,7 +69,7 @@ START_TEST(verdicts)
 		const struct one *one = &table[_i].process[i];
 		struct segment_process *process = &view->process[i];
 
-		if (one->state == SEAT_FREE)
+		if (one->state == SLOT_FREE)
 			break;
 		view->process_count++;
 		process->state = one->state;

@@ -375,7 +375,7 @@ START_TEST(believes_no_forged_page)
 	FORGE(strcpy(page.directory, "/a\nb"), "damaged");
 	FORGE(memset(page.boot_id, '1', sizeof page.boot_id), "damaged");
 	FORGE(page.device_count = SEGMENT_DEVICES + 1, "damaged");
-	FORGE(page.processes = SEGMENT_SEATS + 1, "damaged");
+	FORGE(page.processes = SEGMENT_SLOTS + 1, "damaged");
 	FORGE(memset(page.device[0].device.uuid, 'a', 48), "damaged");
 	FORGE(memset(page.device[0].device.pci_bus_id, 'a', 16), "damaged");
 	FORGE(strcpy(page.device[0].device.name, "\177"), "damaged");

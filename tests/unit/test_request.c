@@ -238,7 +238,7 @@ END_TEST
 static void is_drained(void)
 {
 	if (jumping.naps == 3)
-		seat_of(segment->file, 1)->drained_ns = 0;
+		slot_of(segment->file, 1)->drained_ns = 0;
 }
 
 START_TEST(what_has_drained_is_used)

@@ -63,7 +63,7 @@ static struct ring *make_ring(const struct segment *segment)
 static const char *name_of(const struct segment *segment)
 {
 	static char name[RING_NAME_MAX];
-	struct ring_id id = {.pid = segment->seat->pid, .started_ns = segment->seat->started_ns};
+	struct ring_id id = {.pid = segment->slot->pid, .started_ns = segment->slot->started_ns};
 
 	strcpy(id.job, segment->file->header.job);
 	return ring_name(&id, name, sizeof name);
@@ -165,8 +165,8 @@ START_TEST(what_is_written_is_read)
 	const struct ring_source *source = entry[0].source;
 	ck_assert_str_eq(source->job, "job");
 	ck_assert_int_eq(source->pid, getpid());
-	ck_assert_uint_eq(source->started_ns, segment->seat->started_ns);
-	ck_assert_str_eq(source->command, segment->seat->command);
+	ck_assert_uint_eq(source->started_ns, segment->slot->started_ns);
+	ck_assert_str_eq(source->command, segment->slot->command);
 	ck_assert_int_eq(source->device[0], 3);
 	ck_assert_int_eq(source->device[1], -1);
 	ck_assert_uint_eq(ring_reader_produced(reader), COUNT + 1);

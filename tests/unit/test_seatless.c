@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs without a seat: which process is judged how, and when it is named. */
+/* Programs without a process slot: which process is judged how, and when it is named. */
 #include "tools/view/seatless.h"
 
 #include "tests/unit/suite.h"
@@ -11,29 +11,29 @@
 
 START_TEST(a_process_is_judged_by_what_is_known)
 {
-	const struct seat_of seats[] = {{.owner = 7, .pid = 100}, {.owner = 8, .pid = 200}};
+	const struct slot_of slots[] = {{.owner = 7, .pid = 100}, {.owner = 8, .pid = 200}};
 	const uid_t unread[] = {9};
-	const struct seats_known root = {.seat = seats,
+	const struct slots_known root = {.slot = slots,
 	                                 .count = 2,
 	                                 .unread = unread,
 	                                 .unread_count = 1,
 	                                 .reaches_all = true,
 	                                 .own = 0};
-	struct seats_known user = root;
+	struct slots_known user = root;
 
 	user.reaches_all = false;
 	user.own = 7;
-	ck_assert_int_eq(seatless_judge(&root, 7, 100), SEAT_HELD);
+	ck_assert_int_eq(seatless_judge(&root, 7, 100), SLOT_HELD);
 	/* of the same number, another user's, or another number of the same user's */
-	ck_assert_int_eq(seatless_judge(&root, 8, 100), SEAT_MISSING);
-	ck_assert_int_eq(seatless_judge(&root, 7, 200), SEAT_MISSING);
-	ck_assert_int_eq(seatless_judge(&root, 10, 100), SEAT_MISSING);
+	ck_assert_int_eq(seatless_judge(&root, 8, 100), SLOT_MISSING);
+	ck_assert_int_eq(seatless_judge(&root, 7, 200), SLOT_MISSING);
+	ck_assert_int_eq(seatless_judge(&root, 10, 100), SLOT_MISSING);
 	/* jobs of user 9 are out of reach: none of the user's processes is accused */
-	ck_assert_int_eq(seatless_judge(&root, 9, 300), SEAT_NOT_KNOWN);
-	ck_assert_int_eq(seatless_judge(&root, 7, 0), SEAT_NOT_KNOWN);
-	ck_assert_int_eq(seatless_judge(&user, 7, 100), SEAT_HELD);
-	ck_assert_int_eq(seatless_judge(&user, 7, 101), SEAT_MISSING);
-	ck_assert_int_eq(seatless_judge(&user, 10, 100), SEAT_NOT_KNOWN);
+	ck_assert_int_eq(seatless_judge(&root, 9, 300), SLOT_NOT_KNOWN);
+	ck_assert_int_eq(seatless_judge(&root, 7, 0), SLOT_NOT_KNOWN);
+	ck_assert_int_eq(seatless_judge(&user, 7, 100), SLOT_HELD);
+	ck_assert_int_eq(seatless_judge(&user, 7, 101), SLOT_MISSING);
+	ck_assert_int_eq(seatless_judge(&user, 10, 100), SLOT_NOT_KNOWN);
 }
 END_TEST
 
@@ -59,7 +59,7 @@ START_TEST(two_looks_name_a_process)
 	/* too soon after the first */
 	look(&seatless, both, 1, 10 * SECOND_NS + SECOND_NS / 2);
 	ck_assert_int_eq(seatless.count, 0);
-	/* 5 has got a seat, or has ended; of 6 the first look counts */
+	/* 5 has got a slot, or has ended; of 6 the first look counts */
 	look(&seatless, one, 1, 11 * SECOND_NS);
 	ck_assert_int_eq(seatless.count, 1);
 	ck_assert_int_eq(seatless.process[0].pid, 6);

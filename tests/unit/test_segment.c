@@ -102,7 +102,7 @@ START_TEST(a_process_is_seen)
 	ck_assert_str_eq(view.job, "job");
 	ck_assert_str_eq(view.labels, "team=a");
 	ck_assert_int_eq(view.process_count, 1);
-	ck_assert_int_eq(view.process[0].state, SEAT_LIVE);
+	ck_assert_int_eq(view.process[0].state, SLOT_LIVE);
 	ck_assert_int_eq(view.process[0].pid, getpid());
 	ck_assert_ptr_nonnull(strstr(view.process[0].command, "test_segment"));
 	ck_assert_str_eq(view.process[0].complaint, "line 3: bad");
@@ -140,7 +140,7 @@ START_TEST(threads_and_contexts_are_known_while_it_lives)
 	ck_assert_int_eq(view.process[0].threads, -1);
 	ck_assert_int_eq(view.process[0].contexts, 2);
 	segment_leave(segment);
-	/* the next one in the seat begins anew */
+	/* the next one in the process slot begins anew */
 	segment = join(NULL);
 	look();
 	ck_assert_int_eq(view.process[0].contexts, -1);
@@ -153,7 +153,7 @@ START_TEST(threads_and_contexts_are_known_while_it_lives)
 	waitpid(child, NULL, 0);
 	look();
 	ck_assert_int_eq(view.process_count, 1);
-	ck_assert_int_eq(view.process[0].state, SEAT_DRAINING);
+	ck_assert_int_eq(view.process[0].state, SLOT_DRAINING);
 	ck_assert_int_eq(view.process[0].threads, -1);
 	ck_assert_int_eq(view.process[0].contexts, -1);
 }
@@ -306,12 +306,12 @@ START_TEST(the_dead_drain_and_then_go)
 	segment_device(segment, &gpu);
 	pid_t child = child_start(child_join, NULL);
 	look();
-	ck_assert_int_eq(view.process[1].state, SEAT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 	child_kill(child);
 	segment_tend(segment);
 	look();
 	ck_assert_int_eq(view.process_count, 2);
-	ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
 	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 100);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, 100), -ENOSPC);
@@ -355,8 +355,8 @@ START_TEST(a_lane_begins_at_zero)
 	atomic_store(&lanes->lane[own].seen_ns, 3);
 
 	/*
-	 * What the processes say is common; a killed one's lane is empty for whoever has its seat
-	 * next.
+	 * What the processes say is common; a killed one's lane is empty for whoever has its
+	 * slot next.
 	 */
 	pid_t child = child_start(child_joins_and_paces, NULL);
 	ck_assert_uint_eq(lanes->lane[1].flying, 7);
@@ -422,7 +422,7 @@ START_TEST(a_killed_job_is_over_for_those_who_look)
 	child_kill(child);
 	look();
 	ck_assert_int_eq(view.process_count, 1);
-	ck_assert_int_eq(view.process[0].state, SEAT_DRAINING);
+	ck_assert_int_eq(view.process[0].state, SLOT_DRAINING);
 	seen((int64_t)(SEGMENT_SILENT_NS + segment_drain_ns));
 	look();
 	ck_assert_int_eq(view.process_count, 0);
@@ -467,7 +467,7 @@ START_TEST(a_death_in_the_future_drains_once)
 	seen(-(int64_t)SEGMENT_TEND_NS);
 	struct segment *segment = join(NULL);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
-	ck_assert_uint_le(seat_of(segment->file, 0)->drained_ns, clock_now() + segment_drain_ns);
+	ck_assert_uint_le(slot_of(segment->file, 0)->drained_ns, clock_now() + segment_drain_ns);
 	drained();
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), 0);
 	segment_leave(segment);
@@ -491,38 +491,38 @@ static void child_exit(void *unused)
 START_TEST(a_drain_begins_when_the_death_is_noticed)
 {
 	static struct segment_header header;
-	static struct segment_seat killed, exited;
+	static struct segment_slot killed, exited;
 	const uint64_t began = 1000 * SEGMENT_TEND_NS, lately = began + 40 * SEGMENT_TEND_NS;
 
 	segment_drain_ns = SEGMENT_DRAIN_NS;
 	atomic_store(&exited.exiting_ns, began); /* its destructors take 40 s */
 	atomic_store(&header.tended_ns, lately);
 	for (uint64_t after = 0; after <= SEGMENT_SILENT_NS; after += SEGMENT_TEND_NS / 4) {
-		ck_assert_uint_eq(seat_drain_left(&header, &exited, lately + after),
+		ck_assert_uint_eq(slot_drain_left(&header, &exited, lately + after),
 		                  SEGMENT_EXIT_DRAIN_NS);
-		ck_assert_uint_eq(seat_drain_left(&header, &killed, lately + after),
+		ck_assert_uint_eq(slot_drain_left(&header, &killed, lately + after),
 		                  SEGMENT_DRAIN_NS);
 	}
 
 	/* Nobody was there to notice: they died while the job was last heard of, at the latest. */
 	const uint64_t silent = lately + SEGMENT_SILENT_NS;
-	ck_assert_uint_eq(seat_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS - 1), 1);
-	ck_assert_uint_eq(seat_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS), 0);
-	ck_assert_uint_eq(seat_drain_left(&header, &killed, silent + SEGMENT_DRAIN_NS - 1), 1);
-	ck_assert_uint_eq(seat_drain_left(&header, &killed, UINT64_MAX), 0);
+	ck_assert_uint_eq(slot_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS - 1), 1);
+	ck_assert_uint_eq(slot_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS), 0);
+	ck_assert_uint_eq(slot_drain_left(&header, &killed, silent + SEGMENT_DRAIN_NS - 1), 1);
+	ck_assert_uint_eq(slot_drain_left(&header, &killed, UINT64_MAX), 0);
 
 	/* Another clock wrote the file, or something else did. */
-	ck_assert_uint_eq(seat_drain_left(&header, &exited, began), SEGMENT_EXIT_DRAIN_NS);
+	ck_assert_uint_eq(slot_drain_left(&header, &exited, began), SEGMENT_EXIT_DRAIN_NS);
 	atomic_store(&header.tended_ns, UINT64_MAX);
-	ck_assert_uint_eq(seat_drain_left(&header, &killed, lately), SEGMENT_DRAIN_NS);
+	ck_assert_uint_eq(slot_drain_left(&header, &killed, lately), SEGMENT_DRAIN_NS);
 }
 END_TEST
 
-/* How long the seat of the process that died last still drains. */
+/* How long the slot of the process that died last still drains. */
 static uint64_t drains_for(const struct segment *segment)
 {
-	ck_assert_int_eq(seat_state(&segment->file->header, 1), SEAT_DRAINING);
-	return seat_of(segment->file, 1)->drained_ns - clock_now();
+	ck_assert_int_eq(slot_state(&segment->file->header, 1), SLOT_DRAINING);
+	return slot_of(segment->file, 1)->drained_ns - clock_now();
 }
 
 START_TEST(a_normal_exit_drains_quickly)
@@ -534,18 +534,18 @@ START_TEST(a_normal_exit_drains_quickly)
 	pause_ms(SEGMENT_EXIT_DRAIN_NS / 1000000 + 10);
 	segment_tend(segment);
 	look();
-	ck_assert_int_eq(view.process[1].state, SEAT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	child_kill(child);
 	uint64_t noticed = clock_now();
 	segment_tend(segment);
-	ck_assert_uint_ge(seat_of(segment->file, 1)->drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
+	ck_assert_uint_ge(slot_of(segment->file, 1)->drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	while (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100) != 0)
 		pause_ms(10);
 	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 100);
 
-	/* the next in its seat, which is killed, drains as such */
+	/* the next in its slot, which is killed, drains as such */
 	child_kill(child_start(child_join, NULL));
 	segment_tend(segment);
 	ck_assert_uint_gt(drains_for(segment), segment_drain_ns / 2);
@@ -560,7 +560,7 @@ static void child_hold_lock(void *unused)
 	(void)unused;
 	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0)
 		_exit(1);
-	/* between seat and total */
+	/* between slot and total */
 	segment_lock(segment->file);
 	atomic_fetch_add(&own_books(segment, 0)->ledger.charged[0], 1000);
 }
@@ -585,7 +585,7 @@ static void child_retire_half(void *committed)
 	struct segment *segment;
 	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0)
 		_exit(1);
-	/* as seats_retire does, cut off behind the commit or before it */
+	/* as slots_retire does, cut off behind the commit or before it */
 	struct segment_header *header = &segment->file->header;
 	segment_lock(segment->file);
 	segment_change_begin(header);
@@ -805,7 +805,7 @@ START_TEST(what_a_killed_creator_left_is_overwritten)
 }
 END_TEST
 
-START_TEST(a_forked_child_does_not_keep_the_seat)
+START_TEST(a_forked_child_does_not_keep_the_slot)
 {
 	int gate[2];
 	struct segment *segment = join(NULL);
@@ -829,17 +829,17 @@ START_TEST(a_forked_child_does_not_keep_the_seat)
 	ck_assert_int_eq(read(gate[0], &loader, sizeof loader), sizeof loader);
 	look();
 	ck_assert_int_eq(view.process_count, 2);
-	ck_assert_int_eq(view.process[1].state, SEAT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 	child_kill(parent);
 	segment_tend(segment);
 	look();
-	ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
 	kill(loader, SIGKILL);
 	segment_leave(segment);
 }
 END_TEST
 
-START_TEST(exec_ends_the_seat)
+START_TEST(exec_ends_the_slot)
 {
 	struct segment *segment = join(NULL);
 	pid_t child = fork();
@@ -852,7 +852,7 @@ START_TEST(exec_ends_the_seat)
 		pause_ms(10);
 		segment_tend(segment);
 		look();
-	} while (view.process_count != 2 || view.process[1].state != SEAT_DRAINING);
+	} while (view.process_count != 2 || view.process[1].state != SLOT_DRAINING);
 	ck_assert_int_eq(kill(child, 0), 0);
 	child_kill(child);
 	segment_leave(segment);
@@ -879,15 +879,15 @@ START_TEST(lives_and_dies_in_another_pid_namespace)
 		ck_assert_int_eq(read(gate[0], &inner, sizeof inner), sizeof inner);
 		segment_tend(segment);
 		look();
-		ck_assert_int_eq(view.process[1].state, SEAT_LIVE);
+		ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 		ck_assert_int_eq(view.process[1].pid, 1);
 		kill(inner, SIGKILL);
-		while (view.process[1].state == SEAT_LIVE) {
+		while (view.process[1].state == SLOT_LIVE) {
 			pause_ms(1);
 			segment_tend(segment);
 			look();
 		}
-		ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
+		ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
 	} /* else it is not allowed here */
 	segment_leave(segment);
 }
@@ -924,13 +924,13 @@ START_TEST(the_slot_ends_with_its_thread)
 	pthread_join(thread, NULL);
 	segment_tend(watcher);
 	look();
-	ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
 	segment_leave(watcher);
 	segment_abandon(segment);
 }
 END_TEST
 
-/* As a join does that finds all seats taken. */
+/* As a join does that finds all slots taken. */
 static void add_row(struct segment *segment)
 {
 	int fd = segment_reopen(segment);
@@ -949,8 +949,8 @@ START_TEST(full)
 	struct segment *segment = join(NULL), *more = NULL;
 	while (segment->file->header.rows < SEGMENT_ROWS)
 		add_row(segment);
-	for (int i = 1; i < SEGMENT_SEATS; i++) {
-		seat_of(segment->file, i)->drained_ns = clock_now() + segment_drain_ns;
+	for (int i = 1; i < SEGMENT_SLOTS; i++) {
+		slot_of(segment->file, i)->drained_ns = clock_now() + segment_drain_ns;
 		segment->file->header.draining[i / SEGMENT_ROW] |= (uint64_t)1 << i % SEGMENT_ROW;
 	}
 	ck_assert_int_eq(segment_join("job", NULL, NULL, &more, message, sizeof message), -EUSERS);
@@ -1011,9 +1011,9 @@ static int take_after_others(int (*take)(void *of), void *of)
 	return take(of);
 }
 
-/* A crowd of processes starts without waiting until the thread of each that takes its seat has
- * run. */
-START_TEST(a_job_is_not_locked_while_a_seat_is_taken)
+/* A crowd of processes starts without waiting until the thread of each that takes its slot
+ * has run. */
+START_TEST(a_job_is_not_locked_while_a_slot_is_taken)
 {
 	segment_owner(take_after_others);
 	struct segment *segment = join(NULL);
@@ -1208,14 +1208,14 @@ int main(void)
 	tcase_add_test(tests, what_is_no_segment_is_refused);
 	tcase_add_test(tests, the_segment_of_another_boot_is_replaced);
 	tcase_add_test(tests, what_a_killed_creator_left_is_overwritten);
-	tcase_add_test(tests, a_forked_child_does_not_keep_the_seat);
-	tcase_add_test(tests, exec_ends_the_seat);
+	tcase_add_test(tests, a_forked_child_does_not_keep_the_slot);
+	tcase_add_test(tests, exec_ends_the_slot);
 	tcase_add_test(tests, lives_and_dies_in_another_pid_namespace);
 	tcase_add_test(tests, no_signal_where_files_may_not_grow);
 	tcase_add_test(tests, the_slot_ends_with_its_thread);
 	tcase_add_test(tests, full);
 	tcase_add_test(tests, removing);
-	tcase_add_test(tests, a_job_is_not_locked_while_a_seat_is_taken);
+	tcase_add_test(tests, a_job_is_not_locked_while_a_slot_is_taken);
 	tcase_add_test(tests, a_segment_that_was_not_quite_removed_is_replaced);
 	tcase_add_test(tests, an_unnamed_job_leaves_nothing_behind);
 	tcase_add_test(tests, a_shared_limit_is_known_while_anything_is_held);

@@ -98,7 +98,7 @@ END_TEST
 START_TEST(fields_out_of_bounds_are_refused)
 {
 	char message[1024], junk[256];
-	uint32_t many = 17, seats = SEGMENT_ROW + 1, rows = SEGMENT_ROWS + 1, no_row = 0;
+	uint32_t many = 17, slots = SEGMENT_ROW + 1, rows = SEGMENT_ROWS + 1, no_row = 0;
 	uint64_t live = 1;
 	const struct damage {
 		size_t at;
@@ -106,7 +106,7 @@ START_TEST(fields_out_of_bounds_are_refused)
 		size_t size;
 	} damages[] = {
 	    {offsetof(struct segment_header, device_count), &many, sizeof many},
-	    {offsetof(struct segment_header, retiring), &seats, sizeof seats},
+	    {offsetof(struct segment_header, retiring), &slots, sizeof slots},
 	    {offsetof(struct segment_header, size), &many, sizeof many},
 	    {offsetof(struct segment_header, job), junk, 64},
 	    {offsetof(struct segment_header, job), "other", 6},
@@ -118,8 +118,8 @@ START_TEST(fields_out_of_bounds_are_refused)
 	    {offsetof(struct segment_header, rows), &no_row, sizeof no_row},
 	    {offsetof(struct segment_header, live[1]), &live, sizeof live},
 	    {offsetof(struct segment_header, draining[63]), &live, sizeof live},
-	    {offsetof(struct segment_file, row[0].seat[0].command), junk, 64},
-	    {offsetof(struct segment_file, row[0].seat[0].complaint), junk, 256},
+	    {offsetof(struct segment_file, row[0].slot[0].command), junk, 64},
+	    {offsetof(struct segment_file, row[0].slot[0].complaint), junk, 256},
 	};
 	memset(junk, 'j', sizeof junk);
 	for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
@@ -168,7 +168,7 @@ START_TEST(random_bytes_never_crash)
 		int error = look(message, sizeof message);
 		ck_assert(error == 0 || error == -EPROTO);
 		if (error == 0)
-			ck_assert_int_le(view.process_count, SEGMENT_SEATS);
+			ck_assert_int_le(view.process_count, SEGMENT_SLOTS);
 	}
 	patch(0, &whole, (size_t)size);
 	segment_leave(segment);
@@ -404,7 +404,7 @@ START_TEST(sums_hold_while_slots_come_and_go)
 	uint64_t last = 0;
 	segment_drain_ns = 60000000000;
 	for (int i = 1; i < SEGMENT_ROW - 1; i++) {
-		seat_of(segment->file, i)->drained_ns = clock_now() + segment_drain_ns;
+		slot_of(segment->file, i)->drained_ns = clock_now() + segment_drain_ns;
 		segment->file->header.draining[i / SEGMENT_ROW] |= (uint64_t)1 << i % SEGMENT_ROW;
 	}
 	pid_t child = fork();

@@ -990,7 +990,7 @@ static void charge_beside(uint64_t bytes)
 	TRUE(directory_segment_path("beside", path, sizeof(path)) == 0);
 	fd = open(path, O_WRONLY | O_CREAT, 0600);
 	TRUE(pwrite(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header));
-	/* Its only process has the seat that ours has in this job. */
+	/* Its only process has the process slot that ours has in this job. */
 	TRUE(pwrite(fd, &bytes, sizeof(bytes), (off_t)at) == (ssize_t)sizeof(bytes));
 	close(fd);
 }

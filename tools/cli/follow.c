@@ -71,7 +71,7 @@ static bool current_hash(const char *job, uint64_t *hash)
 static const struct segment_process *lagging(const struct segment_view *view, uint64_t hash)
 {
 	for (int i = 0; i < view->process_count; i++)
-		if (view->process[i].state == SEAT_LIVE && view->process[i].override_hash != hash)
+		if (view->process[i].state == SLOT_LIVE && view->process[i].override_hash != hash)
 			return &view->process[i];
 	return NULL;
 }
@@ -164,7 +164,7 @@ static const struct segment_process *refusing(const struct segment_view *view, u
 		const struct segment_process *process = &view->process[i];
 		bool follows = process->override_hash == hash;
 
-		if (process->state == SEAT_LIVE &&
+		if (process->state == SLOT_LIVE &&
 		    (is_earlier ? !follows && strstr(process->complaint, path)
 		                : follows && strncmp(process->complaint, FOLLOW_REFUSED,
 		                                     strlen(FOLLOW_REFUSED)) == 0))

@@ -204,7 +204,7 @@ static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 static bool is_live(const struct segment_view *view, const struct segment_process *process)
 {
 	for (int i = 0; i < view->process_count; i++)
-		if (view->process[i].state == SEAT_LIVE && view->process[i].pid == process->pid &&
+		if (view->process[i].state == SLOT_LIVE && view->process[i].pid == process->pid &&
 		    view->process[i].started_ns == process->started_ns)
 			return true;
 	return false;
@@ -236,7 +236,7 @@ int resources_ask(const struct segment_view *view, struct asked *asked)
 	int count = 0, answered = 0;
 
 	for (int i = 0; i < view->process_count; i++) {
-		if (view->process[i].state != SEAT_LIVE)
+		if (view->process[i].state != SLOT_LIVE)
 			continue;
 		if (count - answered == AT_ONCE) {
 			wait_for_answers(asked + answered, AT_ONCE, deadline);

@@ -170,7 +170,7 @@ static const struct device_column pace[] = {
 static const char *state_name(const struct segment_view *view,
                               const struct segment_process *process)
 {
-	if (process->state == SEAT_LIVE)
+	if (process->state == SLOT_LIVE)
 		return "live";
 	return jobs_live_process(view) ? "draining" : "ended";
 }

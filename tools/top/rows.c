@@ -91,7 +91,7 @@ static void add(struct top_rows *rows, const struct top_rows *before, const stru
 
 	row->pid = of->pid;
 	row->started_ns = of->started_ns;
-	row->draining = of->state != SEAT_LIVE;
+	row->draining = of->state != SLOT_LIVE;
 	row->gpu = gpu;
 	memcpy(row->command, of->command, sizeof row->command);
 	if (gpu >= 0) {

@@ -4,7 +4,7 @@
 
 static bool holds(const struct segment_process *process, int device)
 {
-	return process->state == SEAT_LIVE && process->charged[device][SEGMENT_ON_DEVICE];
+	return process->state == SLOT_LIVE && process->charged[device][SEGMENT_ON_DEVICE];
 }
 
 bool eviction_moves(const struct segment_process *process, int device)

@@ -185,7 +185,7 @@ struct segment_view *jobs_read_if_any(const char *job)
 const struct segment_process *jobs_live_process(const struct segment_view *view)
 {
 	for (int i = 0; i < view->process_count; i++)
-		if (view->process[i].state == SEAT_LIVE)
+		if (view->process[i].state == SLOT_LIVE)
 			return &view->process[i];
 	return NULL;
 }
@@ -195,14 +195,14 @@ int jobs_live_count(const struct segment_view *view)
 	int count = 0;
 
 	for (int i = 0; i < view->process_count; i++)
-		count += view->process[i].state == SEAT_LIVE;
+		count += view->process[i].state == SLOT_LIVE;
 	return count;
 }
 
 bool jobs_gpu_is_used(const struct segment_view *view, int gpu)
 {
 	for (int i = 0; i < view->process_count; i++)
-		if (view->process[i].state == SEAT_LIVE &&
+		if (view->process[i].state == SLOT_LIVE &&
 		    counter_any(&view->process[i].device[gpu]))
 			return true;
 	return false;

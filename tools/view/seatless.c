@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs without a seat. */
+/* Programs without a process slot. */
 #include "tools/view/seatless.h"
 
 #include <limits.h>
@@ -17,22 +17,22 @@
 #include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
-/* --- what is known of seats --- */
+/* --- what is known of slots --- */
 
 struct gathering {
-	struct seat_of *seat;
+	struct slot_of *slot;
 	uid_t *unread;
-	int seats, unreads;
+	int slots, unreads;
 };
 
-static void add_seats(struct gathering *gathering, const struct segment_view *view, uid_t owner)
+static void add_slots(struct gathering *gathering, const struct segment_view *view, uid_t owner)
 {
 	for (int i = 0; i < view->process_count; i++) {
-		if (view->process[i].state != SEAT_LIVE)
+		if (view->process[i].state != SLOT_LIVE)
 			continue;
-		gathering->seat = grow(gathering->seat, gathering->seats, sizeof *gathering->seat);
-		gathering->seat[gathering->seats++] =
-		    (struct seat_of){.owner = owner, .pid = view->process[i].pid};
+		gathering->slot = grow(gathering->slot, gathering->slots, sizeof *gathering->slot);
+		gathering->slot[gathering->slots++] =
+		    (struct slot_of){.owner = owner, .pid = view->process[i].pid};
 	}
 }
 
@@ -53,7 +53,7 @@ static void gather(struct gathering *gathering)
 		uid_t owner = walk.page ? walk.page->owner : geteuid();
 
 		if (walk.view) {
-			add_seats(gathering, walk.view, owner);
+			add_slots(gathering, walk.view, owner);
 			continue;
 		}
 		gathering->unread =
@@ -74,7 +74,7 @@ static bool reaches_all(void)
 /* --- looking --- */
 
 struct look {
-	const struct seats_known *known;
+	const struct slots_known *known;
 	struct seatless_process *found;
 	int count, not_judged;
 };
@@ -93,12 +93,12 @@ static void look_at(void *cookie, const char *uuid, pid_t pid, uint64_t bytes)
 	if (seen.is_probe)
 		return;
 	switch (seatless_judge(look->known, seen.owner, seen.inside)) {
-	case SEAT_HELD:
+	case SLOT_HELD:
 		return;
-	case SEAT_NOT_KNOWN:
+	case SLOT_NOT_KNOWN:
 		look->not_judged++;
 		return;
-	case SEAT_MISSING:
+	case SLOT_MISSING:
 		break;
 	}
 	look->found = grow(look->found, look->count, sizeof *look->found);
@@ -113,12 +113,12 @@ static void look_at(void *cookie, const char *uuid, pid_t pid, uint64_t bytes)
 void seatless_look(struct seatless *seatless)
 {
 	struct gathering gathering = {0};
-	struct seats_known known;
+	struct slots_known known;
 	struct look look = {.known = &known};
 
 	gather(&gathering);
-	known = (struct seats_known){.seat = gathering.seat,
-	                             .count = gathering.seats,
+	known = (struct slots_known){.slot = gathering.slot,
+	                             .count = gathering.slots,
 	                             .unread = gathering.unread,
 	                             .unread_count = gathering.unreads,
 	                             .reaches_all = reaches_all(),
@@ -126,7 +126,7 @@ void seatless_look(struct seatless *seatless)
 	seatless->is_known = gpus_each_process(look_at, &look);
 	seatless->not_judged = look.not_judged;
 	seatless_settle(seatless, look.found, look.count, clock_now());
-	free(gathering.seat);
+	free(gathering.slot);
 	free(gathering.unread);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs without a seat: processes that use a GPU and are in no job. Spillway is not in them, so
- * that no limit holds for them.
+ * Programs without a process slot: processes that use a GPU and are in no job. Spillway is not in
+ * them, so that no limit holds for them.
  *
- * NVML lists the processes of each GPU, and segments list the seats. A process that has only just
- * begun has no seat yet, and one that has ended may be listed for a moment: a process is named when
- * two looks, SEATLESS_APART_NS apart or more, find it without a seat.
+ * NVML lists the processes of each GPU, and segments list the slots. A process that has
+ * only just begun has no slot yet, and one that has ended may be listed for a moment: a
+ * process is named when two looks, SEATLESS_APART_NS apart or more, find it without a slot.
  *
  * "none" is said only where each process of NVML's list could be judged. It could not where it
  * lives in another PID namespace than we do, or where its user's jobs are out of reach.
@@ -33,7 +33,7 @@ struct seatless_process {
 
 struct seatless {
 	bool is_known;  /* NVML is there */
-	int not_judged; /* processes of which it is not known whether they have a seat */
+	int not_judged; /* processes of which it is not known whether they have a slot */
 	struct seatless_process *process;
 	int count; /* those that two looks have found */
 	/* private: what the look before has found, named or not */
@@ -47,23 +47,23 @@ void seatless_look(struct seatless *seatless);
 void seatless_look_twice(struct seatless *seatless);
 void seatless_free(struct seatless *seatless);
 
-/* A seat of a living process, by its own number in its PID namespace, and its user. */
-struct seat_of {
+/* A slot of a living process, by its own number in its PID namespace, and its user. */
+struct slot_of {
 	uid_t owner;
 	pid_t pid;
 };
-/* What is known of seats. */
-struct seats_known {
-	const struct seat_of *seat;
+/* What is known of slots. */
+struct slots_known {
+	const struct slot_of *slot;
 	int count;
 	const uid_t *unread; /* users some of whose jobs are out of reach */
 	int unread_count;
 	bool reaches_all; /* the jobs of other users are seen, too */
 	uid_t own;
 };
-enum seat_verdict { SEAT_HELD, SEAT_MISSING, SEAT_NOT_KNOWN };
+enum slot_verdict { SLOT_HELD, SLOT_MISSING, SLOT_NOT_KNOWN };
 /* Judges a process: inside is its number in its own namespace, 0: not known. A pure function. */
-enum seat_verdict seatless_judge(const struct seats_known *known, uid_t owner, pid_t inside);
+enum slot_verdict seatless_judge(const struct slots_known *known, uid_t owner, pid_t inside);
 /*
  * Takes the suspects of a look at a time for those of the one before. Names those that both found,
  * at least SEATLESS_APART_NS apart. A pure function but for memory.

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Which programs have no seat, by what is known. Nothing here looks at the machine. */
+/* Which programs have no process slot, by what is known. Nothing here looks at the machine. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/view/seatless.h"
 #include "tools/view/tool.h"
 
-enum seat_verdict seatless_judge(const struct seats_known *known, uid_t owner, pid_t inside)
+enum slot_verdict seatless_judge(const struct slots_known *known, uid_t owner, pid_t inside)
 {
 	if (!inside)
-		return SEAT_NOT_KNOWN;
+		return SLOT_NOT_KNOWN;
 	for (int i = 0; i < known->count; i++)
-		if (known->seat[i].owner == owner && known->seat[i].pid == inside)
-			return SEAT_HELD;
+		if (known->slot[i].owner == owner && known->slot[i].pid == inside)
+			return SLOT_HELD;
 	for (int i = 0; i < known->unread_count; i++)
 		if (known->unread[i] == owner)
-			return SEAT_NOT_KNOWN;
-	return owner == known->own || known->reaches_all ? SEAT_MISSING : SEAT_NOT_KNOWN;
+			return SLOT_NOT_KNOWN;
+	return owner == known->own || known->reaches_all ? SLOT_MISSING : SLOT_NOT_KNOWN;
 }
 
 static bool is_same(const struct seatless_process *a, const struct seatless_process *b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Seats: as many as there are, found again when their processes are killed, at the same cost
- * whatever their number.
+ * Process slots: as many as there are, found again when their processes are killed, at the same
+ * cost whatever their number.
  */
 #include "tests/unit/state_directory.h"
 
@@ -46,7 +46,7 @@ static struct segment *join(void)
 	return segment;
 }
 
-/* Another process's hold on the segment, but in this one: its seat and its own charges. */
+/* Another process's hold on the segment, but in this one: its slot and its own charges. */
 static bool join_again(struct segment *segment, struct segment *again)
 {
 	struct segment_file *file = segment->file;
@@ -56,12 +56,12 @@ static bool join_again(struct segment *segment, struct segment *again)
 	while (is_made) {
 		if (segment_lock(file) != 0)
 			return false;
-		again->number = seats_take(file);
+		again->number = slots_take(file);
 		if (again->number >= 0)
-			seats_enter(file, again->number);
+			slots_enter(file, again->number);
 		segment_unlock(file);
 		if (again->number >= 0) {
-			again->seat = seat_of(file, again->number);
+			again->slot = slot_of(file, again->number);
 			again->own = books_of(file, again->number, 0);
 			return true;
 		}
@@ -81,24 +81,24 @@ static bool join_again(struct segment *segment, struct segment *again)
 	return false;
 }
 
-static void fill(struct segment *segment, int seats)
+static void fill(struct segment *segment, int slots)
 {
 	struct segment again;
 
-	for (int i = 1; i < seats; i++)
+	for (int i = 1; i < slots; i++)
 		ck_assert(join_again(segment, &again));
 }
 
-static int live_seats(const struct segment *segment)
+static int live_slots(const struct segment *segment)
 {
 	int count = 0;
 
-	for (int n = -1; (n = seats_next(&segment->file->header, n, SEATS_LIVE)) >= 0;)
+	for (int n = -1; (n = slots_next(&segment->file->header, n, SLOTS_LIVE)) >= 0;)
 		count++;
 	return count;
 }
 
-START_TEST(the_257th_has_a_seat_and_the_4097th_has_none)
+START_TEST(the_257th_has_a_slot_and_the_4097th_has_none)
 {
 	enum { JOINED = 257 };
 	static struct segment *segment[JOINED];
@@ -118,13 +118,13 @@ START_TEST(the_257th_has_a_seat_and_the_4097th_has_none)
 	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], JOINED);
 	ck_assert_uint_eq(segment[0]->file->header.rows, JOINED / SEGMENT_ROW + 1);
 
-	fill(segment[0], SEGMENT_SEATS - JOINED + 1);
+	fill(segment[0], SEGMENT_SLOTS - JOINED + 1);
 	ck_assert(!join_again(segment[0], &again));
 	ck_assert_int_eq(segment_join("job", NULL, NULL, &more, message, sizeof message), -EUSERS);
 	ck_assert_ptr_nonnull(strstr(message, "has 4096 processes already"));
 	ck_assert_ptr_null(more);
 	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
-	ck_assert_int_eq(view.process_count, SEGMENT_SEATS);
+	ck_assert_int_eq(view.process_count, SEGMENT_SLOTS);
 	segment_leave(segment[100]);
 	segment[100] = join();
 	ck_assert_ptr_nonnull(segment[100]);
@@ -138,17 +138,19 @@ END_TEST
 
 struct crowd {
 	struct segment *segment;
-	int seats;
+	int slots;
 };
 
 static void child_fills(void *cookie)
 {
 	const struct crowd *crowd = cookie;
 
-	fill(crowd->segment, crowd->seats);
+	fill(crowd->segment, crowd->slots);
 }
 
-/* Makes rows of seats unreadable, or readable again: who touches one of them ends the test. */
+/*
+ * Makes rows of slots unreadable, or readable again: who touches one of them ends the test.
+ */
 static void forbid(struct segment_file *file, int first, int behind, int protection)
 {
 	if (first < behind)
@@ -158,15 +160,15 @@ static void forbid(struct segment_file *file, int first, int behind, int protect
 		                 0);
 }
 
-/* A charge touches the process's own seat alone, a refusal as many others as there are in a row,
- * and a join the first that lives. */
+/* A charge touches the process's own slot alone, a refusal as many others as there are in a
+ * row, and a join the first that lives. */
 START_TEST(costs_are_the_same_for_any_number)
 {
-	static const int numbers[] = {1, 256, SEGMENT_SEATS - SEGMENT_ROW};
+	static const int numbers[] = {1, 256, SEGMENT_SLOTS - SEGMENT_ROW};
 	struct segment *segment = join(), *next;
 	struct segment_file *file = segment->file;
 	const struct segment_header *header = &file->header;
-	struct crowd crowd = {.segment = segment, .seats = numbers[_i]}, more = crowd;
+	struct crowd crowd = {.segment = segment, .slots = numbers[_i]}, more = crowd;
 	pid_t child[2] = {0};
 	int rows;
 
@@ -191,13 +193,13 @@ START_TEST(costs_are_the_same_for_any_number)
 	}
 
 	/* A row that is full is not gone through by who comes. */
-	more.seats = rows * SEGMENT_ROW - numbers[_i] + 1;
+	more.slots = rows * SEGMENT_ROW - numbers[_i] + 1;
 	if (rows > 1)
 		child[1] = child_start(child_fills, &more);
 	forbid(file, 1, (int)header->rows, PROT_NONE);
 	ck_assert_int_eq(segment_lock(file), 0);
-	ck_assert(seats_any_lives(file));
-	ck_assert_int_eq(seats_take(file), rows > 1 ? -1 : 1);
+	ck_assert(slots_any_lives(file));
+	ck_assert_int_eq(slots_take(file), rows > 1 ? -1 : 1);
 	segment_unlock(file);
 	forbid(file, 1, (int)header->rows, PROT_READ | PROT_WRITE);
 	next = join();
@@ -213,7 +215,7 @@ END_TEST
 /* The share that a child was told to take, and what it is charged with. */
 struct share {
 	pid_t pid;
-	int seats;
+	int slots;
 	uint64_t bytes;
 };
 
@@ -225,7 +227,7 @@ static void child_takes(void *cookie)
 	if (!segment || segment_device(segment, &gpu) != 0 ||
 	    segment_reserve(segment, 0, SEGMENT_ON_DEVICE, share->bytes, UINT64_MAX) != 0)
 		_exit(1);
-	for (int i = 1; i < share->seats; i++)
+	for (int i = 1; i < share->slots; i++)
 		if (!join_again(segment, &again) ||
 		    segment_reserve(&again, 0, SEGMENT_ON_DEVICE, share->bytes, UINT64_MAX) != 0)
 			_exit(1);
@@ -235,19 +237,19 @@ static void child_takes(void *cookie)
 static void expect(struct segment *segment, const struct share *share)
 {
 	uint64_t bytes = 0;
-	int seats = 1;
+	int slots = 1;
 
 	for (int i = 0; i < CHILDREN; i++) {
-		seats += share[i].seats;
-		bytes += (uint64_t)share[i].seats * share[i].bytes;
+		slots += share[i].slots;
+		bytes += (uint64_t)share[i].slots * share[i].bytes;
 	}
 	/* as the helper threads of all would, once each */
 	for (int i = 0; i <= SEGMENT_ROWS; i++)
 		segment_tend(segment);
-	ck_assert_int_eq(live_seats(segment), seats);
+	ck_assert_int_eq(live_slots(segment), slots);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), bytes);
 	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
-	ck_assert_int_eq(view.process_count, seats);
+	ck_assert_int_eq(view.process_count, slots);
 	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], bytes);
 	ck_assert_int_eq(segment_lock(segment->file), 0);
 	quota_recount(segment->file);
@@ -269,7 +271,7 @@ START_TEST(joins_and_kills_as_the_model)
 			child_kill(one->pid);
 			*one = (struct share){0};
 		} else {
-			one->seats = 1 + rand() % MOST_OF_CHILD;
+			one->slots = 1 + rand() % MOST_OF_CHILD;
 			one->bytes = (uint64_t)(rand() % 1000);
 			one->pid = child_start(child_takes, one);
 		}
@@ -320,7 +322,7 @@ START_TEST(a_fork_storm_leaves_nothing)
 	close(hold[0]);
 	for (int i = 0; i <= SEGMENT_ROWS; i++)
 		segment_tend(segment);
-	ck_assert_int_eq(live_seats(segment), 1);
+	ck_assert_int_eq(live_slots(segment), 1);
 	ck_assert_uint_eq(segment_charged(segment, 1, SEGMENT_ON_DEVICE), 0);
 	ck_assert_int_le((int)segment->file->header.rows, STORM / SEGMENT_ROW + 1);
 	segment_leave(segment);
@@ -488,28 +490,28 @@ START_TEST(who_is_elsewhere_counts_as_alive)
 	struct segment *segment = join(), elsewhere;
 
 	ck_assert(join_again(segment, &elsewhere));
-	elsewhere.seat->pid = 1;
-	elsewhere.seat->pid_space = seat_pid_space() + 1;
+	elsewhere.slot->pid = 1;
+	elsewhere.slot->pid_space = slot_pid_space() + 1;
 	for (int i = 0; i < 3; i++)
 		segment_tend(segment);
-	ck_assert(seat_owner_lives(elsewhere.seat));
-	elsewhere.seat->pid_space = 0;
+	ck_assert(slot_owner_lives(elsewhere.slot));
+	elsewhere.slot->pid_space = 0;
 	segment_tend(segment);
-	ck_assert(seat_owner_lives(elsewhere.seat));
-	elsewhere.seat->pid_space = seat_pid_space();
-	ck_assert(!seat_owner_lives(elsewhere.seat));
+	ck_assert(slot_owner_lives(elsewhere.slot));
+	elsewhere.slot->pid_space = slot_pid_space();
+	ck_assert(!slot_owner_lives(elsewhere.slot));
 	segment_leave(segment);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("seats");
-	TCase *tests = tcase_create("seats");
+	Suite *suite = suite_create("slots");
+	TCase *tests = tcase_create("slots");
 
 	tcase_add_checked_fixture(tests, setup, state_directory_remove);
 	tcase_set_timeout(tests, 120);
-	tcase_add_test(tests, the_257th_has_a_seat_and_the_4097th_has_none);
+	tcase_add_test(tests, the_257th_has_a_slot_and_the_4097th_has_none);
 	tcase_add_loop_test(tests, costs_are_the_same_for_any_number, 0, 3);
 	tcase_add_loop_test(tests, joins_and_kills_as_the_model, 0, 3);
 	tcase_add_test(tests, a_fork_storm_leaves_nothing);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Seats: whether the process of one lives, drains or has gone, which are in use, and what is made
- * right where a process died: its seat, the totals and the lock.
+ * Process slots: whether the process of one lives, drains or has gone, which are in use, and what
+ * is made right where a process died: its slot, the totals and the lock.
  *
  * Runs inside the user's process, under the segment's lock or on a reader's copy: nothing that
  * waits.
  *
- * Who is alive is read from the seat mutex's futex word (pread; a thread id and no
+ * Who is alive is read from the slot mutex's futex word (pread; a thread id and no
  * FUTEX_OWNER_DIED): the same truth trylock uses, right across pid namespaces, fork, exec and
  * closed descriptors. Record locks per open file are inherited by forked children, and pid plus
  * start time is local to a namespace.
@@ -31,8 +31,8 @@
 #include "core/state/layout.h"
 
 /*
- * Totals: where they stand, and how they are made anew from seats and records when a process was
- * killed while it changed them. Under the segment's lock: no system call.
+ * Totals: where they stand, and how they are made anew from slots and records when a
+ * process was killed while it changed them. Under the segment's lock: no system call.
  */
 
 static uint64_t get(const _Atomic uint64_t *charge)
@@ -48,10 +48,10 @@ static void set(_Atomic uint64_t *charge, uint64_t bytes)
 /* Returns the ledger whose charge is the total where that says so; NULL: it is the total itself. */
 static struct ledger *open_ledger(const struct segment_file *file, int device, uint64_t total)
 {
-	uint64_t seat = total & ~LEDGER_OPEN;
+	uint64_t slot = total & ~LEDGER_OPEN;
 
-	return total & LEDGER_OPEN && seat < (uint64_t)rows_of(&file->header) * SEGMENT_ROW
-	           ? &books_of(file, (int)seat, device)->ledger
+	return total & LEDGER_OPEN && slot < (uint64_t)rows_of(&file->header) * SEGMENT_ROW
+	           ? &books_of(file, (int)slot, device)->ledger
 	           : NULL;
 }
 
@@ -89,14 +89,14 @@ static void exports_recount(const struct segment_file *file, uint64_t orphaned[S
 			orphaned[file->export[i].device] += atomic_load(&file->export[i].bytes);
 }
 
-/* Orphans what the process of a seat that is retired owned; may be repeated. Returns whether that
- * was anything. */
-static bool exports_forget_seat(struct segment_file *file, uint32_t seat)
+/* Orphans what the process of a slot that is retired owned; may be repeated. Returns
+ * whether that was anything. */
+static bool exports_forget_slot(struct segment_file *file, uint32_t slot)
 {
 	bool any = false;
 
 	for (int i = 0; i < SEGMENT_EXPORTS; i++)
-		if (atomic_load(&file->export[i].owner) == seat + 1) {
+		if (atomic_load(&file->export[i].owner) == slot + 1) {
 			atomic_store(&file->export[i].owner, 0);
 			any = true;
 		}
@@ -117,7 +117,7 @@ void quota_recount(struct segment_file *file)
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		quota_close(file, d);
 	exports_recount(file, orphaned);
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_ALL)) >= 0;)
+	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_ALL)) >= 0;)
 		for (int d = 0; d < devices_of(&file->header); d++)
 			for (int s = 0; s < SEGMENT_SIDES; s++)
 				total[d][s] += ledger_charged(&books_of(file, n, d)->ledger, s);
@@ -146,20 +146,20 @@ int segment_mutex_init(union segment_mutex *mutex)
 	return -error;
 }
 
-/* Tries to take the seat's mutex. Returns whether the calling thread holds it now. */
-static bool seat_try(struct segment_seat *seat)
+/* Tries to take the slot's mutex. Returns whether the calling thread holds it now. */
+static bool slot_try(struct segment_slot *slot)
 {
-	int error = lock_robust_try(&seat->life.mutex); /* held for life */
+	int error = lock_robust_try(&slot->life.mutex); /* held for life */
 	if (error == EOWNERDEAD)
-		error = lock_robust_mend(&seat->life.mutex);
+		error = lock_robust_mend(&slot->life.mutex);
 	return error == 0;
 }
 
-static bool seat_owner_is_dead(struct segment_seat *seat)
+static bool slot_owner_is_dead(struct segment_slot *slot)
 {
-	if (!seat_try(seat))
+	if (!slot_try(slot))
 		return false;
-	lock_robust_release(&seat->life.mutex);
+	lock_robust_release(&slot->life.mutex);
 	return true;
 }
 
@@ -167,7 +167,7 @@ static bool seat_owner_is_dead(struct segment_seat *seat)
  * thread id, and the kernel itself marks it when the holder dies. glibc keeps the word first. */
 static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word comes first");
 
-static uint32_t seat_word(const union segment_mutex *mutex)
+static uint32_t slot_word(const union segment_mutex *mutex)
 {
 	uint32_t word;
 
@@ -175,7 +175,7 @@ static uint32_t seat_word(const union segment_mutex *mutex)
 	return word;
 }
 
-uint64_t seat_pid_space(void)
+uint64_t slot_pid_space(void)
 {
 	struct stat found;
 
@@ -183,7 +183,7 @@ uint64_t seat_pid_space(void)
 }
 
 /* Returns whether the thread does not exist: process 0 is any. What may not be asked exists. */
-static bool seat_thread_is_gone(pid_t process, pid_t thread)
+static bool slot_thread_is_gone(pid_t process, pid_t thread)
 {
 	int saved = errno;
 	long result = process ? syscall(SYS_tgkill, process, thread, 0) : kill(thread, 0);
@@ -193,76 +193,78 @@ static bool seat_thread_is_gone(pid_t process, pid_t thread)
 	return is_gone;
 }
 
-static bool seat_owner_is_gone(const struct segment_seat *seat, uint32_t word)
+static bool slot_owner_is_gone(const struct segment_slot *slot, uint32_t word)
 {
-	return seat->pid_space && seat->pid &&
-	       seat_thread_is_gone(seat->pid, (pid_t)(word & FUTEX_TID_MASK)) &&
-	       seat->pid_space == seat_pid_space();
+	return slot->pid_space && slot->pid &&
+	       slot_thread_is_gone(slot->pid, (pid_t)(word & FUTEX_TID_MASK)) &&
+	       slot->pid_space == slot_pid_space();
 }
 
-static bool seat_word_lives(uint32_t word)
+static bool slot_word_lives(uint32_t word)
 {
 	return (word & FUTEX_TID_MASK) != 0 && (word & FUTEX_OWNER_DIED) == 0;
 }
 
-bool seat_owner_lives(const struct segment_seat *seat)
+bool slot_owner_lives(const struct segment_slot *slot)
 {
-	uint32_t word = seat_word(&seat->life);
+	uint32_t word = slot_word(&slot->life);
 
-	return seat_word_lives(word) && !seat_owner_is_gone(seat, word);
+	return slot_word_lives(word) && !slot_owner_is_gone(slot, word);
 }
 
 /* Does what the kernel does with the word of a thread that has died. */
-static bool seat_mark(union segment_mutex *mutex, uint32_t word)
+static bool slot_mark(union segment_mutex *mutex, uint32_t word)
 {
 	_Atomic uint32_t *at = (_Atomic uint32_t *)mutex;
 
 	return atomic_compare_exchange_strong(at, &word, (word & FUTEX_WAITERS) | FUTEX_OWNER_DIED);
 }
 
-/* Marks the seat as the kernel does when its owner dies, where that has died unmarked. Under the
- * lock. */
-static void seat_mark_if_gone(struct segment_seat *seat)
+/* Marks the slot as the kernel does when its owner dies, where that has died unmarked.
+ * Under the lock. */
+static void slot_mark_if_gone(struct segment_slot *slot)
 {
-	uint32_t word = seat_word(&seat->life);
+	uint32_t word = slot_word(&slot->life);
 
-	if (seat_word_lives(word) && seat_owner_is_gone(seat, word))
-		seat_mark(&seat->life, word);
+	if (slot_word_lives(word) && slot_owner_is_gone(slot, word))
+		slot_mark(&slot->life, word);
 }
 
-/* Its holder is known by the thread alone, so all who have a seat must be in our namespace. */
+/*
+ * Its holder is known by the thread alone, so all who have a slot must be in our namespace.
+ */
 /* Does the same with the lock, for which the caller has waited in vain. Returns whether it was. */
-static bool seat_mark_lock_if_gone(struct segment_file *file)
+static bool slot_mark_lock_if_gone(struct segment_file *file)
 {
-	uint32_t word = seat_word(&file->header.lock);
-	uint64_t own = seat_pid_space();
+	uint32_t word = slot_word(&file->header.lock);
+	uint64_t own = slot_pid_space();
 	int number = -1;
 
-	if (!own || !seat_word_lives(word) ||
-	    !seat_thread_is_gone(0, (pid_t)(word & FUTEX_TID_MASK)))
+	if (!own || !slot_word_lives(word) ||
+	    !slot_thread_is_gone(0, (pid_t)(word & FUTEX_TID_MASK)))
 		return false;
-	if (seats_next(&file->header, -1, SEATS_ALL) < 0)
+	if (slots_next(&file->header, -1, SLOTS_ALL) < 0)
 		return false;
-	while ((number = seats_next(&file->header, number, SEATS_ALL)) >= 0)
-		if (seat_of(file, number)->pid_space != own)
+	while ((number = slots_next(&file->header, number, SLOTS_ALL)) >= 0)
+		if (slot_of(file, number)->pid_space != own)
 			return false;
-	return seat_mark(&file->header.lock, word);
+	return slot_mark(&file->header.lock, word);
 }
 
-bool seat_is_drained(const struct segment_seat *seat, uint64_t now)
+bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
 {
 	/* farther away than it can have been set: another clock, so it was long ago */
-	return now >= seat->drained_ns || seat->drained_ns - now > segment_drain_ns;
+	return now >= slot->drained_ns || slot->drained_ns - now > segment_drain_ns;
 }
 
 /* Returns how long the memory may still be held. The whole drain begins when the death is noticed:
  * the driver gives memory back after a death, and neither when exit() began nor when a death came
  * that nobody saw says when that was. Where nobody was there to notice it, it came while the job
  * was last heard of, at the latest. */
-uint64_t seat_drain_left(const struct segment_header *header, const struct segment_seat *seat,
+uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now)
 {
-	uint64_t most = atomic_load(&seat->exiting_ns) ? SEGMENT_EXIT_DRAIN_NS : segment_drain_ns;
+	uint64_t most = atomic_load(&slot->exiting_ns) ? SEGMENT_EXIT_DRAIN_NS : segment_drain_ns;
 	uint64_t tended = atomic_load(&header->tended_ns);
 	uint64_t silent = now > tended ? now - tended : 0;
 
@@ -271,27 +273,27 @@ uint64_t seat_drain_left(const struct segment_header *header, const struct segme
 	return silent - SEGMENT_SILENT_NS < most ? most - (silent - SEGMENT_SILENT_NS) : 0;
 }
 
-enum segment_seat_state seat_state(const struct segment_header *header, int number)
+enum segment_slot_state slot_state(const struct segment_header *header, int number)
 {
-	if (seat_is(header->draining, number))
-		return SEAT_DRAINING;
-	return seat_is(header->live, number) ? SEAT_LIVE : SEAT_FREE;
+	if (slot_is(header->draining, number))
+		return SLOT_DRAINING;
+	return slot_is(header->live, number) ? SLOT_LIVE : SLOT_FREE;
 }
 
-static uint64_t seats_of_row(const struct segment_header *header, int row, enum seats which)
+static uint64_t slots_of_row(const struct segment_header *header, int row, enum slots which)
 {
 	uint64_t live = atomic_load(&header->live[row]),
 	         drain = atomic_load(&header->draining[row]);
 
-	return which == SEATS_ALL ? live | drain : which == SEATS_LIVE ? live & ~drain : drain;
+	return which == SLOTS_ALL ? live | drain : which == SLOTS_LIVE ? live & ~drain : drain;
 }
 
-int seats_next(const struct segment_header *header, int after, enum seats which)
+int slots_next(const struct segment_header *header, int after, enum slots which)
 {
 	uint64_t behind = UINT64_MAX << (after + 1) % SEGMENT_ROW;
 
 	for (int row = (after + 1) / SEGMENT_ROW; row < rows_of(header); row++) {
-		uint64_t bits = seats_of_row(header, row, which) & behind;
+		uint64_t bits = slots_of_row(header, row, which) & behind;
 
 		if (bits)
 			return row * SEGMENT_ROW + __builtin_ctzll(bits);
@@ -310,32 +312,32 @@ static void clear_bit(_Atomic uint64_t *bits, int number)
 	atomic_fetch_and(&bits[number / SEGMENT_ROW], ~((uint64_t)1 << number % SEGMENT_ROW));
 }
 
-void seats_enter(struct segment_file *file, int number)
+void slots_enter(struct segment_file *file, int number)
 {
 	set_bit(file->header.live, number);
 }
 
-static void seats_drain(struct segment_file *file, int number)
+static void slots_drain(struct segment_file *file, int number)
 {
 	set_bit(file->header.draining, number);
 }
 
-static void seats_free(struct segment_file *file, int number)
+static void slots_free(struct segment_file *file, int number)
 {
 	clear_bit(file->header.live, number);
 	clear_bit(file->header.draining, number);
 }
 
 /*
- * Seats: who is in the job, who has died, and when the dead are let go.
+ * Slots: who is in the job, who has died, and when the dead are let go.
  *
  * Runs inside the user's process, under the segment's lock: nothing that waits.
  */
 
 /* So many of the living are asked for by their thread ids each time. */
-enum { SEATS_ASKED = 8 };
+enum { SLOTS_ASKED = 8 };
 
-void seats_tended(struct segment_header *header)
+void slots_tended(struct segment_header *header)
 {
 	atomic_store(&header->seen_ns, clock_of_day());
 	atomic_store(&header->tended_ns, clock_now());
@@ -343,7 +345,7 @@ void seats_tended(struct segment_header *header)
 
 static void clear(struct segment_file *file, int number)
 {
-	struct segment_seat *seat = seat_of(file, number);
+	struct segment_slot *slot = slot_of(file, number);
 	struct lane *lane = &file->lanes.lane[number];
 
 	/* all but the mutex; its counters may be looked at, so word by word and not by memset */
@@ -357,24 +359,24 @@ static void clear(struct segment_file *file, int number)
 			statistics_set(&word[i], 0);
 	}
 	for (int i = 0; i < SEGMENT_EXPORTS / 64; i++)
-		atomic_store(&seat->importing[i], 0);
+		atomic_store(&slot->importing[i], 0);
 	atomic_store(&lane->seen_ns, 0);
 	atomic_store(&lane->devices, 0);
 	atomic_store(&lane->flying, 0);
 	atomic_store(&lane->stuck, 0);
-	seat->pid = 0;
-	seat->pid_space = 0;
-	seat->started_ns = seat->drained_ns = 0;
-	atomic_store(&seat->exiting_ns, 0);
-	atomic_store(&seat->override_hash, 0);
-	atomic_store(&seat->threads, 0);
-	atomic_store(&seat->contexts, 0);
-	memset(seat->command, 0, sizeof seat->command);
-	memset(seat->complaint, 0, sizeof seat->complaint);
+	slot->pid = 0;
+	slot->pid_space = 0;
+	slot->started_ns = slot->drained_ns = 0;
+	atomic_store(&slot->exiting_ns, 0);
+	atomic_store(&slot->override_hash, 0);
+	atomic_store(&slot->threads, 0);
+	atomic_store(&slot->contexts, 0);
+	memset(slot->command, 0, sizeof slot->command);
+	memset(slot->complaint, 0, sizeof slot->complaint);
 }
 
-/* Finishes what seats_retire() began. Returns whether totals are to be made anew. */
-static bool seats_finish_retiring(struct segment_file *file)
+/* Finishes what slots_retire() began. Returns whether totals are to be made anew. */
+static bool slots_finish_retiring(struct segment_file *file)
 {
 	struct segment_header *header = &file->header;
 	uint32_t retiring = atomic_load(&header->retiring);
@@ -382,14 +384,14 @@ static bool seats_finish_retiring(struct segment_file *file)
 		return false;
 	int number = (int)retiring - 1;
 	memcpy(header->ended, header->ended_next, sizeof header->ended);
-	bool has_owned = exports_forget_seat(file, retiring - 1);
-	seats_free(file, number);
+	bool has_owned = exports_forget_slot(file, retiring - 1);
+	slots_free(file, number);
 	clear(file, number);
 	atomic_exchange(&header->retiring, 0);
 	return has_owned;
 }
 
-void seats_retire(struct segment_file *file, int number)
+void slots_retire(struct segment_file *file, int number)
 {
 	struct segment_header *header = &file->header;
 	uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
@@ -410,7 +412,7 @@ void seats_retire(struct segment_file *file, int number)
 	}
 	/* an exchange: neither the compiler nor the processor moves a store across it */
 	atomic_exchange(&header->retiring, (uint32_t)number + 1);
-	if (seats_finish_retiring(file))
+	if (slots_finish_retiring(file))
 		quota_recount(file);
 	else
 		for (int d = 0; d < devices; d++)
@@ -419,16 +421,16 @@ void seats_retire(struct segment_file *file, int number)
 	segment_change_end(header);
 }
 
-/* Lets the seat drain if its owner has died. Returns whether it has. */
+/* Lets the slot drain if its owner has died. Returns whether it has. */
 static bool drains_now(struct segment_file *file, int number)
 {
-	struct segment_seat *seat = seat_of(file, number);
+	struct segment_slot *slot = slot_of(file, number);
 	uint64_t now = clock_now();
 
-	if (!seat_owner_is_dead(seat))
+	if (!slot_owner_is_dead(slot))
 		return false;
-	seat->drained_ns = now + seat_drain_left(&file->header, seat, now);
-	seats_drain(file, number);
+	slot->drained_ns = now + slot_drain_left(&file->header, slot, now);
+	slots_drain(file, number);
 	return true;
 }
 
@@ -436,19 +438,19 @@ static void retire_drained(struct segment_file *file)
 {
 	uint64_t now = clock_now();
 
-	for (int n = -1; (n = seats_next(&file->header, n, SEATS_DRAINING)) >= 0;)
-		if (seat_is_drained(seat_of(file, n), now))
-			seats_retire(file, n);
+	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_DRAINING)) >= 0;)
+		if (slot_is_drained(slot_of(file, n), now))
+			slots_retire(file, n);
 }
 
-void seats_probe(struct segment_file *file)
+void slots_probe(struct segment_file *file)
 {
 	struct segment_header *header = &file->header;
 	int row = (int)(header->probed % SEGMENT_ROWS), looked_at = 0;
 
 	for (int rows = rows_of(header); rows > 0 && looked_at < SEGMENT_ROW; rows--) {
 		row = (row + 1) % rows_of(header);
-		for (uint64_t bits = seats_of_row(header, row, SEATS_LIVE); bits;
+		for (uint64_t bits = slots_of_row(header, row, SLOTS_LIVE); bits;
 		     bits &= bits - 1, looked_at++)
 			drains_now(file, row * SEGMENT_ROW + __builtin_ctzll(bits));
 	}
@@ -456,25 +458,25 @@ void seats_probe(struct segment_file *file)
 	retire_drained(file);
 }
 
-void seats_look_for_gone(struct segment *segment)
+void slots_look_for_gone(struct segment *segment)
 {
 	const struct segment_header *header = &segment->file->header;
 
-	for (int i = 0; i < SEATS_ASKED; i++) {
-		segment->asked = seats_next(header, segment->asked, SEATS_LIVE);
+	for (int i = 0; i < SLOTS_ASKED; i++) {
+		segment->asked = slots_next(header, segment->asked, SLOTS_LIVE);
 		if (segment->asked < 0)
 			return;
 		if (segment->asked != segment->number)
-			seat_mark_if_gone(seat_of(segment->file, segment->asked));
+			slot_mark_if_gone(slot_of(segment->file, segment->asked));
 	}
 }
 
-bool seats_any_lives(struct segment_file *file)
+bool slots_any_lives(struct segment_file *file)
 {
 	int number = -1;
 
-	while ((number = seats_next(&file->header, number, SEATS_LIVE)) >= 0) {
-		seat_mark_if_gone(seat_of(file, number));
+	while ((number = slots_next(&file->header, number, SLOTS_LIVE)) >= 0) {
+		slot_mark_if_gone(slot_of(file, number));
 		if (!drains_now(file, number))
 			break;
 	}
@@ -482,20 +484,20 @@ bool seats_any_lives(struct segment_file *file)
 	return number >= 0;
 }
 
-int seats_take(struct segment_file *file)
+int slots_take(struct segment_file *file)
 {
 	const struct segment_header *header = &file->header;
 
 	for (int row = 0; row < rows_of(header); row++)
-		for (uint64_t bits = ~seats_of_row(header, row, SEATS_ALL); bits;
+		for (uint64_t bits = ~slots_of_row(header, row, SLOTS_ALL); bits;
 		     bits &= bits - 1) {
 			int number = row * SEGMENT_ROW + __builtin_ctzll(bits);
-			struct segment_seat *seat = seat_of(file, number);
+			struct segment_slot *slot = slot_of(file, number);
 
-			if (!seat->has_life && segment_mutex_init(&seat->life) != 0)
+			if (!slot->has_life && segment_mutex_init(&slot->life) != 0)
 				return -1;
-			seat->has_life = 1;
-			if (!seat_try(seat))
+			slot->has_life = 1;
+			if (!slot_try(slot))
 				continue; /* of one who has left just now */
 			clear(file, number);
 			return number;
@@ -514,8 +516,8 @@ int seats_take(struct segment_file *file)
  * kernel, unlocking makes no system call.
  *
  * Opening, creating, replacing and removing a segment happen under a record lock of one byte per
- * job in DIR/.lock; a new file is built aside and renamed when it is complete. A seat is taken
- * under the quota's lock alone, unless the segment says that it is removed.
+ * job in DIR/.lock; a new file is built aside and renamed when it is complete. A slot is
+ * taken under the quota's lock alone, unless the segment says that it is removed.
  */
 
 #define LOCK_WAIT_NS     1000000000ull
@@ -544,7 +546,7 @@ int segment_lock(struct segment_file *file)
 		if (error == EBUSY && tries < LOCK_SPINS) {
 			sched_yield();
 		} else if (error != EBUSY || (!deadline_nap(&until, LOCK_SLEEP_NS) &&
-		                              !seat_mark_lock_if_gone(file))) {
+		                              !slot_mark_lock_if_gone(file))) {
 			locks_missed();
 			return -EBUSY;
 		}
@@ -559,7 +561,7 @@ void segment_unlock(struct segment_file *file)
 
 void segment_repair(struct segment_file *file)
 {
-	seats_finish_retiring(file);
+	slots_finish_retiring(file);
 	quota_recount(file);
 	if (atomic_load(&file->header.sequence) & 1)
 		segment_change_end(&file->header);
