@@ -149,9 +149,9 @@ struct asking {
 
 static bool runs_now(const struct segment_header *header)
 {
-	uint64_t now = clock_now(), tended = header->tended_ns;
+	uint64_t now = clock_now(), polled = header->polled_ns;
 
-	return (tended > now ? tended - now : now - tended) < SEGMENT_SILENT_NS &&
+	return (polled > now ? polled - now : now - polled) < SEGMENT_SILENT_NS &&
 	       segment_is_of_this_boot(header->boot_id);
 }
 

@@ -224,20 +224,20 @@ static void *help(void *cookie)
 	/* The configuration is ours from here on. Files may have changed unwatched. */
 	watch_files();
 	job_settings_reload(false);
-	look_ms = sharing_tend(look_ms);
+	look_ms = sharing_poll(look_ms);
 	gather_bells(&bells);
-	look_ms = lending_tend(bells_are_all_heard(&bells), look_ms);
+	look_ms = lending_poll(bells_are_all_heard(&bells), look_ms);
 	for (;;) {
 		wait_for_news(&bells, look_ms);
 		gather_bells(&bells); /* before we look: a ring from now on is not lost */
 		look_ms = LISTENER_POLL_MS;
 		if (this_job.segment) {
-			segment_tend(this_job.segment);
+			segment_poll(this_job.segment);
 			count();
 			page_publish(this_job.segment);
 			push_status();
 		}
-		if (overhead_tend(&this_job.devices) && look_ms > OVERHEAD_LOOK_MS)
+		if (overhead_poll(&this_job.devices) && look_ms > OVERHEAD_LOOK_MS)
 			look_ms = OVERHEAD_LOOK_MS;
 		/*
 		 * The job's other processes may have let these rise; what they were told is read
@@ -250,8 +250,8 @@ static void *help(void *cookie)
 		}
 		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
 			look_ms = JOB_PACE_LOOK_MS;
-		look_ms = sharing_tend(look_ms);
-		look_ms = lending_tend(bells_are_all_heard(&bells), look_ms);
+		look_ms = sharing_poll(look_ms);
+		look_ms = lending_poll(bells_are_all_heard(&bells), look_ms);
 		modules_call(tick, &look_ms);
 		listener_check(&listener);
 		if (listener_is_unsettled(&listener) && look_ms > LISTENER_SETTLE_MS)

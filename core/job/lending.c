@@ -210,7 +210,7 @@ static void tell(struct lent *l, bool is_news)
 		l->unheard = 0;
 }
 
-static void tend(struct lent *l, uint64_t now)
+static void poll_device(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
 	const struct terms terms = terms_of(device);
@@ -270,7 +270,7 @@ static uint64_t step(void)
 
 		if (!l)
 			continue;
-		tend(l, now);
+		poll_device(l, now);
 		again_ns = least(again_ns, l->again_ns);
 	}
 	return again_ns;
@@ -331,7 +331,7 @@ static bool has_news(int i, const struct sharing *s, bool is_idle)
 	       atomic_load(&l->told[SEGMENT_ON_HOST]) != device_used(s->device, SEGMENT_ON_HOST);
 }
 
-int lending_tend(bool is_told, int at_most_ms)
+int lending_poll(bool is_told, int at_most_ms)
 {
 	const struct device_set *devices = lending.devices;
 	bool is_beside = false, is_news = false;

@@ -22,6 +22,6 @@ void lending_start(struct device_set *devices);
  * wake the helper. By the helper, each time it wakes. Returns in how many milliseconds it is to be
  * called again at the latest.
  */
-int lending_tend(bool is_told, int at_most_ms);
+int lending_poll(bool is_told, int at_most_ms);
 
 #endif

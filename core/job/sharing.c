@@ -170,12 +170,12 @@ struct sharing *sharing_of(int i)
 /*
  * Looks at the peer records of one device. Returns in how many milliseconds again, at the latest.
  */
-static int tend(struct sharing *s, int again_ms)
+static int poll_device(struct sharing *s, int again_ms)
 {
 	int ordinal = s->device->id.ordinal;
 	uint64_t now = clock_now();
 
-	peer_tend(&s->own, now);
+	peer_poll(&s->own, now);
 	s->others.own_token = peer_token(&s->own);
 	if (now - s->looked_ns < LOOK_NS) {
 		peers_copy(&s->others, now);
@@ -189,7 +189,7 @@ static int tend(struct sharing *s, int again_ms)
 	return again_ms;
 }
 
-int sharing_tend(int at_most_ms)
+int sharing_poll(int at_most_ms)
 {
 	bool is_any = false;
 
@@ -199,7 +199,7 @@ int sharing_tend(int at_most_ms)
 		if (!s)
 			continue;
 		is_any = true;
-		at_most_ms = tend(s, at_most_ms);
+		at_most_ms = poll_device(s, at_most_ms);
 	}
 	if (!is_any && sharing.first_looks++ < FIRST_LOOKS && at_most_ms > FIRST_LOOK_MS)
 		return FIRST_LOOK_MS;

@@ -3,7 +3,7 @@
  * Sharing by need, as one process takes part in it: a peer record for each device on which it has a
  * context, and the peer records of the others there. Private to core/job.
  *
- * The helper thread tends all of it. A job that shares with nobody costs it a look into two
+ * The helper thread polls all of it. A job that shares with nobody costs it a look into two
  * directories a second, and a launch or an allocation nothing.
  */
 #ifndef SPILLWAY_JOB_SHARING_H
@@ -33,7 +33,7 @@ void sharing_sweep(void);
  * and has the parts act on them. By the helper, each time it wakes. Returns in how many
  * milliseconds it is to be called again at the latest.
  */
-int sharing_tend(int at_most_ms);
+int sharing_poll(int at_most_ms);
 /*
  * Returns what there is of the i-th device, with its peer record made where the device is in use;
  * NULL: it is not, or there can be none. Any thread.

@@ -80,7 +80,7 @@ struct page {
 void page_note_host_limit(struct segment *segment, int device, uint64_t and_one);
 /*
  * Writes the job's page if it is due and this process is the one to do it. The helper thread calls
- * it with segment_tend(). Without a directory of the node nothing is done. Opens files; waits for
+ * it with segment_poll(). Without a directory of the node nothing is done. Opens files; waits for
  * nobody.
  */
 void page_publish(struct segment *segment);

@@ -255,7 +255,7 @@ static bool is_there(const struct peer_own *own)
 	return found.st_dev == own->place.volume && found.st_ino == own->place.inode;
 }
 
-void peer_tend(struct peer_own *own, uint64_t now_ns)
+void peer_poll(struct peer_own *own, uint64_t now_ns)
 {
 	lock_acquire(&own->lock);
 	if (own->place.mapped && !is_there(own)) {

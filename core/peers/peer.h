@@ -148,7 +148,7 @@ uint64_t peer_token(struct peer_own *own);
  * Looks whether the file is still there, which others of the user may have removed; else makes it
  * anew. Writes a sign of life. One thread at a time.
  */
-void peer_tend(struct peer_own *own, uint64_t now_ns);
+void peer_poll(struct peer_own *own, uint64_t now_ns);
 /*
  * Removes the peer record: the process exits. Where its lock is not given back in time, because it
  * is held below the signal handler that exits perhaps, the file stays for others to sweep.

@@ -616,7 +616,7 @@ static enum claim_wait why_it_waits(const struct look *l, uint64_t bytes)
 }
 
 /* Raises the claim, changes or withdraws it; before it is known who has the grant. */
-static void tend_claim(struct look *l)
+static void poll_claim(struct look *l)
 {
 	struct grant *g = l->g;
 	uint64_t now = l->needs->now_ns, bytes = wanted(l);
@@ -753,7 +753,7 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct peer_
 	job_sums_entitle(&l.sums);
 	l.unaccounted =
 	    job_sums_unaccounted(&l.sums, needs->free == UINT64_MAX ? needs->must : needs->free);
-	tend_claim(&l);
+	poll_claim(&l);
 	granted_date(&g->granted, &l.sums, looked_ns);
 	l.granted = granted_find(&g->granted, &l.sums, needs->now_ns, l.may_judge_silence);
 	if (l.granted && l.granted->asks == own && g->since_ns)

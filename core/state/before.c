@@ -106,7 +106,7 @@ struct before_header {
 	char boot_id[40], job[64], labels[256], run[64], shared_by[96];
 	uint64_t created_ns, seen_ns, sequence;
 	uint32_t retiring, device_count;
-	uint64_t token, page_ns, status_ns, tended_ns;
+	uint64_t token, page_ns, status_ns, polled_ns;
 	uint32_t is_removed;
 	_Alignas(64) char lock[64];
 	/* a total of 1 << 63 and a process slot: what is charged stands in that process slot alone
@@ -207,7 +207,7 @@ static void copy_header(const struct before_header *from, struct segment_header 
 	SAME_TEXT(to->shared_by, from->shared_by);
 	SAME(to->created_ns, from->created_ns);
 	SAME(to->seen_ns, from->seen_ns);
-	SAME(to->tended_ns, from->tended_ns);
+	SAME(to->polled_ns, from->polled_ns);
 	SAME(to->token, from->token);
 	SAME(to->device_count, from->device_count);
 	SAME(to->peak, from->peak);
@@ -381,7 +381,7 @@ static bool is_in_use(const struct before_header *header, const struct before_sl
 	if (is_draining)
 		return now < slot->drained_ns && slot->drained_ns - now <= SEGMENT_DRAIN_NS;
 	return ((slot->life & FUTEX_TID_MASK) != 0 && (slot->life & FUTEX_OWNER_DIED) == 0) ||
-	       now < header->tended_ns + SEGMENT_GONE_NS;
+	       now < header->polled_ns + SEGMENT_GONE_NS;
 }
 
 /* Returns whether a process lives, or memory of a dead one may still be held. */

@@ -149,7 +149,7 @@ static void enter(struct segment *segment, const struct joiner *joiner)
 	segment->slot->pid_space = joiner->pid_space;
 	segment->slot->started_ns = clock_of_day();
 	memcpy(segment->slot->command, prepared, sizeof prepared);
-	slots_tended(&file->header);
+	slots_polled(&file->header);
 	slots_enter(file, segment->number);
 	segment_change_end(&file->header);
 }
@@ -357,7 +357,7 @@ void segment_leave(struct segment *segment)
 	/* without the lock the slot is left as a dead process's and drains */
 	if (segment_lock(file) == 0) {
 		slots_retire(file, segment->number);
-		slots_tended(&file->header);
+		slots_polled(&file->header);
 		segment_unlock(file);
 	}
 	lock_robust_release(&segment->slot->life.mutex);
@@ -382,7 +382,7 @@ bool segment_begins_job(const struct segment *segment, uint64_t *began_ns)
 	return segment->begins_job;
 }
 
-void segment_tend(struct segment *segment)
+void segment_poll(struct segment *segment)
 {
 	if (segment_lock(segment->file) != 0)
 		return;
@@ -390,7 +390,7 @@ void segment_tend(struct segment *segment)
 	slots_probe(segment->file);
 	quota_settle(segment);
 	exports_settle(segment);
-	slots_tended(&segment->file->header);
+	slots_polled(&segment->file->header);
 	segment_unlock(segment->file);
 	segment_judge_exports(segment);
 }
@@ -403,7 +403,7 @@ _Atomic uint32_t *segment_bell(struct segment *segment)
 void segment_exiting(struct segment *segment)
 {
 	atomic_store(&segment->slot->exiting_ns, clock_of_day());
-	slots_tended(&segment->file->header);
+	slots_polled(&segment->file->header);
 	if (segment->begins_run) /* one so short that nobody had time for it */
 		segment_remove_rings(segment);
 }

@@ -129,7 +129,7 @@ struct segment_header {
 	_Atomic uint64_t
 	    page_ns; /* CLOCK_MONOTONIC; when its page (page.h) was looked after last, or 0 */
 	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
-	_Atomic uint64_t tended_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
+	_Atomic uint64_t polled_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
 	_Atomic uint32_t is_removed; /* 1: the file goes or has gone; there are no more slots */
 	_Atomic uint32_t bell;       /* counts segment_ring(), which wakes the job's helpers */
 	_Alignas(64) union segment_mutex lock;
@@ -223,7 +223,7 @@ struct segment {
 	struct segment_limit limit[SEGMENT_DEVICES];  /* under the lock */
 	_Atomic uint64_t host_limit[SEGMENT_DEVICES]; /* page_note_host_limit() */
 	/* given back while the lock could not be had; settled with the next one that is,
-	 * segment_tend() at the latest */
+	 * segment_poll() at the latest */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
 	_Atomic bool has_left; /* likewise of exported memory */
 	uint32_t exports_next; /* where a free record is looked for; under the lock */
@@ -434,7 +434,7 @@ void slots_enter(struct segment_file *file, int number);
  */
 int slots_take(struct segment_file *file);
 /* Marks slots of dead processes as draining and retires drained ones. It looks at one row's
- * number of live ones, going round with each call: as each process of the job tends it every
+ * number of live ones, going round with each call: as each process of the job polls it every
  * second, all are looked at 64 times a second, however many there are. */
 void slots_probe(struct segment_file *file);
 /* Returns whether any process lives. Those that are met and do not drain from now on; when none
@@ -444,7 +444,7 @@ bool slots_any_lives(struct segment_file *file);
 void slots_look_for_gone(struct segment *segment);
 void slots_retire(struct segment_file *file, int number);
 /* Says that a process of the job runs; any thread may. */
-void slots_tended(struct segment_header *header);
+void slots_polled(struct segment_header *header);
 
 /* totals.c */
 /* Adds an ended process, or a live one, to what is known of the job. */

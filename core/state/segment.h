@@ -36,11 +36,11 @@ enum {
 };
 #define SEGMENT_DRAIN_NS      2000000000ull
 #define SEGMENT_EXIT_DRAIN_NS 300000000ull
-#define SEGMENT_TEND_NS       1000000000ull /* how often segment_tend() is called, about */
-/* A process whose last segment_tend() is longer ago does not run: on a busy machine they come
+#define SEGMENT_POLL_NS       1000000000ull /* how often segment_poll() is called, about */
+/* A process whose last segment_poll() is longer ago does not run: on a busy machine they come
  * late. */
-#define SEGMENT_SILENT_NS (3 * SEGMENT_TEND_NS)
-/* A dead process is charged for this long after its last segment_tend(), at most: it was silent,
+#define SEGMENT_SILENT_NS (3 * SEGMENT_POLL_NS)
+/* A dead process is charged for this long after its last segment_poll(), at most: it was silent,
  * then its death was noticed, and it drained. */
 #define SEGMENT_GONE_NS (SEGMENT_SILENT_NS + SEGMENT_DRAIN_NS)
 
@@ -77,9 +77,9 @@ void segment_remove_rings(struct segment *segment);
 /* Gives the slot back and unmaps; called by the owner. What is still charged is freed. */
 void segment_leave(struct segment *segment);
 /* Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
- * calls it every SEGMENT_TEND_NS: a death that nobody was there to notice is taken to have come no
+ * calls it every SEGMENT_POLL_NS: a death that nobody was there to notice is taken to have come no
  * later than SEGMENT_SILENT_NS after the job's last call. */
-void segment_tend(struct segment *segment);
+void segment_poll(struct segment *segment);
 /* Says that the process exits normally and has nothing more to free: once its death is noticed, its
  * slot drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot
  * stays valid. */
@@ -203,7 +203,7 @@ void segment_import_left(struct segment *segment, uint64_t key);
 uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key);
 /* Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any.
  * Makes system calls, for a tenth of a second at most. Called by whoever would be refused, and by
- * segment_tend(). */
+ * segment_poll(). */
 bool segment_judge_exports(struct segment *segment);
 uint64_t segment_orphaned(const struct segment *segment, int device);
 

@@ -265,8 +265,8 @@ uint64_t slot_drain_left(const struct segment_header *header, const struct segme
                          uint64_t now)
 {
 	uint64_t most = atomic_load(&slot->exiting_ns) ? SEGMENT_EXIT_DRAIN_NS : segment_drain_ns;
-	uint64_t tended = atomic_load(&header->tended_ns);
-	uint64_t silent = now > tended ? now - tended : 0;
+	uint64_t polled = atomic_load(&header->polled_ns);
+	uint64_t silent = now > polled ? now - polled : 0;
 
 	if (silent <= SEGMENT_SILENT_NS)
 		return most;
@@ -337,10 +337,10 @@ static void slots_free(struct segment_file *file, int number)
 /* So many of the living are asked for by their thread ids each time. */
 enum { SLOTS_ASKED = 8 };
 
-void slots_tended(struct segment_header *header)
+void slots_polled(struct segment_header *header)
 {
 	atomic_store(&header->seen_ns, clock_of_day());
-	atomic_store(&header->tended_ns, clock_now());
+	atomic_store(&header->polled_ns, clock_now());
 }
 
 static void clear(struct segment_file *file, int number)

@@ -240,7 +240,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	while (!asked_to_end && !claims.once) {
 		nanosleep(&interval, NULL);
-		segment_tend(segment);
+		segment_poll(segment);
 		page_publish(segment);
 		for (; steps_taken < steps_asked_for; steps_taken++)
 			take_step(&claims);

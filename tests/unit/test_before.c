@@ -56,7 +56,7 @@ static void setup(void)
 	strcpy(file->header.labels, "team=\033x");
 	file->header.token = 77;
 	file->header.device_count = 1;
-	file->header.tended_ns = clock_now();
+	file->header.polled_ns = clock_now();
 	file->header.peak[0][SEGMENT_ON_DEVICE] = 900;
 	strcpy(file->header.device[0].uuid, "GPU-1");
 	file->header.device[0].memory = 1000;
@@ -155,7 +155,7 @@ END_TEST
 static void end_it(void)
 {
 	file->row[0].slot[0].life = FUTEX_OWNER_DIED;
-	file->header.tended_ns = clock_now() - SEGMENT_SILENT_NS - SEGMENT_DRAIN_NS;
+	file->header.polled_ns = clock_now() - SEGMENT_SILENT_NS - SEGMENT_DRAIN_NS;
 	write_file();
 }
 

@@ -147,9 +147,9 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	segment_unreserve(unlimited, 0, SEGMENT_ON_DEVICE, 4);
 	/* One that has said nothing for long has ended. */
 	then = clock_now() - 10 * SECOND;
-	patch("limited", offsetof(struct segment_header, tended_ns), &then, sizeof then);
+	patch("limited", offsetof(struct segment_header, polled_ns), &then, sizeof then);
 	ck_assert_uint_eq(segment_owed(own, 0), 70);
-	segment_tend(limited);
+	segment_poll(limited);
 	ck_assert_uint_eq(segment_owed(own, 0), 370);
 	segment_leave(own);
 	segment_leave(limited);
@@ -166,7 +166,7 @@ static void slots_probe_of(const char *job)
 	struct segment *segment = NULL;
 
 	ck_assert_int_eq(segment_join(job, NULL, NULL, &segment, NULL, 0), 0);
-	segment_tend(segment);
+	segment_poll(segment);
 	segment_leave(segment);
 }
 

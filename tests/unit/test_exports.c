@@ -73,18 +73,18 @@ static void expect(struct segment *segment, uint64_t charged, uint64_t orphaned)
  * While other programs of the machine lock files, a reading of the kernel's list of locks is in
  * doubt, and the memory stays charged until a later one.
  */
-static void tend_until(struct segment *segment, uint64_t charged)
+static void poll_until(struct segment *segment, uint64_t charged)
 {
 	for (int i = 0;
 	     i < 1000 && segment_charged(segment, 0, SEGMENT_ON_DEVICE) != charged * BYTES; i++) {
-		segment_tend(segment);
+		segment_poll(segment);
 		pause_ms(1);
 	}
 }
 
 static void expect_in_time(struct segment *segment, uint64_t charged, uint64_t orphaned)
 {
-	tend_until(segment, charged);
+	poll_until(segment, charged);
 	expect(segment, charged, orphaned);
 }
 
@@ -188,7 +188,7 @@ START_TEST(in_doubt_it_stays_charged)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	segment_export_left(segment, key);
 	ck_assert(!segment_judge_exports(segment));
-	segment_tend(segment);
+	segment_poll(segment);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 	expect(segment, 1, 1);
 	close(fd);
@@ -215,7 +215,7 @@ START_TEST(what_others_lock_keeps_no_release_waiting)
 			    0);
 	}
 	/*
-	 * The list is longer than what a release reads: who would be refused, or tends the segment,
+	 * The list is longer than what a release reads: who would be refused, or polls the segment,
 	 * reads it.
 	 */
 	segment_export_left(segment, key);
@@ -246,7 +246,7 @@ START_TEST(an_importer_holds_it_and_is_not_charged)
 		ck_assert(!segment_import(a, key));
 	}
 	segment_leave(owner);
-	segment_tend(a);
+	segment_poll(a);
 	expect(a, 1, 1); /* what was imported; all else went with its owner */
 	segment_leave(a);
 	expect_in_time(b, 0, 0);
@@ -264,7 +264,7 @@ START_TEST(by_the_name_of_its_handle)
 	ck_assert_uint_eq(segment_exported_as(segment, "bbbb", 4), b);
 	ck_assert_uint_eq(segment_exported_as(segment, "cccc", 4), 0);
 	segment_export_left(segment, b);
-	tend_until(segment, 1);
+	poll_until(segment, 1);
 	ck_assert_uint_eq(segment_exported_as(segment, "bbbb", 4), 0);
 	segment_leave(segment);
 }
@@ -279,7 +279,7 @@ START_TEST(more_than_can_be_followed)
 		last = export(segment);
 	ck_assert_uint_eq(segment_export(segment, 0, BYTES), 0);
 	segment_export_left(segment, last);
-	tend_until(segment, SEGMENT_EXPORTS - 2);
+	poll_until(segment, SEGMENT_EXPORTS - 2);
 	ck_assert_uint_ne(segment_export(segment, 0, BYTES), 0);
 	ck_assert_uint_eq(segment_export(segment, SEGMENT_DEVICES, BYTES), 0);
 	ck_assert_uint_eq(segment_export(segment, -1, BYTES), 0);
@@ -321,14 +321,14 @@ START_TEST(a_killed_owner_leaves_what_others_have)
 	expect(segment, 2, 0);
 	child_kill(owner);
 	expect(segment, 2, 0); /* it drains */
-	tend_until(segment, 1);
+	poll_until(segment, 1);
 	expect(segment, 1, 1);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, BYTES, 2 * BYTES - 1),
 	                 -ENOSPC);
 	segment_import_left(segment, shared->key);
 	expect(segment, 1, 1);
 	child_kill(importer);
-	tend_until(segment, 0);
+	poll_until(segment, 0);
 	expect(segment, 0, 0);
 	segment_leave(segment);
 }
@@ -435,9 +435,9 @@ START_TEST(killed_at_any_point_nothing_is_left)
 			ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
 			ck_assert_msg(WIFSIGNALED(status), "a step of child %d failed", i);
 		}
-		segment_tend(segment);
+		segment_poll(segment);
 	}
-	tend_until(segment, 0);
+	poll_until(segment, 0);
 	expect(segment, 0, 0);
 	segment_leave(segment);
 }

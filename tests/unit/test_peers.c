@@ -164,7 +164,7 @@ START_TEST(who_is_silent_is_known)
 	make(&own, UUID);
 	ck_assert_int_eq(peers_look(&others, own.now.beat_ns + PEER_SILENT_NS + 1), 1);
 	ck_assert(others.other[0].is_silent);
-	peer_tend(&own, own.now.beat_ns + PEER_SILENT_NS + 1);
+	peer_poll(&own, own.now.beat_ns + PEER_SILENT_NS + 1);
 	ck_assert_int_eq(peers_copy(&others, own.now.beat_ns + 5), 1);
 	ck_assert(!others.other[0].is_silent);
 	remove_record(&own);
@@ -284,7 +284,7 @@ START_TEST(a_record_outlives_its_descriptors)
 	uint64_t token = others.other[0].token;
 
 	ck_assert_int_eq(files_in(node, true), 1);
-	peer_tend(&own, clock_now());
+	peer_poll(&own, clock_now());
 	ck_assert_int_eq(look(), 1);
 	ck_assert_uint_ne(others.other[0].token, token);
 	remove_record(&own);

@@ -93,7 +93,7 @@ void survey_without_steps(uint64_t now)
 	world.state = SURVEY_TAKEN;
 }
 
-enum survey_state survey_tend(uint64_t now)
+enum survey_state survey_poll(uint64_t now)
 {
 	(void)now;
 	return world.state;
@@ -148,15 +148,15 @@ static void set_up(void)
 	add_kernel(1000000, ALIKE);
 }
 
-static void tend(void)
+static void poll_placement(void)
 {
-	placement_tend(&gpu, &terms, charged, spare, host_bytes);
+	placement_poll(&gpu, &terms, charged, spare, host_bytes);
 }
 
 static void tear_down(void)
 {
 	terms.settings.placement = PLACEMENT_HEAT;
-	tend();
+	poll_placement();
 	ck_assert(!placement_is_settled(&gpu));
 }
 
@@ -178,10 +178,10 @@ static uint32_t touched_now(void)
 
 static void survey(void)
 {
-	tend();
+	poll_placement();
 	ck_assert_int_eq(world.state, SURVEY_SOUGHT);
 	world.state = SURVEY_DONE;
-	tend();
+	poll_placement();
 	ck_assert_int_eq(world.state, SURVEY_NONE);
 }
 
@@ -221,7 +221,7 @@ START_TEST(a_lower_limit_is_no_new_decision)
 	terms.limit -= (uint64_t)PER_RUN * 2 * MIB;
 	charged = terms.limit;
 	host_bytes *= 2;
-	tend();
+	poll_placement();
 	for (int part = 0; part < PER_RUN; part++)
 		cold += (heat_at(SELDOM, part, 0) == HEAT_COLD) +
 		        (heat_at(ALIKE, part, 0) == HEAT_COLD);
@@ -244,7 +244,7 @@ START_TEST(allocations_that_stay_whole_leave_as_a_whole)
 	terms.limit -= 2 * MIB;
 	charged = terms.limit;
 	host_bytes += 2 * MIB;
-	tend();
+	poll_placement();
 	for (int run = 0; run < RUNS; run++) {
 		if (_i)
 			ck_assert_uint_eq(heat_at(run, 0, 0), heat_at(run, 1, 0));
@@ -266,7 +266,7 @@ START_TEST(what_gains_nothing_stays)
 	survey();
 	ck_assert(placement_is_settled(&gpu));
 	terms.limit -= MIB;
-	tend();
+	poll_placement();
 	for (int part = 0; part < PER_RUN; part++) {
 		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
 		ck_assert_uint_eq(heat_at(SELDOM, part, 0), HEAT_HOT);
@@ -278,16 +278,16 @@ END_TEST
 /* What is measured shall be true of where memory is when it is decided. */
 START_TEST(nothing_is_exchanged_while_it_is_measured)
 {
-	tend();
+	poll_placement();
 	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_WARM);
 	world.state = SURVEY_TAKEN;
-	tend();
+	poll_placement();
 	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_HOT);
 	world.state = SURVEY_READ;
-	tend();
+	poll_placement();
 	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_HOT);
 	world.state = SURVEY_FAILED;
-	tend();
+	poll_placement();
 	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_WARM);
 	ck_assert(!placement_is_settled(&gpu));
 }
@@ -297,21 +297,21 @@ END_TEST
 START_TEST(heat_waits_for_the_first_survey)
 {
 	ck_assert(!placement_is_awaited(&gpu));
-	tend();
+	poll_placement();
 	ck_assert(placement_is_awaited(&gpu));
 	world.state = SURVEY_TAKEN;
-	tend();
+	poll_placement();
 	ck_assert(placement_is_awaited(&gpu));
 	world.state = _i ? SURVEY_FAILED : SURVEY_WITHOUT_STEPS;
-	tend();
+	poll_placement();
 	ck_assert(!placement_is_awaited(&gpu));
 	clock_ns += 200 * SECOND;
-	tend();
+	poll_placement();
 	ck_assert_int_eq(world.state, SURVEY_SOUGHT);
 	ck_assert(!placement_is_awaited(&gpu));
 	/* What the settings keep from being found is not waited for. */
 	terms.settings.steps = STEPS_OFF;
-	tend();
+	poll_placement();
 	ck_assert(!placement_is_awaited(&gpu));
 }
 END_TEST
@@ -325,13 +325,13 @@ START_TEST(a_failure_is_not_repeated_at_once)
 		uint64_t since = clock_ns, last = pause;
 
 		while (world.begun < tries) {
-			tend();
+			poll_placement();
 			clock_ns += world.begun < tries ? SECOND : 0;
 		}
 		pause = clock_ns - since;
 		ck_assert_uint_ge(pause, tries > 2 ? 2 * last : last);
 		world.state = SURVEY_FAILED;
-		tend();
+		poll_placement();
 		ck_assert_int_eq(world.ended, tries);
 	}
 	ck_assert_uint_ge(pause, 30 * SECOND);
@@ -349,7 +349,7 @@ static void try_it(uint64_t ns_of_often)
 {
 	ck_assert_int_eq(world.begun, 1);
 	clock_ns += 60 * SECOND;
-	tend();
+	poll_placement();
 	ck_assert_int_eq(world.begun, 1);
 	place(OFTEN, false);
 	place(UNSEEN, true);
@@ -374,7 +374,7 @@ START_TEST(what_was_not_worth_it_goes_back)
 	survey();
 	ck_assert_uint_eq(shown(), PLACED_BALANCED);
 	try_it(4200000);
-	tend();
+	poll_placement();
 	ck_assert_uint_eq(shown(), PLACED_KEPT);
 	for (int part = 0; part < PER_RUN; part++) {
 		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_COLD);
@@ -392,7 +392,7 @@ START_TEST(what_was_not_worth_it_goes_back)
 	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_COLD);
 	ck_assert_uint_eq(heat_at(UNSEEN, 0, 0), HEAT_HOT);
 	clock_ns += 60 * SECOND;
-	tend();
+	poll_placement();
 	ck_assert_int_eq(world.begun, 3);
 	/* ... but where more has to be on the host. */
 	charged = terms.limit -= host_bytes;
@@ -420,7 +420,7 @@ START_TEST(a_full_device_is_a_limit)
 	ck_assert_uint_eq(placed_unpack(atomic_load(&gpu.own_placed)).best, 100);
 	/* More than what no kernel uses is on the host. */
 	host_bytes *= 2;
-	tend();
+	poll_placement();
 	ck_assert_uint_eq(heat_at(SELDOM, 0, 0) + heat_at(SELDOM, 1, 0) + heat_at(ALIKE, 0, 0) +
 	                      heat_at(ALIKE, 1, 0),
 	                  2 * HEAT_COLD + 2 * HEAT_HOT);
@@ -430,12 +430,12 @@ START_TEST(a_full_device_is_a_limit)
 	host_bytes += spare;
 	charged -= spare;
 	clock_ns += 60 * SECOND;
-	tend();
+	poll_placement();
 	ck_assert_int_eq(world.begun, 1);
 	ck_assert(placement_is_full(&gpu));
 	/* Others have gone. */
 	spare = host_bytes = 0;
-	tend();
+	poll_placement();
 	ck_assert(!placement_is_full(&gpu));
 }
 END_TEST
@@ -450,12 +450,12 @@ START_TEST(beside_other_jobs_nothing_goes_back)
 		try_it(4200000);
 	} else {
 		clock_ns += 60 * SECOND;
-		tend();
+		poll_placement();
 		placement_note_even(&gpu);
-		tend();
+		poll_placement();
 		ck_assert_int_eq(world.begun, 1);
 	}
-	tend();
+	poll_placement();
 	ck_assert_uint_eq(shown(), PLACED_BALANCED);
 	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_HOT);
 }
@@ -466,7 +466,7 @@ START_TEST(what_was_worth_it_stays)
 {
 	survey();
 	try_it(_i ? 1000000 : 4000000);
-	tend();
+	poll_placement();
 	ck_assert_uint_eq(shown(), PLACED_BALANCED);
 	for (int part = 0; part < PER_RUN; part++) {
 		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
@@ -474,7 +474,7 @@ START_TEST(what_was_worth_it_stays)
 	}
 	placement_note_even(&gpu);
 	clock_ns += 60 * SECOND;
-	tend();
+	poll_placement();
 	ck_assert_int_eq(world.begun, 2);
 }
 END_TEST
@@ -495,17 +495,17 @@ START_TEST(settings_say_whether_anybody_asks)
 		world.begun = 0;
 		terms.settings.placement = settings[i].placement;
 		terms.settings.steps = settings[i].steps;
-		tend();
+		poll_placement();
 		ck_assert_int_eq(world.begun, settings[i].begun);
 		if (!world.begun)
 			continue;
 		ck_assert_int_eq(world.has_steps, settings[i].steps != STEPS_OFF);
 		world.state = SURVEY_WITHOUT_STEPS;
-		tend();
+		poll_placement();
 		ck_assert_int_eq(world.state, settings[i].counts ? SURVEY_TAKEN : SURVEY_NONE);
 		/* Back to heat in its midst: it is over. */
 		terms.settings.placement = PLACEMENT_HEAT;
-		tend();
+		poll_placement();
 		ck_assert_int_eq(world.state, SURVEY_NONE);
 	}
 }
@@ -515,10 +515,10 @@ END_TEST
 START_TEST(nothing_to_choose_is_not_surveyed)
 {
 	host_bytes = 0;
-	tend();
+	poll_placement();
 	terms.limit = charged = 0;
 	host_bytes = MIB;
-	tend();
+	poll_placement();
 	ck_assert_int_eq(world.begun, 0);
 }
 END_TEST

@@ -231,9 +231,9 @@ START_TEST(killed_at_any_point)
 		stop(outside, &outside->child[i], pid[i]);
 	ck_assert_int_eq(outside->wrong, 0);
 
-	segment_tend(segment);
+	segment_poll(segment);
 	pause_ms(30);
-	segment_tend(segment);
+	segment_poll(segment);
 	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
 	ck_assert_int_eq(view.process_count, 1);
 	for (int d = 0; d < DEVICES; d++)
@@ -468,9 +468,9 @@ START_TEST(killed_in_the_open)
 		}
 		peak = child->peak > peak ? child->peak : peak;
 		child_kill(pid);
-		segment_tend(segment);
+		segment_poll(segment);
 		pause_ms(25);
-		segment_tend(segment);
+		segment_poll(segment);
 		ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
 		ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
 		ck_assert_uint_eq(view.charged[0][0], 0);

@@ -171,7 +171,7 @@ static void die_with(uint64_t device, uint64_t host)
 	struct holding holding = {device, host};
 
 	child_kill(child_start(hold, &holding));
-	segment_tend(segment);
+	segment_poll(segment);
 	ck_assert_uint_eq(segment_draining(segment, gpu->index, SEGMENT_ON_DEVICE), device);
 }
 

@@ -74,7 +74,7 @@ static void patch(const char *path, off_t at, const void *bytes, size_t size)
 static void seen(int64_t ns_ago)
 {
 	int64_t then = (int64_t)clock_now() - ns_ago;
-	patch(path_of("job"), offsetof(struct segment_header, tended_ns), &then, sizeof then);
+	patch(path_of("job"), offsetof(struct segment_header, polled_ns), &then, sizeof then);
 }
 
 /* The work of children. */
@@ -308,7 +308,7 @@ START_TEST(the_dead_drain_and_then_go)
 	look();
 	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 	child_kill(child);
-	segment_tend(segment);
+	segment_poll(segment);
 	look();
 	ck_assert_int_eq(view.process_count, 2);
 	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
@@ -362,7 +362,7 @@ START_TEST(a_lane_begins_at_zero)
 	ck_assert_uint_eq(lanes->lane[1].flying, 7);
 	ck_assert_uint_eq(lanes->paid_until[1], 8);
 	child_kill(child);
-	segment_tend(segment);
+	segment_poll(segment);
 	drained();
 	struct segment *next = join(NULL);
 	ck_assert_ptr_eq(segment_lanes(segment, &other), lanes);
@@ -402,14 +402,14 @@ START_TEST(a_run_has_its_own_peak)
 	ck_assert_uint_eq(view.job_total[0].host_peak, 4);
 	ck_assert_uint_eq(view.job_total[0].driver_peak, 8);
 	drained();
-	segment_tend(segment);
+	segment_poll(segment);
 	look();
 	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 30);
 	ck_assert_uint_eq(view.job_total[0].device_peak, 30);
 	/* A process of this run that is killed counts. */
 	segment_drain_ns = 60000000000;
 	child_kill(child_start(child_join, NULL));
-	segment_tend(segment);
+	segment_poll(segment);
 	look();
 	ck_assert_uint_eq(view.job_total[0].device_peak, 130);
 	segment_leave(segment);
@@ -464,7 +464,7 @@ END_TEST
 START_TEST(a_death_in_the_future_drains_once)
 {
 	child_kill(child_start(child_join, NULL));
-	seen(-(int64_t)SEGMENT_TEND_NS);
+	seen(-(int64_t)SEGMENT_POLL_NS);
 	struct segment *segment = join(NULL);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	ck_assert_uint_le(slot_of(segment->file, 0)->drained_ns, clock_now() + segment_drain_ns);
@@ -492,12 +492,12 @@ START_TEST(a_drain_begins_when_the_death_is_noticed)
 {
 	static struct segment_header header;
 	static struct segment_slot killed, exited;
-	const uint64_t began = 1000 * SEGMENT_TEND_NS, lately = began + 40 * SEGMENT_TEND_NS;
+	const uint64_t began = 1000 * SEGMENT_POLL_NS, lately = began + 40 * SEGMENT_POLL_NS;
 
 	segment_drain_ns = SEGMENT_DRAIN_NS;
 	atomic_store(&exited.exiting_ns, began); /* its destructors take 40 s */
-	atomic_store(&header.tended_ns, lately);
-	for (uint64_t after = 0; after <= SEGMENT_SILENT_NS; after += SEGMENT_TEND_NS / 4) {
+	atomic_store(&header.polled_ns, lately);
+	for (uint64_t after = 0; after <= SEGMENT_SILENT_NS; after += SEGMENT_POLL_NS / 4) {
 		ck_assert_uint_eq(slot_drain_left(&header, &exited, lately + after),
 		                  SEGMENT_EXIT_DRAIN_NS);
 		ck_assert_uint_eq(slot_drain_left(&header, &killed, lately + after),
@@ -513,7 +513,7 @@ START_TEST(a_drain_begins_when_the_death_is_noticed)
 
 	/* Another clock wrote the file, or something else did. */
 	ck_assert_uint_eq(slot_drain_left(&header, &exited, began), SEGMENT_EXIT_DRAIN_NS);
-	atomic_store(&header.tended_ns, UINT64_MAX);
+	atomic_store(&header.polled_ns, UINT64_MAX);
 	ck_assert_uint_eq(slot_drain_left(&header, &killed, lately), SEGMENT_DRAIN_NS);
 }
 END_TEST
@@ -532,13 +532,13 @@ START_TEST(a_normal_exit_drains_quickly)
 	pid_t child = child_start(child_exit, NULL);
 	/* nothing changes while it lives, as long as its exit may take */
 	pause_ms(SEGMENT_EXIT_DRAIN_NS / 1000000 + 10);
-	segment_tend(segment);
+	segment_poll(segment);
 	look();
 	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	child_kill(child);
 	uint64_t noticed = clock_now();
-	segment_tend(segment);
+	segment_poll(segment);
 	ck_assert_uint_ge(slot_of(segment->file, 1)->drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	while (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100) != 0)
@@ -547,7 +547,7 @@ START_TEST(a_normal_exit_drains_quickly)
 
 	/* the next in its slot, which is killed, drains as such */
 	child_kill(child_start(child_join, NULL));
-	segment_tend(segment);
+	segment_poll(segment);
 	ck_assert_uint_gt(drains_for(segment), segment_drain_ns / 2);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), -ENOSPC);
 	segment_leave(segment);
@@ -604,7 +604,7 @@ START_TEST(killed_while_retiring)
 	look(); /* the reader repairs its copy */
 	ck_assert_int_eq(view.process_count, committed ? 1 : 2);
 	ck_assert_uint_eq(view.job_total[0].launches, committed ? 9 : 0);
-	segment_tend(segment);
+	segment_poll(segment);
 	look();
 	ck_assert_uint_eq(view.job_total[0].launches, committed ? 9 : 0);
 	ck_assert_uint_eq(segment->file->header.sequence % 2, 0);
@@ -622,9 +622,9 @@ START_TEST(a_stopped_holder_delays_for_a_while_and_loses_nothing)
 	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 10); /* owed */
 	look();
 	child_kill(child);
-	segment_tend(segment);
+	segment_poll(segment);
 	drained();
-	segment_tend(segment);
+	segment_poll(segment);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 50, 50), 0);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 50);
@@ -691,7 +691,7 @@ START_TEST(killed_anywhere)
 	struct segment *segment = join(NULL);
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
 	pause_ms(60);
-	segment_tend(segment);
+	segment_poll(segment);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
 	look();
 	ck_assert_int_eq(view.process_count, 1);
@@ -831,7 +831,7 @@ START_TEST(a_forked_child_does_not_keep_the_slot)
 	ck_assert_int_eq(view.process_count, 2);
 	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 	child_kill(parent);
-	segment_tend(segment);
+	segment_poll(segment);
 	look();
 	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
 	kill(loader, SIGKILL);
@@ -850,7 +850,7 @@ START_TEST(exec_ends_the_slot)
 	}
 	do {
 		pause_ms(10);
-		segment_tend(segment);
+		segment_poll(segment);
 		look();
 	} while (view.process_count != 2 || view.process[1].state != SLOT_DRAINING);
 	ck_assert_int_eq(kill(child, 0), 0);
@@ -877,14 +877,14 @@ START_TEST(lives_and_dies_in_another_pid_namespace)
 	waitpid(outer, &status, 0);
 	if (status == 0) {
 		ck_assert_int_eq(read(gate[0], &inner, sizeof inner), sizeof inner);
-		segment_tend(segment);
+		segment_poll(segment);
 		look();
 		ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 		ck_assert_int_eq(view.process[1].pid, 1);
 		kill(inner, SIGKILL);
 		while (view.process[1].state == SLOT_LIVE) {
 			pause_ms(1);
-			segment_tend(segment);
+			segment_poll(segment);
 			look();
 		}
 		ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
@@ -922,7 +922,7 @@ START_TEST(the_slot_ends_with_its_thread)
 	pthread_t thread;
 	ck_assert_int_eq(pthread_create(&thread, NULL, join_and_end, &segment), 0);
 	pthread_join(thread, NULL);
-	segment_tend(watcher);
+	segment_poll(watcher);
 	look();
 	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
 	segment_leave(watcher);

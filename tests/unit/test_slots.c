@@ -245,7 +245,7 @@ static void expect(struct segment *segment, const struct share *share)
 	}
 	/* as the helper threads of all would, once each */
 	for (int i = 0; i <= SEGMENT_ROWS; i++)
-		segment_tend(segment);
+		segment_poll(segment);
 	ck_assert_int_eq(live_slots(segment), slots);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), bytes);
 	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
@@ -321,7 +321,7 @@ START_TEST(a_fork_storm_leaves_nothing)
 	}
 	close(hold[0]);
 	for (int i = 0; i <= SEGMENT_ROWS; i++)
-		segment_tend(segment);
+		segment_poll(segment);
 	ck_assert_int_eq(live_slots(segment), 1);
 	ck_assert_uint_eq(segment_charged(segment, 1, SEGMENT_ON_DEVICE), 0);
 	ck_assert_int_le((int)segment->file->header.rows, STORM / SEGMENT_ROW + 1);
@@ -448,7 +448,7 @@ START_TEST(who_died_unmarked_is_let_go_by_who_lives)
 	for (int i = 0; i < 20; i++)
 		kill_unmarked(false);
 	for (int i = 0; i < 30; i++)
-		segment_tend(segment);
+		segment_poll(segment);
 	expect_books(1, 3);
 	segment_leave(segment);
 }
@@ -478,7 +478,7 @@ START_TEST(who_died_unmarked_with_the_lock_gives_it_back)
 	kill_unmarked(true);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 3, UINT64_MAX), 0);
 	for (int i = 0; i < 3; i++)
-		segment_tend(segment);
+		segment_poll(segment);
 	expect_books(1, 3);
 	segment_leave(segment);
 }
@@ -493,10 +493,10 @@ START_TEST(who_is_elsewhere_counts_as_alive)
 	elsewhere.slot->pid = 1;
 	elsewhere.slot->pid_space = slot_pid_space() + 1;
 	for (int i = 0; i < 3; i++)
-		segment_tend(segment);
+		segment_poll(segment);
 	ck_assert(slot_owner_lives(elsewhere.slot));
 	elsewhere.slot->pid_space = 0;
-	segment_tend(segment);
+	segment_poll(segment);
 	ck_assert(slot_owner_lives(elsewhere.slot));
 	elsewhere.slot->pid_space = slot_pid_space();
 	ck_assert(!slot_owner_lives(elsewhere.slot));

@@ -168,7 +168,7 @@ static void tear_down(void)
 {
 	survey_end();
 	ck_assert(!world.is_asked);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_NONE);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_NONE);
 	ck_assert_int_eq(world.pushed, 0);
 	if (!world.is_context_gone)
 		ck_assert_uint_eq(world.made, world.destroyed);
@@ -179,14 +179,14 @@ static void tear_down(void)
 static void begin_seeking(void)
 {
 	ck_assert(survey_begin(DEVICE, true, world.now));
-	ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_poll(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
 }
 
 static void begin_taking(void)
 {
 	begin_seeking();
 	survey_step_ended(DEVICE);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 }
 
 /* --- tests --- */
@@ -199,13 +199,13 @@ START_TEST(two_steps_are_measured)
 	ck_assert(world.is_asked && world.is_asked_for_steps);
 	ck_assert(!survey_begin(OTHER, true, world.now)); /* one at a time */
 	launch(false, 5000);                              /* before the first step has ended */
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_SOUGHT);
 	survey_step_ended(OTHER);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_SOUGHT);
 	survey_step_ended(DEVICE); /* before anything might have come again */
-	ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_poll(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
 	survey_step_ended(DEVICE);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 	for (int step = 0; step < SURVEY_STEPS; step++) {
 		launch(false, 1000000);
 		world.uses = 3;
@@ -213,15 +213,15 @@ START_TEST(two_steps_are_measured)
 		world.uses = 0;
 		launch(false, 3000000);
 		world.uses = 2;
-		ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+		ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 		survey_step_ended(DEVICE);
 	}
 	launch(false, 4000000); /* after the last */
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_READ);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_READ);
 	ck_assert(!world.is_asked); /* the program is left in peace while the device works */
 	ck_assert(!survey_found());
 	world.now = world.work_ends;
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
 	found = survey_found();
 	ck_assert_uint_eq(found->kernels, 6);
 	ck_assert_uint_eq(found->uses, 10);
@@ -258,18 +258,18 @@ START_TEST(a_launch_is_no_step_where_more_comes_again)
 		launch(false, 1000000);
 		/* Twice through it is known. */
 		if (i >= 2 * STEP - 1) {
-			ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
+			ck_assert_int_eq(survey_poll(world.now), SURVEY_SOUGHT);
 			survey_step_ended(DEVICE);
 		}
 	}
-	ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now += SURVEY_TRIES_NS), SURVEY_TAKEN);
 	for (int i = 0; i < SURVEY_STEPS * STEP; i++) {
-		ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+		ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 		world.uses = i % STEP;
 		launch(false, 1000000);
 		survey_step_ended(DEVICE);
 	}
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_READ);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_READ);
 	ck_assert_uint_eq(world.made, 2 * SURVEY_STEPS * STEP);
 }
 END_TEST
@@ -280,26 +280,26 @@ START_TEST(what_comes_again_is_a_step)
 	ck_assert(survey_begin(DEVICE, true, world.now));
 	launch(true, 1000); /* before the first */
 	launch_step();
-	ck_assert_int_eq(survey_tend(world.now += 10 * SECOND), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_poll(world.now += 10 * SECOND), SURVEY_SOUGHT);
 	launch_step();
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
-	ck_assert_int_eq(survey_tend(world.now + SURVEY_TRIES_NS - 1), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_poll(world.now + SURVEY_TRIES_NS - 1), SURVEY_SOUGHT);
 	ck_assert_uint_eq(world.made, 0); /* nothing is measured yet */
-	ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now += SURVEY_TRIES_NS), SURVEY_TAKEN);
 	world.uses = 0;
 	launch(false, 1000000); /* in the middle of what was found is as well as at its beginning */
 	survey_step_ended(DEVICE);
 	survey_step_ended(DEVICE);
 	for (int i = 1; i < SURVEY_STEPS * STEP; i++) {
-		ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+		ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 		world.uses = i % STEP;
 		launch(false, 1000000);
 	}
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_READ);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_READ);
 	ck_assert(!world.is_asked);
 	launch(false, 1000000);
 	world.now = world.work_ends;
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
 	ck_assert_uint_eq(survey_found()->kernels, SURVEY_STEPS * STEP);
 	ck_assert_uint_eq(survey_found()->uses, SURVEY_STEPS * STEP * (STEP - 1) / 2);
 	for (size_t i = 0; i < survey_found()->kernels; i++)
@@ -314,18 +314,18 @@ START_TEST(what_comes_again_for_a_moment_is_none)
 	for (int i = 0; i < 10; i++) {
 		launch_step();
 		launch_step();
-		ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
+		ck_assert_int_eq(survey_poll(world.now), SURVEY_SOUGHT);
 		world.uses = STEP + i;
 		launch(true, 1000);
-		ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
+		ck_assert_int_eq(survey_poll(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
 	}
 	survey_step_ended(DEVICE);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 	launch_step();
 	survey_step_ended(DEVICE);
 	survey_step_ended(DEVICE);
 	world.now = world.work_ends;
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
 	ck_assert_uint_eq(survey_found()->kernels, STEP);
 }
 END_TEST
@@ -341,7 +341,7 @@ START_TEST(a_machine_that_is_busy_only_adds)
 	launch(_i == 1, 2000000);
 	survey_step_ended(DEVICE);
 	world.now = world.work_ends;
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
 	ck_assert_uint_eq(survey_found()->kernel[0].ns / 1000, 1000);
 	ck_assert_uint_eq(survey_found()->kernel[1].ns / 1000, _i == 1 ? 2000 : 9000);
 	ck_assert_uint_eq(survey_found()->kernel[2].ns / 1000, _i == 1 ? 1000 : 3000);
@@ -352,17 +352,17 @@ END_TEST
 START_TEST(without_steps_a_while_is_counted)
 {
 	ck_assert(survey_begin(DEVICE, true, world.now));
-	ck_assert_int_eq(survey_tend(world.now + SURVEY_SEEKS_NS - 1), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_poll(world.now + SURVEY_SEEKS_NS - 1), SURVEY_SOUGHT);
 	world.now += SURVEY_SEEKS_NS;
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_WITHOUT_STEPS);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_WITHOUT_STEPS);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_WITHOUT_STEPS);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_WITHOUT_STEPS);
 	survey_without_steps(world.now);
 	launch(false, 1000);
 	survey_step_ended(DEVICE); /* of those it does not ask any more */
 	survey_step_ended(DEVICE);
 	launch(false, 1000);
-	ck_assert_int_eq(survey_tend(world.now + SURVEY_WHILE_NS - 1), SURVEY_TAKEN);
-	ck_assert_int_eq(survey_tend(world.now + SURVEY_WHILE_NS), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now + SURVEY_WHILE_NS - 1), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now + SURVEY_WHILE_NS), SURVEY_DONE);
 	ck_assert_uint_eq(survey_found()->kernels, 2);
 	ck_assert_uint_eq(survey_found()->kernel[1].ns, 0);
 	ck_assert_uint_eq(survey_found()->kernel[1].uses, 2);
@@ -373,7 +373,7 @@ END_TEST
 START_TEST(where_no_steps_are_looked_for_none_are_waited_for)
 {
 	ck_assert(survey_begin(DEVICE, false, world.now));
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_WITHOUT_STEPS);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_WITHOUT_STEPS);
 	ck_assert(world.is_asked && !world.is_asked_for_steps);
 }
 END_TEST
@@ -392,13 +392,13 @@ START_TEST(it_fails_where_nobody_knows_what_a_kernel_uses)
 		blind.is_blind = true;
 		survey_after(&mark, &blind);
 	}
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_FAILED);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_FAILED);
 	ck_assert_ptr_nonnull(strstr(survey_failure(), "use is not known"));
 	ck_assert(!survey_found());
 	ck_assert(!world.is_asked);
 	launch(false, 1000); /* nobody listens */
 	survey_step_ended(DEVICE);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_FAILED);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_FAILED);
 }
 END_TEST
 
@@ -408,9 +408,9 @@ START_TEST(it_fails_where_steps_are_too_large)
 	world.uses = 0;
 	for (int i = 0; i < SURVEY_LAUNCHES; i++)
 		launch(false, 10);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 	launch(false, 10);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_FAILED);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_FAILED);
 	ck_assert_ptr_nonnull(strstr(survey_failure(), "too many"));
 }
 END_TEST
@@ -422,7 +422,7 @@ START_TEST(it_fails_where_steps_use_too_much)
 		world.uses = SURVEY_USES / 2 + 1;
 		launch(false, 10);
 	}
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_FAILED);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_FAILED);
 }
 END_TEST
 
@@ -431,8 +431,8 @@ START_TEST(it_fails_where_steps_do_not_end)
 	begin_taking();
 	launch(false, 10);
 	survey_step_ended(DEVICE);
-	ck_assert_int_eq(survey_tend(world.now + SURVEY_LASTS_NS - 1), SURVEY_TAKEN);
-	ck_assert_int_eq(survey_tend(world.now + SURVEY_LASTS_NS), SURVEY_FAILED);
+	ck_assert_int_eq(survey_poll(world.now + SURVEY_LASTS_NS - 1), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now + SURVEY_LASTS_NS), SURVEY_FAILED);
 	ck_assert_ptr_nonnull(strstr(survey_failure(), "too long"));
 }
 END_TEST
@@ -445,9 +445,9 @@ START_TEST(it_fails_where_kernels_do_not_end)
 	launch(false, UINT64_MAX / 2);
 	survey_step_ended(DEVICE);
 	survey_step_ended(DEVICE);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_READ);
-	ck_assert_int_eq(survey_tend(world.now + SURVEY_LASTS_NS - 1), SURVEY_READ);
-	ck_assert_int_eq(survey_tend(world.now + SURVEY_LASTS_NS), SURVEY_FAILED);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_READ);
+	ck_assert_int_eq(survey_poll(world.now + SURVEY_LASTS_NS - 1), SURVEY_READ);
+	ck_assert_int_eq(survey_poll(world.now + SURVEY_LASTS_NS), SURVEY_FAILED);
 }
 END_TEST
 
@@ -456,7 +456,7 @@ START_TEST(it_fails_where_the_driver_makes_no_events)
 	begin_taking();
 	world.makes_no_events = true;
 	launch(false, 10);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_FAILED);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_FAILED);
 }
 END_TEST
 
@@ -466,10 +466,10 @@ START_TEST(it_fails_where_a_context_goes)
 	begin_taking();
 	launch(false, 10);
 	survey_leave_context((CUcontext)0x999);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 	survey_leave_context(CONTEXT);
 	world.is_context_gone = true;
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_FAILED);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_FAILED);
 	survey_end();
 	ck_assert_uint_eq(world.destroyed, 0);
 }
@@ -483,7 +483,7 @@ START_TEST(nothing_is_asked_of_a_context_that_goes)
 	survey_step_ended(DEVICE);
 	survey_step_ended(DEVICE);
 	world.is_context_gone = true;
-	ck_assert_int_eq(survey_tend(world.now + 1000), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now + 1000), SURVEY_DONE);
 	ck_assert_uint_eq(survey_found()->kernel[0].ns, 0);
 }
 END_TEST
@@ -499,7 +499,7 @@ START_TEST(a_launch_that_fails_uses_nothing)
 	survey_after(&mark, &failed);
 	survey_step_ended(DEVICE);
 	survey_step_ended(DEVICE);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
 	ck_assert_uint_eq(survey_found()->kernels, 1);
 	ck_assert_uint_eq(survey_found()->kernel[0].uses, 0);
 	ck_assert_uint_eq(survey_found()->kernel[0].ns, 0);
@@ -518,9 +518,9 @@ START_TEST(what_is_captured_or_of_another_device_is_not_taken)
 	survey_step_ended(DEVICE);
 	survey_step_ended(DEVICE);
 	capture_count = 1; /* the driver is not called while one is active */
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_READ);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_READ);
 	capture_count = 0;
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
 }
 END_TEST
 
@@ -539,7 +539,7 @@ START_TEST(who_comes_late_is_not_taken)
 	survey_after(&mark, &late);
 	survey_step_ended(DEVICE);
 	survey_step_ended(DEVICE);
-	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
 	ck_assert_uint_eq(survey_found()->kernels, 0);
 	ck_assert_uint_eq(survey_found()->uses, 0);
 }

@@ -384,7 +384,7 @@ START_TEST(sums_never_go_back)
 		int status, looks = 0;
 		while (waitpid(child, &status, WNOHANG) == 0 || looks < 10) {
 			if (looks++ % 3 == 0)
-				segment_tend(segment);
+				segment_poll(segment);
 			look_until_whole();
 			ck_assert_uint_ge(view.job_total[0].launches, last);
 			last = view.job_total[0].launches;

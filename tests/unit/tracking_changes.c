@@ -1065,7 +1065,7 @@ static uint64_t figure_after_looks(void)
 {
 	overhead_note();
 	for (int i = 0; i < 3; i++)
-		overhead_tend(job_devices());
+		overhead_poll(job_devices());
 	return registry_memory(job_devices()->device[0].registry, &overhead_type);
 }
 
@@ -1100,11 +1100,11 @@ static void check_told(void)
 	TRUE(charged() == all + 12 * MIB);
 	/* A note is taken once, and a capture is left alone. */
 	before = atomic_load(&times_asked);
-	overhead_tend(job_devices());
+	overhead_poll(job_devices());
 	TRUE(atomic_load(&times_asked) == before);
 	overhead_note();
 	capture_began((CUstream)WORD(&object));
-	overhead_tend(job_devices());
+	overhead_poll(job_devices());
 	TRUE(atomic_load(&times_asked) == before);
 	capture_is_over((CUstream)WORD(&object));
 	CALL(cuStreamDestroy_v2, {0, object[0]});

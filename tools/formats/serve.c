@@ -325,7 +325,7 @@ static void accept_all(struct server *server)
 }
 
 /* Milliseconds until the first deadline; those that are over it are dropped. */
-static int tend(struct server *server, struct pollfd poll[CONNECTIONS + 1])
+static int serve_connections(struct server *server, struct pollfd poll[CONNECTIONS + 1])
 {
 	uint64_t now = clock_now(), first = UINT64_MAX;
 
@@ -354,7 +354,7 @@ void serve(const char *address, void (*page)(FILE *out, void *cookie), void *coo
 	server->listener = listen_on(address);
 	for (;;) {
 		struct pollfd ready[CONNECTIONS + 1];
-		int timeout = tend(server, ready);
+		int timeout = serve_connections(server, ready);
 
 		if (poll(ready, CONNECTIONS + 1, timeout) < 0 && errno != EINTR)
 			fail("poll: %s", strerror(errno));

@@ -284,7 +284,7 @@ static void try_repeats(uint64_t now)
 	}
 }
 
-static void tend_with_lock(uint64_t now)
+static void poll_with_lock(uint64_t now)
 {
 	bool is_over;
 
@@ -320,12 +320,12 @@ static void tend_with_lock(uint64_t now)
 	}
 }
 
-enum survey_state survey_tend(uint64_t now)
+enum survey_state survey_poll(uint64_t now)
 {
 	enum survey_state now_in;
 
 	lock_acquire(&lock);
-	tend_with_lock(now);
+	poll_with_lock(now);
 	now_in = state();
 	lock_release(&lock);
 	/* Launches that are not taken need not tell. */

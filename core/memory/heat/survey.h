@@ -18,7 +18,7 @@
  * how often memory is used, and no more. A survey has failed where a kernel was launched of which
  * nobody knows what it uses.
  *
- * There is one survey at a time in a process. The mover begins, tends and ends it; the program's
+ * There is one survey at a time in a process. The mover begins, polls and ends it; the program's
  * threads tell it of launches and steps only while it asks them to. Times are given by the caller.
  */
 #ifndef SPILLWAY_SURVEY_H
@@ -75,7 +75,7 @@ void survey_without_steps(uint64_t now);
  * Goes on with it. Returns its state: at SURVEY_WITHOUT_STEPS, SURVEY_DONE and SURVEY_FAILED the
  * caller is to act, else to call again.
  */
-enum survey_state survey_tend(uint64_t now);
+enum survey_state survey_poll(uint64_t now);
 /* Returns what was found, when it is done, until survey_end(). */
 const struct survey *survey_found(void);
 /* Returns why it has failed. */

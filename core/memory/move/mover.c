@@ -437,17 +437,17 @@ static void answer_all(void)
 #define IDLE_POINT_NS (10 * MS)  /* so long an idle point is waited for at a time */
 
 /* The mover keeps this of a device. */
-static struct tended {
+static struct polled {
 	uint64_t next_look; /* CLOCK_MONOTONIC; 0: none is due */
 	bool is_shrinking;
 	struct deadline shrink; /* one for all plans of it */
-} tended[DEVICE_MAX];
+} polled[DEVICE_MAX];
 
 /* --- what is wanted --- */
 
 static void look_again_in(struct device *device, uint64_t ns)
 {
-	uint64_t *next = &tended[device->id.ordinal].next_look, then = clock_now() + ns;
+	uint64_t *next = &polled[device->id.ordinal].next_look, then = clock_now() + ns;
 
 	if (then < *next)
 		*next = then;
@@ -524,9 +524,9 @@ static uint64_t release_unused(struct device *device)
 }
 
 /* Has memory leave that is beyond the limit. Returns whether any has left. */
-static bool tend_beyond_limit(struct device *device, const struct terms *terms, uint64_t bytes)
+static bool poll_beyond_limit(struct device *device, const struct terms *terms, uint64_t bytes)
 {
-	struct tended *t = &tended[device->id.ordinal];
+	struct polled *t = &polled[device->id.ordinal];
 	enum move_pending why = MOVE_CAPTURE;
 
 	if (!t->is_shrinking)
@@ -557,7 +557,7 @@ static void trim_spares(struct device *device, bool is_resting)
 }
 
 /* Looks after the spares, where nothing is to be moved. */
-static void tend_spares(struct device *device, const struct terms *terms, bool is_resting)
+static void poll_spares(struct device *device, const struct terms *terms, bool is_resting)
 {
 	bool has_spares =
 	    device_spare(device, SEGMENT_ON_DEVICE) || device_spare(device, SEGMENT_ON_HOST);
@@ -582,10 +582,10 @@ static void catch_up(struct device *device)
 
 /* Looks at a device once. Returns whether anything has moved, so that it is to be looked at again.
  */
-static bool tend(struct device *device, bool grows)
+static bool poll_device(struct device *device, bool grows)
 {
 	const struct arena *arena = arena_made(device);
-	struct tended *t = &tended[device->id.ordinal];
+	struct polled *t = &polled[device->id.ordinal];
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE), spare;
@@ -597,14 +597,14 @@ static bool tend(struct device *device, bool grows)
 	                                           : LOOK_AGAIN);
 	catch_up(device);
 	spare = device_spare(device, SEGMENT_ON_DEVICE);
-	placement_tend(device, &terms, charged > spare ? charged - spare : 0, spare,
+	placement_poll(device, &terms, charged > spare ? charged - spare : 0, spare,
 	               arena->on_host);
 	if (charged > limit) {
 		uint64_t waits = release_unused(device);
 
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 		if (charged > limit && charged - limit > waits)
-			return tend_beyond_limit(device, &terms, charged - limit - waits);
+			return poll_beyond_limit(device, &terms, charged - limit - waits);
 		look_again_in(device, LOOK_SOON);
 	}
 	t->is_shrinking = false;
@@ -618,14 +618,14 @@ static bool tend(struct device *device, bool grows)
 		balance_is_even(device);
 		device_note_blocker(device, terms.generation, MOVE_NONE);
 	}
-	tend_spares(device, &terms, is_resting);
+	poll_spares(device, &terms, is_resting);
 	return false;
 }
 
 /* Lets the limit grow, and then looks after the device under the limit that there is now. */
 static bool look_after(struct device *device)
 {
-	return tend(device, growth_tick(device));
+	return poll_device(device, growth_tick(device));
 }
 
 /* --- the thread --- */
@@ -652,8 +652,8 @@ static void sleep_until_wanted(void)
 	uint64_t then = clock_now() + LOOK_RESTING;
 
 	for (int i = 0; i < DEVICE_MAX; i++) {
-		if (tended[i].next_look && tended[i].next_look < then)
-			then = tended[i].next_look;
+		if (polled[i].next_look && polled[i].next_look < then)
+			then = polled[i].next_look;
 	}
 	wanted_sleep(then);
 }

@@ -639,7 +639,7 @@ static void go_on(struct device *device, struct placement *p, const struct terms
                   uint64_t leaves)
 {
 	uint64_t now = clock_now();
-	enum survey_state state = survey_tend(now);
+	enum survey_state state = survey_poll(now);
 
 	p->is_measured = state == SURVEY_TAKEN || state == SURVEY_READ;
 	switch (state) {
@@ -673,7 +673,7 @@ static bool may_be_found(const struct terms *terms)
 	       (settings->placement == PLACEMENT_AUTO && settings->steps != STEPS_OFF);
 }
 
-void placement_tend(struct device *device, const struct terms *terms, uint64_t charged,
+void placement_poll(struct device *device, const struct terms *terms, uint64_t charged,
                     uint64_t spare, uint64_t on_host)
 {
 	struct placement *p = placement_of(device);

@@ -19,7 +19,7 @@
  * Goes on with what is to be found out of a device. charged: bytes of it on the device, but not
  * those that are kept ready; spare: those; on_host: those that could come back.
  */
-void placement_tend(struct device *device, const struct terms *terms, uint64_t charged,
+void placement_poll(struct device *device, const struct terms *terms, uint64_t charged,
                     uint64_t spare, uint64_t on_host);
 /*
  * Notes that the device has no room for what is on the host, though the limit has: other jobs have

@@ -235,7 +235,7 @@ static bool ask_again(struct device *device)
 	return is_open;
 }
 
-bool overhead_tend(struct device_set *set)
+bool overhead_poll(struct device_set *set)
 {
 	bool is_noted, is_open = false;
 

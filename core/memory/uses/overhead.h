@@ -77,6 +77,6 @@ void overhead_end(struct device *device);
  * Asks where something is noted. The helper thread's. Returns true where it is to look again in
  * OVERHEAD_LOOK_MS.
  */
-bool overhead_tend(struct device_set *set);
+bool overhead_poll(struct device_set *set);
 
 #endif
