@@ -23,7 +23,7 @@ _Atomic uint32_t gate_state;
 __thread struct gate_thread *gate_thread __attribute__((tls_model("initial-exec")));
 
 /* They are reused and never freed: who closes the gate walks them without a lock. */
-static _Atomic(struct gate_thread *) threads;
+static _Atomic(struct gate_thread *) known_threads;
 /*
  * Of all threads for which there was no memory: while one of them is inside the gate cannot
  * close.
@@ -88,7 +88,7 @@ static struct gate_thread *gate_thread_find(void)
 {
 	struct gate_thread *thread;
 
-	for (thread = atomic_load(&threads); thread; thread = thread->next) {
+	for (thread = atomic_load(&known_threads); thread; thread = thread->next) {
 		bool taken = false;
 
 		if (!atomic_load_explicit(&thread->taken, memory_order_relaxed) &&
@@ -100,8 +100,8 @@ static struct gate_thread *gate_thread_find(void)
 		return NULL;
 	*thread = (struct gate_thread){.number = atomic_fetch_add(&threads_made, 1)};
 	atomic_store(&thread->taken, true);
-	thread->next = atomic_load(&threads);
-	while (!atomic_compare_exchange_weak(&threads, &thread->next, thread))
+	thread->next = atomic_load(&known_threads);
+	while (!atomic_compare_exchange_weak(&known_threads, &thread->next, thread))
 		;
 	return thread;
 }
@@ -212,7 +212,8 @@ void gate_start(void)
 
 static bool nobody_is_inside(void)
 {
-	for (struct gate_thread *thread = atomic_load(&threads); thread; thread = thread->next) {
+	for (struct gate_thread *thread = atomic_load(&known_threads); thread;
+	     thread = thread->next) {
 		if (atomic_load_explicit(&thread->inside, memory_order_acquire) != 0)
 			return false;
 	}
@@ -221,7 +222,8 @@ static bool nobody_is_inside(void)
 
 bool gate_nobody_asks(void)
 {
-	for (struct gate_thread *thread = atomic_load(&threads); thread; thread = thread->next)
+	for (struct gate_thread *thread = atomic_load(&known_threads); thread;
+	     thread = thread->next)
 		if (atomic_load(&thread->asks) != 0)
 			return false;
 	return atomic_load(&without_memory.asks) == 0;
@@ -294,7 +296,8 @@ void gate_unseize(void)
 /* Returns whether somebody is at the entrance who has come before then. */
 static bool anybody_waits(uint64_t before)
 {
-	for (struct gate_thread *thread = atomic_load(&threads); thread; thread = thread->next) {
+	for (struct gate_thread *thread = atomic_load(&known_threads); thread;
+	     thread = thread->next) {
 		uint64_t since = atomic_load(&thread->waits_since);
 
 		if (since && since < before)
@@ -325,7 +328,8 @@ void gate_forked(void)
 {
 	struct gate_thread *own = gate_thread;
 
-	for (struct gate_thread *thread = atomic_load(&threads); thread; thread = thread->next) {
+	for (struct gate_thread *thread = atomic_load(&known_threads); thread;
+	     thread = thread->next) {
 		if (thread != own) {
 			atomic_store(&thread->inside, 0);
 			atomic_store(&thread->waits_since, 0);

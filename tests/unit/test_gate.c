@@ -35,7 +35,7 @@ static unsigned int gate_is_waited_at(void)
 {
 	unsigned int waiting = 0;
 
-	for (struct gate_thread *of = atomic_load(&threads); of; of = of->next)
+	for (struct gate_thread *of = atomic_load(&known_threads); of; of = of->next)
 		waiting += atomic_load(&of->waits_since) != 0;
 	return waiting;
 }
