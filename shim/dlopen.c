@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <string.h>
 
 #include "core/base/driver_library.h"
@@ -28,17 +29,29 @@ const char *shim_dlopen_file(const char *file, int mode, const struct trampoline
 const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode,
                               const struct trampolines *trampolines);
 
+/* The user's file has a hash behind the name: libspillway-companion-HASH.so. */
+static int dlopen_look_at(struct dl_phdr_info *library, size_t size, void *cookie)
+{
+	const char *slash = library->dlpi_name ? strrchr(library->dlpi_name, '/') : NULL;
+	bool *is_found = cookie;
+
+	(void)size;
+	*is_found =
+	    slash && strncmp(slash + 1, COMPANION_LIBRARY, strcspn(COMPANION_LIBRARY, ".")) == 0;
+	return *is_found;
+}
+
 /*
  * Returns the companion library where it is preloaded, else the file. It needs the shim, so by its
- * handle dlsym() finds the functions of both.
+ * handle dlsym() finds the functions of both. The loader is not asked: with RTLD_NOLOAD, too, it
+ * searches all folders for a library that is not there, by 90 system calls.
  */
 static const char *companion_or(const char *file)
 {
-	void *companion = real_dlopen(COMPANION_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
+	bool is_found = false;
 
-	if (companion)
-		dlclose(companion);
-	return companion ? COMPANION_LIBRARY : file;
+	dl_iterate_phdr(dlopen_look_at, &is_found);
+	return is_found ? COMPANION_LIBRARY : file;
 }
 
 /* Returns whether glibc answers the name by SONAME, with the shim or its alias. */
