@@ -70,9 +70,9 @@ static struct {
 	struct watched on_device, on_host;
 	uint64_t settled_on_host; /* when the last turn ended */
 	uint64_t patience_ns, passed_ns;
-	bool is_held;       /* launches go by whole_hold() */
-	uint32_t said;      /* reasons, a bit each */
-	bool said_left_out; /* that somebody was */
+	bool is_held;      /* launches go by whole_hold() */
+	uint32_t said;     /* reasons, a bit each */
+	bool said_ignored; /* that somebody was */
 } whole;
 
 static void watch(struct watched *w, uint64_t bytes)
@@ -341,11 +341,11 @@ static void say(uint32_t before, uint64_t since_ns)
 	if (own->state != before)
 		log_debug("turn = whole: %s, then %s", gang_state_name(before),
 		          gang_state_name(own->state));
-	if (whole.gang.blocking_jobs.out_ns && !whole.said_left_out)
+	if (whole.gang.blocking_jobs.out_ns && !whole.said_ignored)
 		log_warning(
 		    "turn = whole: ignores a job that has kept the device for longer than its "
 		    "turn and its exchange may take");
-	whole.said_left_out = whole.gang.blocking_jobs.out_ns != 0;
+	whole.said_ignored = whole.gang.blocking_jobs.out_ns != 0;
 	if (own->why && own->is_whole && !(whole.said >> own->why & 1)) {
 		whole.said |= 1U << own->why;
 		log_warning("turn = whole: turns are fine, because %s", gang_why_text(own->why));

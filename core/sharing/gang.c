@@ -11,7 +11,7 @@
 
 enum { LINE_DEVICES = 64 };
 
-/* A job, as its living members tell that are not left out. */
+/* A job, as its living members tell that are not ignored. */
 struct job {
 	uint64_t id, devices;              /* a bit each */
 	struct blocking_job *blocking_job; /* NULL: ours */
@@ -130,17 +130,17 @@ static void blocking_jobs_see(struct blocking_jobs *blocking_jobs, const struct 
 	}
 }
 
-/* Leaves one out. */
+/* Ignores one. */
 static void blocking_job_ignore(struct blocking_jobs *blocking_jobs,
                                 struct blocking_job *blocking_job, uint64_t now)
 {
 	blocking_job->out_ns = blocking_jobs->out_ns = now;
-	blocking_jobs->left_out++;
+	blocking_jobs->ignored++;
 }
 
 /*
  * Begins anew, because we have had our turn, or want none any more: who has let go is no longer
- * left out.
+ * ignored.
  */
 static void blocking_jobs_begin(struct blocking_jobs *blocking_jobs, uint64_t now)
 {
@@ -153,7 +153,7 @@ static void blocking_jobs_begin(struct blocking_jobs *blocking_jobs, uint64_t no
 			blocking_job->out_ns = 0;
 	}
 	if (now > blocking_jobs->out_ns + GANG_AGAIN_NS)
-		blocking_jobs->left_out = 0;
+		blocking_jobs->ignored = 0;
 }
 
 /* Turns are planned so that nobody waits longer than this, and handing over has some time, too. */
@@ -415,7 +415,7 @@ static uint64_t line_kept_until(const struct line *line, const struct job *job,
 }
 
 /*
- * Counting who keeps this process from its turn, and leaving out who does for longer than a job
+ * Counting who keeps this process from its turn, and ignoring who does for longer than a job
  * that keeps to the rules would: a turn, or two, and an exchange of a minute on a machine at load.
  * For core/sharing/gang.c.
  */
@@ -426,7 +426,7 @@ static uint64_t line_kept_until(const struct line *line, const struct job *job,
 /* So much later than planned may turns end. */
 #define LATE_NS 5000000000ull
 
-/* Returns whether a member is another of our job that lives and is not left out. */
+/* Returns whether a member is another of our job that lives and is not ignored. */
 static bool blocking_is_sibling(struct blocking_jobs *blocking_jobs, const struct gang_member *own,
                                 const struct gang_member *m, uint64_t now)
 {
@@ -521,8 +521,8 @@ static void blocking_count(struct blocking_jobs *blocking_jobs, const struct lin
 {
 	uint64_t may = least(MOVING_NS, sum(line_unplanned(line), line_length(line, line->own)));
 
-	/* One that was left out shows that others may lie, too. */
-	may = most(may >> least(blocking_jobs->left_out, 4), MOVING_LEAST_NS);
+	/* One that was ignored shows that others may lie, too. */
+	may = most(may >> least(blocking_jobs->ignored, 4), MOVING_LEAST_NS);
 	count_turns(blocking_jobs, line, elapsed_ns);
 	note_moving(blocking_jobs, line, own, others, count);
 	for (int i = 0; i < BLOCKING_JOBS; i++) {
@@ -549,7 +549,7 @@ static bool is_found_by_us(enum gang_why why)
 }
 
 /*
- * Returns whether we have waited for too long. Who was left out may have kept us for as long as
+ * Returns whether we have waited for too long. Who was ignored may have kept us for as long as
  * anybody may wait; since then there is no more reason to wait than before it.
  */
 static bool has_waited(const struct gang *gang, uint64_t now)

@@ -16,7 +16,7 @@
  *
  * Pure: a function of the time, what this process knows of itself, and the members that it sees.
  * Nothing they say is an index, a size, or a reason to wait for longer than GANG_WAIT_NS. Who keeps
- * us for longer than it may is left out: a peer record may say anything, and a process may hang
+ * us for longer than it may is ignored: a peer record may say anything, and a process may hang
  * at any point. It costs us once in each of our turns what a job costs that keeps to the rules: a
  * turn, and its exchange.
  */
@@ -30,7 +30,7 @@
  * last one.
  *
  * A blocking job is told by what was seen of it and by our clock, never by what it says. Who keeps
- * us for longer than whoever keeps to the turns would is left out, until we have had our turn and
+ * us for longer than whoever keeps to the turns would is ignored, until we have had our turn and
  * it has let go: what it says is as if it were not there.
  */
 enum { BLOCKING_JOBS = GANG_MEMBERS };
@@ -50,15 +50,15 @@ struct blocking_job {
 	uint64_t moved_ns;          /* when it last kept us by moving */
 	uint64_t kept_ns[KEEPINGS]; /* since our last turn */
 	uint64_t passed_ns;         /* its places until then are lost */
-	uint64_t out_ns;            /* since when it is left out; 0: it is not */
+	uint64_t out_ns;            /* since when it is ignored; 0: it is not */
 	bool lets_go;               /* it says of nothing that would keep us */
 };
 
 struct blocking_jobs {
 	/* The first is all those together that came while we wait. */
 	struct blocking_job of[BLOCKING_JOBS];
-	unsigned int left_out; /* how often somebody was, lately */
-	uint64_t out_ns;       /* the last time */
+	unsigned int ignored; /* how often somebody was, lately */
+	uint64_t out_ns;      /* the last time */
 };
 
 /* What this process knows of itself. */

@@ -37,7 +37,7 @@ static int processes, forgeries;
 /* Has forged peer records say something else, to this process. */
 static void (*forge)(const struct process *viewer);
 static uint64_t now, random_state;
-/* How long two had a device, where that may be: one is left out by others not at the same time. */
+/* How long two had a device, where that may be: one is ignored by others not at the same time. */
 static uint64_t two_ms;
 static bool may_be_two;
 static uint64_t host_room;

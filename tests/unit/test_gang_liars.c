@@ -149,7 +149,7 @@ static void is_earlier(const struct process *viewer)
 			forged[0].state = GANG_HAS;
 }
 
-/* Goes through all states, and lets go when it would be left out. */
+/* Goes through all states, and lets go when it would be ignored. */
 static void comes_and_goes(const struct process *viewer)
 {
 	static const uint32_t states[] = {GANG_HAS, GANG_LEAVES, GANG_WAITS, GANG_TAKES};
@@ -260,12 +260,12 @@ START_TEST(killed_or_stopped_in_each_state)
 		/* What it holds on the device stays there where it is stopped. */
 		check_go_on(jobs, 3 * S, 75);
 		for (int i = 0; i < jobs; i++)
-			ck_assert_uint_eq(process[i].gang.blocking_jobs.left_out, 0);
+			ck_assert_uint_eq(process[i].gang.blocking_jobs.ignored, 0);
 	}
 }
 END_TEST
 
-/* Who asks for its turn now and then, and lets it be, has no reason to leave others out. */
+/* Who asks for its turn now and then, and lets it be, has no reason to ignore others. */
 START_TEST(who_asks_now_and_then)
 {
 	begin_world(95);
@@ -276,7 +276,7 @@ START_TEST(who_asks_now_and_then)
 		run_for(3 * S);
 	}
 	for (int i = 0; i < 2; i++)
-		ck_assert_uint_eq(process[i].gang.blocking_jobs.left_out, 0);
+		ck_assert_uint_eq(process[i].gang.blocking_jobs.ignored, 0);
 }
 END_TEST
 
@@ -316,7 +316,7 @@ START_TEST(a_slow_exchange_is_no_lie)
 	link = 100;
 	run_for(200 * S);
 	for (int i = 0; i < jobs; i++) {
-		ck_assert_uint_eq(process[i].gang.blocking_jobs.left_out, 0);
+		ck_assert_uint_eq(process[i].gang.blocking_jobs.ignored, 0);
 		ck_assert_uint_eq(process[i].gang.own.why, GANG_NOTHING);
 	}
 }
