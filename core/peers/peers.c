@@ -174,15 +174,16 @@ static int count_of(const struct peers *peers, uid_t owner)
 /* Returns whether one more of this user may be looked at. */
 static bool has_room_for(const struct peers *peers, uid_t owner)
 {
-	int strangers = 0;
+	int of_other_users = 0;
 
 	if (peers->count == PEERS_MAX)
 		return false;
 	if (owner == geteuid())
 		return true;
 	for (int i = 0; i < peers->count; i++)
-		strangers += peers->other[i].owner != geteuid();
-	return count_of(peers, owner) < PEERS_OF_STRANGER && strangers < PEERS_OF_STRANGERS;
+		of_other_users += peers->other[i].owner != geteuid();
+	return count_of(peers, owner) < PEERS_OF_OTHER_USER &&
+	       of_other_users < PEERS_OF_OTHER_USERS;
 }
 
 /*
@@ -232,7 +233,7 @@ struct peers_tried {
 	struct {
 		uid_t owner;
 		int count;
-	} of[PEERS_OF_STRANGERS];
+	} of[PEERS_OF_OTHER_USERS];
 	int owners;
 };
 
@@ -249,7 +250,7 @@ static int *peers_tried_of(struct peers_tried *tried, uid_t owner)
 
 	while (i < tried->owners && tried->of[i].owner != owner)
 		i++;
-	if (i == PEERS_OF_STRANGERS)
+	if (i == PEERS_OF_OTHER_USERS)
 		return &tried->of[i - 1].count;
 	if (i == tried->owners)
 		tried->of[tried->owners++].owner = owner;

@@ -4,9 +4,9 @@
  *
  * Nothing in a peer record is believed but by whose it is: its name says user and token, and both
  * must be the file's. A file that is short, linked, of another kind or version, or does not fit its
- * check is passed over; of one user so many are looked at, and of strangers so many in all. A file
- * whose owner is not the one in its name is never opened. A peer record whose owner has died is
- * seen at the next copy, and removed if it is the caller's user's.
+ * check is passed over; of one user so many are looked at, and of other users so many in all. A
+ * file whose owner is not the one in its name is never opened. A peer record whose owner has died
+ * is seen at the next copy, and removed if it is the caller's user's.
  *
  * One thread uses a struct peers; several have one each.
  */
@@ -18,7 +18,7 @@
 #include "core/peers/peer.h"
 #include "core/state/listing.h"
 
-enum { PEERS_MAX = 64, PEERS_OF_STRANGER = 16, PEERS_OF_STRANGERS = 32 };
+enum { PEERS_MAX = 64, PEERS_OF_OTHER_USER = 16, PEERS_OF_OTHER_USERS = 32 };
 /* At one look so many files of another user are opened that turn out to be no live peer records. */
 enum { PEERS_TRIED = 64 };
 

@@ -6,9 +6,9 @@
  * that someone else may have put there.
  *
  * The places are fixed, so that all processes of a user agree on one: the environment differs
- * between a login and a batch job. One that a stranger has taken is passed over; one that is in
- * use already stays the one, even when a place before it becomes free, or a stranger who makes and
- * removes a directory could divide a job's processes among two.
+ * between a login and a batch job. One that another user has taken is passed over; one that is in
+ * use already stays the one, even when a place before it becomes free, or another user who makes
+ * and removes a directory could divide a job's processes among two.
  */
 #include "core/state/directory.h"
 

@@ -178,7 +178,7 @@ static void expect_place(int place)
 	}
 }
 
-START_TEST(what_a_stranger_has_is_passed_over)
+START_TEST(what_another_user_has_is_passed_over)
 {
 	under_a_root();
 	expect_place(0);
@@ -298,7 +298,7 @@ int main(void)
 	tcase_add_test(tests, is_made_private);
 	tcase_add_test(tests, refuses_what_others_may_write);
 	tcase_add_test(tests, refuses_links_and_files);
-	tcase_add_test(tests, what_a_stranger_has_is_passed_over);
+	tcase_add_test(tests, what_another_user_has_is_passed_over);
 	tcase_add_test(tests, where_none_can_be_the_first_says_why);
 	tcase_add_test(tests, lists_jobs);
 	suite_add_tcase(suite, tests);

@@ -424,15 +424,15 @@ START_TEST(without_locks_the_beat_tells)
 }
 END_TEST
 
-/* Strangers, however many peer records they have, leave room for one's own. */
-START_TEST(strangers_are_bounded)
+/* Other users, however many peer records they have, leave room for one's own. */
+START_TEST(other_users_are_bounded)
 {
 	int fds[PEERS_MAX + 8], count = 0;
 
 	if (geteuid() != 0)
 		return; /* only root can play other users */
 	for (int user = 0; user < 4; user++)
-		for (int i = 0; i < PEERS_OF_STRANGER + 2; i++, count++) {
+		for (int i = 0; i < PEERS_OF_OTHER_USER + 2; i++, count++) {
 			uint64_t token = 100 * (uint64_t)(user + 1) + (uint64_t)i;
 			struct peer_record record = whole(token);
 			uid_t owner = OTHER + (uid_t)user;
@@ -441,11 +441,11 @@ START_TEST(strangers_are_bounded)
 				fds[count] = put(&record, sizeof record, owner, owner, token);
 		}
 	make(&own, UUID);
-	ck_assert_int_eq(look(), PEERS_OF_STRANGERS + 1);
+	ck_assert_int_eq(look(), PEERS_OF_OTHER_USERS + 1);
 	int of_first = 0;
 	for (int i = 0; i < others.count; i++)
 		of_first += others.other[i].owner == OTHER;
-	ck_assert_int_le(of_first, PEERS_OF_STRANGER);
+	ck_assert_int_le(of_first, PEERS_OF_OTHER_USER);
 	remove_record(&own);
 }
 END_TEST
@@ -716,7 +716,7 @@ int main(void)
 	tcase_add_test(tests, what_is_no_record_is_passed_over);
 	tcase_add_test(tests, what_becomes_bad_is_not_believed);
 	tcase_add_test(tests, without_locks_the_beat_tells);
-	tcase_add_test(tests, strangers_are_bounded);
+	tcase_add_test(tests, other_users_are_bounded);
 	tcase_add_test(tests, without_the_node_s_directory_one_user_s_jobs_meet);
 	tcase_add_test(tests, a_crowd_is_read_by_duty);
 	tcase_add_test(tests, a_crowd_is_read_by_count);
