@@ -119,25 +119,25 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
  * Counts an answer that hides the host. A program that looks before it allocates may end here, and
  * nothing else would show why.
  */
-static void note_told(struct device *device, const struct config_gpu *settings, uint64_t hardware,
-                      uint64_t total)
+static void report_note(struct device *device, const struct config_gpu *settings, uint64_t hardware,
+                        uint64_t total)
 {
 	if (total < hardware && settings->reported_memory != REPORTED_LIMIT_AND_HOST &&
 	    settings->spill != SPILL_OFF)
 		statistics_add(&device->statistics->told_limit, 1);
 }
 
-uint64_t told_total(struct device *device, uint64_t hardware)
+uint64_t report_total(struct device *device, uint64_t hardware)
 {
 	const struct terms terms = terms_of(device);
 	uint64_t total =
 	    reported_total(&terms.settings, hardware, device_charged(device, SEGMENT_ON_HOST));
 
-	note_told(device, &terms.settings, hardware, total);
+	report_note(device, &terms.settings, hardware, total);
 	return total;
 }
 
-bool told_memory(struct device *device, struct reported *memory)
+bool report_memory(struct device *device, struct reported *memory)
 {
 	struct terms terms = terms_of(device);
 	uint64_t hardware = memory->total;
@@ -148,15 +148,15 @@ bool told_memory(struct device *device, struct reported *memory)
 	if (!reported_memory(&terms.settings, device_charged(device, SEGMENT_ON_DEVICE),
 	                     device_charged(device, SEGMENT_ON_HOST), memory))
 		return false;
-	note_told(device, &terms.settings, hardware, memory->total);
+	report_note(device, &terms.settings, hardware, memory->total);
 	return true;
 }
 
-void told_info(struct device *device, size_t *free, size_t *total)
+void report_info(struct device *device, size_t *free, size_t *total)
 {
 	struct reported memory = {.total = *total, .free = *free};
 
-	told_memory(device, &memory);
+	report_memory(device, &memory);
 	*total = memory.total;
 	*free = memory.free;
 }

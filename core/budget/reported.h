@@ -31,8 +31,8 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
                      struct reported *memory);
 
 /* Tells the program what the device has, by the job's charges: all of it, and what is free. */
-uint64_t told_total(struct device *device, uint64_t hardware);
-bool told_memory(struct device *device, struct reported *memory); /* as reported_memory() */
-void told_info(struct device *device, size_t *free, size_t *total);
+uint64_t report_total(struct device *device, uint64_t hardware);
+bool report_memory(struct device *device, struct reported *memory); /* as reported_memory() */
+void report_info(struct device *device, size_t *free, size_t *total);
 
 #endif

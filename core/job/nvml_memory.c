@@ -237,7 +237,7 @@ bool nvml_memory_reported(const struct config_device *device, struct reported *m
 	struct books books;
 
 	if (taken)
-		return job_tells_nvml() && told_memory(taken, memory);
+		return job_tells_nvml() && report_memory(taken, memory);
 	c = configuration();
 	if (!c || !read_settings(c, device, &settings))
 		return false;

@@ -118,8 +118,8 @@ for limit in 64 10 2 64; do
 	[ "${answer% *}" -le $((limit * mib)) ] || fail "$limit MiB: more is free than there is: $answer"
 done
 limit_file "$ini" $((10 * mib)) "host_memory = 100MiB" "reported_memory = limit+host"
-told_total() { tell info; [ "${answer#* }" = "$1" ]; }
-until_true $patience told_total $((110 * mib)) || fail "limit+host: told of '$answer'"
+report_total() { tell info; [ "${answer#* }" = "$1" ]; }
+until_true $patience report_total $((110 * mib)) || fail "limit+host: told of '$answer'"
 wants 0 check a 8
 wants 0 check s 9
 end_driven

@@ -916,7 +916,7 @@ static void check_told(uint64_t total, uint64_t used)
 {
 	struct reported told = {.total = JOB_MIB * MIB};
 
-	ck_assert(told_memory(gpu, &told));
+	ck_assert(report_memory(gpu, &told));
 	ck_assert_uint_eq(told.total, total);
 	ck_assert_uint_eq(told.used, used);
 }

@@ -291,19 +291,19 @@ START_TEST(reported_memory_is_the_limit)
 	ck_assert_uint_eq(grown.free, 240 * MIB);
 
 	start();
-	ck_assert_uint_eq(told_total(gpu, 256 * MIB), 64 * MIB);
+	ck_assert_uint_eq(report_total(gpu, 256 * MIB), 64 * MIB);
 	ck_assert_int_eq(allocate(16 * MIB, &p), CUDA_SUCCESS);
-	told_info(gpu, &free_bytes, &total);
+	report_info(gpu, &free_bytes, &total);
 	ck_assert_uint_eq(total, 64 * MIB);
 	ck_assert_uint_eq(free_bytes, 48 * MIB);
 	set_limits(8 * MIB, 0); /* lowered below what is held: free is 0, never negative */
 	total = 256 * MIB;
-	told_info(gpu, &free_bytes, &total);
+	report_info(gpu, &free_bytes, &total);
 	ck_assert_uint_eq(total, 8 * MIB);
 	ck_assert_uint_eq(free_bytes, 0);
 	set_limits(CONFIG_UNLIMITED, 0);
 	free_bytes = 7, total = 9;
-	told_info(gpu, &free_bytes, &total);
+	report_info(gpu, &free_bytes, &total);
 	ck_assert_uint_eq(total, 9);
 	release(p);
 	ck_assert_nothing_left();

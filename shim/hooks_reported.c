@@ -16,13 +16,13 @@ static void tell_info(size_t *free, size_t *total)
 	if (!context_current(&context))
 		return;
 	if (free && total) {
-		told_info(context.device, free, total);
+		report_info(context.device, free, total);
 		return;
 	}
 	/* One is told by help of the other. */
 	if (REAL(cuMemGetInfo_v2)(&real_free, &real_total) != CUDA_SUCCESS)
 		return;
-	told_info(context.device, &real_free, &real_total);
+	report_info(context.device, &real_free, &real_total);
 	if (free)
 		*free = real_free;
 	if (total)
@@ -39,7 +39,7 @@ AFTER(cuDeviceTotalMem_v2, (size_t *, bytes), (CUdevice, dev))
 	struct device *device = device_set_by_handle(job_devices(), dev);
 
 	if (device)
-		*bytes = told_total(device, *bytes);
+		*bytes = report_total(device, *bytes);
 }
 
 static void keep_asked(CUdeviceptr address, const void *caller, bool is_for_network)
