@@ -11,7 +11,8 @@ ifneq ($(filter-out $(all_modules),$(MODULES)),)
 $(error MODULES=$(filter-out $(all_modules),$(MODULES)): expected some of $(all_modules))
 endif
 kernel_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out core/modules/%,$(core_src)))
-module_obj := $(patsubst %.c,$(BUILD)/%.o,$(foreach module,$(sort $(MODULES)),$(wildcard core/modules/$(module)/*.c)))
+objects_of = $(patsubst %.c,$(BUILD)/%.o,$(foreach module,$(sort $(1)),$(wildcard core/modules/$(module)/*.c)))
+module_obj := $(call objects_of,$(MODULES))
 
 # Their table, written anew where MODULES has changed.
 define write_table
@@ -27,6 +28,8 @@ $(BUILD)/modules/table.c: always
 	$(call write_table,$(sort $(MODULES)))
 $(BUILD)/modules/none.c:
 	$(call write_table,)
+$(BUILD)/modules/events.c:
+	$(call write_table,events)
 
 $(BUILD)/modules/%.o: $(BUILD)/modules/%.c | $(BUILD)/cuda.mk
 	$(call say,CC)

@@ -48,10 +48,14 @@ $(BUILD)/lib/libspillway.so: needed = $(old_glibc_libs)
 $(BUILD)/lib/libspillway.so $(shim_of_2_34): $(shim_obj) $(BUILD)/libbuilt-in.a $(BUILD)/shim/exports.map shim/rules.mk
 	$(link_shim)
 
-# The kernel alone, whole: it links without any module. Of tests/e2e/test_modules.sh.
+# The kernel alone, whole: it links without any module. Beside it one with a single module. Of
+# tests/e2e/test_modules.sh.
 shim_kernel := $(BUILD)/kernel/libspillway.so
-$(shim_kernel): needed = $(old_glibc_libs)
-$(shim_kernel): $(shim_obj) $(kernel_obj) $(BUILD)/modules/none.o $(BUILD)/shim/exports.map shim/rules.mk
+shim_with_events := $(BUILD)/with-events/libspillway.so
+$(shim_kernel): $(BUILD)/modules/none.o
+$(shim_with_events): $(call objects_of,events) $(BUILD)/modules/events.o
+$(shim_kernel) $(shim_with_events): needed = $(old_glibc_libs)
+$(shim_kernel) $(shim_with_events): $(shim_obj) $(kernel_obj) $(BUILD)/shim/exports.map shim/rules.mk
 	@mkdir -p $(@D)
 	$(link_shim)
 

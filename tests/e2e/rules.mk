@@ -30,6 +30,8 @@ e2e_out := $(elastic_clients) $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch
 	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients) $(network_libraries)
 # Of tests/bench/test_peers.sh.
 e2e_out += $(BUILD)/bench/race
+# Of tests/e2e/test_modules.sh.
+e2e_out += $(shim_with_events)
 
 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/forge_record $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/hold_lock $(BUILD)/tests/e2e/crowd $(BUILD)/tests/e2e/ring: %: %.o $(BUILD)/libcore.a
 	$(call say,LD)

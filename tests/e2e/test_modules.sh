@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Processes of one job with different modules built in: one limit holds for both, and a module
-# answers in the process that has it. The kernel alone holds limits.
+# Processes of one job with all modules, with events alone and with none: one limit holds for all,
+# and a module answers in the process that has it. The kernel alone holds limits.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 allocate=$build/tests/e2e/allocate
 kernel="$build/kernel/libspillway.so $build/lib/libspillway-alias.so"
+only_events="$build/with-events/libspillway.so $build/lib/libspillway-alias.so"
 export SPILLWAY_JOB=mixed SPILLWAY_MEMORY=24MiB SPILLWAY_SPILL=off
 
 # hold NAME PRELOAD BLOCKS: a process that holds so many blocks of 8 MiB; its number in $pid
@@ -16,6 +17,8 @@ hold() {
 	until_true $patience test -e "$scratch/$1" || fail "$1 is not ready: $(cat "$scratch/$1.said")"
 }
 alone() { LD_PRELOAD=$kernel LD_LIBRARY_PATH=$softgpu "$allocate" "$@"; }
+with_events() { LD_PRELOAD=$only_events LD_LIBRARY_PATH=$softgpu "$allocate" "$@"; }
+refusals() { "$spillway" events mixed 2>/dev/null | grep -c '  refusal ' || true; }
 
 # The kernel alone: 3 blocks fit, and a lowered limit moves them.
 has "the kernel alone" "$(alone --mib 8 --count 4)" "blocks=3 refused=1"
@@ -24,6 +27,7 @@ has "the kernel alone" "$(alone --mib 8 --count 4)" "blocks=3 refused=1"
 said=$(SPILLWAY_STEPS=on alone --mib 8 --count 4 2>&1)
 has "a key of a module" "$said" "SPILLWAY_STEPS = on: the module 'steps' of this key is not built in"
 says_not() { case $2 in *"$3"*) fail "$1: '$3' in: $2" ;; esac; }
+has "a key of another module" "$(SPILLWAY_STEPS=on with_events --mib 8 --count 4 2>&1)" "'steps' of this key is not built in"
 says_not "with the module" "$(SPILLWAY_STEPS=on under_shim "$allocate" --mib 8 --count 4 2>&1)" "not built in"
 
 hold all "$shim" 1
@@ -34,7 +38,11 @@ out=$("$spillway" stat mixed)
 has "the process with all modules" "$out" "$all"
 has "the process with none" "$out" "$none"
 # 16 of 24 MiB are taken, whichever process asks.
+before=$(refusals)
 has "a third process without modules" "$(alone --mib 8 --count 2)" "blocks=1 refused=1"
+same "refusals that the kernel alone records" "$before" "$(refusals)"
+has "a third process with events" "$(with_events --mib 8 --count 2)" "blocks=1 refused=1"
+same "refusals that events records" $((before + 1)) "$(refusals)"
 has "a third process with all" "$(under_shim "$allocate" --mib 8 --count 2)" "blocks=1 refused=1"
 kill "$none"
 wait "$none" || true
