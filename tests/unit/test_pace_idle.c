@@ -136,14 +136,15 @@ static int by_length(const void *a, const void *b)
 static double percentile_99(void)
 {
 	static uint64_t all[JOBS_MOST * STEPS_MOST];
-	size_t count = 0;
+	size_t count = 0, at;
 
 	for (int i = 0; i < programs; i++) {
 		memcpy(&all[count], took[i], program[i].batches * sizeof(*all));
 		count += program[i].batches;
 	}
 	qsort(all, count, sizeof(*all), by_length);
-	return count ? (double)all[count * 99 / 100] / 1e6 : 0;
+	at = count * 99 / 100;
+	return count ? (double)all[at] / 1e6 : 0;
 }
 
 static struct result run(uint64_t seconds)
@@ -359,14 +360,15 @@ struct engines_result {
 static double engines_percentile(int percent)
 {
 	static uint64_t all[ENGINES * GAPS_MOST];
-	size_t count = 0;
+	size_t count = 0, at;
 
 	for (int i = 0; i < ENGINES; i++) {
 		memcpy(&all[count], engine[i].gap, engine[i].gaps * sizeof(*all));
 		count += engine[i].gaps;
 	}
 	qsort(all, count, sizeof(*all), by_length);
-	return count ? (double)all[count * (size_t)percent / 100] / 1e6 : 0;
+	at = count * (size_t)percent / 100;
+	return count ? (double)all[at] / 1e6 : 0;
 }
 
 /* A share of 100 with a cap: without shares. A share of 0: no such engine. */

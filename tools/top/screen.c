@@ -380,7 +380,8 @@ static void draw_rows(const struct top_view *view)
 		draw_detail(&view->rows.row[view->selected]);
 	else
 		mvaddstr(LINES_ABOVE + gpu_lines(view), 0,
-		         *view->choice.filter ? "nothing matches" : "no job runs here (a: jobs that have ended)");
+		         *view->choice.filter ? "nothing matches"
+		                              : "no job runs here (a: jobs that have ended)");
 }
 
 static void draw_bottom(const struct top_view *view)

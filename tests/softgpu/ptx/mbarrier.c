@@ -7,7 +7,6 @@
 #include "alu.h"
 #include "machine.h"
 
-
 enum {
 	COUNT_BITS = 20,
 	TRANSFER_BITS = 21, /* signed */
