@@ -69,12 +69,12 @@ check_unlisted() {
 		-fvisibility=hidden -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -ldl
 	ln -s libcuda.so.1 "$built/later/libcuda.so"
 	there_build "$built/write_companion" tests/e2e/write_companion.c tools/wheels/library_write.c -I.
-	"$there" "" "" "$built/write_companion" "$built/companion.so" cuInventedSum cuInventedScale cuInventedContext cuMemMap_v8
+	"$there" "" "" "$built/write_companion" "$built/libspillway-companion.so" cuInventedSum cuInventedScale cuInventedContext cuMemMap_v8
 	for bound in lazy now; do
 		there_build "$built/unlisted" tests/e2e/unlisted.c -I. -Wl,-z,$bound "$built/later/libcuda.so.1" -ldl
 		direct=$("$there" "$built/later" "" "$built/unlisted" | sed 's/^\(a newer form.*\): .*/\1: 801/')
 		has "$1: $bound" "$direct" "called: 126"
-		same "$1: $bound" "$direct" "$("$there" "$built/later" "$there_shim $built/companion.so" "$built/unlisted")"
+		same "$1: $bound" "$direct" "$("$there" "$built/later" "$there_shim $built/libspillway-companion.so" "$built/unlisted")"
 	done
 }
 

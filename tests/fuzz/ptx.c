@@ -135,8 +135,8 @@ static void ptx_run_text(const uint8_t *data, size_t size)
 static const char *const good_ptx[] = {
     "add.u32 %r2, %r1, 5; mul.lo.u32 %r3, %r2, %r1; st.global.u32 [%rd1+16], %r3;\n",
     "@%p1 bra L; shfl.sync.bfly.b32 %r4, %r1, 1, 31, 0xffffffff; L: bar.sync 0;\n",
-    "atom.global.add.u32 %r5, [%rd1], 1; ld.global.f32 %f2, [%rd1+4]; fma.rn.f32 %f3, %f2, %f1, "
-    "%f1;\nst.global.f32 [%rd1+8], %f3;\n",
+    "atom.global.add.u32 %r5, [%rd1], 1; ld.global.f32 %f2, [%rd1+4];\n",
+    "fma.rn.f32 %f3, %f2, %f1, %f1; st.global.f32 [%rd1+8], %f3;\n",
     "mov.u32 %r6, 0; L: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 20; @%p2 bra L;\n",
     "st.shared.u32 [sh+4], %r1; ld.shared.u32 %r7, [sh+8]; cvt.f64.u32 %d1, %r7;\n",
 };
@@ -145,7 +145,8 @@ static size_t ptx_of(uint8_t input[FUZZ_INPUT_MAX], const char *text)
 {
 	size_t length = strlen(text);
 
-	memcpy(input, text, length);
+	for (size_t i = 0; i < length; i++)
+		input[i] = (uint8_t)text[i];
 	return length;
 }
 

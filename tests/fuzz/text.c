@@ -152,7 +152,8 @@ static size_t text_of(uint8_t input[FUZZ_INPUT_MAX], uint64_t kind, const char *
 	size_t length = strlen(text);
 
 	input[0] = (uint8_t)kind;
-	memcpy(input + 1, text, length);
+	for (size_t i = 0; i < length; i++)
+		input[1 + i] = (uint8_t)text[i];
 	return 1 + length;
 }
 
