@@ -143,11 +143,7 @@ static const char *const good_ptx[] = {
 
 static size_t ptx_of(uint8_t input[FUZZ_INPUT_MAX], const char *text)
 {
-	size_t length = strlen(text);
-
-	for (size_t i = 0; i < length; i++)
-		input[i] = (uint8_t)text[i];
-	return length;
+	return (size_t)snprintf((char *)input, FUZZ_INPUT_MAX / 2, "%s", text);
 }
 
 static size_t ptx_good(uint8_t input[FUZZ_INPUT_MAX])

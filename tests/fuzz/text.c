@@ -8,6 +8,7 @@
  */
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,12 +150,8 @@ static const char *const good_text[3][3] = {
 
 static size_t text_of(uint8_t input[FUZZ_INPUT_MAX], uint64_t kind, const char *text)
 {
-	size_t length = strlen(text);
-
 	input[0] = (uint8_t)kind;
-	for (size_t i = 0; i < length; i++)
-		input[1 + i] = (uint8_t)text[i];
-	return 1 + length;
+	return 1 + (size_t)snprintf((char *)input + 1, FUZZ_INPUT_MAX - 1, "%s", text);
 }
 
 static size_t text_good(uint8_t input[FUZZ_INPUT_MAX])
