@@ -4,7 +4,7 @@
 #include "core/job/job.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
-#include "core/memory/uses/side.h"
+#include "core/memory/uses/counted.h"
 #include "shim/allocate.h"
 #include "shim/shim.h"
 #include "shim/track.h"
@@ -88,14 +88,14 @@ HOOK(cuMemFree_v2, CUdeviceptr dptr)
  * spilled; a program that pins its own memory would have it without us, and must not fail with us.
  */
 
-#define PINS(symbol, memory, ...)                                                                 \
-	AFTER(symbol, __VA_ARGS__)                                                                \
-	{                                                                                         \
-		const void *pinned = memory;                                                      \
-                                                                                                  \
-		if (pinned)                                                                       \
-			side_enter(&side_type_host_allocation, NULL, (uintptr_t)pinned, bytesize, \
-			           0);                                                            \
+#define PINS(symbol, memory, ...)                                                             \
+	AFTER(symbol, __VA_ARGS__)                                                            \
+	{                                                                                     \
+		const void *pinned = memory;                                                  \
+                                                                                              \
+		if (pinned)                                                                   \
+			counted_enter(&counted_type_host_allocation, NULL, (uintptr_t)pinned, \
+			              bytesize, 0);                                           \
 	}
 
 PINS(cuMemAllocHost_v2, pp ? *pp : NULL, (void **, pp), (size_t, bytesize))
@@ -103,18 +103,19 @@ PINS(cuMemHostAlloc, pp ? *pp : NULL, (void **, pp), (size_t, bytesize), (unsign
 PINS(cuMemHostRegister, p, (void *, p), (size_t, bytesize), (unsigned int, Flags))
 PINS(cuMemHostRegister_v2, p, (void *, p), (size_t, bytesize), (unsigned int, Flags))
 
-#define UNPINS(symbol)                                                                            \
-	HOOK(symbol, void *p)                                                                     \
-	{                                                                                         \
-		KEEP_ERRNO;                                                                       \
-		struct leaving leaving = {0};                                                     \
-		CUresult result;                                                                  \
-                                                                                                  \
-		if (job_is_active())                                                              \
-			leaving = context_leave_object(&side_type_host_allocation, (uintptr_t)p); \
-		result = PASSING_GATE(REAL(symbol)(p));                                           \
-		side_left(&leaving, result == CUDA_SUCCESS);                                      \
-		return result;                                                                    \
+#define UNPINS(symbol)                                                                         \
+	HOOK(symbol, void *p)                                                                  \
+	{                                                                                      \
+		KEEP_ERRNO;                                                                    \
+		struct leaving leaving = {0};                                                  \
+		CUresult result;                                                               \
+                                                                                               \
+		if (job_is_active())                                                           \
+			leaving =                                                              \
+			    context_leave_object(&counted_type_host_allocation, (uintptr_t)p); \
+		result = PASSING_GATE(REAL(symbol)(p));                                        \
+		counted_left(&leaving, result == CUDA_SUCCESS);                                \
+		return result;                                                                 \
 	}
 
 UNPINS(cuMemFreeHost)

@@ -113,7 +113,8 @@ static void end(const struct making *making, CUresult result, const void *array)
 	if (!measured_end_ahead(&making->measuring, array, array_most_beyond(making->bytes),
 	                        making->taken - making->bytes))
 		charged = making->taken;
-	side_enter(&side_type_array, &making->context, (uintptr_t)array, making->bytes, charged);
+	counted_enter(&counted_type_array, &making->context, (uintptr_t)array, making->bytes,
+	              charged);
 }
 
 /* descriptor: NULL is the driver's to judge. */
@@ -160,19 +161,19 @@ HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
 	            SOLID(pMipmappedArrayDesc), .levels = numMipmapLevels);
 }
 
-#define UNMAKE(array, call)                                                                  \
-	({                                                                                   \
-		KEEP_ERRNO;                                                                  \
-		struct leaving array_ = {0}, measured_ = {0};                                \
-		CUresult result_;                                                            \
-		if (job_is_active()) {                                                       \
-			array_ = context_leave_object(&side_type_array, (uintptr_t)(array)); \
-			measured_ = measured_leave(array);                                   \
-		}                                                                            \
-		result_ = (call);                                                            \
-		measured_left(&measured_, result_ == CUDA_SUCCESS);                          \
-		side_left(&array_, result_ == CUDA_SUCCESS);                                 \
-		result_;                                                                     \
+#define UNMAKE(array, call)                                                                     \
+	({                                                                                      \
+		KEEP_ERRNO;                                                                     \
+		struct leaving array_ = {0}, measured_ = {0};                                   \
+		CUresult result_;                                                               \
+		if (job_is_active()) {                                                          \
+			array_ = context_leave_object(&counted_type_array, (uintptr_t)(array)); \
+			measured_ = measured_leave(array);                                      \
+		}                                                                               \
+		result_ = (call);                                                               \
+		measured_left(&measured_, result_ == CUDA_SUCCESS);                             \
+		counted_left(&array_, result_ == CUDA_SUCCESS);                                 \
+		result_;                                                                        \
 	})
 
 HOOK(cuArrayDestroy, CUarray hArray)

@@ -12,7 +12,7 @@
 #include "core/memory/alloc/reclaim.h"
 #include "core/budget/refusal.h"
 #include "core/memory/alloc/ipc_calls.h"
-#include "core/memory/uses/side.h"
+#include "core/memory/uses/counted.h"
 
 /*
  * Memory of an arena and blocks of slabs have handles of ours, any other on the host none. The
@@ -54,7 +54,7 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
                                  const CUdeviceptr *dptr)
 {
 	KEEP_ERRNO;
-	struct side_import known = {0};
+	struct counted_import known = {0};
 	struct context context;
 	struct refused refused;
 	struct import import;
@@ -62,7 +62,7 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
 	size_t size;
 
 	if (result != CUDA_SUCCESS || !dptr || !job_is_active() || !context_current(&context) ||
-	    side_is_open_again(&context, *dptr))
+	    counted_is_open_again(&context, *dptr))
 		return result;
 	if (REAL(cuMemGetAddressRange_v2)(&base, &size, *dptr) == CUDA_SUCCESS)
 		known.bytes = size;
@@ -78,7 +78,7 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
-	side_enter_import(&context, *dptr, &known);
+	counted_enter_import(&context, *dptr, &known);
 	return result;
 }
 
@@ -124,9 +124,9 @@ HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 	    ipc->close(dptr, REAL(cuIpcCloseMemHandle), &result))
 		return result;
 	if (job_is_active())
-		leaving = context_leave_object(&side_type_ipc_mapping, dptr);
+		leaving = context_leave_object(&counted_type_ipc_mapping, dptr);
 	result = PASSING_GATE(REAL(cuIpcCloseMemHandle)(dptr));
-	side_left(&leaving, result == CUDA_SUCCESS);
+	counted_left(&leaving, result == CUDA_SUCCESS);
 	return result;
 }
 
@@ -146,7 +146,7 @@ AFTER(cuMemPoolImportFromShareableHandle, (CUmemoryPool *, pool_out), (void *, h
       (CUmemAllocationHandleType, handleType), (unsigned long long, flags))
 {
 	if (pool_out)
-		side_enter(&side_type_imported_memory, NULL, (uintptr_t)*pool_out, 0, 0);
+		counted_enter(&counted_type_imported_memory, NULL, (uintptr_t)*pool_out, 0, 0);
 }
 
 AFTER(cuMemPoolExportPointer, (CUmemPoolPtrExportData *, shareData_out), (CUdeviceptr, ptr))
@@ -170,5 +170,5 @@ AFTER(cuMemPoolImportPointer, (CUdeviceptr *, ptr_out), (CUmemoryPool, pool),
 		return;
 	if (REAL(cuMemGetAddressRange_v2)(&base, &size, *ptr_out) != CUDA_SUCCESS)
 		size = 0;
-	side_enter(&side_type_imported_memory, NULL, *ptr_out, size, 0);
+	counted_enter(&counted_type_imported_memory, NULL, *ptr_out, size, 0);
 }

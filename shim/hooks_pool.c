@@ -10,7 +10,7 @@
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/uses/pool.h"
-#include "core/memory/uses/side.h"
+#include "core/memory/uses/counted.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/managed.h"
@@ -229,10 +229,10 @@ HOOK(cuMemPoolDestroy, CUmemoryPool pool)
 
 	if (!job_is_active())
 		return PASSING_GATE(REAL(cuMemPoolDestroy)(pool));
-	imported = context_leave_object(&side_type_imported_memory, (uintptr_t)pool);
+	imported = context_leave_object(&counted_type_imported_memory, (uintptr_t)pool);
 	own = pool_leave(pool);
 	result = PASSING_GATE(REAL(cuMemPoolDestroy)(pool));
-	side_left(&imported, result == CUDA_SUCCESS);
+	counted_left(&imported, result == CUDA_SUCCESS);
 	pool_left(&own, result == CUDA_SUCCESS);
 	if (result == CUDA_SUCCESS)
 		freed_waited();

@@ -147,7 +147,7 @@ AFTER(cuMemAddressReserve, (CUdeviceptr *, ptr), (size_t, size), (size_t, alignm
       (CUdeviceptr, addr), (unsigned long long, flags))
 {
 	if (ptr)
-		side_enter(&side_type_reservation, NULL, *ptr, size, 0);
+		counted_enter(&counted_type_reservation, NULL, *ptr, size, 0);
 }
 
 HOOK(cuMemAddressFree, CUdeviceptr ptr, size_t size)
@@ -157,9 +157,9 @@ HOOK(cuMemAddressFree, CUdeviceptr ptr, size_t size)
 	CUresult result;
 
 	if (job_is_active())
-		reservation = context_leave_object(&side_type_reservation, ptr);
+		reservation = context_leave_object(&counted_type_reservation, ptr);
 	result = PASSING_GATE(REAL(cuMemAddressFree)(ptr, size));
-	side_left(&reservation, result == CUDA_SUCCESS);
+	counted_left(&reservation, result == CUDA_SUCCESS);
 	return result;
 }
 

@@ -65,7 +65,7 @@ enum {
 	X(POOLS,        DRIVER,  "which pools there are") \
 	X(POOL,         DRIVER,  "what a pool holds") \
 	X(GRAPH_MEMORY, DRIVER,  "what graphs hold") \
-	X(SIDES,        NOTHING, "which pools and graphs are to be tried again") \
+	X(COUNTED,        NOTHING, "which pools and graphs are to be tried again") \
 	X(SURVEY,       DRIVER,  "the launches of a survey") \
 	X(STEP_TIMES,   DRIVER,  "which steps of a device are timed") \
 	X(HEAT_GRAPHS,  DRIVER,  "what the nodes of graphs use") \

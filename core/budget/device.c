@@ -176,9 +176,9 @@ enum elastic device_elastic(const struct device *device)
 	return (enum elastic)atomic_load_explicit(&device->elastic, memory_order_relaxed);
 }
 
-void device_note_spare(struct device *device, enum segment_side side, int64_t bytes)
+void device_note_spare(struct device *device, enum segment_tier tier, int64_t bytes)
 {
-	atomic_fetch_add_explicit(&device->ledger->spare[side], (uint64_t)bytes,
+	atomic_fetch_add_explicit(&device->ledger->spare[tier], (uint64_t)bytes,
 	                          memory_order_relaxed);
 }
 
@@ -187,9 +187,9 @@ void device_note_pinned(struct device *device, int64_t bytes)
 	atomic_fetch_add_explicit(&device->ledger->pinned, (uint64_t)bytes, memory_order_relaxed);
 }
 
-uint64_t device_spare(const struct device *device, enum segment_side side)
+uint64_t device_spare(const struct device *device, enum segment_tier tier)
 {
-	return atomic_load_explicit(&device->ledger->spare[side], memory_order_relaxed);
+	return atomic_load_explicit(&device->ledger->spare[tier], memory_order_relaxed);
 }
 
 uint64_t device_refusals(const struct device *device)
@@ -291,7 +291,7 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 }
 
 /* Charges a process that has no segment, under the lock under which its limit changes. */
-static int charge_own(struct device *device, enum segment_side side, uint64_t bytes, uint64_t most,
+static int charge_own(struct device *device, enum segment_tier tier, uint64_t bytes, uint64_t most,
                       bool is_limited, bool is_moved)
 {
 	uint64_t limit = most, used;
@@ -304,11 +304,11 @@ static int charge_own(struct device *device, enum segment_side side, uint64_t by
 		limit = is_moved && settings.evict ? 0 : device_limit_by(device, &settings);
 		limit = limit < most ? limit : most;
 	}
-	used = device_used(device, side);
+	used = device_used(device, tier);
 	if (bytes > limit || used > limit - bytes)
 		error = -ENOSPC;
 	else
-		ledger_charge(device->ledger, side, bytes);
+		ledger_charge(device->ledger, tier, bytes);
 	lock_release(&device->lock);
 	return error;
 }
@@ -352,13 +352,13 @@ int device_charge_moved(struct device *device, uint64_t bytes, uint64_t most)
 	return charge_limited(device, bytes, most, true);
 }
 
-static int charge_within(struct device *device, enum segment_side side, uint64_t bytes,
+static int charge_within(struct device *device, enum segment_tier tier, uint64_t bytes,
                          uint64_t limit)
 {
 	note_charges(device);
 	return note_answer(device->segment
-	                       ? segment_reserve(device->segment, device->index, side, bytes, limit)
-	                       : charge_own(device, side, bytes, limit, false, false));
+	                       ? segment_reserve(device->segment, device->index, tier, bytes, limit)
+	                       : charge_own(device, tier, bytes, limit, false, false));
 }
 
 int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit)
@@ -375,13 +375,13 @@ int device_charge_taken(struct device *device, uint64_t bytes)
 	return error;
 }
 
-void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes)
+void device_uncharge(struct device *device, enum segment_tier tier, uint64_t bytes)
 {
 	if (device->segment) {
-		segment_unreserve(device->segment, device->index, side, bytes);
+		segment_unreserve(device->segment, device->index, tier, bytes);
 	} else {
 		lock_acquire(&device->lock);
-		ledger_give_back(device->ledger, side, bytes);
+		ledger_give_back(device->ledger, tier, bytes);
 		lock_release(&device->lock);
 	}
 	note_charges(device);
@@ -461,13 +461,13 @@ bool device_take_new_charges(struct device *device)
 	return atomic_exchange(&device->has_new_charges, false);
 }
 
-uint64_t device_charged(struct device *device, enum segment_side side)
+uint64_t device_charged(struct device *device, enum segment_tier tier)
 {
-	return device->segment ? segment_charged(device->segment, device->index, side)
-	                       : device_used(device, side);
+	return device->segment ? segment_charged(device->segment, device->index, tier)
+	                       : device_used(device, tier);
 }
 
-uint64_t device_used(const struct device *device, enum segment_side side)
+uint64_t device_used(const struct device *device, enum segment_tier tier)
 {
-	return ledger_charged(device->ledger, side);
+	return ledger_charged(device->ledger, tier);
 }

@@ -4,7 +4,7 @@
  *
  * device    one CUDA device as this process sees it
  * tier      host memory to which devices spill, as a device: "cpu:N"
- * charge    bytes taken from the job's quota on a device, on either side (device or host)
+ * charge    bytes taken from the job's quota on a device, on either tier (device or host)
  *
  * The set is made once, after the driver's first successful cuInit, and never changes; only a
  * device's settings do. Thread-safe.
@@ -141,9 +141,9 @@ enum elastic device_elastic(const struct device *device);
  * Counts bytes, of what is charged, that are held ready, or that must stay; negative: that are no
  * more.
  */
-void device_note_spare(struct device *device, enum segment_side side, int64_t bytes);
+void device_note_spare(struct device *device, enum segment_tier tier, int64_t bytes);
 void device_note_pinned(struct device *device, int64_t bytes);
-uint64_t device_spare(const struct device *device, enum segment_side side);
+uint64_t device_spare(const struct device *device, enum segment_tier tier);
 /*
  * Returns the job's generation: other processes may have read newer settings. Who has looked at its
  * files since it took that generation, and found nothing new, has the newest, whatever else the
@@ -179,7 +179,7 @@ int device_charge_driver(struct device *device, uint64_t bytes);
  * holds the job's books.
  */
 bool device_is_held_up(void);
-void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
+void device_uncharge(struct device *device, enum segment_tier tier, uint64_t bytes);
 void device_uncharge_driver(struct device *device, uint64_t bytes);
 /*
  * Uncharges memory on the device that was exported under a key (core/state/exports.c; 0: under
@@ -210,8 +210,8 @@ uint64_t device_uncharged(struct device *device);
 /* Returns whether this process was charged, or gave back, since this was asked last. */
 bool device_take_new_charges(struct device *device);
 /* Returns the job-wide bytes charged now. */
-uint64_t device_charged(struct device *device, enum segment_side side);
+uint64_t device_charged(struct device *device, enum segment_tier tier);
 /* Returns the bytes charged to this process. */
-uint64_t device_used(const struct device *device, enum segment_side side);
+uint64_t device_used(const struct device *device, enum segment_tier tier);
 
 #endif

@@ -37,7 +37,7 @@ static struct refused refusal_on_host(struct device *device, const struct terms 
 {
 	const struct config_gpu *settings = &terms->settings;
 	uint64_t limit = terms_host_limit(terms, device);
-	/* An allocation may lie on both sides: the host lacks room for the rest alone. */
+	/* An allocation may lie on both tiers: the host lacks room for the rest alone. */
 	uint64_t rest = refusal_beyond(device_charged(device, SEGMENT_ON_DEVICE), bytes,
 	                               terms_limit_of_movable(terms));
 	uint64_t beyond = refusal_beyond(device_charged(device, SEGMENT_ON_HOST),
@@ -63,7 +63,7 @@ struct refused refusal_by_lack(struct device *device, const struct terms *terms,
 
 	if (lack->bytes && device_is_held_up())
 		return (struct refused){REFUSED_BOOKS_HELD, bytes, 0, REFUSED_NO_LIMIT};
-	if (lack->side == SEGMENT_ON_HOST && (lack->bytes || lack->why))
+	if (lack->tier == SEGMENT_ON_HOST && (lack->bytes || lack->why))
 		return refusal_on_host(device, terms, bytes, lack);
 	if (!lack->bytes)
 		return (struct refused){REFUSED_PROCESS, bytes, 0, REFUSED_NO_LIMIT};

@@ -19,7 +19,7 @@
  * on where it is called again after room was made (memory/alloc/reclaim.h).
  */
 struct lack {
-	enum segment_side side;
+	enum segment_tier tier;
 	uint64_t bytes;        /* in all; 0: it is not room that is lacking */
 	uint64_t least;        /* of them of use alone */
 	enum spill_reason why; /* SPILL_NONE on the host: it is the process that has no memory */

@@ -24,7 +24,7 @@ struct reported {
 
 /*
  * Replaces what the hardware says by what the program is to be told, where the job has so many
- * bytes charged on either side. False, and nothing is changed, where the settings leave the truth
+ * bytes charged on either tier. False, and nothing is changed, where the settings leave the truth
  * as it is.
  */
 bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint64_t on_host,

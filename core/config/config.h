@@ -112,7 +112,7 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	X(reported_memory, CONFIG_CHOICE, "auto", "auto|limit|limit+host", CONFIG_FREE, true,     \
 	  "What the program is told a GPU has")                                                   \
 	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", CONFIG_FREE, false,                         \
-	  "auto: an allocation may be partly on the host; whole: it is all on one side")          \
+	  "auto: an allocation may be partly on the host; whole: it is all on one tier")          \
 	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", CONFIG_FREE, true,              \
 	  "What is on the host: what costs kernels least, or what they used least lately")        \
 	X(demote_deadline, CONFIG_DURATION, "100ms", "", CONFIG_MACHINES, false,                  \

@@ -121,7 +121,7 @@ CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk)
 {
 	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_DEVICE, source->device);
 
-	if (chunk->side == SEGMENT_ON_HOST)
+	if (chunk->tier == SEGMENT_ON_HOST)
 		return make_on_host(source, chunk);
 	if (chunk->like)
 		return driver.cuMemCreate(&chunk->handle, chunk->size, chunk->like, 0);
@@ -147,13 +147,13 @@ static size_t granularity_of(const CUmemAllocationProp *prop,
 	                                                                                   : 0;
 }
 
-size_t chunk_granularity(const struct chunk_source *source, enum segment_side side,
+size_t chunk_granularity(const struct chunk_source *source, enum segment_tier tier,
                          CUmemAllocationGranularity_flags option)
 {
 	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_DEVICE, source->device);
 	size_t answer;
 
-	if (side == SEGMENT_ON_DEVICE)
+	if (tier == SEGMENT_ON_DEVICE)
 		return granularity_of(&prop, option);
 	prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, source->host_nodes[0]);
 	answer = granularity_of(&prop, option);

@@ -14,7 +14,7 @@
 struct chunk {
 	CUmemGenericAllocationHandle handle;
 	uint64_t size;
-	enum segment_side side;
+	enum segment_tier tier;
 	bool is_exportable;
 	const CUmemAllocationProp *like; /* on the device made with these; NULL: plain. On the host
 	                                    always plain: from there nothing is exported */
@@ -34,11 +34,11 @@ struct chunk_source {
 /* True once this process has made one on the host. */
 extern _Atomic bool chunk_is_on_host;
 
-/* Makes one of this size, side and kind, and sets its handle on success only. */
+/* Makes one of this size, tier and kind, and sets its handle on success only. */
 CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk);
 void chunk_release(const struct chunk *chunk);
-/* Returns in which units chunks of a side can be made; 0: none can. */
-size_t chunk_granularity(const struct chunk_source *source, enum segment_side side,
+/* Returns in which units chunks of a tier can be made; 0: none can. */
+size_t chunk_granularity(const struct chunk_source *source, enum segment_tier tier,
                          CUmemAllocationGranularity_flags option);
 
 /*

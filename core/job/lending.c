@@ -51,7 +51,7 @@ struct lent {
 	struct peers others;
 	struct grant grant;
 	uint64_t summed_ns;
-	uint64_t stays[LEDGER_SIDES]; /* of what is charged to us: what cannot move */
+	uint64_t stays[LEDGER_TIERS]; /* of what is charged to us: what cannot move */
 	uint64_t movable;             /* on the device, then */
 	uint64_t context;             /* what the driver takes for us */
 	uint64_t again_ns;            /* the next look is due after so long */
@@ -59,7 +59,7 @@ struct lent {
 	uint64_t called_ns;           /* when they were called last for that */
 	int unheard;                  /* how often they are to be called again */
 	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
-	_Atomic uint64_t told[LEDGER_SIDES];
+	_Atomic uint64_t told[LEDGER_TIERS];
 };
 
 static struct {
@@ -109,9 +109,9 @@ static uint64_t idle_since(uint64_t now, const struct terms *terms)
 }
 
 /* Returns the bytes charged to us that somebody uses. */
-static uint64_t in_use(const struct device *device, enum segment_side side)
+static uint64_t in_use(const struct device *device, enum segment_tier tier)
 {
-	return minus(device_used(device, side), device_spare(device, side));
+	return minus(device_used(device, tier), device_spare(device, tier));
 }
 
 static void sum_up(struct lent *l, uint64_t now)
@@ -124,11 +124,11 @@ static void sum_up(struct lent *l, uint64_t now)
 		return;
 	l->context = overhead_bytes(device);
 	/* A job that waited for its own moves would be silent meanwhile, and passed by. */
-	for (int side = 0; side < LEDGER_SIDES; side++) {
-		if (!plan_movable_now(device, side, &movable))
+	for (int tier = 0; tier < LEDGER_TIERS; tier++) {
+		if (!plan_movable_now(device, tier, &movable))
 			return;
-		l->stays[side] = minus(in_use(device, side), movable);
-		if (side == SEGMENT_ON_DEVICE)
+		l->stays[tier] = minus(in_use(device, tier), movable);
+		if (tier == SEGMENT_ON_DEVICE)
 			l->movable = movable;
 	}
 	l->summed_ns = now;

@@ -90,7 +90,7 @@ static const char *visible_devices(char *const *environment)
 
 /* A device as the job's books have it; all zero where there are none. */
 struct books {
-	uint64_t charged[2]; /* by enum segment_side */
+	uint64_t charged[2]; /* by enum segment_tier */
 	uint64_t limit;      /* that its living processes hold; 0: none has met the device */
 };
 

@@ -171,14 +171,14 @@ static bool works(void)
 	return whole.gang.own.state == GANG_HAS && !idle_is_seen();
 }
 
-/* Returns the bytes of all our devices that can move and are on this side. */
-static uint64_t movable_on(enum segment_side side)
+/* Returns the bytes of all our devices that can move and are on this tier. */
+static uint64_t movable_on(enum segment_tier tier)
 {
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < whole.devices->count; i++)
 		if (whole.shared[i])
-			bytes += plan_movable(whole.shared[i]->device, side);
+			bytes += plan_movable(whole.shared[i]->device, tier);
 	return bytes;
 }
 

@@ -18,7 +18,7 @@
 	X(elastic)   \
 	X(held)      \
 	X(provider)  \
-	X(side)      \
+	X(tier)      \
 	X(idle)      \
 	X(placement) \
 	X(shrink)
@@ -86,10 +86,10 @@
 	X(PROVIDER_MANAGED, "managed") \
 	X(PROVIDER_PINNED, "pinned")
 
-/* Where memory is; as enum segment_side. */
-#define CODES_side(X)            \
-	X(SIDE_DEVICE, "device") \
-	X(SIDE_HOST, "host")
+/* Where memory is; as enum segment_tier. */
+#define CODES_tier(X)            \
+	X(TIER_DEVICE, "device") \
+	X(TIER_HOST, "host")
 
 /* Why a launch was held back. */
 #define CODES_idle(X)                                                 \
@@ -120,7 +120,7 @@ enum move_pending { CODES_pending(X) };
 enum elastic { CODES_elastic(X) };
 enum held_reason { CODES_held(X) };
 enum provider_code { CODES_provider(X) };
-enum side_code { CODES_side(X) };
+enum tier_code { CODES_tier(X) };
 enum idle_reason { CODES_idle(X) };
 enum placement_code { CODES_placement(X) };
 enum shrink_code { CODES_shrink(X) };

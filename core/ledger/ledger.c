@@ -22,10 +22,10 @@ struct ledger_copy ledger_read(const struct ledger *ledger)
 	copy.is_whole = publish_read(&ledger->facts, &copy.facts, &turn);
 	if (!copy.is_whole)
 		copy.facts = (struct facts){0};
-	for (int side = 0; side < LEDGER_SIDES; side++) {
-		copy.charged[side] = ledger_charged(ledger, side);
-		copy.peak[side] = get(&ledger->peak[side]);
-		copy.spare[side] = get(&ledger->spare[side]);
+	for (int tier = 0; tier < LEDGER_TIERS; tier++) {
+		copy.charged[tier] = ledger_charged(ledger, tier);
+		copy.peak[tier] = get(&ledger->peak[tier]);
+		copy.spare[tier] = get(&ledger->spare[tier]);
 	}
 	copy.pinned = get(&ledger->pinned);
 	copy.driver_used = get(&ledger->driver_used);
@@ -43,10 +43,10 @@ void ledger_forget_facts(struct ledger *ledger)
 void ledger_clear(struct ledger *ledger)
 {
 	ledger_forget_facts(ledger);
-	for (int side = 0; side < LEDGER_SIDES; side++) {
-		set(&ledger->charged[side], 0);
-		set(&ledger->peak[side], 0);
-		set(&ledger->spare[side], 0);
+	for (int tier = 0; tier < LEDGER_TIERS; tier++) {
+		set(&ledger->charged[tier], 0);
+		set(&ledger->peak[tier], 0);
+		set(&ledger->spare[tier], 0);
 	}
 	set(&ledger->pinned, 0);
 	set(&ledger->driver_used, 0);
@@ -57,8 +57,8 @@ void ledger_clear(struct ledger *ledger)
 
 void ledger_forget_peak(struct ledger *ledger)
 {
-	for (int side = 0; side < LEDGER_SIDES; side++)
-		set(&ledger->peak[side], 0);
+	for (int tier = 0; tier < LEDGER_TIERS; tier++)
+		set(&ledger->peak[tier], 0);
 	set(&ledger->driver_peak, 0);
 }
 
@@ -71,44 +71,44 @@ static void raise_peak(_Atomic uint64_t *word, uint64_t now)
 		;
 }
 
-bool ledger_change_open(struct ledger *ledger, int side, int64_t bytes)
+bool ledger_change_open(struct ledger *ledger, int tier, int64_t bytes)
 {
-	uint64_t was = get(&ledger->charged[side]), now;
+	uint64_t was = get(&ledger->charged[tier]), now;
 
 	do {
 		now = was + (uint64_t)bytes;
 		if (!(was & now & LEDGER_OPEN))
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(
-	    &ledger->charged[side], &was, now, memory_order_relaxed, memory_order_relaxed));
+	    &ledger->charged[tier], &was, now, memory_order_relaxed, memory_order_relaxed));
 	if (bytes > 0)
-		raise_peak(&ledger->peak[side], now & ~LEDGER_OPEN);
+		raise_peak(&ledger->peak[tier], now & ~LEDGER_OPEN);
 	return true;
 }
 
-void ledger_open(struct ledger *ledger, int side)
+void ledger_open(struct ledger *ledger, int tier)
 {
-	atomic_fetch_or(&ledger->charged[side], LEDGER_OPEN);
+	atomic_fetch_or(&ledger->charged[tier], LEDGER_OPEN);
 }
 
-void ledger_close(struct ledger *ledger, int side)
+void ledger_close(struct ledger *ledger, int tier)
 {
-	atomic_fetch_and(&ledger->charged[side], ~LEDGER_OPEN);
+	atomic_fetch_and(&ledger->charged[tier], ~LEDGER_OPEN);
 }
 
-void ledger_charge(struct ledger *ledger, int side, uint64_t bytes)
+void ledger_charge(struct ledger *ledger, int tier, uint64_t bytes)
 {
-	uint64_t now = get(&ledger->charged[side]) + bytes;
+	uint64_t now = get(&ledger->charged[tier]) + bytes;
 
-	set(&ledger->charged[side], now);
-	raise_peak(&ledger->peak[side], now);
+	set(&ledger->charged[tier], now);
+	raise_peak(&ledger->peak[tier], now);
 }
 
-uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes)
+uint64_t ledger_give_back(struct ledger *ledger, int tier, uint64_t bytes)
 {
-	uint64_t held = get(&ledger->charged[side]), given = bytes < held ? bytes : held;
+	uint64_t held = get(&ledger->charged[tier]), given = bytes < held ? bytes : held;
 
-	set(&ledger->charged[side], held - given);
+	set(&ledger->charged[tier], held - given);
 	return bytes - given;
 }
 

@@ -24,7 +24,7 @@
 #include "core/base/publish.h"
 #include "core/ledger/codes.h"
 
-enum { LEDGER_SIDES = 2 }; /* enum segment_side */
+enum { LEDGER_TIERS = 2 }; /* enum segment_tier */
 
 struct facts {
 	uint64_t
@@ -42,8 +42,8 @@ struct facts {
 
 struct ledger {
 	PUBLISHED(struct facts) facts;
-	_Atomic uint64_t charged[LEDGER_SIDES], peak[LEDGER_SIDES];
-	_Atomic uint64_t spare[LEDGER_SIDES]; /* of what is charged: held ready for new chunks */
+	_Atomic uint64_t charged[LEDGER_TIERS], peak[LEDGER_TIERS];
+	_Atomic uint64_t spare[LEDGER_TIERS]; /* of what is charged: held ready for new chunks */
 	_Atomic uint64_t pinned;              /* of what is charged: what must stay on the device */
 	_Atomic uint64_t driver_used,
 	    driver_peak;              /* of what is charged: what the driver took for itself */
@@ -54,7 +54,7 @@ struct ledger {
 struct ledger_copy {
 	bool is_whole; /* false: its facts change too often to be copied, and are 0 here */
 	struct facts facts;
-	uint64_t charged[LEDGER_SIDES], peak[LEDGER_SIDES], spare[LEDGER_SIDES], pinned;
+	uint64_t charged[LEDGER_TIERS], peak[LEDGER_TIERS], spare[LEDGER_TIERS], pinned;
 	uint64_t driver_used, driver_peak;
 };
 
@@ -66,21 +66,21 @@ void ledger_forget_facts(struct ledger *ledger);
 /* Sets the peaks of a dead process to 0: a later run of its job does not count them. */
 void ledger_forget_peak(struct ledger *ledger);
 
-static inline uint64_t ledger_charged(const struct ledger *ledger, int side)
+static inline uint64_t ledger_charged(const struct ledger *ledger, int tier)
 {
-	return atomic_load_explicit(&ledger->charged[side], memory_order_relaxed) & ~LEDGER_OPEN;
+	return atomic_load_explicit(&ledger->charged[tier], memory_order_relaxed) & ~LEDGER_OPEN;
 }
 
 /* Charges bytes, or gives them back, without the lock. Returns false, and nothing is done, where
  * the charges are not open, or are fewer than what is to be given back. */
-bool ledger_change_open(struct ledger *ledger, int side, int64_t bytes);
-void ledger_open(struct ledger *ledger, int side);
-void ledger_close(struct ledger *ledger, int side);
+bool ledger_change_open(struct ledger *ledger, int tier, int64_t bytes);
+void ledger_open(struct ledger *ledger, int tier);
+void ledger_close(struct ledger *ledger, int tier);
 /* Charges bytes, or gives them back; whoever does holds the lock under which all charges of the job
  * change, and they are closed. */
-void ledger_charge(struct ledger *ledger, int side, uint64_t bytes);
+void ledger_charge(struct ledger *ledger, int tier, uint64_t bytes);
 /* Returns how many of the bytes were not charged, and cannot be given back. */
-uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes);
+uint64_t ledger_give_back(struct ledger *ledger, int tier, uint64_t bytes);
 /*
  * Counts bytes, of what is charged, that the driver took for itself; negative: that it gave back.
  */

@@ -434,8 +434,8 @@ static void fill_device(const struct segment_file *file, int index, struct page_
 {
 	const struct segment_header *header = &file->header;
 	filled->device = header->device[index];
-	for (int side = 0; side < SEGMENT_SIDES; side++)
-		filled->charged[side] = quota_charged(file, index, (enum segment_side)side);
+	for (int tier = 0; tier < SEGMENT_TIERS; tier++)
+		filled->charged[tier] = quota_charged(file, index, (enum segment_tier)tier);
 	for (int n = -1; (n = slots_next(header, n, SLOTS_LIVE)) >= 0;) {
 		struct ledger_copy ledger = ledger_read(&books_of(file, n, index)->ledger);
 		if (!ledger.facts.limit)

@@ -43,7 +43,7 @@ enum {
 
 struct page_device {
 	struct segment_device device;
-	uint64_t charged[2]; /* by enum segment_side */
+	uint64_t charged[2]; /* by enum segment_tier */
 	uint64_t limit;      /* limit_set; 0: not known */
 	uint64_t share;      /* share_set */
 	uint64_t host_limit; /* and one; 0: not known, or no number that holds */

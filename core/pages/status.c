@@ -111,12 +111,12 @@ static void add_slot(const struct segment_file *file, int slot, int device,
 
 	if (statistics_get(&books->counters.spill_reason) != SPILL_NONE)
 		sum->has_spilled = true;
-	for (int side = 0; side < SEGMENT_SIDES; side++)
-		sum->peak[side] = quota_peak(sum->peak[side], &books->ledger, side);
+	for (int tier = 0; tier < SEGMENT_TIERS; tier++)
+		sum->peak[tier] = quota_peak(sum->peak[tier], &books->ledger, tier);
 	if (slot_state(&file->header, slot) != SLOT_LIVE)
 		return;
-	for (int side = 0; side < SEGMENT_SIDES; side++)
-		sum->used[side] += ledger_charged(&books->ledger, side);
+	for (int tier = 0; tier < SEGMENT_TIERS; tier++)
+		sum->used[tier] += ledger_charged(&books->ledger, tier);
 	if (step_ns > sum->step_ns)
 		sum->step_ns = step_ns;
 }
@@ -132,9 +132,9 @@ static void read_status(const struct segment_file *file, struct status *status)
 		memcpy(device->pci_bus_id, header->device[i].pci_bus_id, sizeof device->pci_bus_id);
 		device->has_spilled =
 		    statistics_get(&header->ended[i].counters.spill_reason) != SPILL_NONE;
-		for (int side = 0; side < SEGMENT_SIDES; side++) {
-			device->peak[side] = header->peak[i][side];
-			device->charged[side] = quota_charged(file, i, (enum segment_side)side);
+		for (int tier = 0; tier < SEGMENT_TIERS; tier++) {
+			device->peak[tier] = header->peak[i][tier];
+			device->charged[tier] = quota_charged(file, i, (enum segment_tier)tier);
 		}
 		for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;)
 			add_slot(file, n, i, device);

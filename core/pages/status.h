@@ -18,7 +18,7 @@
 
 #define STATUS_PUSH_NS 10000000000ull
 
-/* The figures of a job on one device; bytes, by enum segment_side. */
+/* The figures of a job on one device; bytes, by enum segment_tier. */
 struct status_device {
 	char pci_bus_id[16];
 	uint64_t used[2], peak[2], charged[2];

@@ -24,7 +24,7 @@
 	X(burst, SPAN, "work of the device, as measured", launches, count, _, none, _, none)       \
 	X(slot, SPAN, "idle slot before a launch", why, idle, _, none, _, none)                    \
 	X(turn, SPAN, "time in which this job had the device", _, none, _, none, _, none)          \
-	X(move, SPAN, "memory moved, while calls were held", bytes, bytes, to, side, used, bytes)  \
+	X(move, SPAN, "memory moved, while calls were held", bytes, bytes, to, tier, used, bytes)  \
 	X(spill, MOMENT, "memory was placed on the host", bytes, bytes, reason, spill, used,       \
 	  bytes)                                                                                   \
 	X(refusal, MOMENT, "an allocation was answered with out of memory", bytes, bytes, limit,   \

@@ -59,7 +59,7 @@ struct lanes {
 #define SEGMENT_MAGIC "SPILLSEG"
 
 enum {
-	SEGMENT_SIDES = 2,
+	SEGMENT_TIERS = 2,
 	SEGMENT_PAGE = 4096,
 	SEGMENT_ROW = 64, /* slots */
 	SEGMENT_ROWS = SEGMENT_SLOTS / SEGMENT_ROW
@@ -135,9 +135,9 @@ struct segment_header {
 	_Alignas(64) union segment_mutex lock;
 	/* the sum over slots in use, and what is orphaned; or LEDGER_OPEN and whose process
 	 * slot says it */
-	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
+	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_TIERS];
 	_Atomic uint64_t orphaned[SEGMENT_DEVICES]; /* the sum over exports without an owner */
-	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
+	uint64_t peak[SEGMENT_DEVICES][SEGMENT_TIERS];
 	struct segment_device device[SEGMENT_DEVICES];
 	struct segment_claim claim[SEGMENT_DEVICES];
 	struct segment_ended ended[SEGMENT_DEVICES];
@@ -224,7 +224,7 @@ struct segment {
 	_Atomic uint64_t host_limit[SEGMENT_DEVICES]; /* page_note_host_limit() */
 	/* given back while the lock could not be had; settled with the next one that is,
 	 * segment_poll() at the latest */
-	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
+	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_TIERS];
 	_Atomic bool has_left; /* likewise of exported memory */
 	uint32_t exports_next; /* where a free record is looked for; under the lock */
 };
@@ -373,9 +373,9 @@ int segment_list_in(int directory, int (*found)(void *cookie, const char *job), 
 
 /* slot.c; all under the lock but the first */
 /* Returns the job-wide bytes charged. Takes no lock. */
-uint64_t quota_charged(const struct segment_file *file, int device, enum segment_side side);
+uint64_t quota_charged(const struct segment_file *file, int device, enum segment_tier tier);
 /* Returns the bytes of earlier runs' processes that drain: of their memory, and of the driver's. */
-uint64_t quota_of_earlier_runs(const struct segment_file *file, int device, enum segment_side side);
+uint64_t quota_of_earlier_runs(const struct segment_file *file, int device, enum segment_tier tier);
 uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int device);
 /* Makes the total that of all processes where one charged in the open; under the lock. */
 void quota_close(struct segment_file *file, int device);
@@ -391,9 +391,9 @@ bool export_is_orphan(const struct segment_export *e);
 /* Gives back what could not be before for want of the lock; under it. */
 void quota_settle(struct segment *segment);
 /* Returns the higher one of a peak and of the process's: the job had no less. */
-static inline uint64_t quota_peak(uint64_t peak, const struct ledger *ledger, int side)
+static inline uint64_t quota_peak(uint64_t peak, const struct ledger *ledger, int tier)
 {
-	uint64_t own = atomic_load_explicit(&ledger->peak[side], memory_order_relaxed);
+	uint64_t own = atomic_load_explicit(&ledger->peak[tier], memory_order_relaxed);
 
 	return own > peak ? own : peak;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quota: job-wide bytes per device and side, charged under the segment's lock.
+ * Quota: job-wide bytes per device and tier, charged under the segment's lock.
  *
  * Runs inside the user's process, on its allocation path: no system call inside the lock, waits
  * have an end. A process slot says what its process holds; the total is only their sum kept at
@@ -27,10 +27,10 @@ static void set(_Atomic uint64_t *charge, uint64_t bytes)
 	atomic_store_explicit(charge, bytes, memory_order_relaxed);
 }
 
-static bool is_valid(const struct segment *segment, int device, enum segment_side side)
+static bool is_valid(const struct segment *segment, int device, enum segment_tier tier)
 {
 	return device >= 0 && device < devices_of(&segment->file->header) &&
-	       (unsigned)side < SEGMENT_SIDES;
+	       (unsigned)tier < SEGMENT_TIERS;
 }
 
 /* --- open charges --- */
@@ -51,35 +51,35 @@ static void open_if_alone(struct segment *segment, int device)
 /* --- under the lock --- */
 
 /* Gives back bytes of the process; under the lock. Returns how many of them it did not hold. */
-static uint64_t give_back(struct segment *segment, int device, enum segment_side side,
+static uint64_t give_back(struct segment *segment, int device, enum segment_tier tier,
                           uint64_t bytes)
 {
-	_Atomic uint64_t *total = &segment->file->header.charged[device][side];
+	_Atomic uint64_t *total = &segment->file->header.charged[device][tier];
 	uint64_t excess;
 
 	quota_close(segment->file, device);
-	excess = ledger_give_back(&own_books(segment, device)->ledger, side, bytes);
+	excess = ledger_give_back(&own_books(segment, device)->ledger, tier, bytes);
 	set(total, get(total) - (bytes - excess));
 	return excess;
 }
 
-static uint64_t settle(struct segment *segment, int device, enum segment_side side)
+static uint64_t settle(struct segment *segment, int device, enum segment_tier tier)
 {
-	_Atomic uint64_t *owed = &segment->owed[device][side];
-	return get(owed) ? give_back(segment, device, side, atomic_exchange(owed, 0)) : 0;
+	_Atomic uint64_t *owed = &segment->owed[device][tier];
+	return get(owed) ? give_back(segment, device, tier, atomic_exchange(owed, 0)) : 0;
 }
 
 void quota_settle(struct segment *segment)
 {
 	for (int d = 0; d < devices_of(&segment->file->header); d++)
-		for (int s = 0; s < SEGMENT_SIDES; s++)
+		for (int s = 0; s < SEGMENT_TIERS; s++)
 			settle(segment, d, s);
 }
 
-static bool fits(const struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+static bool fits(const struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                  uint64_t limit)
 {
-	uint64_t total = get(&segment->file->header.charged[device][side]);
+	uint64_t total = get(&segment->file->header.charged[device][tier]);
 	uint64_t most = limit < LEDGER_OPEN ? limit : LEDGER_OPEN - 1;
 	return bytes <= most && total <= most - bytes;
 }
@@ -106,13 +106,13 @@ static uint64_t most_of(const struct segment *segment, int device, enum within w
 	return limit < most ? limit : most;
 }
 
-uint64_t quota_of_earlier_runs(const struct segment_file *file, int device, enum segment_side side)
+uint64_t quota_of_earlier_runs(const struct segment_file *file, int device, enum segment_tier tier)
 {
 	uint64_t bytes = 0;
 
 	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_DRAINING)) >= 0;)
 		if (slot_is_of_earlier_run(file, n))
-			bytes += ledger_charged(&books_of(file, n, device)->ledger, side);
+			bytes += ledger_charged(&books_of(file, n, device)->ledger, tier);
 	return bytes;
 }
 
@@ -127,22 +127,22 @@ uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int devic
 }
 
 /* Raises the run's peak to a total; under the lock. */
-static void quota_raise_peak(const struct segment *segment, int device, enum segment_side side,
+static void quota_raise_peak(const struct segment *segment, int device, enum segment_tier tier,
                              uint64_t total)
 {
-	uint64_t *peak = &segment->file->header.peak[device][side];
+	uint64_t *peak = &segment->file->header.peak[device][tier];
 
 	if (total <= *peak)
 		return;
-	total -= quota_of_earlier_runs(segment->file, device, side);
+	total -= quota_of_earlier_runs(segment->file, device, tier);
 	if (total > *peak)
 		*peak = total;
 }
 
-static int reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+static int reserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                    enum within within, uint64_t most)
 {
-	if (!is_valid(segment, device, side))
+	if (!is_valid(segment, device, tier))
 		return -EINVAL;
 	struct segment_header *header = &segment->file->header;
 	int error = segment_lock(segment->file);
@@ -153,16 +153,16 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 	}
 
 	quota_close(segment->file, device);
-	settle(segment, device, side);
+	settle(segment, device, tier);
 	/* Here and not before: it may have changed while room was made. */
 	uint64_t limit = most_of(segment, device, within, most);
-	if (!fits(segment, device, side, bytes, limit))
+	if (!fits(segment, device, tier, bytes, limit))
 		slots_probe(segment->file);
-	if (fits(segment, device, side, bytes, limit)) {
-		uint64_t total = get(&header->charged[device][side]) + bytes;
-		ledger_charge(&own_books(segment, device)->ledger, side, bytes);
-		set(&header->charged[device][side], total);
-		quota_raise_peak(segment, device, side, total);
+	if (fits(segment, device, tier, bytes, limit)) {
+		uint64_t total = get(&header->charged[device][tier]) + bytes;
+		ledger_charge(&own_books(segment, device)->ledger, tier, bytes);
+		set(&header->charged[device][tier], total);
+		quota_raise_peak(segment, device, tier, total);
 		open_if_alone(segment, device);
 	} else {
 		error = -ENOSPC;
@@ -172,21 +172,21 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 }
 
 /* Charges bytes, or gives them back, where that needs no lock. Returns whether it was done. */
-static bool change_open(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+static bool change_open(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                         bool is_given_back)
 {
-	return is_valid(segment, device, side) && side == SEGMENT_ON_DEVICE &&
+	return is_valid(segment, device, tier) && tier == SEGMENT_ON_DEVICE &&
 	       bytes < LEDGER_OPEN &&
-	       ledger_change_open(&own_books(segment, device)->ledger, side,
+	       ledger_change_open(&own_books(segment, device)->ledger, tier,
 	                          is_given_back ? -(int64_t)bytes : (int64_t)bytes);
 }
 
-int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+int segment_reserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                     uint64_t limit)
 {
-	if (limit == UINT64_MAX && change_open(segment, device, side, bytes, false))
+	if (limit == UINT64_MAX && change_open(segment, device, tier, bytes, false))
 		return 0;
-	return reserve(segment, device, side, bytes, WITHIN_MOST, limit);
+	return reserve(segment, device, tier, bytes, WITHIN_MOST, limit);
 }
 
 int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
@@ -223,36 +223,36 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 	}
 }
 
-void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes)
+void segment_unreserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes)
 {
-	if (change_open(segment, device, side, bytes, true) || !is_valid(segment, device, side))
+	if (change_open(segment, device, tier, bytes, true) || !is_valid(segment, device, tier))
 		return;
 	if (segment_lock(segment->file) != 0) {
-		atomic_fetch_add(&segment->owed[device][side], bytes);
+		atomic_fetch_add(&segment->owed[device][tier], bytes);
 		return;
 	}
-	uint64_t excess = settle(segment, device, side);
-	excess += give_back(segment, device, side, bytes);
+	uint64_t excess = settle(segment, device, tier);
+	excess += give_back(segment, device, tier, bytes);
 	segment_unlock(segment->file);
 	if (excess)
 		log_once(LOG_ERROR, "%llu bytes given back that were never reserved, device %d",
 		         (unsigned long long)excess, device);
 }
 
-uint64_t segment_charged(struct segment *segment, int device, enum segment_side side)
+uint64_t segment_charged(struct segment *segment, int device, enum segment_tier tier)
 {
-	return is_valid(segment, device, side) ? quota_charged(segment->file, device, side) : 0;
+	return is_valid(segment, device, tier) ? quota_charged(segment->file, device, tier) : 0;
 }
 
-uint64_t segment_draining(struct segment *segment, int device, enum segment_side side)
+uint64_t segment_draining(struct segment *segment, int device, enum segment_tier tier)
 {
 	uint64_t bytes = 0;
 
-	if (!is_valid(segment, device, side) || segment_lock(segment->file) != 0)
+	if (!is_valid(segment, device, tier) || segment_lock(segment->file) != 0)
 		return 0;
 	slots_probe(segment->file);
 	for (int n = -1; (n = slots_next(&segment->file->header, n, SLOTS_DRAINING)) >= 0;)
-		bytes += ledger_charged(&books_of(segment->file, n, device)->ledger, side);
+		bytes += ledger_charged(&books_of(segment->file, n, device)->ledger, tier);
 	segment_unlock(segment->file);
 	return bytes;
 }

@@ -145,8 +145,8 @@ static bool has_others(const struct segment *segment, bool staying_alone)
 static bool is_anything_charged(const struct segment_file *file)
 {
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
-		for (int s = 0; s < SEGMENT_SIDES; s++)
-			if (quota_charged(file, d, (enum segment_side)s))
+		for (int s = 0; s < SEGMENT_TIERS; s++)
+			if (quota_charged(file, d, (enum segment_tier)s))
 				return true;
 	return false;
 }

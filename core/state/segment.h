@@ -5,7 +5,7 @@
  * segment  header, device table, quota per device, process slots
  * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
  *          its death by trylock, whatever happened to pids, namespaces and descriptors
- * quota    job-wide bytes per device, device and host side; a running total under a short lock
+ * quota    job-wide bytes per device, device and host tier; a running total under a short lock
  * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a
  *          driver gives a killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it
  *          exited normally
@@ -137,13 +137,13 @@ _Atomic uint64_t *segment_placed(struct segment *segment, int device);
  * at a time all of it is zero. */
 struct lanes *segment_lanes(struct segment *segment, int *lane);
 
-enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
+enum segment_tier { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 
 /* Charges bytes job-wide if the total stays within limit (CONFIG_UNLIMITED: always). No system or
  * driver call happens inside the lock. Before refusing, dead slots are looked for and
  * drained ones released. Returns 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1
  * s), -EINVAL (no such device). */
-int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+int segment_reserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                     uint64_t limit);
 /* The limit of the calling process's charges on a device: how far it may rise (segment_grown()),
  * and whether what can move is to be on the host. */
@@ -168,15 +168,15 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
                    bool is_moved);
 /* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */
-void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes);
+void segment_unreserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes);
 /* Counts bytes of the calling process, charged already, that the driver took for itself; negative:
  * that it gave back. */
 void segment_note_driver(struct segment *segment, int device, int64_t change);
 /* Returns the job-wide bytes charged now, dead slots not yet drained included. */
-uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
+uint64_t segment_charged(struct segment *segment, int device, enum segment_tier tier);
 /* Returns the bytes charged to dead slots alone, which are worth waiting for. Looks for
  * such slots, and lets go of what is drained. */
-uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
+uint64_t segment_draining(struct segment *segment, int device, enum segment_tier tier);
 
 /*
  * --- exported memory (exports.c): charged while a process of the job can hold it ---
@@ -237,7 +237,7 @@ struct segment_process {
 	uint64_t override_hash;
 	int threads, contexts; /* of a live one, as it said lately; -1: not known */
 	char complaint[256];
-	uint64_t charged[SEGMENT_DEVICES][2]; /* by enum segment_side */
+	uint64_t charged[SEGMENT_DEVICES][2]; /* by enum segment_tier */
 	struct statistics device[SEGMENT_DEVICES];
 };
 
@@ -255,7 +255,7 @@ struct segment_view {
 	int device_count;
 	struct segment_device device[SEGMENT_DEVICES];
 	struct statistics job_total[SEGMENT_DEVICES]; /* live, drained and ended processes */
-	uint64_t charged[SEGMENT_DEVICES][2];         /* by enum segment_side */
+	uint64_t charged[SEGMENT_DEVICES][2];         /* by enum segment_tier */
 	uint64_t limit_most[SEGMENT_DEVICES]; /* the highest limit of the run; 0: not known */
 	uint64_t
 	    orphaned[SEGMENT_DEVICES]; /* of it on the device: exported, and its owner is gone */

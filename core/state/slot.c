@@ -55,13 +55,13 @@ static struct ledger *open_ledger(const struct segment_file *file, int device, u
 	           : NULL;
 }
 
-uint64_t quota_charged(const struct segment_file *file, int device, enum segment_side side)
+uint64_t quota_charged(const struct segment_file *file, int device, enum segment_tier tier)
 {
-	uint64_t total = get(&file->header.charged[device][side]);
+	uint64_t total = get(&file->header.charged[device][tier]);
 	const struct ledger *open =
-	    side == SEGMENT_ON_DEVICE ? open_ledger(file, device, total) : NULL;
+	    tier == SEGMENT_ON_DEVICE ? open_ledger(file, device, total) : NULL;
 
-	return open ? ledger_charged(open, side) : total & ~LEDGER_OPEN;
+	return open ? ledger_charged(open, tier) : total & ~LEDGER_OPEN;
 }
 
 void quota_close(struct segment_file *file, int device)
@@ -112,19 +112,19 @@ void exports_forget_orphans(struct segment_file *file)
 
 void quota_recount(struct segment_file *file)
 {
-	uint64_t total[SEGMENT_DEVICES][SEGMENT_SIDES] = {0}, orphaned[SEGMENT_DEVICES];
+	uint64_t total[SEGMENT_DEVICES][SEGMENT_TIERS] = {0}, orphaned[SEGMENT_DEVICES];
 
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		quota_close(file, d);
 	exports_recount(file, orphaned);
 	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_ALL)) >= 0;)
 		for (int d = 0; d < devices_of(&file->header); d++)
-			for (int s = 0; s < SEGMENT_SIDES; s++)
+			for (int s = 0; s < SEGMENT_TIERS; s++)
 				total[d][s] += ledger_charged(&books_of(file, n, d)->ledger, s);
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
 		set(&file->header.orphaned[d], orphaned[d]);
 		total[d][SEGMENT_ON_DEVICE] += orphaned[d];
-		for (int s = 0; s < SEGMENT_SIDES; s++)
+		for (int s = 0; s < SEGMENT_TIERS; s++)
 			set(&file->header.charged[d][s], total[d][s]);
 	}
 }
@@ -394,7 +394,7 @@ static bool slots_finish_retiring(struct segment_file *file)
 void slots_retire(struct segment_file *file, int number)
 {
 	struct segment_header *header = &file->header;
-	uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
+	uint64_t charged[SEGMENT_DEVICES][SEGMENT_TIERS];
 	int devices = devices_of(header);
 
 	segment_change_begin(header);
@@ -404,7 +404,7 @@ void slots_retire(struct segment_file *file, int number)
 
 		quota_close(file, d);
 		totals_add_ended(&header->ended_next[d], books);
-		for (int s = 0; s < SEGMENT_SIDES; s++) {
+		for (int s = 0; s < SEGMENT_TIERS; s++) {
 			charged[d][s] = ledger_charged(&books->ledger, s);
 			header->peak[d][s] = quota_peak(header->peak[d][s], &books->ledger, s);
 		}
@@ -416,7 +416,7 @@ void slots_retire(struct segment_file *file, int number)
 		quota_recount(file);
 	else
 		for (int d = 0; d < devices; d++)
-			for (int s = 0; s < SEGMENT_SIDES; s++)
+			for (int s = 0; s < SEGMENT_TIERS; s++)
 				atomic_fetch_sub(&header->charged[d][s], charged[d][s]);
 	segment_change_end(header);
 }

@@ -13,7 +13,7 @@
 struct segment_glance {
 	int device_count;
 	char uuid[SEGMENT_DEVICES][48];
-	uint64_t charged[SEGMENT_DEVICES][2]; /* by enum segment_side; a second old at most */
+	uint64_t charged[SEGMENT_DEVICES][2]; /* by enum segment_tier; a second old at most */
 	uint64_t limit[SEGMENT_DEVICES];      /* as last set; 0: no process has met the device */
 };
 

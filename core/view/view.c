@@ -91,7 +91,7 @@ static void add_process(struct segment_view *view, const struct segment_file *co
 	process->contexts = state == SLOT_LIVE ? counted(slot->contexts) : -1;
 	memcpy(process->complaint, slot->complaint, sizeof process->complaint);
 	for (int d = 0; d < view->device_count; d++)
-		for (int s = 0; s < SEGMENT_SIDES; s++) {
+		for (int s = 0; s < SEGMENT_TIERS; s++) {
 			process->charged[d][s] =
 			    ledger_charged(&books_of(copy, number, d)->ledger, s);
 			view->charged[d][s] += process->charged[d][s];
@@ -100,15 +100,15 @@ static void add_process(struct segment_view *view, const struct segment_file *co
 
 /* Returns the peak. What is charged was read later, and may be more. */
 static uint64_t peak(const struct segment_file *copy, const struct segment_view *view, int device,
-                     enum segment_side side)
+                     enum segment_tier tier)
 {
-	uint64_t was = copy->header.peak[device][side];
-	uint64_t all = view->charged[device][side];
-	uint64_t earlier = quota_of_earlier_runs(copy, device, side);
+	uint64_t was = copy->header.peak[device][tier];
+	uint64_t all = view->charged[device][tier];
+	uint64_t earlier = quota_of_earlier_runs(copy, device, tier);
 	uint64_t is = all > earlier ? all - earlier : 0;
 
 	for (int n = -1; (n = slots_next(&copy->header, n, SLOTS_ALL)) >= 0;)
-		was = quota_peak(was, &books_of(copy, n, device)->ledger, side);
+		was = quota_peak(was, &books_of(copy, n, device)->ledger, tier);
 	return is > was ? is : was;
 }
 

@@ -15,8 +15,8 @@ mkdir "$scratch/kills"
 # What is killed has memory on the GPU and on the host.
 SPILLWAY_JOB=looked-at LD_PRELOAD=$shim "$build/tests/e2e/allocate" --mib 4 --count 4 --ready "$scratch/ready" --until "$scratch/stop" >"$scratch/out" 2>&1 &
 until_true $patience test -e "$scratch/ready" || fail "it does not begin: $(cat "$scratch/out")"
-for side in device host; do
-	[ "$(counter looked-at ${side}_used)" -gt 0 ] || fail "it has nothing in ${side}_used"
+for tier in device host; do
+	[ "$(counter looked-at ${tier}_used)" -gt 0 ] || fail "it has nothing in ${tier}_used"
 done
 touch "$scratch/stop"
 wait

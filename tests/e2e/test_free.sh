@@ -11,7 +11,7 @@ set -eu
 free=$build/tests/e2e/free
 
 same "without Spillway" ok "$(on_softgpu timeout 200 "$free" waits)"
-# The host, both sides, the device.
+# The host, both tiers, the device.
 for limit in 1 9 512; do
 	limit_file "$scratch/waits.ini" $((limit * mib))
 	limit_file "$scratch/deferred.ini" $((limit * mib)) "deferred_free = yes"

@@ -26,7 +26,7 @@ probing() { LD_LIBRARY_PATH=$softgpu "$build/lib/driver-probe" "$softgpu/libcuda
 
 limited cached --memory 10MiB
 same "cached: provider" vmm_numa "$(provider cached)"
-same "cached: an allocation may be on both sides" $((14 * mib)) "$(spilled cached)"
+same "cached: an allocation may be on both tiers" $((14 * mib)) "$(spilled cached)"
 [ ! -e "$SPILLWAY_STATE_DIR/driver-probe.lock" ] || fail "a probe was made although the cache was there"
 # It counts for its driver alone. A driver that crashes on a node is not asked for memory there.
 sed -i 's/NUMA node 0: 0/NUMA node 0: crash/' "$known"
@@ -47,7 +47,7 @@ has "what is known" "$(cat "$known")" "host 801 copy 801 node 801 mixed 801 unma
 limited refused --memory 1MiB
 unset SOFTGPU_NO_HOST_VMM
 
-# --- there is no cache: the program spills, and each allocation is on one side ---
+# --- there is no cache: the program spills, and each allocation is on one tier ---
 
 without() {
 	rm -f "$known"

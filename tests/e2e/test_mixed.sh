@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Where the driver refuses copies over memory on both sides, or the file says mixed = whole, no
+# Where the driver refuses copies over memory on both tiers, or the file says mixed = whole, no
 # allocation is ever on both: a program that copies all the time while its limit moves meets no
 # refusal. Elsewhere allocations are mixed.
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Out of memory is CUDA_ERROR_OUT_OF_MEMORY, and everything is as usable afterwards as before; what
-# the program is told of memory in the arena is the same on either side; the host's pages come back
+# the program is told of memory in the arena is the same on either tier; the host's pages come back
 # to the system.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
@@ -98,7 +98,7 @@ until_true $patience host_within $((8 * mib)) || fail "promoted, but $(truth hos
 wants 0 check a 1
 end_driven
 
-# What the program is told: all of it on the device, on both sides, on the host.
+# What the program is told: all of it on the device, on both tiers, on the host.
 limit_file "$ini" $((64 * mib))
 start_driven told "$ini"
 wants 0 alloc a 24576

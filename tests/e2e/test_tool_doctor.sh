@@ -64,7 +64,7 @@ expect 0 probed SOFTGPU_DRIVER_VERSION=12080 "$spillway" doctor --probe
 says "$out" "^ok  driver probe: $SPILLWAY_STATE_DIR/driver-probe: has this driver since this boot$"
 probed SOFTGPU_DRIVER_VERSION=12080 "$spillway" doctor >"$out"
 says "$out" "^ok  gpu 0: driver probe: $SPILLWAY_STATE_DIR/driver-probe \(this user's\): CUDA 12\.8, this boot: memory of NUMA node 0 works, "
-says "$out" ', copies over both sides: works, unmapping beside work: waits for it$'
+says "$out" ', copies over both tiers: works, unmapping beside work: waits for it$'
 expect 1 probed SPILLWAY_DRIVER="$build/tests/e2e/crashing_driver.so" "$spillway" doctor --probe
 says "$out" '^no  driver probe: .*crashing_driver.so: it cannot be initialised$'
 expect 1 probed SOFTGPU_DRIVER_VERSION=12060 SOFTGPU_FAIL=cuDevicePrimaryCtxRetain:1=2 "$spillway" doctor --probe

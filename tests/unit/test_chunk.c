@@ -39,7 +39,7 @@ static CUresult make(bool avoids_numa)
 	                                    .avoids_numa = avoids_numa,
 	                                    .numa_error = &numa_error,
 	                                    .counters = &counters};
-	struct chunk chunk = {.size = 2 << 20, .side = SEGMENT_ON_HOST};
+	struct chunk chunk = {.size = 2 << 20, .tier = SEGMENT_ON_HOST};
 
 	asked_count = 0;
 	return chunk_make(&source, &chunk);

@@ -80,17 +80,17 @@ END_TEST
  */
 static _Atomic bool stops, stands;
 
-uint64_t __real_segment_charged(struct segment *segment, int device, enum segment_side side);
-uint64_t __wrap_segment_charged(struct segment *segment, int device, enum segment_side side);
+uint64_t __real_segment_charged(struct segment *segment, int device, enum segment_tier tier);
+uint64_t __wrap_segment_charged(struct segment *segment, int device, enum segment_tier tier);
 
-uint64_t __wrap_segment_charged(struct segment *segment, int device, enum segment_side side)
+uint64_t __wrap_segment_charged(struct segment *segment, int device, enum segment_tier tier)
 {
 	if (stops && !stands) {
 		stands = true;
 		while (stops)
 			pause_ms(1);
 	}
-	return __real_segment_charged(segment, device, side);
+	return __real_segment_charged(segment, device, tier);
 }
 
 static void *note(void *cookie)

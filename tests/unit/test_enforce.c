@@ -330,7 +330,7 @@ static const struct weakening {
     {CONFIG_KEY_spill, "auto", "vmm managed pinned off", FIXED, NULL},
     {CONFIG_KEY_spill_after, "auto", "0 9", HARMLESS, "it refuses, or spills within host_memory"},
     {CONFIG_KEY_reported_memory, "limit", "limit+host", HARMLESS, "it is only told"},
-    {CONFIG_KEY_mixed, "auto", "whole", HARMLESS, "both sides are charged"},
+    {CONFIG_KEY_mixed, "auto", "whole", HARMLESS, "both tiers are charged"},
     {CONFIG_KEY_placement, "auto", "balanced heat", HARMLESS, "which, not how much"},
     {CONFIG_KEY_demote_deadline, "100ms", "1h", FIXED, NULL},
     {CONFIG_KEY_shrink, "fast", "gentle", HARMLESS, "it ends, in twice the time"},

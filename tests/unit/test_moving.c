@@ -59,7 +59,7 @@ enum program { NOTHING, WAITS, NEVER };
 
 static struct world {
 	uint64_t now, busy_until, link_until;
-	double ns_per_byte[2]; /* of the link, by the side that bytes go to */
+	double ns_per_byte[2]; /* of the link, by the tier that bytes go to */
 	double make_ns_per_byte, make_host_ns_per_byte, release_ns_per_byte;
 	bool is_driver_taken; /* it makes or releases memory: a launch would wait for that */
 	enum program program;
@@ -323,10 +323,10 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 static int refused_every;
 
 /*
- * Which side a copy goes to, as the scratch addresses say: the side of the memory that is mapped
+ * Which tier a copy goes to, as the scratch addresses say: the tier of the memory that is mapped
  * there last.
  */
-static enum segment_side copies_to;
+static enum segment_tier copies_to;
 
 static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
@@ -676,12 +676,12 @@ static void check_books(void)
 		ck_assert_ptr_nonnull(fake_find(FAKE_PHYSICAL, unit->handle));
 		ck_assert_ptr_nonnull(fake_find(FAKE_MAPPED, arena->base + i * ARENA_UNIT));
 		ck_assert_int_eq(fake_find(FAKE_PHYSICAL, unit->handle)->on_device,
-		                 unit->side == SEGMENT_ON_DEVICE);
-		on[unit->side] += unit->units * ARENA_UNIT;
+		                 unit->tier == SEGMENT_ON_DEVICE);
+		on[unit->tier] += unit->units * ARENA_UNIT;
 	}
-	for (int side = 0; side < 2; side++)
-		ck_assert_uint_eq(device_charged(gpu, (enum segment_side)side),
-		                  on[side] + device_spare(gpu, (enum segment_side)side));
+	for (int tier = 0; tier < 2; tier++)
+		ck_assert_uint_eq(device_charged(gpu, (enum segment_tier)tier),
+		                  on[tier] + device_spare(gpu, (enum segment_tier)tier));
 	ck_assert_uint_eq(fake.device_bytes, charged());
 	ck_assert_uint_eq(arena->on_host, on[SEGMENT_ON_HOST]);
 	ck_assert_int_eq(fake.misuse, 0);
@@ -712,7 +712,7 @@ static void check_is_on_device(CUdeviceptr address, uint64_t bytes)
 	const struct unit *unit = arena_unit(arena, address), *end = unit + bytes / ARENA_UNIT;
 
 	for (; unit < end; unit += unit->units)
-		ck_assert_int_eq(unit->side, SEGMENT_ON_DEVICE);
+		ck_assert_int_eq(unit->tier, SEGMENT_ON_DEVICE);
 }
 
 /* Each slice of it takes the place of another, as the limit is full: it gave up after the first. */
@@ -759,7 +759,7 @@ END_TEST
 
 /* --- what is decided --- */
 
-/* Where each step has no more than a slice of each side. */
+/* Where each step has no more than a slice of each tier. */
 enum { STEPS_TO_SETTLE = 8, STEPS_BY_SLICES = 40 };
 
 /*
@@ -824,7 +824,7 @@ static bool is_on_device(CUdeviceptr address)
 	const struct unit *unit = arena_unit(arena, address);
 
 	for (uint32_t i = 0; i < ASKED_MIB / 2; i++)
-		if (unit[i].units && unit[i].side != SEGMENT_ON_DEVICE)
+		if (unit[i].units && unit[i].tier != SEGMENT_ON_DEVICE)
 			return false;
 	return true;
 }

@@ -115,16 +115,16 @@ static struct move look(CUdeviceptr address, bool expected)
 }
 
 /* Does what the mover does, without the driver's part. */
-static void move_to(CUdeviceptr address, enum segment_side side)
+static void move_to(CUdeviceptr address, enum segment_tier tier)
 {
 	struct move move = look(address, true);
 
-	ck_assert_int_eq(side == SEGMENT_ON_DEVICE ? device_charge_taken(gpu, move.size)
+	ck_assert_int_eq(tier == SEGMENT_ON_DEVICE ? device_charge_taken(gpu, move.size)
 	                                           : device_charge_host(gpu, move.size, UINT64_MAX),
 	                 0);
-	move.to = fake_add(FAKE_PHYSICAL, 0, move.size, side == SEGMENT_ON_DEVICE);
+	move.to = fake_add(FAKE_PHYSICAL, 0, move.size, tier == SEGMENT_ON_DEVICE);
 	movable_own.acquire(gpu);
-	movable_own.moved(gpu, &move, side, false);
+	movable_own.moved(gpu, &move, tier, false);
 	movable_own.release(gpu);
 	fake_remove(FAKE_PHYSICAL, move.from);
 	device_uncharge(gpu, move.is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST, move.size);
@@ -297,7 +297,7 @@ START_TEST(the_memory_behind_a_handle_is_exchanged)
 	ck_assert_uint_eq(arena_of(gpu)->on_host, 0);
 	ck_assert(!own_properties(a, &prop));
 
-	/* What is released, mapped or not, on either side, is given back once. */
+	/* What is released, mapped or not, on either tier, is given back once. */
 	move_to(at_a, SEGMENT_ON_HOST);
 	move_to(at_b, SEGMENT_ON_HOST);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);

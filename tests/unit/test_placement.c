@@ -51,12 +51,12 @@ static CUdeviceptr piece(int run, int part)
 	return BASE + (CUdeviceptr)(run * PER_RUN + part) * 2 * MIB;
 }
 
-void plan_each(struct device *device, enum segment_side side,
+void plan_each(struct device *device, enum segment_tier tier,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie)
 {
 	ck_assert_ptr_eq(device, &gpu);
 	for (int i = PIECES; i-- > 0;) {
-		if (on_host[i] == (side == SEGMENT_ON_HOST))
+		if (on_host[i] == (tier == SEGMENT_ON_HOST))
 			each(cookie, &(struct candidate){.address = piece(0, i),
 			                                 .run = piece(i / PER_RUN, 0),
 			                                 .whole = piece(i / PER_RUN, 0),
@@ -232,7 +232,7 @@ START_TEST(a_lower_limit_is_no_new_decision)
 END_TEST
 
 /*
- * Where allocations move as a whole none is half on one side: what has to leave of the order ends
+ * Where allocations move as a whole none is half on one tier: what has to leave of the order ends
  * with an allocation, and a piece of it too much.
  */
 START_TEST(allocations_that_stay_whole_leave_as_a_whole)

@@ -106,7 +106,7 @@ static CUresult stream_is_idle(CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-/* Allocations may lie on both sides: a copy over such a border is no fault. */
+/* Allocations may lie on both tiers: a copy over such a border is no fault. */
 static CUresult make_stream(CUstream *stream, unsigned int flags)
 {
 	(void)flags;
@@ -191,7 +191,7 @@ START_TEST(what_drains_is_waited_for_once_a_request)
 }
 END_TEST
 
-/* Refused in the end, it was tried twice, on both sides. */
+/* Refused in the end, it was tried twice, on both tiers. */
 START_TEST(who_is_refused_has_waited_once)
 {
 	CUdeviceptr address;

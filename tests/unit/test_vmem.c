@@ -15,7 +15,7 @@
 #include "core/memory/own/own.h"
 #include "core/memory/alloc/pointer.h"
 #include "core/budget/reported.h"
-#include "core/memory/uses/side.h"
+#include "core/memory/uses/counted.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/allocation.h"
 #include "fake_driver.h"
@@ -102,7 +102,7 @@ END_TEST
 /* Two threads open memory of another process at once: it is closed when both have closed it. */
 START_TEST(what_two_threads_open_at_once_is_one_mapping)
 {
-	const struct side_import import = {.bytes = 4 * MIB, .charged = 4 * MIB};
+	const struct counted_import import = {.bytes = 4 * MIB, .charged = 4 * MIB};
 	struct context context;
 	struct leaving leaving;
 
@@ -110,13 +110,13 @@ START_TEST(what_two_threads_open_at_once_is_one_mapping)
 	ck_assert(context_current(&context));
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(device_charge(gpu, import.charged), 0);
-		side_enter_import(&context, 0x1000, &import);
+		counted_enter_import(&context, 0x1000, &import);
 		ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), import.charged);
 	}
 	for (int i = 0; i < 2; i++) {
 		ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), import.charged);
-		leaving = context_leave_object(&side_type_ipc_mapping, 0x1000);
-		side_left(&leaving, true);
+		leaving = context_leave_object(&counted_type_ipc_mapping, 0x1000);
+		counted_left(&leaving, true);
 	}
 	ck_assert_nothing_left();
 }
@@ -206,7 +206,7 @@ START_TEST(chunks_of_the_host_are_made_as_the_driver_can)
 	static const enum provider_code codes[] = {PROVIDER_NUMA, PROVIDER_HOST};
 
 	for (int missing = 0; missing < 3; missing++) {
-		struct chunk chunk = {.size = 4 * MIB, .side = SEGMENT_ON_HOST};
+		struct chunk chunk = {.size = 4 * MIB, .tier = SEGMENT_ON_HOST};
 		const struct counters *s;
 		struct chunk_source source;
 

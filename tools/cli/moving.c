@@ -34,7 +34,7 @@ static const struct segment_process *moving(const struct segment_view *view, int
 	return NULL;
 }
 
-/* The bytes of the job, by the least that both sides together have held. */
+/* The bytes of the job, by the least that both tiers together have held. */
 static uint64_t job_bytes[SEGMENT_DEVICES] = {[0 ... SEGMENT_DEVICES - 1] = UINT64_MAX};
 
 void moving_look(const struct segment_view *view)

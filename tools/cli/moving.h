@@ -13,7 +13,7 @@ enum moving_way { MOVING_OUT, MOVING_BACK };
 
 /*
  * Notes how much memory the job has. The first look is before anything is told to come back,
- * because a chunk on its way is charged on both sides.
+ * because a chunk on its way is charged on both tiers.
  */
 void moving_look(const struct segment_view *view);
 /* Returns whether memory may still go that way. */

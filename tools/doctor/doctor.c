@@ -211,7 +211,7 @@ static void print_probe(const struct driver_report *report, int index)
 	unmap = answers.of[PROBE_UNMAP];
 	finding(FINDING_OK,
 	        "gpu %d: driver probe: %s (%s): CUDA %d.%d, this boot: %smemory of the host %s, "
-	        "copies: %s, copies in graphs: %s, copies over both sides: %s, unmapping beside "
+	        "copies: %s, copies in graphs: %s, copies over both tiers: %s, unmapping beside "
 	        "work: %s",
 	        ordinal, probe_cache_path(place, path, sizeof path),
 	        place == PROBE_OF_ROOT ? "root's, for all users" : "this user's",

@@ -34,13 +34,13 @@ static uint64_t less(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
-/* Returns the bytes charged on a side, without those of spare chunks. */
-static uint64_t in_use(const struct segment_view *view, int device, enum segment_side side)
+/* Returns the bytes charged on a tier, without those of spare chunks. */
+static uint64_t in_use(const struct segment_view *view, int device, enum segment_tier tier)
 {
 	const struct statistics *total = &view->job_total[device];
 
-	return less(view->charged[device][side],
-	            side == SEGMENT_ON_DEVICE ? total->device_pool : total->host_pool);
+	return less(view->charged[device][tier],
+	            tier == SEGMENT_ON_DEVICE ? total->device_pool : total->host_pool);
 }
 
 uint64_t eviction_bytes(const struct segment_view *view, int device)

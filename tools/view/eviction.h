@@ -26,11 +26,11 @@ enum eviction eviction_of(const struct segment_view *view, int device,
 /* Returns whether memory of the process beyond a limit, or of an evicted job, is on its way. */
 bool eviction_moves(const struct segment_process *process, int device);
 
-/* Returns the bytes of the job on both sides, without memory that is kept ready for new chunks. */
+/* Returns the bytes of the job on both tiers, without memory that is kept ready for new chunks. */
 uint64_t eviction_bytes(const struct segment_view *view, int device);
 /*
  * Returns the bytes on the host that have room on the device. bytes: eviction_bytes() while nothing
- * moved. A chunk on its way is charged on both sides: with a limit of 128 MiB, 128 MiB charged on
+ * moved. A chunk on its way is charged on both tiers: with a limit of 128 MiB, 128 MiB charged on
  * the device and 80 MiB on the host, a job of 128 MiB has 80 MiB to bring back.
  */
 uint64_t eviction_coming_back(const struct segment_view *view, int device, uint64_t bytes);

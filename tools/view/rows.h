@@ -23,7 +23,7 @@ struct row {
 	bool is_of_page; /* of total limit_set and share_set are known, no more */
 	int gpu; /* index among the job's devices; -1: the job has met none, what follows is zero */
 	struct segment_device device;
-	uint64_t charged[2]; /* by enum segment_side */
+	uint64_t charged[2]; /* by enum segment_tier */
 	bool is_apart;       /* its share may not hold: node_find_apart() */
 	uint64_t orphaned;   /* of it on the device; pages do not say */
 	uint64_t host_limit; /* and one; 0: nobody says, or it is no number that holds */

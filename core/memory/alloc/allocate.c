@@ -364,7 +364,7 @@ static CUresult make_native(struct serving *s, CUdeviceptr *address)
 	struct native made;
 	CUresult result;
 
-	s->lack.side = SEGMENT_ON_DEVICE;
+	s->lack.tier = SEGMENT_ON_DEVICE;
 	s->lack.bytes = s->lack.least = s->asked->size;
 	result = s->asked->pool ? ask_pool(s, &made) : ask_driver(s, &made);
 	if (result == CUDA_SUCCESS) {
@@ -641,7 +641,7 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 	s.device = s.context->device;
 	measured_catch_up(s.device);
 	s.lack.bytes = 0;
-	s.lack.side = SEGMENT_ON_DEVICE;
+	s.lack.tier = SEGMENT_ON_DEVICE;
 	s.has_terms = s.is_begun = s.is_small_begun = s.is_last = s.has_tried_host = false;
 	s.refused = REFUSED_NOTHING;
 	s.refused_memory = REFUSED_ALLOCATION;

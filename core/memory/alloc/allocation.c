@@ -31,7 +31,7 @@ uint64_t allocation_rounded(size_t size, bool is_exact)
 
 static bool is_mapped(const struct allocation *a)
 {
-	return a->side == SEGMENT_ON_HOST || a->is_managed;
+	return a->tier == SEGMENT_ON_HOST || a->is_managed;
 }
 
 static int map_enter(struct allocation *a)
@@ -74,7 +74,7 @@ static void allocation_describe(const struct resource *resource, char *buf, size
 	const struct allocation *a = (const struct allocation *)resource;
 
 	snprintf(buf, size, "%zu bytes on the %s", a->size,
-	         a->side == SEGMENT_ON_DEVICE ? "device" : "host");
+	         a->tier == SEGMENT_ON_DEVICE ? "device" : "host");
 }
 
 static void allocation_destroy(struct resource *resource)
@@ -84,17 +84,17 @@ static void allocation_destroy(struct resource *resource)
 
 	if (a->pool && a->pool_span)
 		pool_elastic(a->pool, -(int64_t)a->pool_live, -(int64_t)a->pool_span);
-	else if (a->pool && a->side == SEGMENT_ON_DEVICE)
+	else if (a->pool && a->tier == SEGMENT_ON_DEVICE)
 		pool_freed(a->pool, a->pool_live);
 	else if (a->pool)
 		pool_unspilled(a->pool, a->charged);
 	pool_release(a->pool);
 	if (a->is_managed)
 		device_count_elsewhere(a->context.device, -(int64_t)a->charged);
-	if (a->charged && a->side == SEGMENT_ON_DEVICE) /* an elastic one's chunks are */
+	if (a->charged && a->tier == SEGMENT_ON_DEVICE) /* an elastic one's chunks are */
 		device_uncharge_exported(a->context.device, a->exported_as, a->charged);
 	else if (a->charged)
-		device_uncharge(a->context.device, a->side, a->charged);
+		device_uncharge(a->context.device, a->tier, a->charged);
 	if (a->is_in_books) {
 		ipc_take_back(&a->shared_as);
 		/* The registry let go of what was not freed: it is the book. */
@@ -116,7 +116,7 @@ void allocation_exported(struct allocation *a, const void *handle, size_t size)
 
 	lock_acquire(&lock);
 	a->is_shared = true;
-	if (!a->exported_as && a->side == SEGMENT_ON_DEVICE && a->charged)
+	if (!a->exported_as && a->tier == SEGMENT_ON_DEVICE && a->charged)
 		a->exported_as = exported_as(device, a->charged);
 	if (a->exported_as)
 		segment_export_name(device->segment, a->exported_as, handle, size);
@@ -132,7 +132,7 @@ const struct resource_type allocation_type = {
 };
 
 /* Makes one that was born at this time, by the coarse clock. */
-static struct allocation *create(const struct context *context, size_t size, enum segment_side side,
+static struct allocation *create(const struct context *context, size_t size, enum segment_tier tier,
                                  uint64_t born_ns)
 {
 	struct allocation *a = kept_take();
@@ -145,7 +145,7 @@ static struct allocation *create(const struct context *context, size_t size, enu
 	a->context = *context;
 	a->address = 0;
 	a->size = size;
-	a->side = side;
+	a->tier = tier;
 	atomic_init(&a->charged, 0);
 	a->backing = (struct backing){0};
 	a->pool = NULL;
@@ -163,9 +163,9 @@ static struct allocation *create(const struct context *context, size_t size, enu
 }
 
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
-                                     size_t size, enum segment_side side, uint64_t charged)
+                                     size_t size, enum segment_tier tier, uint64_t charged)
 {
-	struct allocation *a = create(context, size, side, clock_coarse());
+	struct allocation *a = create(context, size, tier, clock_coarse());
 
 	if (a) {
 		a->address = address;

@@ -61,7 +61,7 @@ struct allocation {
 	struct context context; /* it was made in */
 	CUdeviceptr address;
 	size_t size; /* as asked for */
-	enum segment_side side;
+	enum segment_tier tier;
 	bool is_managed;
 	_Atomic bool is_in_books;     /* else it was freed, and goes as soon as may be */
 	_Atomic bool is_shared;       /* others may have it open: it must stay where it is */
@@ -94,7 +94,7 @@ void allocation_exported(struct allocation *allocation, const void *handle, size
  * over bytes already charged to the device.
  */
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
-                                     size_t size, enum segment_side side, uint64_t charged);
+                                     size_t size, enum segment_tier tier, uint64_t charged);
 /* Does the same in an arena, at this time (clock_coarse()); the caller sets both addresses. */
 struct allocation *allocation_create_elastic(const struct context *context, size_t size,
                                              uint64_t now_ns);

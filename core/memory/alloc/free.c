@@ -12,7 +12,7 @@
 #include "core/memory/arena/small.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/alloc/ipc_calls.h"
-#include "core/memory/uses/side.h"
+#include "core/memory/uses/counted.h"
 
 void vmem_waited(void)
 {
@@ -131,8 +131,8 @@ static CUresult free_driver_s(CUdeviceptr address, const struct vmem_free *how)
 	if (gone) {
 		resource_release(&gone->resource);
 	} else {
-		imported = context_leave_object(&side_type_imported_memory, address);
-		side_left(&imported, true);
+		imported = context_leave_object(&counted_type_imported_memory, address);
+		counted_left(&imported, true);
 	}
 	return result;
 }

@@ -14,10 +14,10 @@
 #include "core/memory/own/own.h"
 
 /* Returns whether the memory gets a handle of the shim's; else it stays where it is made. */
-static bool can_move(struct device *device, enum segment_side side, const CUmemAllocationProp *prop)
+static bool can_move(struct device *device, enum segment_tier tier, const CUmemAllocationProp *prop)
 {
 	/* A job that nobody named or limited moves nothing but what the device was too full for. */
-	return !prop->allocFlags.usage && (vmem_is_elastic() || side == SEGMENT_ON_HOST) &&
+	return !prop->allocFlags.usage && (vmem_is_elastic() || tier == SEGMENT_ON_HOST) &&
 	       arena_of(device);
 }
 
@@ -58,20 +58,20 @@ static bool is_preferred_there(const struct own_making *m)
 	return is_for_export(m->prop) || m->terms->settings.pin_new;
 }
 
-static void enter(const struct own_making *m, enum segment_side side,
+static void enter(const struct own_making *m, enum segment_tier tier,
                   CUmemGenericAllocationHandle *handle)
 {
-	bool is_on_device = side == SEGMENT_ON_DEVICE;
+	bool is_on_device = tier == SEGMENT_ON_DEVICE;
 
-	own_enter(&(struct own_made){m->device, side, m->size, m->prop,
-	                             can_move(m->device, side, m->prop),
+	own_enter(&(struct own_made){m->device, tier, m->size, m->prop,
+	                             can_move(m->device, tier, m->prop),
 	                             is_on_device && m->terms->settings.pin_new},
 	          handle);
 }
 
 static CUresult try_on_host(struct own_making *m, CUmemGenericAllocationHandle *handle)
 {
-	struct chunk chunk = {.size = m->size, .side = SEGMENT_ON_HOST, .like = m->prop};
+	struct chunk chunk = {.size = m->size, .tier = SEGMENT_ON_HOST, .like = m->prop};
 	struct device *device = m->device;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 

@@ -37,10 +37,10 @@ struct deadline reclaim_deadline(const struct terms *terms, bool for_good)
 
 static bool give_spares(struct reclaim *r, const struct lack *lack)
 {
-	bool came = lack->side == SEGMENT_ON_DEVICE && elastic_trim(r->device);
+	bool came = lack->tier == SEGMENT_ON_DEVICE && elastic_trim(r->device);
 
-	came |= lack->side == SEGMENT_ON_DEVICE && small_trim(r->device);
-	return spare_trim(r->device, lack->side, true) || came;
+	came |= lack->tier == SEGMENT_ON_DEVICE && small_trim(r->device);
+	return spare_trim(r->device, lack->tier, true) || came;
 }
 
 static bool give_pools(struct reclaim *r, const struct lack *lack)
@@ -82,7 +82,7 @@ static bool wait_for_freed(struct reclaim *r, const struct lack *lack)
 
 bool reclaim_all_freed(struct reclaim *r, uint64_t bytes, bool in_order)
 {
-	const struct lack lack = {.side = SEGMENT_ON_DEVICE, .bytes = bytes};
+	const struct lack lack = {.tier = SEGMENT_ON_DEVICE, .bytes = bytes};
 	uint64_t before = freed_came_back();
 	struct deadline last;
 	bool came = false;
@@ -106,29 +106,29 @@ static bool give_orphans(struct reclaim *r, const struct lack *lack)
 	return device_let_orphans_go(r->device);
 }
 
-static uint64_t limit_on(const struct reclaim *r, enum segment_side side)
+static uint64_t limit_on(const struct reclaim *r, enum segment_tier tier)
 {
-	if (side == SEGMENT_ON_DEVICE)
+	if (tier == SEGMENT_ON_DEVICE)
 		return r->terms->limit;
 	return r->moves ? terms_host_limit_of_moves(r->terms, r->device)
 	                : terms_host_limit(r->terms, r->device);
 }
 
-static bool fits(const struct reclaim *r, enum segment_side side, uint64_t bytes)
+static bool fits(const struct reclaim *r, enum segment_tier tier, uint64_t bytes)
 {
-	uint64_t limit = limit_on(r, side);
+	uint64_t limit = limit_on(r, tier);
 
-	return bytes <= limit && device_charged(r->device, side) <= limit - bytes;
+	return bytes <= limit && device_charged(r->device, tier) <= limit - bytes;
 }
 
 /* Returns whether memory of the dead is in the way of so much, and what the living hold is not. */
-static bool is_drained_for(const struct reclaim *r, enum segment_side side, uint64_t bytes)
+static bool is_drained_for(const struct reclaim *r, enum segment_tier tier, uint64_t bytes)
 {
 	const struct device *device = r->device;
 	/* The order matters: who is let go meanwhile is not taken for one of the living. */
-	uint64_t draining = segment_draining(device->segment, device->index, side);
-	uint64_t charged = segment_charged(device->segment, device->index, side);
-	uint64_t limit = limit_on(r, side);
+	uint64_t draining = segment_draining(device->segment, device->index, tier);
+	uint64_t charged = segment_charged(device->segment, device->index, tier);
+	uint64_t limit = limit_on(r, tier);
 	uint64_t living = charged > draining ? charged - draining : 0;
 
 	return draining && bytes <= limit && living <= limit - bytes;
@@ -140,18 +140,18 @@ static bool is_drained_for(const struct reclaim *r, enum segment_side side, uint
  */
 static bool wait_for_drained(struct reclaim *r, const struct lack *lack)
 {
-	enum segment_side side = lack->side;
+	enum segment_tier tier = lack->tier;
 	bool has_waited = false;
 	int cancel;
 
 	if (!r->device->segment)
 		return false;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	while (!fits(r, side, lack->bytes) && is_drained_for(r, side, lack->least) &&
+	while (!fits(r, tier, lack->bytes) && is_drained_for(r, tier, lack->least) &&
 	       deadline_nap(r->until, DRAIN_LOOK_NS))
 		has_waited = true;
 	pthread_setcancelstate(cancel, NULL);
-	return has_waited && fits(r, side, lack->least);
+	return has_waited && fits(r, tier, lack->least);
 }
 
 /* --- what others use --- */
@@ -187,11 +187,11 @@ static const struct reclaim_step on_host[] = {
 
 bool reclaim(struct reclaim *r, const struct lack *lack)
 {
-	bool is_host = lack->side == SEGMENT_ON_HOST;
+	bool is_host = lack->tier == SEGMENT_ON_HOST;
 	const struct reclaim_step *steps = is_host ? on_host : on_device;
 	unsigned int count =
 	    is_host ? sizeof(on_host) / sizeof(*on_host) : sizeof(on_device) / sizeof(*on_device);
-	unsigned int *at = &r->step[lack->side];
+	unsigned int *at = &r->step[lack->tier];
 
 	while (lack->bytes && *at < count) {
 		const struct reclaim_step *step = &steps[*at];
@@ -208,7 +208,7 @@ bool reclaim(struct reclaim *r, const struct lack *lack)
 
 bool reclaim_unused(struct device *device)
 {
-	const struct lack all = {.side = SEGMENT_ON_DEVICE, .bytes = UINT64_MAX};
+	const struct lack all = {.tier = SEGMENT_ON_DEVICE, .bytes = UINT64_MAX};
 	struct reclaim r = {.device = device};
 	bool came = false;
 
@@ -219,15 +219,15 @@ bool reclaim_unused(struct device *device)
 
 /* --- charging with room made --- */
 
-int reclaim_and_charge(struct reclaim *r, enum segment_side side, uint64_t bytes)
+int reclaim_and_charge(struct reclaim *r, enum segment_tier tier, uint64_t bytes)
 {
-	const struct lack lack = {.side = side, .bytes = bytes, .least = bytes};
+	const struct lack lack = {.tier = tier, .bytes = bytes, .least = bytes};
 	int error;
 
 	do
-		error = side == SEGMENT_ON_DEVICE
+		error = tier == SEGMENT_ON_DEVICE
 		            ? device_charge(r->device, bytes)
-		            : device_charge_host(r->device, bytes, limit_on(r, side));
+		            : device_charge_host(r->device, bytes, limit_on(r, tier));
 	while (error == -ENOSPC && reclaim(r, &lack));
 	return error;
 }

@@ -38,8 +38,8 @@ struct reclaim {
 	struct deadline
 	    *until;      /* the one for everything it waits for; NULL: it waits for nothing */
 	bool may_demote; /* what is wanted cannot be on the host; not in the gate */
-	bool moves;      /* for memory that is there, on its other side */
-	unsigned int step[2], demotions; /* how far it has come, by enum segment_side */
+	bool moves;      /* for memory that is there, on its other tier */
+	unsigned int step[2], demotions; /* how far it has come, by enum segment_tier */
 };
 
 /*
@@ -63,10 +63,10 @@ bool reclaim_all_freed(struct reclaim *request, uint64_t bytes, bool in_order);
 bool reclaim_unused(struct device *device);
 
 /*
- * Charges bytes of a side, with all the room that can be made. Returns 0 or a negative
+ * Charges bytes of a tier, with all the room that can be made. Returns 0 or a negative
  * errno as device_charge() does.
  */
-int reclaim_and_charge(struct reclaim *request, enum segment_side side, uint64_t bytes);
+int reclaim_and_charge(struct reclaim *request, enum segment_tier tier, uint64_t bytes);
 /*
  * Charges as reclaim_and_charge() does, for device memory that is no allocation's and can only be
  * there. May wait for the mover; not to be called in the gate.

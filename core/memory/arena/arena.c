@@ -32,13 +32,13 @@ static bool has_vmm(const struct device *device)
 }
 
 /*
- * Returns whether a side's granularity fits the arena: it must be a unit or divide it. Of memory on
+ * Returns whether a tier's granularity fits the arena: it must be a unit or divide it. Of memory on
  * the host no more is asked here: making it is tried when it is needed (host_probe.h).
  */
-static bool fits_units(struct device *device, enum segment_side side)
+static bool fits_units(struct device *device, enum segment_tier tier)
 {
 	const struct chunk_source source = spare_source(device);
-	size_t size = chunk_granularity(&source, side, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	size_t size = chunk_granularity(&source, tier, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
 	return size && ARENA_UNIT % size == 0;
 }

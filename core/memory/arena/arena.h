@@ -42,7 +42,7 @@ struct unit {
 	uint16_t pins;            /* the chunk must stay where it is */
 	uint8_t units;            /* of the chunk; 0: not the first of one */
 	uint8_t kind;             /* enum chunk_kind */
-	uint8_t side;             /* enum segment_side */
+	uint8_t tier;             /* enum segment_tier */
 	uint8_t is_exportable;    /* the physical memory was made for export */
 };
 

@@ -86,7 +86,7 @@ static int charge(struct run *run, const struct chunk *chunk)
 {
 	struct device *device = run->arena->device;
 
-	return chunk->side == SEGMENT_ON_DEVICE
+	return chunk->tier == SEGMENT_ON_DEVICE
 	           ? device_charge(device, chunk->size)
 	           : device_charge_host(device, chunk->size, terms_host_limit(run->terms, device));
 }
@@ -96,13 +96,13 @@ static CUresult make_chunk(struct run *run, struct chunk *chunk)
 	struct device *device = run->arena->device;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
-	run->lack.why = chunk->side == SEGMENT_ON_DEVICE ? SPILL_LIMIT : SPILL_HOST_LIMIT;
+	run->lack.why = chunk->tier == SEGMENT_ON_DEVICE ? SPILL_LIMIT : SPILL_HOST_LIMIT;
 	if (charge(run, chunk) == 0) {
-		if (chunk->side == SEGMENT_ON_DEVICE)
+		if (chunk->tier == SEGMENT_ON_DEVICE)
 			run->lack.why = SPILL_DEVICE_FULL;
 		result = spare_create(device, chunk);
 		if (result != CUDA_SUCCESS)
-			device_uncharge(device, chunk->side, chunk->size);
+			device_uncharge(device, chunk->tier, chunk->size);
 	}
 	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
 		run->lack.bytes = (run->units - run->done) * ARENA_UNIT;
@@ -121,11 +121,11 @@ static CUresult map_chunk(struct run *run, const struct chunk *chunk)
 		return result;
 	first->handle = chunk->handle;
 	first->units = (uint8_t)(chunk->size / ARENA_UNIT);
-	first->side = (uint8_t)chunk->side;
+	first->tier = (uint8_t)chunk->tier;
 	first->pins = 0;
 	first->is_exportable = false;
 	run->done += first->units;
-	if (chunk->side == SEGMENT_ON_HOST)
+	if (chunk->tier == SEGMENT_ON_HOST)
 		run->on_host += chunk->size;
 	return CUDA_SUCCESS;
 }
@@ -136,13 +136,13 @@ static CUresult place_some(struct run *run)
 	struct device *device = run->arena->device;
 	uint32_t units = chunk_units(run), wanted = (run->units - run->done) / units;
 	struct chunk chunk = {.size = units * ARENA_UNIT,
-	                      .side =
+	                      .tier =
 	                          run->place == RUN_ON_HOST ? SEGMENT_ON_HOST : SEGMENT_ON_DEVICE};
 	CUmemGenericAllocationHandle handles[AT_ONCE];
 	CUresult result = CUDA_SUCCESS;
 	unsigned int count, i = 0;
 
-	run->lack = (struct lack){.side = chunk.side};
+	run->lack = (struct lack){.tier = chunk.tier};
 	count = spare_take(device, &chunk, handles, wanted < AT_ONCE ? wanted : AT_ONCE);
 	if (!count) {
 		result = make_chunk(run, &chunk);
@@ -185,7 +185,7 @@ static bool clear(struct arena *arena, uint32_t first, uint32_t units, const str
 
 		chunks[count++] = (struct chunk){.handle = unit->handle,
 		                                 .size = unit->units * ARENA_UNIT,
-		                                 .side = (enum segment_side)unit->side,
+		                                 .tier = (enum segment_tier)unit->tier,
 		                                 .is_exportable = unit->is_exportable};
 		i += unit->units;
 		unit->handle = 0;
@@ -241,7 +241,7 @@ static bool take_addresses(struct run *run)
 }
 
 /*
- * Takes addresses for run->units units, and chunks for them, each charged to its side, and maps
+ * Takes addresses for run->units units, and chunks for them, each charged to its tier, and maps
  * them. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no room; run->lack says for what. What it
  * has it keeps, and another call goes on. It ends with success, or with run_drop().
  */
@@ -278,7 +278,7 @@ static void run_drop(struct run *run)
 
 static void pin(const struct arena *arena, struct unit *unit)
 {
-	if (!unit->pins && unit->side == SEGMENT_ON_DEVICE)
+	if (!unit->pins && unit->tier == SEGMENT_ON_DEVICE)
 		device_note_pinned(arena->device, (int64_t)(unit->units * ARENA_UNIT));
 	unit->pins = 1;
 }
@@ -297,13 +297,13 @@ void run_pin(struct arena *arena, CUdeviceptr address)
  */
 static void run_pin_new(struct arena *arena, struct unit *unit)
 {
-	if (unit->units && unit->side == SEGMENT_ON_DEVICE)
+	if (unit->units && unit->tier == SEGMENT_ON_DEVICE)
 		pin(arena, unit);
 }
 
 static void run_unpin(struct arena *arena, struct unit *unit)
 {
-	if (unit->pins && unit->side == SEGMENT_ON_DEVICE)
+	if (unit->pins && unit->tier == SEGMENT_ON_DEVICE)
 		device_note_pinned(arena->device, -(int64_t)(unit->units * ARENA_UNIT));
 	unit->pins = 0;
 }
@@ -361,7 +361,7 @@ static void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)
 		unit->owner.allocation = NULL;
 		if (!unit->units)
 			continue;
-		if (unit->side == SEGMENT_ON_HOST)
+		if (unit->tier == SEGMENT_ON_HOST)
 			arena->on_host -= unit->units * ARENA_UNIT;
 		run_unpin(arena, unit);
 	}
@@ -410,7 +410,7 @@ static CUresult take_units(struct making *m, CUdeviceptr *address)
 /* Counts an empty slab that is kept as a spare: +1 when it becomes one, -1 afterwards. */
 static void count_empty(const struct arena *arena, const struct slab *slab, int change)
 {
-	device_note_spare(arena->device, arena->units[slab->unit].side,
+	device_note_spare(arena->device, arena->units[slab->unit].tier,
 	                  (int64_t)change * (int64_t)ARENA_UNIT);
 }
 
@@ -625,7 +625,7 @@ bool elastic_pin(struct device *device, CUdeviceptr address)
 	lock_acquire(&arena->lock);
 	first = run_first(arena, address);
 	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
-		is_on_device &= arena->units[i].side == SEGMENT_ON_DEVICE;
+		is_on_device &= arena->units[i].tier == SEGMENT_ON_DEVICE;
 	if (is_on_device)
 		run_pin(arena, address);
 	lock_release(&arena->lock);

@@ -21,7 +21,7 @@
  * Published, it is the mover's to move.
  */
 
-/* The side on which new chunks are made. */
+/* The tier on which new chunks are made. */
 enum run_place { RUN_ON_DEVICE, RUN_ON_HOST };
 
 /* A run that is being made: its chunks are mapped one after the other. Nobody else knows of it. */

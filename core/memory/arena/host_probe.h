@@ -2,7 +2,7 @@
 /*
  * What the driver at hand does with physical memory on the host, as a probe of the machine found it
  * (core/state/probe_cache.h): some drivers end the process in cuMemCreate, and they differ in how
- * they copy over memory on both sides. A process reads the cache and never asks the driver such a
+ * they copy over memory on both tiers. A process reads the cache and never asks the driver such a
  * question, because the probe takes memory and may crash. Thread-safe.
  *
  * Without a cache, memory without a NUMA node is used with drivers that are known to crash, and no

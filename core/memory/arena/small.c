@@ -236,7 +236,7 @@ CUresult small_take(struct small_making *m, CUdeviceptr *address)
 	CUresult result;
 	uint32_t seen;
 
-	m->lack = (struct lack){.side = SEGMENT_ON_DEVICE};
+	m->lack = (struct lack){.tier = SEGMENT_ON_DEVICE};
 	for (;;) {
 		slabs = small_take_or_turn(m, &taken, &seen);
 		m->has_no_entry = !slabs;

@@ -2,7 +2,7 @@
 /*
  * Spare chunks. Rules: runs inside the user's process; the driver is called without the lock.
  *
- * Memory that becomes free is kept for a second, of each size and side at most a sixteenth of the
+ * Memory that becomes free is kept for a second, of each size and tier at most a sixteenth of the
  * limit, but 64 MiB at least, and charged meanwhile (device_pool, host_pool). It goes first when
  * room is wanted, and with the device's last context.
  */
@@ -17,7 +17,7 @@
 #include "core/memory/arena/host_probe.h"
 #include "core/budget/exported.h"
 
-enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
+enum { TIERS = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
 
 #define SMALLEST ((uint64_t)2 << 20)
 /* The bytes that are kept of a size: two of the largest chunks, and more where there is much. */
@@ -33,16 +33,16 @@ struct shelf {
 
 static struct spares {
 	LOCK_OF(SPARES) lock;
-	_Atomic(void *) shelves; /* SIDES times SIZES; without memory nothing is kept */
+	_Atomic(void *) shelves; /* TIERS times SIZES; without memory nothing is kept */
 } store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
-/* Returns the shelves of a side; NULL: there is no memory for them. */
-static struct shelf *shelves_of(const struct device *device, int side)
+/* Returns the shelves of a tier; NULL: there is no memory for them. */
+static struct shelf *shelves_of(const struct device *device, int tier)
 {
 	struct shelf *shelves =
-	    late_make(&store[device->id.ordinal].shelves, SIDES * SIZES * sizeof(*shelves));
+	    late_make(&store[device->id.ordinal].shelves, TIERS * SIZES * sizeof(*shelves));
 
-	return shelves ? shelves + side * SIZES : NULL;
+	return shelves ? shelves + tier * SIZES : NULL;
 }
 
 /*
@@ -51,7 +51,7 @@ static struct shelf *shelves_of(const struct device *device, int side)
  */
 static struct shelf *shelf_of(const struct device *device, const struct chunk *chunk)
 {
-	struct shelf *shelf = shelves_of(device, chunk->side);
+	struct shelf *shelf = shelves_of(device, chunk->tier);
 
 	if (!shelf || chunk->is_exportable || chunk->like)
 		return NULL;
@@ -80,7 +80,7 @@ unsigned int spare_take(struct device *device, const struct chunk *like,
 	while (taken < count && shelf->count)
 		handles[taken++] = shelf->chunk[--shelf->count].handle;
 	if (taken)
-		device_note_spare(device, like->side, -(int64_t)(taken * like->size));
+		device_note_spare(device, like->tier, -(int64_t)(taken * like->size));
 	else
 		shelf->missed++;
 	lock_release(&spares->lock);
@@ -102,7 +102,7 @@ CUresult spare_create(struct device *device, struct chunk *chunk)
 	struct chunk_source source = spare_source(device);
 	const struct host_probe *probe;
 
-	if (chunk->side == SEGMENT_ON_HOST) {
+	if (chunk->tier == SEGMENT_ON_HOST) {
 		if (!host_probe_allows(device))
 			return CUDA_ERROR_NOT_SUPPORTED;
 		probe = host_probe_of(device);
@@ -121,7 +121,7 @@ void spare_release(struct device *device, const struct chunk *chunk)
 	uint64_t key = chunk->is_exportable ? exported_take(chunk->handle) : 0;
 
 	chunk_release(chunk);
-	if (chunk->side == SEGMENT_ON_DEVICE)
+	if (chunk->tier == SEGMENT_ON_DEVICE)
 		device_uncharge_exported(device, key, chunk->size);
 	else
 		device_uncharge(device, SEGMENT_ON_HOST, chunk->size);
@@ -147,7 +147,7 @@ static unsigned int keep(struct device *device, struct chunk *chunks, unsigned i
                          uint64_t most)
 {
 	struct spares *spares = &store[device->id.ordinal];
-	int64_t kept[SIDES] = {0};
+	int64_t kept[TIERS] = {0};
 	uint32_t now = clock_coarse_ms();
 	unsigned int left = 0;
 
@@ -162,11 +162,11 @@ static unsigned int keep(struct device *device, struct chunk *chunks, unsigned i
 		}
 		shelf->chunk[shelf->count] = chunks[i];
 		shelf->since[shelf->count++] = now;
-		kept[chunks[i].side] += (int64_t)chunks[i].size;
+		kept[chunks[i].tier] += (int64_t)chunks[i].size;
 	}
-	for (int side = 0; side < SIDES; side++)
-		if (kept[side])
-			device_note_spare(device, (enum segment_side)side, kept[side]);
+	for (int tier = 0; tier < TIERS; tier++)
+		if (kept[tier])
+			device_note_spare(device, (enum segment_tier)tier, kept[tier]);
 	lock_release(&spares->lock);
 	return left;
 }
@@ -202,7 +202,7 @@ bool spare_is_due(struct device *device)
 	bool is_any = false;
 
 	lock_acquire(&spares->lock);
-	for (int i = 0; shelf && i < SIDES * SIZES; i++)
+	for (int i = 0; shelf && i < TIERS * SIZES; i++)
 		is_any |= is_due(&shelf[i]);
 	lock_release(&spares->lock);
 	return is_any;
@@ -221,15 +221,15 @@ static bool take_oldest(struct device *device, struct shelf *shelf, bool all, st
 		shelf->count--;
 		memmove(shelf->chunk, shelf->chunk + 1, shelf->count * sizeof(*shelf->chunk));
 		memmove(shelf->since, shelf->since + 1, shelf->count * sizeof(*shelf->since));
-		device_note_spare(device, chunk->side, -(int64_t)chunk->size);
+		device_note_spare(device, chunk->tier, -(int64_t)chunk->size);
 	}
 	lock_release(&spares->lock);
 	return goes;
 }
 
-uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
+uint64_t spare_trim(struct device *device, enum segment_tier tier, bool all)
 {
-	struct shelf *shelves = shelves_of(device, (int)side);
+	struct shelf *shelves = shelves_of(device, (int)tier);
 	uint64_t released = 0;
 
 	for (int i = 0; shelves && i < SIZES; i++) {
@@ -246,10 +246,10 @@ uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
 /* Large chunks cost little per byte; only small ones are worth being made ahead. */
 #define PREFILLED SMALLEST
 
-unsigned int spare_missing(struct device *device, enum segment_side side)
+unsigned int spare_missing(struct device *device, enum segment_tier tier)
 {
 	struct spares *spares = &store[device->id.ordinal];
-	struct shelf *shelf = shelf_of(device, &(struct chunk){.size = PREFILLED, .side = side});
+	struct shelf *shelf = shelf_of(device, &(struct chunk){.size = PREFILLED, .tier = tier});
 	unsigned int missing;
 
 	if (!shelf)
@@ -261,21 +261,21 @@ unsigned int spare_missing(struct device *device, enum segment_side side)
 	return missing;
 }
 
-void spare_prefill(struct device *device, const struct terms *terms, enum segment_side side,
+void spare_prefill(struct device *device, const struct terms *terms, enum segment_tier tier,
                    unsigned int count)
 {
-	uint64_t limit = side == SEGMENT_ON_DEVICE ? terms_limit_of_movable(terms)
+	uint64_t limit = tier == SEGMENT_ON_DEVICE ? terms_limit_of_movable(terms)
 	                                           : terms_host_limit(terms, device);
-	struct chunk chunk = {.size = PREFILLED, .side = side};
+	struct chunk chunk = {.size = PREFILLED, .tier = tier};
 	/* The last of the limit is left, because other processes of the job may want it. */
 	uint64_t most = limit - limit / 4;
 
 	for (; count; count--) {
-		if ((side == SEGMENT_ON_DEVICE ? device_charge_moved(device, chunk.size, most)
+		if ((tier == SEGMENT_ON_DEVICE ? device_charge_moved(device, chunk.size, most)
 		                               : device_charge_host(device, chunk.size, most)) != 0)
 			return;
 		if (spare_create(device, &chunk) != CUDA_SUCCESS) {
-			device_uncharge(device, side, chunk.size);
+			device_uncharge(device, tier, chunk.size);
 			return;
 		}
 		spare_give(device, &chunk, 1, terms);

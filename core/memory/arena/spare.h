@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Spare physical memory: chunks that nobody uses now, kept for the next who does, because making
- * one costs the driver a hundred times what mapping it does. Spares stay charged to their side;
+ * one costs the driver a hundred times what mapping it does. Spares stay charged to their tier;
  * whoever takes one takes its charge over. Thread-safe.
  */
 #ifndef SPILLWAY_SPARE_H
@@ -15,7 +15,7 @@
 struct chunk_source spare_source(struct device *device);
 
 /*
- * Takes spares of this size, side and kind with their charges, so many at most. Returns how many
+ * Takes spares of this size, tier and kind with their charges, so many at most. Returns how many
  * there were.
  */
 unsigned int spare_take(struct device *device, const struct chunk *like,
@@ -34,15 +34,15 @@ uint64_t spare_keeps(const struct device *device, const struct terms *terms);
 void spare_release(struct device *device, const struct chunk *chunk);
 /* Returns whether there are any that nobody took for a while. */
 bool spare_is_due(struct device *device);
-/* Releases spares of this side: all, or those that nobody took for a while. Returns their bytes. */
-uint64_t spare_trim(struct device *device, enum segment_side side, bool all);
+/* Releases spares of this tier: all, or those that nobody took for a while. Returns their bytes. */
+uint64_t spare_trim(struct device *device, enum segment_tier tier, bool all);
 /*
- * Returns how many small spares this side should have more, because some were missing since this
+ * Returns how many small spares this tier should have more, because some were missing since this
  * was asked last.
  */
-unsigned int spare_missing(struct device *device, enum segment_side side);
-/* Makes so many small ones, as far as the side's limit allows. Only the mover calls it. */
-void spare_prefill(struct device *device, const struct terms *terms, enum segment_side side,
+unsigned int spare_missing(struct device *device, enum segment_tier tier);
+/* Makes so many small ones, as far as the tier's limit allows. Only the mover calls it. */
+void spare_prefill(struct device *device, const struct terms *terms, enum segment_tier tier,
                    unsigned int count);
 
 #endif

@@ -42,7 +42,7 @@ static enum found found_at(CUdeviceptr address)
 		unit--;
 	if (!unit->units)
 		return NOTHING;
-	return unit->side == SEGMENT_ON_HOST ? SPILLED : MEMORY;
+	return unit->tier == SEGMENT_ON_HOST ? SPILLED : MEMORY;
 }
 
 /* Returns what the driver takes an address for; 0: it does not know it, so it is pageable. */
@@ -68,7 +68,7 @@ static bool is_of_host(CUdeviceptr address)
 	return type == 0 || type == CU_MEMORYTYPE_HOST;
 }
 
-/* --- pieces: all of each lies on one side, at either end --- */
+/* --- pieces: all of each lies on one tier, at either end --- */
 
 struct piece {
 	CUdeviceptr to, from;

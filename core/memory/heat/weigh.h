@@ -24,7 +24,7 @@ struct weigh_kernel {
 	uint32_t first, uses; /* its runs, in the list of uses */
 };
 
-/* Memory that is on one side as a whole. */
+/* Memory that is on one tier as a whole. */
 struct weigh_piece {
 	uint32_t run; /* the kernels that use this run read it */
 	bool is_on_host;

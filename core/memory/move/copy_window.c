@@ -35,21 +35,21 @@
 #include "core/memory/move/idle_point.h"
 #include "core/rings/event.h"
 
-enum { SIDES = 2 };
+enum { TIERS = 2 };
 
 /* Bytes per nanosecond; 0: not known. */
 static struct speed {
 	_Atomic double lately; /* of exchanges */
 	double fastest;        /* of their copies */
-} speeds[DEVICE_MAX][SIDES];
+} speeds[DEVICE_MAX][TIERS];
 
 static double speed(uint64_t bytes, uint64_t ns)
 {
 	return (double)bytes / (double)(ns ? ns : 1);
 }
 
-/* Notes what was measured: how long an exchange took with which so many bytes came to this side. */
-static void link_note(const struct device *device, enum segment_side to, uint64_t bytes,
+/* Notes what was measured: how long an exchange took with which so many bytes came to this tier. */
+static void link_note(const struct device *device, enum segment_tier to, uint64_t bytes,
                       uint64_t copy_ns, uint64_t all_ns)
 {
 	struct speed *s = &speeds[device->id.ordinal][to];
@@ -61,13 +61,13 @@ static void link_note(const struct device *device, enum segment_side to, uint64_
 		s->fastest = copied;
 }
 
-uint64_t link_bytes(const struct device *device, enum segment_side to, uint64_t ns)
+uint64_t link_bytes(const struct device *device, enum segment_tier to, uint64_t ns)
 {
 	return (uint64_t)(speeds[device->id.ordinal][to].lately * (double)ns);
 }
 
 /* Returns how long so many bytes are copied at the least; 0: nothing was measured yet. */
-static uint64_t link_copies_ns(const struct device *device, enum segment_side to, uint64_t bytes)
+static uint64_t link_copies_ns(const struct device *device, enum segment_tier to, uint64_t bytes)
 {
 	double fastest = speeds[device->id.ordinal][to].fastest;
 
@@ -103,7 +103,7 @@ static struct {
 	uint64_t began_ns, ended_ns, idle_ns;
 } moving;
 
-uint64_t copy_window_bytes(const struct device *device, enum segment_side to)
+uint64_t copy_window_bytes(const struct device *device, enum segment_tier to)
 {
 	return link_bytes(device, to, COPY_NS);
 }

@@ -22,8 +22,8 @@
  */
 enum move_pending copy_window_carry_out(struct plan *plan, struct device *device,
                                         struct deadline *until);
-/* Returns the bytes that come to this side in one copy window; 0: nothing was measured yet. */
-uint64_t copy_window_bytes(const struct device *device, enum segment_side to);
+/* Returns the bytes that come to this tier in one copy window; 0: nothing was measured yet. */
+uint64_t copy_window_bytes(const struct device *device, enum segment_tier to);
 /* Returns whether one is under way. Any thread. */
 bool copy_window_is_under_way(void);
 
@@ -32,7 +32,7 @@ bool copy_window_is_under_way(void);
  * exchange takes included, as far as it was measured. By the mover alone, but for link_bytes().
  */
 
-/* Returns the bytes that come to this side in so long; 0: nothing was measured yet. */
-uint64_t link_bytes(const struct device *device, enum segment_side to, uint64_t ns);
+/* Returns the bytes that come to this tier in so long; 0: nothing was measured yet. */
+uint64_t link_bytes(const struct device *device, enum segment_tier to, uint64_t ns);
 
 #endif

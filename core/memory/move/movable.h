@@ -48,10 +48,10 @@ struct movable_kind {
 	void (*acquire)(struct device *device);
 	void (*release)(struct device *device);
 	/*
-	 * Considers all that is on this side and may leave it. Takes the lock, for short times
+	 * Considers all that is on this tier and may leave it. Takes the lock, for short times
 	 * where there is much.
 	 */
-	void (*choose)(struct device *device, enum segment_side side, struct choice *choice);
+	void (*choose)(struct device *device, enum segment_tier tier, struct choice *choice);
 	/*
 	 * Those that belong to what is mapped at the address and are not on the device, or not in
 	 * memory made for export where that is wanted.
@@ -69,7 +69,7 @@ struct movable_kind {
 	 */
 	bool (*look)(struct device *device, struct move *move, bool pinned_too);
 	/* It is elsewhere now. */
-	void (*moved)(struct device *device, const struct move *move, enum segment_side to,
+	void (*moved)(struct device *device, const struct move *move, enum segment_tier to,
 	              bool is_exportable);
 	/* What is mapped at the address stays where it is from now on. */
 	void (*pin)(struct device *device, CUdeviceptr address);

@@ -45,7 +45,7 @@ enum { UNITS_AT_ONCE = 4096 };
  * Considers the chunks that begin from this unit on, with the lock held. Returns where it has
  * ended.
  */
-static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_side side,
+static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_tier tier,
                             uint32_t now, struct choice *choice)
 {
 	uint32_t end = arena->top - i > UNITS_AT_ONCE ? i + UNITS_AT_ONCE : arena->top;
@@ -57,7 +57,7 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
 			i++;
 			continue;
 		}
-		if (unit->side == side && !unit->pins && !is_empty_slab(unit)) {
+		if (unit->tier == tier && !unit->pins && !is_empty_slab(unit)) {
 			struct candidate c = candidate(arena, i);
 			uint32_t touched = atomic_load_explicit(&arena_unit(arena, c.run)->touched,
 			                                        memory_order_relaxed);
@@ -75,14 +75,14 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
  * Lets others have the lock now and then: what they change is seen or not, and what is planned is
  * looked at again.
  */
-static void choose(struct device *device, enum segment_side side, struct choice *choice)
+static void choose(struct device *device, enum segment_tier tier, struct choice *choice)
 {
 	struct arena *arena = arena_made(device);
 	uint32_t now = heat_now(), at = 0;
 	bool is_all = !arena;
 
 	while (!is_all && movable_acquire(choice, &arena->lock)) {
-		at = choose_from(arena, at, side, now, choice);
+		at = choose_from(arena, at, tier, now, choice);
 		is_all = at >= arena->top;
 		lock_release(&arena->lock);
 	}
@@ -98,7 +98,7 @@ static void choose_at(struct device *device, CUdeviceptr address, bool is_export
 	     i = run_next(arena, first, i)) {
 		const struct unit *unit = &arena->units[i];
 
-		if (unit->side == SEGMENT_ON_HOST || (is_exportable && !unit->is_exportable))
+		if (unit->tier == SEGMENT_ON_HOST || (is_exportable && !unit->is_exportable))
 			choice->of[choice->count++] = candidate(arena, i);
 	}
 }
@@ -129,11 +129,11 @@ static bool look(struct device *device, struct move *move, bool pinned_too)
 	move->from = unit->handle;
 	move->access = access;
 	move->accesses = reach_rights(device, access);
-	move->is_from_device = unit->side == SEGMENT_ON_DEVICE;
+	move->is_from_device = unit->tier == SEGMENT_ON_DEVICE;
 	return true;
 }
 
-static void moved(struct device *device, const struct move *move, enum segment_side to,
+static void moved(struct device *device, const struct move *move, enum segment_tier to,
                   bool is_exportable)
 {
 	struct arena *arena = arena_made(device);
@@ -144,7 +144,7 @@ static void moved(struct device *device, const struct move *move, enum segment_s
 	if (to == SEGMENT_ON_HOST)
 		arena->on_host += move->size;
 	unit->handle = move->to;
-	unit->side = (uint8_t)to;
+	unit->tier = (uint8_t)to;
 	unit->is_exportable = is_exportable;
 }
 

@@ -54,7 +54,7 @@ static struct candidate candidate(const struct own *p)
 	                          .read = p->bytes};
 }
 
-static void choose(struct device *device, enum segment_side side, struct choice *choice)
+static void choose(struct device *device, enum segment_tier tier, struct choice *choice)
 {
 	uint32_t now = heat_now();
 
@@ -63,7 +63,7 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 	for (const struct own *p = own_by_name; p; p = p->hh.next) {
 		struct candidate c;
 
-		if (p->device != device || p->side != side || p->pinned || !own_is_movable(p))
+		if (p->device != device || p->tier != tier || p->pinned || !own_is_movable(p))
 			continue;
 		c = candidate(p);
 		if (movable_is_ranked(choice))
@@ -93,7 +93,7 @@ static void choose_at(struct device *device, CUdeviceptr address, bool is_export
 	const struct own *p = movable_at(device, address);
 
 	(void)is_exportable;
-	if (p && p->side == SEGMENT_ON_HOST)
+	if (p && p->tier == SEGMENT_ON_HOST)
 		choice->of[choice->count++] = candidate(p);
 }
 
@@ -150,13 +150,13 @@ static bool look(struct device *device, struct move *move, bool pinned_too)
 	move->size = p->bytes;
 	move->from = p->handle;
 	move->access = rights_of(p->mappings, &move->accesses);
-	move->is_from_device = p->side == SEGMENT_ON_DEVICE;
+	move->is_from_device = p->tier == SEGMENT_ON_DEVICE;
 	move->has_like = !is_plain(&p->asked);
 	move->like = p->asked;
 	return move->access != NULL;
 }
 
-static void moved(struct device *device, const struct move *move, enum segment_side to,
+static void moved(struct device *device, const struct move *move, enum segment_tier to,
                   bool is_exportable)
 {
 	struct arena *arena = arena_ranges[device->id.ordinal].arena;
@@ -168,7 +168,7 @@ static void moved(struct device *device, const struct move *move, enum segment_s
 	if (to == SEGMENT_ON_HOST)
 		arena->on_host += move->size;
 	p->handle = move->to;
-	p->side = to;
+	p->tier = to;
 	own_recount(p);
 }
 

@@ -390,7 +390,7 @@ static struct placement {
 	uint32_t since;         /* heat's time when the survey was begun */
 	bool is_surveyed;       /* the survey under way is this device's */
 	bool is_measured;       /* by it, now: what was measured shall be true of where memory is */
-	bool acts;              /* what is on the wrong side is exchanged */
+	bool acts;              /* what is on the wrong tier is exchanged */
 	bool is_tried;      /* so it does, and whether that was worth it is still to be measured */
 	bool is_even;       /* all that is to be exchanged has been */
 	bool has_gone_back; /* it was not worth it: memory goes back, and stays */

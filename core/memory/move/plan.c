@@ -26,23 +26,23 @@ const struct movable_kind *plan_kind_at(CUdeviceptr address)
 	return *kind;
 }
 
-void plan_choose(struct device *device, enum segment_side side, CUdeviceptr except,
+void plan_choose(struct device *device, enum segment_tier tier, CUdeviceptr except,
                  struct choice *choice)
 {
-	movable_begin(choice, side == SEGMENT_ON_HOST);
+	movable_begin(choice, tier == SEGMENT_ON_HOST);
 	choice->except = except;
 	for (size_t i = 0; kinds[i]; i++)
-		kinds[i]->choose(device, side, choice);
+		kinds[i]->choose(device, tier, choice);
 	movable_end(choice);
 }
 
-static void consider_each(struct device *device, enum segment_side side, struct choice *all)
+static void consider_each(struct device *device, enum segment_tier tier, struct choice *all)
 {
 	for (size_t i = 0; kinds[i]; i++)
-		kinds[i]->choose(device, side, all);
+		kinds[i]->choose(device, tier, all);
 }
 
-void plan_each(struct device *device, enum segment_side side,
+void plan_each(struct device *device, enum segment_tier tier,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie)
 {
 	struct choice all;
@@ -50,7 +50,7 @@ void plan_each(struct device *device, enum segment_side side,
 	movable_begin(&all, false);
 	all.each = each;
 	all.cookie = cookie;
-	consider_each(device, side, &all);
+	consider_each(device, tier, &all);
 }
 
 static void add_bytes(void *cookie, const struct candidate *candidate)
@@ -60,15 +60,15 @@ static void add_bytes(void *cookie, const struct candidate *candidate)
 	*bytes += candidate->size;
 }
 
-uint64_t plan_movable(struct device *device, enum segment_side side)
+uint64_t plan_movable(struct device *device, enum segment_tier tier)
 {
 	uint64_t bytes = 0;
 
-	plan_each(device, side, add_bytes, &bytes);
+	plan_each(device, tier, add_bytes, &bytes);
 	return bytes;
 }
 
-bool plan_movable_now(struct device *device, enum segment_side side, uint64_t *bytes)
+bool plan_movable_now(struct device *device, enum segment_tier tier, uint64_t *bytes)
 {
 	struct choice all;
 
@@ -77,7 +77,7 @@ bool plan_movable_now(struct device *device, enum segment_side side, uint64_t *b
 	all.each = add_bytes;
 	all.cookie = bytes;
 	all.never_waits = true;
-	consider_each(device, side, &all);
+	consider_each(device, tier, &all);
 	return !all.has_missed;
 }
 
@@ -87,7 +87,7 @@ static int charge(const struct plan *plan, struct device *device, const struct c
 {
 	struct reclaim without_waiting = {.device = device, .terms = plan->terms, .moves = true};
 
-	if (chunk->side == SEGMENT_ON_HOST)
+	if (chunk->tier == SEGMENT_ON_HOST)
 		return is_locked
 		           ? device_charge_host(device, chunk->size, plan->host_limit)
 		           : reclaim_and_charge(&without_waiting, SEGMENT_ON_HOST, chunk->size);
@@ -96,15 +96,15 @@ static int charge(const struct plan *plan, struct device *device, const struct c
 	                  : device_charge_moved(device, chunk->size, plan->terms->yields_above);
 }
 
-/* How long a byte of memory takes to be made on each side. */
+/* How long a byte of memory takes to be made on each tier. */
 static struct making {
 	bool is_known;
 	double ns_per_byte;
 } makings[2];
 
-static void note_making(enum segment_side side, uint64_t bytes, uint64_t ns)
+static void note_making(enum segment_tier tier, uint64_t bytes, uint64_t ns)
 {
-	struct making *known = &makings[side];
+	struct making *known = &makings[tier];
 	double measured = (double)ns / (double)bytes;
 
 	/* What takes longer counts at once. */
@@ -119,7 +119,7 @@ static enum move_pending get_memory(const struct plan *plan, struct device *devi
                                     struct chunk *chunk, bool is_locked)
 {
 	enum move_pending full =
-	    chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL;
+	    chunk->tier == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL;
 	uint64_t began;
 	CUresult result;
 
@@ -130,19 +130,19 @@ static enum move_pending get_memory(const struct plan *plan, struct device *devi
 	began = clock_now();
 	result = spare_create(device, chunk);
 	if (result == CUDA_SUCCESS) {
-		note_making(chunk->side, chunk->size, clock_now() - began);
+		note_making(chunk->tier, chunk->size, clock_now() - began);
 		return MOVE_NONE;
 	}
-	device_uncharge(device, chunk->side, chunk->size);
+	device_uncharge(device, chunk->tier, chunk->size);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? full : MOVE_FAILED;
 }
 
-struct chunk plan_memory(const struct move *m, enum segment_side side)
+struct chunk plan_memory(const struct move *m, enum segment_tier tier)
 {
 	const CUmemAllocationProp *like =
-	    m->has_like && side == SEGMENT_ON_DEVICE ? &m->like : NULL;
+	    m->has_like && tier == SEGMENT_ON_DEVICE ? &m->like : NULL;
 
-	return (struct chunk){.size = m->size, .side = side, .like = like};
+	return (struct chunk){.size = m->size, .tier = tier, .like = like};
 }
 
 void plan_drop(const struct plan *plan, struct device *device, const struct move *m)

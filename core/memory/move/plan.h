@@ -23,7 +23,7 @@ struct plan {
 	size_t count;
 	size_t made;               /* the first so many have memory to go to */
 	const struct terms *terms; /* it was made under */
-	enum segment_side to;
+	enum segment_tier to;
 	bool is_exportable, pins;
 	bool is_whole;   /* no allocation in part; plan_fill() decides */
 	bool spares_go;  /* room is wanted: what becomes free is not kept */
@@ -39,18 +39,18 @@ struct plan {
 };
 
 /*
- * Chooses what is movable, of whatever kind: the coldest of the device's side, or the hottest of
+ * Chooses what is movable, of whatever kind: the coldest of the device's tier, or the hottest of
  * the host's. except: nothing of this run; 0: of any.
  */
-void plan_choose(struct device *device, enum segment_side side, CUdeviceptr except,
+void plan_choose(struct device *device, enum segment_tier tier, CUdeviceptr except,
                  struct choice *choice);
-/* Calls this with each piece that is movable and on this side, of whatever kind. */
-void plan_each(struct device *device, enum segment_side side,
+/* Calls this with each piece that is movable and on this tier, of whatever kind. */
+void plan_each(struct device *device, enum segment_tier tier,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie);
-/* Returns how many bytes are movable and on this side, of whatever kind. Any thread. */
-uint64_t plan_movable(struct device *device, enum segment_side side);
+/* Returns how many bytes are movable and on this tier, of whatever kind. Any thread. */
+uint64_t plan_movable(struct device *device, enum segment_tier tier);
 /* Does the same where that waits for nothing that moves now; else returns false. */
-bool plan_movable_now(struct device *device, enum segment_side side, uint64_t *bytes);
+bool plan_movable_now(struct device *device, enum segment_tier tier, uint64_t *bytes);
 /* Adds what is chosen, `bytes` of it, as far as it can be moved now. */
 void plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                uint64_t bytes);
@@ -72,8 +72,8 @@ bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns);
 size_t plan_slice(const struct plan *plan, size_t first, uint64_t bytes);
 /* Returns how many moves have memory to go to, and so have those that move together with them. */
 size_t plan_ready(const struct plan *plan);
-/* Returns the physical memory that a move is for on this side: what it leaves there, or needs. */
-struct chunk plan_memory(const struct move *move, enum segment_side side);
+/* Returns the physical memory that a move is for on this tier: what it leaves there, or needs. */
+struct chunk plan_memory(const struct move *move, enum segment_tier tier);
 /* Drops a move: the memory it was to go to is free. */
 void plan_drop(const struct plan *plan, struct device *device, const struct move *move);
 /* Leaves out the moves from this one on. */

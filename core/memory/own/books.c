@@ -37,7 +37,7 @@ bool own_is_movable(const struct own *p)
 void own_recount(struct own *p)
 {
 	bool counts =
-	    p->side == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !own_is_movable(p));
+	    p->tier == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !own_is_movable(p));
 
 	if (counts == p->is_counted)
 		return;
@@ -81,7 +81,7 @@ void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle
 	if (p) {
 		p->name = p->handle = *handle;
 		p->device = made->device;
-		p->side = made->side;
+		p->tier = made->tier;
 		p->bytes = p->charged = made->bytes;
 		p->handles = 1;
 		p->asked = *made->prop;
@@ -93,14 +93,14 @@ void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle
 		if (own_name(p)) {
 			*handle = p->name;
 			own_recount(p);
-			if (own_is_ours(p->name) && made->side == SEGMENT_ON_HOST)
+			if (own_is_ours(p->name) && made->tier == SEGMENT_ON_HOST)
 				arena_made(made->device)->on_host += made->bytes;
 		}
 		lock_release(&own_lock);
 	}
 	if (!p || !p->is_named) {
 		/* Not followed any more: charged until the process ends, which errs on the safe
-		 * side. */
+		 * tier. */
 		log_once(LOG_WARNING, "out of host memory for book-keeping of cuMemCreate");
 		free(p);
 	}
@@ -116,7 +116,7 @@ bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle
 		return false;
 	p->name = p->handle = handle;
 	p->device = device;
-	p->side = SEGMENT_ON_DEVICE;
+	p->tier = SEGMENT_ON_DEVICE;
 	p->handles = 1;
 	p->imported = true;
 	p->is_weightless = import->is_weightless || !device;
@@ -139,14 +139,14 @@ void own_forget(struct own *p)
 	if (p->is_counted)
 		device_note_pinned(p->device, -(int64_t)p->bytes);
 	own_unname(p);
-	if (own_is_ours(p->name) && p->side == SEGMENT_ON_HOST)
+	if (own_is_ours(p->name) && p->tier == SEGMENT_ON_HOST)
 		arena_made(p->device)->on_host -= p->bytes;
 	if (p->imported && p->charged)
 		device_count_elsewhere(p->device, -(int64_t)p->charged);
-	if (p->side == SEGMENT_ON_DEVICE && p->charged)
+	if (p->tier == SEGMENT_ON_DEVICE && p->charged)
 		device_uncharge_exported(p->device, p->exported_as, p->charged);
 	else if (p->charged)
-		device_uncharge(p->device, p->side, p->charged);
+		device_uncharge(p->device, p->tier, p->charged);
 	own_imports -= p->imported;
 	if (p->imported_as)
 		imported_leave(p->device, p->imported_as);

@@ -30,7 +30,7 @@ struct mapped_range {
 struct own {
 	CUmemGenericAllocationHandle name, handle;
 	struct device *device;
-	enum segment_side side;
+	enum segment_tier tier;
 	uint64_t bytes;
 	uint64_t charged;     /* to this process; what it imported, where the job has not paid */
 	uint64_t exported_as; /* a key; 0: it was not exported, or is not followed */

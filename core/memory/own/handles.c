@@ -32,7 +32,7 @@ static struct own *fresh_own(CUmemGenericAllocationHandle handle)
 {
 	struct own *p = own_is_ours(handle) ? own_find(handle) : NULL;
 
-	return p && p->handles && !p->is_known && p->side == SEGMENT_ON_HOST ? p : NULL;
+	return p && p->handles && !p->is_known && p->tier == SEGMENT_ON_HOST ? p : NULL;
 }
 
 bool own_is_fresh(CUmemGenericAllocationHandle handle, unsigned int types, struct own_fresh *fresh)
@@ -59,7 +59,7 @@ bool own_remake(CUmemGenericAllocationHandle handle, CUmemGenericAllocationHandl
 	if (p) {
 		old = p->handle;
 		p->handle = made;
-		p->side = SEGMENT_ON_DEVICE;
+		p->tier = SEGMENT_ON_DEVICE;
 		p->is_known = p->pinned = true;
 		arena_of(p->device)->on_host -= p->bytes;
 		own_recount(p);
@@ -269,7 +269,7 @@ bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *pr
 
 	lock_acquire(&own_lock);
 	p = own_find(handle);
-	spilled = p && p->side == SEGMENT_ON_HOST;
+	spilled = p && p->tier == SEGMENT_ON_HOST;
 	if (spilled)
 		*prop = p->asked;
 	lock_release(&own_lock);

@@ -177,7 +177,7 @@ static void pin(struct mapped_range *range, void *cookie)
 /* Returns whether it is on the host and could come, and in *address where it is mapped. */
 static bool is_to_come(const struct own *p, CUdeviceptr *address)
 {
-	if (p->side != SEGMENT_ON_HOST || p->pinned || !own_is_movable(p))
+	if (p->tier != SEGMENT_ON_HOST || p->pinned || !own_is_movable(p))
 		return false;
 	*address = p->mappings->address;
 	return true;
@@ -207,7 +207,7 @@ CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 	if (p && (!types || p->asked.requestedHandleTypes & types)) {
 		if (is_to_come(p, &address)) {
 			device = p->device;
-		} else if (p->side == SEGMENT_ON_HOST && types) {
+		} else if (p->tier == SEGMENT_ON_HOST && types) {
 			result = CUDA_ERROR_OUT_OF_MEMORY; /* it is mapped nowhere, or twice */
 		} else {
 			p->pinned = true;
@@ -287,11 +287,11 @@ static CUresult answer(const struct own *p, CUpointer_attribute attribute, void 
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
 		return CUDA_ERROR_INVALID_VALUE;
 	default:
-		return CUDA_ERROR_UNKNOWN; /* never reached: differs_by_side() */
+		return CUDA_ERROR_UNKNOWN; /* never reached: differs_by_tier() */
 	}
 }
 
-static bool differs_by_side(CUpointer_attribute attribute)
+static bool differs_by_tier(CUpointer_attribute attribute)
 {
 	return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
 	       attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ||
@@ -305,12 +305,12 @@ bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *dat
 	const struct mapped_range *range;
 	bool on_host;
 
-	if (!differs_by_side(attribute) || address < atomic_load(&touched_span.low) ||
+	if (!differs_by_tier(attribute) || address < atomic_load(&touched_span.low) ||
 	    address >= atomic_load(&touched_span.high))
 		return false;
 	lock_acquire(&own_lock);
 	range = own_mapping(address);
-	on_host = range && range->own->side == SEGMENT_ON_HOST;
+	on_host = range && range->own->tier == SEGMENT_ON_HOST;
 	if (on_host)
 		*result = answer(range->own, attribute, data);
 	lock_release(&own_lock);

@@ -52,7 +52,7 @@ bool own_remake(CUmemGenericAllocationHandle handle, CUmemGenericAllocationHandl
 
 struct own_made {
 	struct device *device;
-	enum segment_side side;
+	enum segment_tier tier;
 	uint64_t bytes;
 	const CUmemAllocationProp *prop;
 	bool moves; /* the program gets a handle of ours; else it stays where it was made */

@@ -245,7 +245,7 @@ static struct left_out charge_left_out(struct reading *r, struct device *device)
 static void enter(const struct context *context, const void *owner, uint64_t bytes)
 {
 	if (bytes)
-		side_enter(&side_type_measured, context, (uintptr_t)owner, bytes, bytes);
+		counted_enter(&counted_type_measured, context, (uintptr_t)owner, bytes, bytes);
 }
 
 static bool begin(struct device *device, enum way way)
@@ -496,7 +496,7 @@ static void forget_left_out(const void *owner)
 
 struct leaving measured_leave(const void *owner)
 {
-	return context_leave_object(&side_type_measured, (uintptr_t)owner);
+	return context_leave_object(&counted_type_measured, (uintptr_t)owner);
 }
 
 void measured_left(struct leaving *leaving, bool gone)

@@ -29,7 +29,7 @@
 #define SPILLWAY_MEASURED_H
 
 #include "core/memory/uses/overhead.h"
-#include "core/memory/uses/side.h"
+#include "core/memory/uses/counted.h"
 
 /*
  * The most that is plausible, bytes; of a module or library it is what its image can hold

@@ -21,7 +21,7 @@
 #include "core/cuda/idle.h"
 #include "core/memory/arena/elastic.h"
 #include "core/modules/ipc/server.h"
-#include "core/memory/uses/side.h"
+#include "core/memory/uses/counted.h"
 
 /*
  * Memory of other processes that this one has open: by what names it, and by address. For import.c
@@ -132,8 +132,8 @@ static void leave(struct opened *m)
 	HASH_DEL(by_key, m);
 	address_map_remove(m->place.base, m);
 	for (; m->opened > 0; m->opened--) {
-		leaving = context_leave_object(&side_type_ipc_mapping, m->place.base);
-		side_left(&leaving, true);
+		leaving = context_leave_object(&counted_type_ipc_mapping, m->place.base);
+		counted_left(&leaving, true);
 	}
 }
 
@@ -227,8 +227,8 @@ static CUresult close_one(struct opened *m)
 		return let_go(m);
 	}
 	m->opened--;
-	leaving = context_leave_object(&side_type_ipc_mapping, m->place.base);
-	side_left(&leaving, true);
+	leaving = context_leave_object(&counted_type_ipc_mapping, m->place.base);
+	counted_left(&leaving, true);
 	return CUDA_SUCCESS;
 }
 
@@ -609,7 +609,7 @@ static CUresult open_one(const struct context *context, const struct wire_handle
 			return result;
 	}
 	m->opened++;
-	side_enter(&side_type_ipc_mapping, context, m->place.base, m->place.size, 0);
+	counted_enter(&counted_type_ipc_mapping, context, m->place.base, m->place.size, 0);
 	*address = m->place.base;
 	return CUDA_SUCCESS;
 }

@@ -162,7 +162,7 @@ static void note_refused_opening(const struct context *context, const struct ipc
 static bool make_room(struct reclaim *r, struct terms *terms, struct deadline *until,
                       const struct ipc_lack *missing)
 {
-	const struct lack lack = {.side = SEGMENT_ON_DEVICE,
+	const struct lack lack = {.tier = SEGMENT_ON_DEVICE,
 	                          .bytes = missing->bytes,
 	                          .least = missing->bytes,
 	                          .why = SPILL_LIMIT};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The side table. Rules: runs inside the user's process, within its calls. */
-#include "core/memory/uses/side.h"
+/* Counted memory. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/uses/counted.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "core/budget/exported.h"
 
 /* Guards how often each is entered. Nothing waits under it, and no driver is called. */
-static LOCK_OF(SIDES) again_lock = LOCK_FREE;
+static LOCK_OF(COUNTED) again_lock = LOCK_FREE;
 
-struct side {
+struct counted {
 	struct resource resource;
 	struct device *device;
 	_Atomic uint64_t bytes, charged;
@@ -19,20 +19,20 @@ struct side {
 	uint64_t imported_as;         /* a key of exported.h; 0: none */
 };
 
-static uint64_t side_memory_used(const struct resource *resource)
+static uint64_t counted_memory_used(const struct resource *resource)
 {
-	return ((const struct side *)resource)->bytes;
+	return ((const struct counted *)resource)->bytes;
 }
 
-static void side_destroy(struct resource *resource)
+static void counted_destroy(struct resource *resource)
 {
-	struct side *s = (struct side *)resource;
+	struct counted *s = (struct counted *)resource;
 
-	if (resource->type == &side_type_host_allocation)
+	if (resource->type == &counted_type_host_allocation)
 		statistics_sub(&s->device->statistics->pinned_used, s->bytes);
-	if (s->charged && resource->type == &side_type_ipc_mapping)
+	if (s->charged && resource->type == &counted_type_ipc_mapping)
 		device_count_elsewhere(s->device, -(int64_t)s->charged);
-	if (s->charged && resource->type == &side_type_measured)
+	if (s->charged && resource->type == &counted_type_measured)
 		device_uncharge_driver(s->device, s->charged);
 	else if (s->charged)
 		device_uncharge(s->device, SEGMENT_ON_DEVICE, s->charged);
@@ -41,23 +41,23 @@ static void side_destroy(struct resource *resource)
 	free(s);
 }
 
-#define X(type_name)                                         \
-	const struct resource_type side_type_##type_name = { \
-	    .name = #type_name, .memory_used = side_memory_used, .destroy = side_destroy};
-SIDE_TYPES(X)
+#define X(type_name)                                            \
+	const struct resource_type counted_type_##type_name = { \
+	    .name = #type_name, .memory_used = counted_memory_used, .destroy = counted_destroy};
+COUNTED_TYPES(X)
 #undef X
 
-static struct side *find(const struct context *context, const struct resource_type *type,
-                         uint64_t object)
+static struct counted *find(const struct context *context, const struct resource_type *type,
+                            uint64_t object)
 {
-	return (struct side *)registry_lookup_object(context->device->registry, context->container,
-	                                             type, object);
+	return (struct counted *)registry_lookup_object(context->device->registry,
+	                                                context->container, type, object);
 }
 
-static struct side *create(const struct context *context, const struct resource_type *type,
-                           uint64_t bytes, uint64_t charged)
+static struct counted *create(const struct context *context, const struct resource_type *type,
+                              uint64_t bytes, uint64_t charged)
 {
-	struct side *s = calloc(1, sizeof(*s));
+	struct counted *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -66,19 +66,19 @@ static struct side *create(const struct context *context, const struct resource_
 	s->bytes = bytes;
 	s->charged = charged;
 	s->entered = 1;
-	if (charged && type == &side_type_ipc_mapping)
+	if (charged && type == &counted_type_ipc_mapping)
 		device_count_elsewhere(s->device, (int64_t)charged);
-	if (type == &side_type_host_allocation)
+	if (type == &counted_type_host_allocation)
 		statistics_add(&s->device->statistics->pinned_used, bytes);
 	return s;
 }
 
 /* Enters it once more. More may be charged for it each time; the rest is what it was. */
-static void enter_again(struct side *s, uint64_t charged)
+static void enter_again(struct counted *s, uint64_t charged)
 {
 	atomic_fetch_add(&s->entered, 1);
 	atomic_fetch_add(&s->charged, charged);
-	if (s->resource.type == &side_type_measured)
+	if (s->resource.type == &counted_type_measured)
 		atomic_fetch_add(&s->bytes, charged);
 }
 
@@ -88,8 +88,8 @@ static void enter_again(struct side *s, uint64_t charged)
  */
 static bool may_be_again(const struct resource_type *type)
 {
-	return type == &side_type_ipc_mapping || type == &side_type_imported_memory ||
-	       type == &side_type_measured;
+	return type == &counted_type_ipc_mapping || type == &counted_type_imported_memory ||
+	       type == &counted_type_measured;
 }
 
 /*
@@ -100,8 +100,8 @@ static bool was_entered_again_locked(const struct resource_type *type,
                                      const struct context *context, uint64_t object,
                                      uint64_t charged)
 {
-	struct side *s = find(context, type, object);
-	bool again = s && (type != &side_type_measured || !resource_is_leaving(&s->resource));
+	struct counted *s = find(context, type, object);
+	bool again = s && (type != &counted_type_measured || !resource_is_leaving(&s->resource));
 
 	if (again)
 		enter_again(s, charged);
@@ -122,9 +122,9 @@ static bool was_entered_again(const struct resource_type *type, const struct con
 }
 
 static void give_back(const struct context *context, const struct resource_type *type,
-                      const struct side_import *import)
+                      const struct counted_import *import)
 {
-	if (import->charged && type == &side_type_measured)
+	if (import->charged && type == &counted_type_measured)
 		device_uncharge_driver(context->device, import->charged);
 	else if (import->charged)
 		device_uncharge(context->device, SEGMENT_ON_DEVICE, import->charged);
@@ -133,9 +133,9 @@ static void give_back(const struct context *context, const struct resource_type 
 }
 
 static void enter_new(const struct resource_type *type, const struct context *context,
-                      uint64_t object, const struct side_import *import)
+                      uint64_t object, const struct counted_import *import)
 {
-	struct side *s = create(context, type, import->bytes, import->charged);
+	struct counted *s = create(context, type, import->bytes, import->charged);
 
 	if (s)
 		s->imported_as = import->imported_as;
@@ -147,8 +147,8 @@ static void enter_new(const struct resource_type *type, const struct context *co
 	}
 }
 
-void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
-                uint64_t bytes, uint64_t charged)
+void counted_enter(const struct resource_type *type, const struct context *context, uint64_t object,
+                   uint64_t bytes, uint64_t charged)
 {
 	struct context current;
 
@@ -157,42 +157,42 @@ void side_enter(const struct resource_type *type, const struct context *context,
 	if (!context)
 		context = &current;
 	if (!may_be_again(type) || !was_entered_again(type, context, object, charged))
-		enter_new(type, context, object, &(struct side_import){bytes, charged, 0});
+		enter_new(type, context, object, &(struct counted_import){bytes, charged, 0});
 }
 
-void side_enter_import(const struct context *context, uint64_t object,
-                       const struct side_import *import)
+void counted_enter_import(const struct context *context, uint64_t object,
+                          const struct counted_import *import)
 {
 	bool again;
 
 	/* Two threads may have opened it at once: it is one mapping, of which the other has said
 	 * what it is. */
 	lock_acquire(&again_lock);
-	again = was_entered_again_locked(&side_type_ipc_mapping, context, object, 0);
+	again = was_entered_again_locked(&counted_type_ipc_mapping, context, object, 0);
 	if (!again)
-		enter_new(&side_type_ipc_mapping, context, object, import);
+		enter_new(&counted_type_ipc_mapping, context, object, import);
 	lock_release(&again_lock);
 	if (again)
-		give_back(context, &side_type_ipc_mapping, import);
+		give_back(context, &counted_type_ipc_mapping, import);
 }
 
-bool side_is_open_again(const struct context *context, uint64_t object)
+bool counted_is_open_again(const struct context *context, uint64_t object)
 {
-	return was_entered_again(&side_type_ipc_mapping, context, object, 0);
+	return was_entered_again(&counted_type_ipc_mapping, context, object, 0);
 }
 
 /*
  * Counts it once less, and returns whether that was the last. Opening again and closing are told
  * apart by nobody but the driver: in whatever order, what is left is counted.
  */
-static bool is_last(struct side *s)
+static bool is_last(struct counted *s)
 {
 	return atomic_fetch_sub(&s->entered, 1) <= 1;
 }
 
-void side_left(struct leaving *leaving, bool gone)
+void counted_left(struct leaving *leaving, bool gone)
 {
-	struct side *s = (struct side *)leaving->resource;
+	struct counted *s = (struct counted *)leaving->resource;
 
 	if (!s)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The side table: memory that is counted and never moved. Registry resources in the container of
+ * Counted memory: memory that is counted and never moved. Registry resources in the container of
  * their context, named by address or handle.
  *
  *   array            cuArrayCreate and its kin; charged what was asked for
@@ -14,13 +14,13 @@
  *
  * Thread-safe; never calls the driver on the application's objects.
  */
-#ifndef SPILLWAY_SIDE_H
-#define SPILLWAY_SIDE_H
+#ifndef SPILLWAY_COUNTED_H
+#define SPILLWAY_COUNTED_H
 
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
 
-#define SIDE_TYPES(X)      \
+#define COUNTED_TYPES(X)   \
 	X(array)           \
 	X(host_allocation) \
 	X(ipc_mapping)     \
@@ -28,8 +28,8 @@
 	X(reservation)     \
 	X(measured)
 
-#define X(name) extern const struct resource_type side_type_##name;
-SIDE_TYPES(X)
+#define X(name) extern const struct resource_type counted_type_##name;
+COUNTED_TYPES(X)
 #undef X
 
 /*
@@ -38,25 +38,25 @@ SIDE_TYPES(X)
  * more; anything else is replaced. context NULL: the current one; without one nothing is entered.
  * Where that cannot be, `charged` is given back.
  */
-void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
-                uint64_t bytes, uint64_t charged);
+void counted_enter(const struct resource_type *type, const struct context *context, uint64_t object,
+                   uint64_t bytes, uint64_t charged);
 
 /* Another process's memory as far as it is known: bytes; of them charged; the key by which it is
  * the job's (exported.h). */
-struct side_import {
+struct counted_import {
 	uint64_t bytes, charged, imported_as;
 };
 /* Counts an ipc_mapping once more that is there already. False: it is not. */
-bool side_is_open_again(const struct context *context, uint64_t object);
+bool counted_is_open_again(const struct context *context, uint64_t object);
 /* Enters an ipc_mapping that was opened; takes over the charge and the key, or gives them back
  * where another thread was first. */
-void side_enter_import(const struct context *context, uint64_t object,
-                       const struct side_import *import);
+void counted_enter_import(const struct context *context, uint64_t object,
+                          const struct counted_import *import);
 
 /*
  * Ends its leaving (context_leave_object()), after the driver's answer. gone: it agreed. One that
  * was entered several times stays until the last.
  */
-void side_left(struct leaving *leaving, bool gone);
+void counted_left(struct leaving *leaving, bool gone);
 
 #endif
