@@ -16,7 +16,7 @@
 #include "core/base/hash.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
-#include "core/budget/claims.h"
+#include "core/budget/applied.h"
 #include "core/pages/page.h"
 #include "core/rings/event.h"
 
@@ -243,22 +243,22 @@ static uint64_t hash_of(const struct config_gpu *settings)
 }
 
 /*
- * Claims new settings for the job; with the lock held. Returns their generation. First it is said
+ * Applies new settings for the job; with the lock held. Returns their generation. First it is said
  * that nothing is charged under the old ones any more, and that what the old limit has grown by is
  * never added to the new one.
  */
-static uint64_t claim(struct device *device, const struct config_gpu *settings)
+static uint64_t apply_limit(struct device *device, const struct config_gpu *settings)
 {
 	const struct segment_limit limit = limit_of(settings);
-	const struct claim claim = {/* What is evicted leaves its room to other jobs. */
-	                            .limit = settings->evict ? 0 : settings->memory,
-	                            .settings = hash_of(settings),
-	                            .generation = device->facts.generation};
+	const struct applied_limit told = {/* What is evicted leaves its room to other jobs. */
+	                                   .limit = settings->evict ? 0 : settings->memory,
+	                                   .settings = hash_of(settings),
+	                                   .generation = device->facts.generation};
 	uint64_t generation;
 
 	if (!device->segment)
 		return device->facts.generation + 1;
-	generation = segment_claim(device->segment, device->index, &claim);
+	generation = segment_apply_limit(device->segment, device->index, &told);
 	segment_set_limit(device->segment, device->index, &limit);
 	return generation;
 }
@@ -276,7 +276,7 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	changed = !facts.generation || memcmp(&before, settings, sizeof(before)) != 0;
 	share_before = facts.share;
 	if (changed) {
-		facts.generation = claim(device, settings);
+		facts.generation = apply_limit(device, settings);
 		publish_value(&device->settings, settings);
 	}
 	note_locked(device, facts);

@@ -3,7 +3,7 @@
 #include "core/budget/growth.h"
 
 #include "core/base/clock.h"
-#include "core/budget/claims.h"
+#include "core/budget/applied.h"
 #include "core/budget/device.h"
 #include "core/budget/in_use.h"
 #include "core/budget/terms.h"

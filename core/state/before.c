@@ -95,7 +95,7 @@ struct before_device {
 	uint64_t memory;
 };
 
-struct before_claim {
+struct before_applied {
 	uint64_t limit, grown, judged_ns, generation, settings;
 };
 
@@ -113,7 +113,7 @@ struct before_header {
 	 * */
 	uint64_t charged[BEFORE_DEVICES][2], orphaned[BEFORE_DEVICES], peak[BEFORE_DEVICES][2];
 	struct before_device device[BEFORE_DEVICES];
-	struct before_claim claim[BEFORE_DEVICES];
+	struct before_applied applied[BEFORE_DEVICES];
 	struct before_ended ended[BEFORE_DEVICES], ended_next[BEFORE_DEVICES];
 	uint64_t page_number;
 	uint32_t rows, probed;
@@ -216,7 +216,7 @@ static void copy_header(const struct before_header *from, struct segment_header 
 		SAME_TEXT(to->device[d].pci_bus_id, from->device[d].pci_bus_id);
 		SAME_TEXT(to->device[d].name, from->device[d].name);
 		SAME(to->device[d].memory, from->device[d].memory);
-		SAME(to->claim[d], from->claim[d]);
+		SAME(to->applied[d], from->applied[d]);
 		copy_counters(&from->ended[d].counters, &to->ended[d].counters);
 		SAME(to->ended[d].facts, from->ended[d].facts);
 	}

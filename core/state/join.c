@@ -106,7 +106,7 @@ static void forget_settings(struct segment_file *file)
 {
 	struct segment_header *header = &file->header;
 
-	memset(header->claim, 0, sizeof header->claim);
+	memset(header->applied, 0, sizeof header->applied);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		header->ended[d].facts.generation = 0;
 	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;)

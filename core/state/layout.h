@@ -96,7 +96,7 @@ struct segment_books {
 };
 
 /* The job's limit on one device, for its processes and for other jobs. */
-struct segment_claim {
+struct segment_applied {
 	_Atomic uint64_t limit;      /* as last set; 0: no process has met the device */
 	_Atomic uint64_t grown;      /* by how much it has risen by itself */
 	_Atomic uint64_t judged_ns;  /* CLOCK_MONOTONIC; when its growth was judged last */
@@ -139,7 +139,7 @@ struct segment_header {
 	_Atomic uint64_t orphaned[SEGMENT_DEVICES]; /* the sum over exports without an owner */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_TIERS];
 	struct segment_device device[SEGMENT_DEVICES];
-	struct segment_claim claim[SEGMENT_DEVICES];
+	struct segment_applied applied[SEGMENT_DEVICES];
 	struct segment_ended ended[SEGMENT_DEVICES];
 	struct segment_ended ended_next[SEGMENT_DEVICES];
 	_Atomic uint64_t

@@ -88,7 +88,7 @@ static bool fits(const struct segment *segment, int device, enum segment_tier ti
 static uint64_t limit_in_force(const struct segment *segment, int device, bool is_moved)
 {
 	const struct segment_limit *limit = &segment->limit[device];
-	uint64_t grown = get(&segment->file->header.claim[device].grown);
+	uint64_t grown = get(&segment->file->header.applied[device].grown);
 
 	return is_moved && limit->evict ? 0 : segment_limit_with(limit, grown);
 }

@@ -99,7 +99,7 @@ int segment_glance(const char *job, struct segment_glance *glance)
 		for (int d = 0; d < glance->device_count; d++) {
 			segment_copy_text(glance->uuid[d], sizeof glance->uuid[d],
 			                  header->device[d].uuid);
-			glance->limit[d] = header->claim[d].limit;
+			glance->limit[d] = header->applied[d].limit;
 		}
 	}
 	free(header);

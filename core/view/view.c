@@ -216,7 +216,7 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d)
 	struct statistics *total = &view->job_total[d];
 	struct standing standing = {.charged = view->charged[d][SEGMENT_ON_DEVICE],
 	                            .orphaned = view->orphaned[d],
-	                            .generation = header->claim[d].generation};
+	                            .generation = header->applied[d].generation};
 	struct segment_ended known = header->ended[d];
 	struct verdict verdict;
 	int live = 0, shown = 0;

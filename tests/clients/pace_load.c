@@ -123,8 +123,8 @@ static void parse_options(int argc, char **argv)
 		unsigned *value, min, max;
 	} numbers[] = {
 	    {SECONDS, &load_options.seconds, 0, 86400},
-	    {STREAMS, &load_options.streams, 1, MAX_LANES},
-	    {THREADS, &load_options.threads, 1, MAX_LANES},
+	    {STREAMS, &load_options.streams, 1, MAX_QUEUES},
+	    {THREADS, &load_options.threads, 1, MAX_QUEUES},
 	    {GRAPH, &load_options.nodes, 1, 100000},
 	    {AHEAD, &load_options.ahead_ms, 1, 3600000},
 	    {BURST, &load_options.burst_ms, 1, 3600000},
@@ -189,9 +189,9 @@ static void parse_options(int argc, char **argv)
 		program_die("--ranks: needs --asleep or --loops-per-ms");
 }
 
-static bool is_over(const struct lane *lane)
+static bool is_over(const struct queue *queue)
 {
-	return load_options.launches ? lane->counts.launches >= load_options.launches
+	return load_options.launches ? queue->counts.launches >= load_options.launches
 	                             : load_now_ns() >= deadline_ns;
 }
 
@@ -217,69 +217,69 @@ static double percentile_us(void)
 	return bursts.count ? (double)bursts.ns[at] / 1e3 : 0;
 }
 
-static void end_burst(struct lane *lanes, unsigned count)
+static void end_burst(struct queue *queues, unsigned count)
 {
 	unsigned us = load_options.pause_us;
 
 	for (unsigned i = 0; i < count; i++)
-		CU(cuStreamSynchronize(lanes[i].stream));
+		CU(cuStreamSynchronize(queues[i].stream));
 	if (!load_options.threads && bursts.count < sizeof bursts.ns / sizeof bursts.ns[0])
 		bursts.ns[bursts.count++] = load_now_ns() - bursts.began_ns;
 	if (load_options.by_chance)
-		us = (unsigned)((double)rand_r(&lanes[0].random) / RAND_MAX * 2 * us);
+		us = (unsigned)((double)rand_r(&queues[0].random) / RAND_MAX * 2 * us);
 	usleep(us);
 	if (!load_options.threads)
 		bursts.began_ns = load_now_ns();
 }
 
-/* Keeps lanes busy by turns until it is over. */
-static void keep_busy(struct lane *lanes, unsigned count)
+/* Keeps queues busy by turns until it is over. */
+static void keep_busy(struct queue *queues, unsigned count)
 {
 	double paused_at = 0, work_ms = 0;
 
 	if (!load_options.threads)
 		bursts.began_ns = load_now_ns();
 
-	while (!is_over(&lanes[0])) {
+	while (!is_over(&queues[0])) {
 		work_ms = 0;
 		for (unsigned i = 0; i < count; i++) {
-			lane_launch(&lanes[i]);
-			work_ms += lanes[i].counts.work_ms;
+			queue_launch(&queues[i]);
+			work_ms += queues[i].counts.work_ms;
 		}
 		if (!load_options.burst_us || work_ms < paused_at + load_options.burst_us / 1e3)
 			continue;
 		paused_at = work_ms;
-		end_burst(lanes, count);
+		end_burst(queues, count);
 	}
 	stop_ns = load_now_ns();
 }
 
-static struct load_counts close_lanes(struct lane *lanes, unsigned count)
+static struct load_counts close_queues(struct queue *queues, unsigned count)
 {
 	struct load_counts sum = {0};
 
 	for (unsigned i = 0; i < count; i++) {
-		lane_close(&lanes[i]);
-		sum.launches += lanes[i].counts.launches;
-		sum.kernels += lanes[i].counts.kernels;
-		sum.work_ms += lanes[i].counts.work_ms;
+		queue_close(&queues[i]);
+		sum.launches += queues[i].counts.launches;
+		sum.kernels += queues[i].counts.kernels;
+		sum.work_ms += queues[i].counts.work_ms;
 	}
 	return sum;
 }
 
 static struct load_counts run_streams(uint64_t *start_ns)
 {
-	static struct lane lanes[MAX_LANES];
+	static struct queue queues[MAX_QUEUES];
 	CUstream beside;
 
 	if (load_options.beside)
 		CU(cuStreamCreate(&beside, CU_STREAM_DEFAULT));
 	for (unsigned i = 0; i < load_options.streams; i++)
-		lane_open(&lanes[i], module, load_options.legacy ? CU_STREAM_LEGACY : NULL, i);
+		queue_open(&queues[i], module, load_options.legacy ? CU_STREAM_LEGACY : NULL, i);
 	*start_ns = load_now_ns();
 	deadline_ns = *start_ns + load_options.seconds * 1000000000ull;
-	keep_busy(lanes, load_options.streams);
-	return close_lanes(lanes, load_options.streams);
+	keep_busy(queues, load_options.streams);
+	return close_queues(queues, load_options.streams);
 }
 
 struct thread {
@@ -293,20 +293,20 @@ static pthread_barrier_t opened;
 static void *run_thread(void *argument)
 {
 	struct thread *self = argument;
-	struct lane lane;
+	struct queue queue;
 
 	CU(cuCtxSetCurrent(context));
-	lane_open(&lane, module, CU_STREAM_PER_THREAD, self->seed);
+	queue_open(&queue, module, CU_STREAM_PER_THREAD, self->seed);
 	pthread_barrier_wait(&opened);
 	pthread_barrier_wait(&opened);
-	keep_busy(&lane, 1);
-	self->counts = close_lanes(&lane, 1);
+	keep_busy(&queue, 1);
+	self->counts = close_queues(&queue, 1);
 	return NULL;
 }
 
 static struct load_counts run_threads(uint64_t *start_ns)
 {
-	static struct thread threads[MAX_LANES];
+	static struct thread threads[MAX_QUEUES];
 	struct load_counts sum = {0};
 
 	pthread_barrier_init(&opened, NULL, load_options.threads + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of pace_load share this: its options, and lanes, each a stream that is kept busy. */
+/* The parts of pace_load share this: its options, and queues, each a stream that is kept busy. */
 #ifndef PACE_LOAD_H
 #define PACE_LOAD_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MAX_LENGTHS = 8, MAX_LANES = 64, MAX_RANKS = 8 };
+enum { MAX_LENGTHS = 8, MAX_QUEUES = 64, MAX_RANKS = 8 };
 
 struct load_options {
 	unsigned lengths_us[MAX_LENGTHS]; /* of kernels; several: by chance */
@@ -29,14 +29,14 @@ struct load_counts {
 	double work_ms; /* that the kernels take when nothing holds them up */
 };
 
-enum { LANE_MARKS = 8 };
+enum { QUEUE_MARKS = 8 };
 
-struct lane {
+struct queue {
 	CUstream stream;
 	CUfunction work;
 	CUdeviceptr done; /* two words: the first counts kernels */
 	CUgraphExec graphs[MAX_LENGTHS];
-	CUevent marks[LANE_MARKS];
+	CUevent marks[QUEUE_MARKS];
 	unsigned mark; /* the next one, ever upwards */
 	double unmarked_ms;
 	unsigned random;
@@ -46,13 +46,13 @@ struct lane {
 /* The module of kernels, in the current context. */
 CUmodule load_module(void);
 /* stream: NULL for a new one. Calls are for one thread at a time. */
-void lane_open(struct lane *lane, CUmodule module, CUstream stream, unsigned seed);
+void queue_open(struct queue *queue, CUmodule module, CUstream stream, unsigned seed);
 /* Launches one kernel or graph, and waits first while too much is queued. */
-void lane_launch(struct lane *lane);
+void queue_launch(struct queue *queue);
 /* After other work was queued behind the last launch. */
-void lane_mark(struct lane *lane);
-/* Waits for the stream; ends the program unless every kernel has run. Closes the lane. */
-void lane_close(struct lane *lane);
+void queue_mark(struct queue *queue);
+/* Waits for the stream; ends the program unless every kernel has run. Closes the queue. */
+void queue_close(struct queue *queue);
 
 /* Measures in the current context how many loops a spinning kernel makes in a millisecond. */
 double load_calibrate(CUmodule module);

@@ -20,7 +20,7 @@
 #include "tests/clients/program.h"
 
 /* A line of memory for each rank's word; rounds that a rank may be ahead of the slowest. */
-enum { APART = 32, AHEAD = LANE_MARKS, NAP_NS = 200000 };
+enum { APART = 32, AHEAD = QUEUE_MARKS, NAP_NS = 200000 };
 
 /* The page that all ranks see; the first is for their kernels. */
 static struct meeting {
@@ -64,7 +64,7 @@ static void run_rank(unsigned rank)
 	CUdeviceptr words;
 	CUdevice device;
 	CUcontext context;
-	struct lane lane;
+	struct queue queue;
 	unsigned apart = APART, ranks = load_options.ranks, round = 0;
 	unsigned nap_ns = load_options.asleep ? NAP_NS : 0;
 
@@ -78,21 +78,21 @@ static void run_rank(unsigned rank)
 	if (load_options.processes || rank == 0)
 		CU(cuMemHostRegister(meeting->rounds, sizeof(meeting->rounds),
 		                     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
-	lane_open(&lane, module, NULL, rank);
+	queue_open(&queue, module, NULL, rank);
 	wait_for_all(rank);
 	CU(cuMemHostGetDevicePointer(&words, meeting->rounds, 0));
 	while (round++ != meeting->last_round) {
 		if (rank == 0)
 			decide(round);
-		lane_launch(&lane);
-		CLIENT_LAUNCH(meet, 1, 1, 1, lane.stream, &words, &apart, &rank, &ranks, &round,
+		queue_launch(&queue);
+		CLIENT_LAUNCH(meet, 1, 1, 1, queue.stream, &words, &apart, &rank, &ranks, &round,
 		              &nap_ns);
-		lane.counts.launches++;
-		lane_mark(&lane);
+		queue.counts.launches++;
+		queue_mark(&queue);
 	}
-	lane_close(&lane);
+	queue_close(&queue);
 	meeting->end_ns[rank] = load_now_ns();
-	meeting->counts[rank] = lane.counts;
+	meeting->counts[rank] = queue.counts;
 	meeting->counts[rank].steps = round - 1;
 	CU(cuModuleUnload(module));
 	if (load_options.processes)

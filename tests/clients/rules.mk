@@ -8,7 +8,7 @@ client_objects = $(patsubst %,$(BUILD)/tests/clients/%.o,$(1) client program)
 
 $(BUILD)/clients/train_mlp: $(call client_objects,train_mlp digits)
 $(BUILD)/clients/gpu_busy: $(call client_objects,gpu_busy)
-$(BUILD)/clients/pace_load: $(call client_objects,pace_load pace_lane pace_ranks)
+$(BUILD)/clients/pace_load: $(call client_objects,pace_load pace_queue pace_ranks)
 
 # Linked against the software GPU, but by SONAME alone: where there is a real driver, that is used.
 $(clients_out): $(old_start) | $(clients_beside) $(BUILD)/softgpu/libcuda.so.1

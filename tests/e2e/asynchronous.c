@@ -271,11 +271,11 @@ static void captured(CUdeviceptr a, const char *limit_file)
 
 enum { STREAMS = 24, PART = 256 << 10, SMALL = 1000 };
 
-static struct lane {
+static struct queue {
 	CUstream stream;
 	uint32_t *source, *result; /* pinned; the result has the small one behind it */
 	CUdeviceptr a, b;
-} lanes[STREAMS];
+} queues[STREAMS];
 
 /* Runs in the stream's order; the driver may have one thread for all of these. */
 static void CUDA_CB wait_for_gate(void *cookie)
@@ -285,35 +285,36 @@ static void CUDA_CB wait_for_gate(void *cookie)
 		elastic_sleep_ms(1);
 }
 
-static void hold(const struct lane *lane, int number)
+static void hold(const struct queue *queue, int number)
 {
 	if (number % 2)
-		CHECK(cuLaunchHostFunc(lane->stream, wait_for_gate, NULL));
+		CHECK(cuLaunchHostFunc(queue->stream, wait_for_gate, NULL));
 	else
-		CHECK(cuStreamWaitValue32_v2(lane->stream, address(gate), 1,
+		CHECK(cuStreamWaitValue32_v2(queue->stream, address(gate), 1,
 		                             CU_STREAM_WAIT_VALUE_EQ));
 }
 
 /* From pinned and, at the end, from pageable memory that is changed at once, there and back. */
-static void copy_in(const struct lane *lane, int number)
+static void copy_in(const struct queue *queue, int number)
 {
 	static unsigned char small[SMALL];
 
-	CHECK(cuMemcpyHtoDAsync_v2(lane->a, lane->source, PART, lane->stream));
-	CHECK(cuMemcpyDtoDAsync_v2(lane->b, lane->a, PART, lane->stream));
+	CHECK(cuMemcpyHtoDAsync_v2(queue->a, queue->source, PART, queue->stream));
+	CHECK(cuMemcpyDtoDAsync_v2(queue->b, queue->a, PART, queue->stream));
 	memset(small, number + 1, SMALL);
-	CHECK(cuMemcpyHtoDAsync_v2(lane->a + 4, small, SMALL, lane->stream));
+	CHECK(cuMemcpyHtoDAsync_v2(queue->a + 4, small, SMALL, queue->stream));
 	memset(small, 0xee, SMALL);
-	CHECK(cuMemcpyDtoHAsync_v2(lane->result, lane->b, PART, lane->stream));
-	CHECK(cuMemcpyDtoHAsync_v2((char *)lane->result + PART, lane->a + 4, SMALL, lane->stream));
+	CHECK(cuMemcpyDtoHAsync_v2(queue->result, queue->b, PART, queue->stream));
+	CHECK(
+	    cuMemcpyDtoHAsync_v2((char *)queue->result + PART, queue->a + 4, SMALL, queue->stream));
 }
 
-static void expect_of(const struct lane *lane, int number)
+static void expect_of(const struct queue *queue, int number)
 {
-	const unsigned char *small = (const unsigned char *)lane->result + PART;
+	const unsigned char *small = (const unsigned char *)queue->result + PART;
 
-	CHECK(cuStreamSynchronize(lane->stream));
-	if (memcmp(lane->result, lane->source, PART) != 0)
+	CHECK(cuStreamSynchronize(queue->stream));
+	if (memcmp(queue->result, queue->source, PART) != 0)
 		exit(8);
 	for (int i = 0; i < SMALL; i++)
 		if (small[i] != number + 1)
@@ -334,17 +335,17 @@ static void held(int mib, const char *is_held, const char *go)
 	CHECK(cuMemAlloc_v2(&all, 2 * STREAMS * PART));
 	__atomic_store_n(gate, 0, __ATOMIC_RELEASE);
 	for (int i = 0; i < STREAMS; i++) {
-		struct lane *lane = &lanes[i];
+		struct queue *queue = &queues[i];
 
-		CHECK(cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING));
-		CHECK(cuMemHostAlloc((void **)&lane->source, PART, 0));
-		CHECK(cuMemHostAlloc((void **)&lane->result, PART + SMALL, 0));
+		CHECK(cuStreamCreate(&queue->stream, CU_STREAM_NON_BLOCKING));
+		CHECK(cuMemHostAlloc((void **)&queue->source, PART, 0));
+		CHECK(cuMemHostAlloc((void **)&queue->result, PART + SMALL, 0));
 		for (size_t word = 0; word < PART / 4; word++)
-			lane->source[word] = (uint32_t)(word * 2654435761u + (uint32_t)i);
-		lane->a = all + (size_t)(2 * i) * PART;
-		lane->b = lane->a + PART;
-		hold(lane, i);
-		copy_in(lane, i);
+			queue->source[word] = (uint32_t)(word * 2654435761u + (uint32_t)i);
+		queue->a = all + (size_t)(2 * i) * PART;
+		queue->b = queue->a + PART;
+		hold(queue, i);
+		copy_in(queue, i);
 	}
 	file = fopen(is_held, "w");
 	if (!file || fclose(file) != 0)
@@ -353,7 +354,7 @@ static void held(int mib, const char *is_held, const char *go)
 		elastic_sleep_ms(5);
 	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
 	for (int i = 0; i < STREAMS; i++)
-		expect_of(&lanes[i], i);
+		expect_of(&queues[i], i);
 }
 
 int main(int argc, char **argv)

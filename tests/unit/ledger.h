@@ -3,7 +3,7 @@
 #ifndef SPILLWAY_TEST_LEDGER_H
 #define SPILLWAY_TEST_LEDGER_H
 
-#include "core/budget/claims.h"
+#include "core/budget/applied.h"
 
 static inline void ledger_says(struct segment *segment, const struct facts *facts)
 {
@@ -11,9 +11,10 @@ static inline void ledger_says(struct segment *segment, const struct facts *fact
 }
 
 /* Says a limit to the job, as a process does that had no settings before. */
-static inline void claim_limit(struct segment *segment, int device, uint64_t limit)
+static inline void apply_limit(struct segment *segment, int device, uint64_t limit)
 {
-	segment_claim(segment, device, &(const struct claim){.limit = limit, .settings = limit});
+	segment_apply_limit(segment, device,
+	                    &(const struct applied_limit){.limit = limit, .settings = limit});
 }
 
 #endif

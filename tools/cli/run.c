@@ -19,7 +19,7 @@
 #include "core/state/directory.h"
 #include "tools/doctor/frameworks.h"
 #include "tools/view/absent_gpu.h"
-#include "tools/cli/claim.h"
+#include "tools/cli/name_lock.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/job_name.h"
 #include "tools/cli/launch.h"
@@ -342,10 +342,10 @@ static void refuse_other_limits(const struct run *run, const char *job)
  * Takes the name, or joins those who have it. What an ended run of this name set is no part of this
  * one. Writes the token of the run that this command begins, or "" where it joins a run.
  */
-static void take_name(const struct run *run, const char *job, char token[CLAIM_TOKEN_MAX])
+static void take_name(const struct run *run, const char *job, char token[NAME_LOCK_TOKEN_MAX])
 {
 	bool first, may_share = run->join || run->common;
-	bool taken = claim_take(job, may_share, &first, token);
+	bool taken = name_lock_take(job, may_share, &first, token);
 	struct segment_view *view = jobs_read_if_any(job);
 	const struct segment_process *live = view ? jobs_live_process(view) : NULL;
 
@@ -539,7 +539,7 @@ int command_run(int argc, char **argv)
 	const char *job;
 	struct watch watch;
 	struct paths paths;
-	char token[CLAIM_TOKEN_MAX];
+	char token[NAME_LOCK_TOKEN_MAX];
 	int status;
 
 	tool_failure = tool_usage_failure = RUN_FAILED;
@@ -556,7 +556,7 @@ int command_run(int argc, char **argv)
 	make_state_directory();
 	take_name(&run, job, token);
 	set_limits(&run, job);
-	claim_share();
+	name_lock_share();
 	warn_without_driver();
 	warn_if_out_of_reach(run.program[0]);
 	watch =
@@ -569,6 +569,6 @@ int command_run(int argc, char **argv)
 	probe_forget(job);
 	if (!run.quiet)
 		sum_up(&run, job, token, status);
-	claim_release();
+	name_lock_release();
 	launch_exit(status);
 }

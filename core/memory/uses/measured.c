@@ -16,7 +16,7 @@
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/own_file.h"
-#include "core/budget/claims.h"
+#include "core/budget/applied.h"
 #include "core/budget/device.h"
 #include "core/budget/in_use.h"
 #include "core/budget/wanted.h"

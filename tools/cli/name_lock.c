@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A launcher's claim on a job's name. */
-#include "tools/cli/claim.h"
+/* A launcher's lock on a job's name. */
+#include "tools/cli/name_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 /* A launcher has set up its job by then, or has been stopped. */
 #define SETUP_NS 30000000000ull
 
-static char *path; /* NULL: nothing is claimed */
+static char *path; /* NULL: no name is locked */
 static int lock = -1;
 
 static void open_file(void)
@@ -42,9 +42,9 @@ static bool was_removed(void)
 	return file_status_of(lock, &status) != 0 || status.st_nlink == 0;
 }
 
-static void make_token(char token[CLAIM_TOKEN_MAX])
+static void make_token(char token[NAME_LOCK_TOKEN_MAX])
 {
-	snprintf(token, CLAIM_TOKEN_MAX, "%x-%" PRIx64, (unsigned)getpid(), clock_of_day());
+	snprintf(token, NAME_LOCK_TOKEN_MAX, "%x-%" PRIx64, (unsigned)getpid(), clock_of_day());
 }
 
 static void leave_token(const char *token)
@@ -59,9 +59,9 @@ static void leave_token(const char *token)
  * Reads the other launcher's token, once it has set up its job. One that was killed before that has
  * left none.
  */
-static void read_token(char token[CLAIM_TOKEN_MAX])
+static void read_token(char token[NAME_LOCK_TOKEN_MAX])
 {
-	ssize_t length = pread(lock, token, CLAIM_TOKEN_MAX - 1, 0);
+	ssize_t length = pread(lock, token, NAME_LOCK_TOKEN_MAX - 1, 0);
 
 	if (length > 0)
 		token[length] = '\0';
@@ -80,7 +80,7 @@ static void wait_for_setup(void)
 		     own_file_error(error));
 }
 
-bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_MAX])
+bool name_lock_take(const char *job, bool join, bool *first, char token[NAME_LOCK_TOKEN_MAX])
 {
 	path = jobs_file(job, "launch");
 	for (;;) {
@@ -96,7 +96,7 @@ bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_
 			break;
 		close(lock);
 	}
-	atexit(claim_release);
+	atexit(name_lock_release);
 	if (*first) {
 		make_token(token);
 		leave_token(token);
@@ -106,12 +106,12 @@ bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_
 	return true;
 }
 
-void claim_share(void)
+void name_lock_share(void)
 {
 	flock(lock, LOCK_SH);
 }
 
-void claim_release(void)
+void name_lock_release(void)
 {
 	if (!path)
 		return;

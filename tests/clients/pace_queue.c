@@ -25,7 +25,7 @@ CUmodule load_module(void)
 	return client_load_module("busy_kernels.ptx");
 }
 
-static void launch_kernel(struct lane *lane, unsigned us)
+static void launch_kernel(struct queue *queue, unsigned us)
 {
 	unsigned loops, nap_ns = 0;
 
@@ -35,22 +35,22 @@ static void launch_kernel(struct lane *lane, unsigned us)
 	} else {
 		loops = (unsigned)(load_options.loops_per_ms * us / 1e3) + 1;
 	}
-	CLIENT_LAUNCH(lane->work, 1, 1, 1, lane->stream, &lane->done, &loops, &nap_ns);
+	CLIENT_LAUNCH(queue->work, 1, 1, 1, queue->stream, &queue->done, &loops, &nap_ns);
 }
 
-static CUgraphExec make_graph(struct lane *lane, unsigned us)
+static CUgraphExec make_graph(struct queue *queue, unsigned us)
 {
 	CUgraphExec executable;
 	CUgraph graph;
-	CUstream stream = lane->stream, captured;
+	CUstream stream = queue->stream, captured;
 
 	/* Not every stream can be captured. */
 	CU(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
 	CU(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	lane->stream = captured;
+	queue->stream = captured;
 	for (unsigned i = 0; i < load_options.nodes; i++)
-		launch_kernel(lane, us);
-	lane->stream = stream;
+		launch_kernel(queue, us);
+	queue->stream = stream;
 	CU(cuStreamEndCapture(captured, &graph));
 	CU(cuGraphInstantiateWithFlags(&executable, graph, 0));
 	CU(cuGraphDestroy(graph));
@@ -58,69 +58,69 @@ static CUgraphExec make_graph(struct lane *lane, unsigned us)
 	return executable;
 }
 
-void lane_open(struct lane *lane, CUmodule module, CUstream stream, unsigned seed)
+void queue_open(struct queue *queue, CUmodule module, CUstream stream, unsigned seed)
 {
-	memset(lane, 0, sizeof(*lane));
-	lane->work = client_function(module, "work");
-	lane->random = seed * 2654435761u + 1;
-	lane->stream = stream;
+	memset(queue, 0, sizeof(*queue));
+	queue->work = client_function(module, "work");
+	queue->random = seed * 2654435761u + 1;
+	queue->stream = stream;
 	if (!stream)
-		CU(cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING));
-	CU(cuMemAlloc(&lane->done, 2 * sizeof(unsigned)));
-	CU(cuMemsetD32(lane->done, 0, 2));
+		CU(cuStreamCreate(&queue->stream, CU_STREAM_NON_BLOCKING));
+	CU(cuMemAlloc(&queue->done, 2 * sizeof(unsigned)));
+	CU(cuMemsetD32(queue->done, 0, 2));
 	CU(cuCtxSynchronize());
-	for (unsigned i = 0; i < LANE_MARKS; i++)
-		CU(cuEventCreate(&lane->marks[i], CU_EVENT_DISABLE_TIMING));
+	for (unsigned i = 0; i < QUEUE_MARKS; i++)
+		CU(cuEventCreate(&queue->marks[i], CU_EVENT_DISABLE_TIMING));
 	for (unsigned i = 0; load_options.nodes && i < load_options.length_count; i++)
-		lane->graphs[i] = make_graph(lane, load_options.lengths_us[i]);
+		queue->graphs[i] = make_graph(queue, load_options.lengths_us[i]);
 }
 
-void lane_mark(struct lane *lane)
+void queue_mark(struct queue *queue)
 {
-	CUevent mark = lane->marks[lane->mark % LANE_MARKS];
+	CUevent mark = queue->marks[queue->mark % QUEUE_MARKS];
 
-	if (lane->mark++ >= LANE_MARKS)
+	if (queue->mark++ >= QUEUE_MARKS)
 		CU(cuEventSynchronize(mark));
-	CU(cuEventRecord(mark, lane->stream));
-	lane->unmarked_ms = 0;
+	CU(cuEventRecord(mark, queue->stream));
+	queue->unmarked_ms = 0;
 }
 
-void lane_launch(struct lane *lane)
+void queue_launch(struct queue *queue)
 {
 	unsigned choice, kernels = load_options.nodes ? load_options.nodes : 1;
 
-	lane->random = lane->random * 1664525u + 1013904223u;
-	choice = (lane->random >> 16) % load_options.length_count;
+	queue->random = queue->random * 1664525u + 1013904223u;
+	choice = (queue->random >> 16) % load_options.length_count;
 	if (load_options.nodes)
-		CU(cuGraphLaunch(lane->graphs[choice], lane->stream));
+		CU(cuGraphLaunch(queue->graphs[choice], queue->stream));
 	else
-		launch_kernel(lane, load_options.lengths_us[choice]);
+		launch_kernel(queue, load_options.lengths_us[choice]);
 	double ms = load_options.lengths_us[choice] / 1e3 * kernels;
-	lane->counts.launches++;
-	lane->counts.kernels += kernels;
-	lane->counts.work_ms += ms;
-	lane->unmarked_ms += ms;
+	queue->counts.launches++;
+	queue->counts.kernels += kernels;
+	queue->counts.work_ms += ms;
+	queue->unmarked_ms += ms;
 	if (load_options.wait)
-		CU(cuStreamSynchronize(lane->stream));
-	else if (lane->unmarked_ms * LANE_MARKS >= load_options.ahead_ms)
-		lane_mark(lane);
+		CU(cuStreamSynchronize(queue->stream));
+	else if (queue->unmarked_ms * QUEUE_MARKS >= load_options.ahead_ms)
+		queue_mark(queue);
 }
 
-void lane_close(struct lane *lane)
+void queue_close(struct queue *queue)
 {
 	unsigned done;
 
-	CU(cuStreamSynchronize(lane->stream));
-	CU(cuMemcpyDtoH(&done, lane->done, sizeof(done)));
-	if (done != (unsigned)lane->counts.kernels)
-		program_die("%u kernels have run, not %lu", done, lane->counts.kernels);
+	CU(cuStreamSynchronize(queue->stream));
+	CU(cuMemcpyDtoH(&done, queue->done, sizeof(done)));
+	if (done != (unsigned)queue->counts.kernels)
+		program_die("%u kernels have run, not %lu", done, queue->counts.kernels);
 	for (unsigned i = 0; load_options.nodes && i < load_options.length_count; i++)
-		CU(cuGraphExecDestroy(lane->graphs[i]));
-	for (unsigned i = 0; i < LANE_MARKS; i++)
-		CU(cuEventDestroy(lane->marks[i]));
-	CU(cuMemFree(lane->done));
-	if (lane->stream != CU_STREAM_PER_THREAD)
-		CU(cuStreamDestroy(lane->stream));
+		CU(cuGraphExecDestroy(queue->graphs[i]));
+	for (unsigned i = 0; i < QUEUE_MARKS; i++)
+		CU(cuEventDestroy(queue->marks[i]));
+	CU(cuMemFree(queue->done));
+	if (queue->stream != CU_STREAM_PER_THREAD)
+		CU(cuStreamDestroy(queue->stream));
 }
 
 static double milliseconds_of(CUfunction work, CUdeviceptr done, unsigned loops)

@@ -11,7 +11,7 @@
  * than those that the job was told of last. A process that differs for good, by its environment,
  * agrees to the newest one each time it has looked at its files and found nothing new.
  */
-#include "core/budget/claims.h"
+#include "core/budget/applied.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,28 +25,28 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
-static struct segment_claim *claim_of(const struct segment *segment, int device)
+static struct segment_applied *applied_of(const struct segment *segment, int device)
 {
 	if (device < 0 || device >= SEGMENT_DEVICES)
 		return NULL;
-	return &segment->file->header.claim[device];
+	return &segment->file->header.applied[device];
 }
 
-uint64_t segment_claim(struct segment *segment, int device, const struct claim *told)
+uint64_t segment_apply_limit(struct segment *segment, int device, const struct applied_limit *told)
 {
-	struct segment_claim *claim = claim_of(segment, device);
+	struct segment_applied *applied = applied_of(segment, device);
 	uint64_t generation;
 	bool is_locked;
 
-	if (!claim)
+	if (!applied)
 		return told->generation + 1;
 	is_locked = segment_lock(segment->file) == 0;
-	if (atomic_exchange(&claim->limit, told->limit) != told->limit)
-		atomic_store(&claim->grown, 0);
-	generation = atomic_load(&claim->generation);
-	if (atomic_exchange(&claim->settings, told->settings) != told->settings ||
+	if (atomic_exchange(&applied->limit, told->limit) != told->limit)
+		atomic_store(&applied->grown, 0);
+	generation = atomic_load(&applied->generation);
+	if (atomic_exchange(&applied->settings, told->settings) != told->settings ||
 	    generation <= told->generation)
-		atomic_store(&claim->generation, ++generation);
+		atomic_store(&applied->generation, ++generation);
 	if (is_locked)
 		segment_unlock(segment->file);
 	return generation;
@@ -54,27 +54,27 @@ uint64_t segment_claim(struct segment *segment, int device, const struct claim *
 
 uint64_t segment_generation(const struct segment *segment, int device)
 {
-	const struct segment_claim *claim = claim_of(segment, device);
+	const struct segment_applied *applied = applied_of(segment, device);
 
-	return claim ? atomic_load_explicit(&claim->generation, memory_order_acquire) : 0;
+	return applied ? atomic_load_explicit(&applied->generation, memory_order_acquire) : 0;
 }
 
 uint64_t segment_grown(const struct segment *segment, int device)
 {
-	const struct segment_claim *claim = claim_of(segment, device);
+	const struct segment_applied *applied = applied_of(segment, device);
 
-	return claim ? atomic_load_explicit(&claim->grown, memory_order_relaxed) : 0;
+	return applied ? atomic_load_explicit(&applied->grown, memory_order_relaxed) : 0;
 }
 
 void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes)
 {
-	struct segment_claim *claim = claim_of(segment, device);
+	struct segment_applied *applied = applied_of(segment, device);
 
 	/* Without the lock it is judged again before long. */
-	if (!claim || segment_lock(segment->file) != 0)
+	if (!applied || segment_lock(segment->file) != 0)
 		return;
-	if (atomic_load(&claim->limit) == limit) {
-		atomic_store(&claim->grown, bytes);
+	if (atomic_load(&applied->limit) == limit) {
+		atomic_store(&applied->grown, bytes);
 		quota_note_limit(segment->file, device, limit + bytes);
 	}
 	segment_unlock(segment->file);
@@ -82,17 +82,17 @@ void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint
 
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns)
 {
-	struct segment_claim *claim = claim_of(segment, device);
+	struct segment_applied *applied = applied_of(segment, device);
 	uint64_t now = clock_now(), before;
 
-	if (!claim)
+	if (!applied)
 		return false;
-	before = atomic_load(&claim->judged_ns);
+	before = atomic_load(&applied->judged_ns);
 	/* 0: nobody has yet, on a machine that may just have booted. Later than now: another clock
 	 * wrote it. */
 	if (before && before <= now && now - before < interval_ns)
 		return false;
-	return atomic_compare_exchange_strong(&claim->judged_ns, &before, now);
+	return atomic_compare_exchange_strong(&applied->judged_ns, &before, now);
 }
 
 /* Returns what one job may still take of the device, by its header. */
@@ -101,7 +101,7 @@ static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 	uint64_t owed = 0;
 
 	for (uint32_t d = 0; d < header->device_count; d++) {
-		uint64_t limit = header->claim[d].limit;
+		uint64_t limit = header->applied[d].limit;
 		uint64_t used = header->charged[d][SEGMENT_ON_DEVICE];
 
 		if (strncmp(header->device[d].uuid, uuid, sizeof header->device[d].uuid) != 0)

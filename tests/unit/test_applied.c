@@ -4,7 +4,7 @@
 #include "tests/unit/state_directory.h"
 
 #include "core/base/clock.h"
-#include "core/budget/claims.h"
+#include "core/budget/applied.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -65,15 +65,15 @@ START_TEST(growth_is_the_whole_job_s)
 {
 	struct segment *one = join("job", &gpu), *two = join("job", &gpu);
 
-	claim_limit(one, 0, 100);
+	apply_limit(one, 0, 100);
 	segment_set_grown(one, 0, 100, 30);
 	ck_assert_uint_eq(segment_grown(two, 0), 30);
 	/* The same limit again changes nothing, another one starts anew. */
-	claim_limit(two, 0, 100);
+	apply_limit(two, 0, 100);
 	ck_assert_uint_eq(segment_grown(one, 0), 30);
-	claim_limit(two, 0, 80);
+	apply_limit(two, 0, 80);
 	ck_assert_uint_eq(segment_grown(one, 0), 0);
-	claim_limit(one, 0, 80);
+	apply_limit(one, 0, 80);
 	/* As does growth that was judged for the one before. */
 	segment_set_grown(one, 0, 100, 30);
 	ck_assert_uint_eq(segment_grown(two, 0), 0);
@@ -85,7 +85,7 @@ START_TEST(growth_is_the_whole_job_s)
 	one = join("job", &gpu);
 	ck_assert_uint_eq(segment_grown(one, 0), 0);
 	ck_assert_uint_eq(segment_grown(one, -1), 0);
-	claim_limit(one, SEGMENT_DEVICES, 1);
+	apply_limit(one, SEGMENT_DEVICES, 1);
 	segment_set_grown(one, SEGMENT_DEVICES, 1, 1);
 	segment_leave(one);
 }
@@ -113,10 +113,10 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	struct segment *unlimited = join("unlimited", &gpu), *elsewhere = join("else", &other_gpu);
 	uint64_t then;
 
-	claim_limit(own, 0, 500);
-	claim_limit(elsewhere, 0, 400);
+	apply_limit(own, 0, 500);
+	apply_limit(elsewhere, 0, 400);
 	ck_assert_uint_eq(segment_owed(own, 0), 0); /* who has met the device has said nothing */
-	claim_limit(limited, 0, 300);
+	apply_limit(limited, 0, 300);
 	ck_assert_uint_eq(segment_owed(own, 0), 300);
 	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 120, 300), 0);
 	ck_assert_uint_eq(segment_owed(own, 0), 180);
@@ -127,7 +127,7 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	ck_assert_uint_eq(segment_owed(own, 0), 0);
 	segment_unreserve(limited, 0, SEGMENT_ON_DEVICE, 340);
 
-	claim_limit(unlimited, 0, CONFIG_UNLIMITED);
+	apply_limit(unlimited, 0, CONFIG_UNLIMITED);
 	ck_assert_uint_eq(segment_owed(own, 0), 300);
 	ck_assert_int_eq(segment_reserve(unlimited, 0, SEGMENT_ON_HOST, 70, 70), 0);
 	ck_assert_uint_eq(segment_owed(own, 0), 370);
@@ -338,7 +338,7 @@ START_TEST(what_is_no_segment_is_owed_nothing)
 	uint32_t many = SEGMENT_DEVICES + 1, version = 2;
 	char path[512];
 
-	claim_limit(other, 0, 300);
+	apply_limit(other, 0, 300);
 	ck_assert_uint_eq(segment_owed(own, 0), 300);
 	patch("other", offsetof(struct segment_header, device_count), &many, sizeof many);
 	ck_assert_uint_eq(segment_owed(own, 0), 0);
@@ -353,7 +353,7 @@ START_TEST(what_is_no_segment_is_owed_nothing)
 	/* The environment may have changed by then; the directory is the one of the job. */
 	unlink(path);
 	other = join("other", &gpu);
-	claim_limit(other, 0, 200);
+	apply_limit(other, 0, 200);
 	unsetenv("SPILLWAY_STATE_DIR");
 	ck_assert_uint_eq(segment_owed(own, 0), 200);
 	setenv("SPILLWAY_STATE_DIR", state_directory, 1);
@@ -382,8 +382,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("claims");
-	TCase *tests = tcase_create("claims");
+	Suite *suite = suite_create("applied");
+	TCase *tests = tcase_create("applied");
 
 	tcase_add_checked_fixture(tests, state_directory_make, state_directory_remove);
 	tcase_set_timeout(tests, 60);

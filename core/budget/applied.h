@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Claims: which limit a process keeps to on a device, and how far it has risen by itself, for the
- * job's other processes and for other jobs. Any thread.
+ * The applied limit: which limit a process keeps on a device, and how far it has risen by itself,
+ * for the job's other processes and for other jobs. Any thread.
  */
-#ifndef SPILLWAY_CLAIMS_H
-#define SPILLWAY_CLAIMS_H
+#ifndef SPILLWAY_APPLIED_H
+#define SPILLWAY_APPLIED_H
 
 #include <stddef.h>
 
 #include "core/state/segment.h"
 
 /* The settings that a process has been told to keep to on a device. */
-struct claim {
+struct applied_limit {
 	uint64_t limit;      /* CONFIG_UNLIMITED: none */
 	uint64_t settings;   /* a hash of all settings of the device */
 	uint64_t generation; /* of those that the process had before; 0: none */
@@ -19,13 +19,13 @@ struct claim {
 /* Says that the calling process has been told something else: what limit, for other jobs'
  * segment_owed(); a limit other than before starts without growth. Returns the generation of its
  * settings: that of the job where another process has said the same before, else a new one. */
-uint64_t segment_claim(struct segment *segment, int device, const struct claim *claim);
+uint64_t segment_apply_limit(struct segment *segment, int device, const struct applied_limit *told);
 /* Returns the generation of the settings that a process of the job was told of last. One load. */
 uint64_t segment_generation(const struct segment *segment, int device);
 /* Returns the bytes by which the limit of all processes of the job has risen. One load. */
 uint64_t segment_grown(const struct segment *segment, int device);
-/* Sets by how much the limit has risen. limit: the one it was judged for; when another was claimed
- * meanwhile nothing is set. */
+/* Sets by how much the limit has risen. limit: the one it was judged for; when another limit
+ * was applied meanwhile nothing is set. */
 void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes);
 /* Returns whether the calling process is the one that judges growth now: one in interval_ns is. */
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns);
