@@ -64,6 +64,8 @@ struct pacer {
 	bool one;                /* the next launch is a round by itself */
 	uint64_t longest_ns;     /* the longest round lately, */
 	uint64_t longest_own_ns; /* and without what others' work made it longer */
+	uint64_t usual_ns;       /* of the last round, by the costs of its launches */
+	uint64_t faded_ns;       /* when the longest fell by time last */
 	uint32_t stretched;      /* rounds lately, one after the other, by others' work */
 	uint64_t expected_ns;    /* when what is in flight should be done */
 	uint64_t waits_ns;    /* since when somebody waits for what is in flight; 0: nobody does */

@@ -147,6 +147,68 @@ START_TEST(long_kernels_are_rare)
 }
 END_TEST
 
+/*
+ * A best-effort job with kernels of 0.2 ms. Every 5 s two of them take 45 ms each, as on a host
+ * that is short of processors.
+ */
+static void launch_with_outliers(void *argument)
+{
+	struct program *p = argument;
+
+	call_use(0);
+	while (world.now < p->until) {
+		struct item kernel = {.left_ns = p->kernel_ns};
+
+		if (world.now >= p->began_at + 5 * S) {
+			kernel.left_ns = 45 * MS;
+			if (p->batches++ % 2)
+				p->began_at = world.now;
+		}
+		call_launch(NULL, &kernel, 1);
+		p->launches++;
+	}
+}
+
+/*
+ * A kernel that took longer than the gaps once says nothing of the next ones for long: the job
+ * fills gaps of 30 ms again after a second, and the guaranteed job keeps its speed.
+ */
+START_TEST(a_kernel_that_took_long_once_is_forgotten)
+{
+	struct program p = training(50 * MS, 0.4, 30 * S), other = best_effort(200 * US, 30 * S);
+	uint64_t alone, least = UINT64_MAX;
+	struct program *one, *f;
+
+	begin(13);
+	one = add(&p, -1);
+	world_run_until(30 * S);
+	alone = one->launches;
+	world_end();
+
+	begin(13);
+	one = add(&p, PRIORITY_GUARANTEED);
+	f = &program[programs++];
+	*f = other;
+	f->process = process_create(world_job(), 1);
+	process_share(f->process, 0, PRIORITY_OPPORTUNISTIC, false);
+	thread_begin(f->process, f->name, launch_with_outliers, f);
+	world_run_until(7 * S);
+	while (world.now < 30 * S) {
+		uint64_t before = f->launches;
+
+		world_run_until(world.now + 2 * S);
+		least = f->launches - before < least ? f->launches - before : least;
+	}
+	if (getenv("TELL"))
+		fprintf(stderr,
+		        "outliers: speed %.4f, best-effort job %lu launches, in 2 s at least %lu\n",
+		        (double)one->launches / (double)alone, f->launches, least);
+	ck_assert_double_ge((double)one->launches, 0.98 * (double)alone);
+	ck_assert_uint_ge(least, 1000);
+	world_end();
+}
+END_TEST
+
 /* Who tells best-effort jobs of its gaps does not say by that that its memory may be claimed. */
 START_TEST(a_gap_is_no_idleness)
 {
@@ -485,6 +547,7 @@ int main(void)
 	tcase_set_timeout(tests, 120);
 	suite_add_worlds(tests, a_training_keeps_its_speed, 18);
 	suite_add_worlds(tests, long_kernels_are_rare, 6);
+	tcase_add_test(tests, a_kernel_that_took_long_once_is_forgotten);
 	tcase_add_test(tests, a_gap_is_no_idleness);
 	tcase_add_test(tests, who_has_no_watcher_goes_on);
 	suite_add_worlds(tests, phases_are_no_loss, 3);
