@@ -64,7 +64,7 @@ uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *dev
  */
 struct device;
 
-/* Who decides: memory is claimed, or the device is another job's for a whole turn. */
+/* Who decides: memory is claimed, or the device is another job's for an exclusive turn. */
 enum yield_for { YIELD_FOR_CLAIM, YIELD_FOR_TURN, YIELD_CAUSES };
 
 /* Sets a bound (UINT64_MAX: none), and wakes the mover where it is another than before. */

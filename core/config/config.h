@@ -64,7 +64,7 @@ enum config_kind {
 enum config_spill { SPILL_AUTO, SPILL_VMM, SPILL_MANAGED, SPILL_PINNED, SPILL_OFF };
 enum config_reported { REPORTED_AUTO, REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
 enum config_priority { PRIORITY_OPPORTUNISTIC, PRIORITY_NORMAL, PRIORITY_GUARANTEED };
-enum config_turn { TURN_FINE, TURN_WHOLE };
+enum config_turn { TURN_FINE, TURN_EXCLUSIVE };
 enum config_policy { POLICY_CAP, POLICY_WEIGHT };
 enum config_steps { STEPS_AUTO, STEPS_ON, STEPS_OFF };
 enum config_shrink { SHRINK_FAST, SHRINK_GENTLE };
@@ -97,8 +97,8 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	  true, "guaranteed: never slowed for others; opportunistic: runs in time others leave")  \
 	X(slowdown, CONFIG_PERCENT, "2", "", CONFIG_MACHINES, true,                               \
 	  "How much slower a guaranteed job may become beside others")                            \
-	X(turn, CONFIG_CHOICE, "fine", "fine|whole", CONFIG_CEILING, true,                        \
-	  "whole: the job has its GPUs to itself, or none, in turns of turn_length")              \
+	X(turn, CONFIG_CHOICE, "fine", "fine|exclusive", CONFIG_CEILING, true,                    \
+	  "exclusive: the job has its GPUs to itself, or none, in turns of turn_length")          \
 	X(turn_length, CONFIG_DURATION, "30s", "", CONFIG_CEILING, true,                          \
 	  "How long such a turn is")                                                              \
 	X(idle_yield, CONFIG_DURATION, "30s", "never", CONFIG_CEILING, true,                      \
@@ -145,6 +145,10 @@ extern bool (*config_has_module)(const char *module);
 	X(memory_max, "memory_limit_max", 7) \
 	X(host_memory, "host_limit", 7)      \
 	X(reported_memory, "reported", 0)
+
+/* turn = whole is the earlier spelling of turn = exclusive. Jobs as above know no other. */
+#define CONFIG_OLD_EXCLUSIVE "whole"
+enum { CONFIG_OLD_EXCLUSIVE_VERSION = 7 };
 
 enum config_old {
 #define X(key, ...) CONFIG_OLD_##key,
@@ -348,6 +352,8 @@ enum config_key config_find_key(const char *name);
 const char *config_old_spelling(int index, enum config_key *key);
 /* Returns the spelling that processes know whose segment has this version. */
 const char *config_key_name_for(enum config_key key, uint32_t version);
+/* Returns the same for a value of the key: text, or its earlier spelling. */
+const char *config_value_for(enum config_key key, const char *text, uint32_t version);
 /* The forms that a spelling takes: host_memory is --host-memory and SPILLWAY_HOST_MEMORY. */
 enum { CONFIG_SPELLING_MAX = 40 };
 char *config_as_option(const char *spelling, char option[CONFIG_SPELLING_MAX]);

@@ -347,6 +347,17 @@ int config_override_take_back(const struct config_change *change, struct deadlin
 	return status;
 }
 
+/* Returns whether a line is "turn = exclusive", for processes that know its old spelling alone. */
+static bool is_line_of_later_value(const char *line, uint32_t version)
+{
+	const char *value = line + strcspn(line, "=:\n");
+
+	if (version > CONFIG_OLD_EXCLUSIVE_VERSION || strncmp(line, "turn", 4) != 0 || !*value)
+		return false;
+	value += 1 + strspn(value + 1, " \t");
+	return strncasecmp(value, "exclusive", 9) == 0;
+}
+
 /* Returns whether a line is "key = ..." of a key, or in a spelling, that came after the version. */
 static bool is_line_of_later_key(const char *line, uint32_t version)
 {
@@ -372,7 +383,7 @@ static int find_bad_line(const char *path, const char *text, size_t length, uint
 	if (strlen(text) == length && check(path, text, NULL, 0, error) != 0)
 		return error->line > 0 ? error->line : -1;
 	for (const char *line = text; line; number++) {
-		if (is_line_of_later_key(line, version)) {
+		if (is_line_of_later_key(line, version) || is_line_of_later_value(line, version)) {
 			config_fail(error, -EINVAL, (struct config_place){path, number},
 			            "%.*s: not known to that version", (int)strcspn(line, "\r\n"),
 			            line);

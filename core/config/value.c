@@ -140,6 +140,21 @@ const char *config_key_name_for(enum config_key key, uint32_t version)
 	return keys[key].name;
 }
 
+/* Returns the value in today's spelling. */
+static const char *value_now(enum config_key key, const char *text)
+{
+	bool is_old = key == CONFIG_KEY_turn && strcasecmp(text, CONFIG_OLD_EXCLUSIVE) == 0;
+
+	return is_old ? "exclusive" : text;
+}
+
+const char *config_value_for(enum config_key key, const char *text, uint32_t version)
+{
+	bool is_new = key == CONFIG_KEY_turn && strcasecmp(text, "exclusive") == 0;
+
+	return is_new && version <= CONFIG_OLD_EXCLUSIVE_VERSION ? CONFIG_OLD_EXCLUSIVE : text;
+}
+
 enum config_key config_find_key(const char *name)
 {
 	for (int i = 0; i < CONFIG_OLD_SPELLING_COUNT; i++)
@@ -411,7 +426,7 @@ int config_value_parse(enum config_key index, const char *text, bool is_by_progr
 		status = parse_percent(text, &result.number);
 		break;
 	case CONFIG_CHOICE:
-		status = parse_choice(key->choices, text, &result.number);
+		status = parse_choice(key->choices, value_now(index, text), &result.number);
 		break;
 	case CONFIG_COUNT:
 		status = 0;

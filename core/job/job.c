@@ -28,7 +28,7 @@
 #include "core/job/pace.h"
 #include "core/job/settings.h"
 #include "core/job/sharing.h"
-#include "core/job/whole.h"
+#include "core/job/exclusive.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
@@ -88,7 +88,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	if (atomic_load(&is_idle) || !job_is_active() || getpid() != this_job.process)
 		return;
 	job_pace_let_go();
-	whole_let_go();
+	exclusive_let_go();
 	idle_streams_leave(); /* for good: of the driver nothing more is asked beside the program */
 	mover_stop();
 	if (this_job.segment) { /* else it is not in the books, and still has peer records */
@@ -217,7 +217,7 @@ static bool start(void)
 	atomic_store(&this_job.configured, true);
 	say_who_shares();
 	sharing_start(&this_job.devices, this_job.config.name);
-	whole_keep_environment();
+	exclusive_keep_environment();
 	lending_start(&this_job.devices);
 	if (!failed)
 		helper_join();

@@ -95,7 +95,7 @@ static void make(int i)
 	s->own.now.job = sharing.job;
 	/*
 	 * The peer record's first writing has the settings: the other jobs act on it at once. By a
-	 * peer record with turn = fine they would give up whole turns.
+	 * peer record with turn = fine they would give up exclusive turns.
 	 */
 	s->settings = sharing.settings[i];
 	sharing_fill(&s->own.now, &s->settings);
@@ -118,14 +118,14 @@ static void make(int i)
 }
 
 /*
- * Returns whether this peer record asks us: one of whole turns asks all others, else who goes
+ * Returns whether this peer record asks us: one of exclusive turns asks all others, else who goes
  * first.
  */
 static bool asks(const struct peer_record *record, const struct config_gpu *own)
 {
 	if (record->priority < own->priority)
 		return true;
-	return record->turn == TURN_WHOLE && own->turn != TURN_WHOLE;
+	return record->turn == TURN_EXCLUSIVE && own->turn != TURN_EXCLUSIVE;
 }
 
 static bool is_asked(const struct sharing *s, uint64_t now)

@@ -87,7 +87,7 @@ struct peer_record {
 	uint64_t asks_job, asks_down_to;
 	uint64_t keeps, keeps_for_ns; /* to which claim it gives, and down to where */
 
-	/* whole turns */
+	/* exclusive turns */
 	uint32_t gang[PEER_GANG]; /* hashes of the UUIDs of its devices; 0: no more */
 	uint64_t
 	    turn_process; /* the same on all peer records of the process; 0: it has not begun */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole turns. Rules: pure; what members say is theirs to say, and costs others a bounded time. */
+/*
+ * Exclusive turns. Rules: pure; what members say is theirs to say, and costs others a bounded time.
+ */
 #include "core/sharing/gang.h"
 
 #include <stddef.h>
@@ -18,9 +20,9 @@ struct job {
 	uint64_t ticket_ns, since_ns;
 	uint64_t length_ns, exchange_ns, bytes, on_host;
 	uint32_t states; /* of its members: a bit each */
-	bool is_whole, wants, cannot, is_in_line;
-	bool is_passed;      /* it did not take its turn when it came */
-	bool has_whole_turn; /* it works, and knows of nothing against whole turns */
+	bool is_exclusive, wants, cannot, is_in_line;
+	bool is_passed;          /* it did not take its turn when it came */
+	bool has_exclusive_turn; /* it works, and knows of nothing against exclusive turns */
 };
 
 struct line {
@@ -104,7 +106,7 @@ static struct blocking_job *blocking_job_of(struct blocking_jobs *blocking_jobs,
 /* Returns whether nothing that it says would keep us. Of our own job nobody knows that. */
 static bool lets_go(const struct gang_member *m, const struct gang_member *own)
 {
-	return m->job != own->job && (!m->is_whole || m->why != GANG_NOTHING ||
+	return m->job != own->job && (!m->is_exclusive || m->why != GANG_NOTHING ||
 	                              m->state == GANG_WAITS || m->state == GANG_RESTS);
 }
 
@@ -182,8 +184,10 @@ static struct job *job_of(struct line *line, uint64_t id)
 	while (i < line->jobs && line->job[i].id != id)
 		i++;
 	if (i == line->jobs)
-		line->job[line->jobs++] = (struct job){
-		    .id = id, .ticket_ns = UINT64_MAX, .since_ns = UINT64_MAX, .is_whole = true};
+		line->job[line->jobs++] = (struct job){.id = id,
+		                                       .ticket_ns = UINT64_MAX,
+		                                       .since_ns = UINT64_MAX,
+		                                       .is_exclusive = true};
 	return &line->job[i];
 }
 
@@ -194,10 +198,11 @@ static void add(struct line *line, const struct gang_member *m)
 	for (int i = 0; i < GANG_DEVICES && m->device[i]; i++)
 		job->devices |= device_bit(line, m->device[i]);
 	job->states |= line_bit(m->state);
-	job->is_whole &= m->is_whole;
+	job->is_exclusive &= m->is_exclusive;
 	job->wants |= m->wants;
 	job->cannot |= m->why != GANG_NOTHING && m->why != GANG_FINE_BESIDE;
-	job->has_whole_turn |= m->is_whole && m->state == GANG_HAS && m->why == GANG_NOTHING;
+	job->has_exclusive_turn |=
+	    m->is_exclusive && m->state == GANG_HAS && m->why == GANG_NOTHING;
 	job->length_ns = most(job->length_ns, least(m->length_ns, GANG_WAIT_NS));
 	job->exchange_ns = most(job->exchange_ns, least(m->exchange_ns, GANG_WAIT_NS));
 	job->bytes = sum(job->bytes, m->bytes);
@@ -223,7 +228,7 @@ static void find_line(struct line *line)
 			if (job->is_in_line || !(job->devices & devices))
 				continue;
 			/* Who takes fine turns and does nothing is in nobody's way. */
-			if (!job->is_whole && !job->wants)
+			if (!job->is_exclusive && !job->wants)
 				continue;
 			job->is_in_line = true;
 			devices |= job->devices;
@@ -294,7 +299,7 @@ static bool line_is_alone(const struct line *line)
 	return line_next_beside(line, line->own, -1) < 0;
 }
 
-/* --- whether there can be whole turns --- */
+/* --- whether there can be exclusive turns --- */
 
 /* Returns how long a job's turns are, where each in the line has one while somebody waits. */
 /* Returns how long a job's turns are, where each in the line has one while somebody waits. */
@@ -325,15 +330,15 @@ static uint64_t to_come(const struct job *job, uint64_t device_bytes)
 {
 	uint64_t devices = (uint64_t)__builtin_popcountll(job->devices), bytes;
 
-	if (!job->is_whole || job->cannot || job->bytes < job->on_host)
+	if (!job->is_exclusive || job->cannot || job->bytes < job->on_host)
 		return 0;
 	bytes = job->bytes - job->on_host;
 	return !device_bytes || bytes / device_bytes < devices ? bytes : devices * device_bytes;
 }
 
 /*
- * Returns why those in the line cannot take whole turns, or GANG_NOTHING. device_bytes: no device
- * has more; 0: that is not known.
+ * Returns why those in the line cannot take exclusive turns, or GANG_NOTHING. device_bytes: no
+ * device has more; 0: that is not known.
  */
 static enum gang_why line_why_not(const struct line *line, uint64_t host_room,
                                   uint64_t device_bytes)
@@ -341,7 +346,7 @@ static enum gang_why line_why_not(const struct line *line, uint64_t host_room,
 	uint64_t here = 0, elsewhere = 0;
 
 	for (int i = 0; i < line->jobs; i++)
-		if (line->job[i].is_in_line && (!line->job[i].is_whole || line->job[i].cannot))
+		if (line->job[i].is_in_line && (!line->job[i].is_exclusive || line->job[i].cannot))
 			return GANG_FINE_BESIDE;
 	if (line->is_beyond)
 		return GANG_TOO_MANY;
@@ -874,8 +879,8 @@ static void step(struct gang *gang, const struct line *line, const struct gang_f
 }
 
 /*
- * Returns whether we, who take no whole turns any more, may go on: nobody beside us has one. Who
- * has one answers as soon as it sees why we take none; who lives, and does not, lies.
+ * Returns whether we, who take no exclusive turns any more, may go on: nobody beside us has one.
+ * Who has one answers as soon as it sees why we take none; who lives, and does not, lies.
  */
 static bool is_answered(const struct gang *gang, const struct line *line)
 {
@@ -883,12 +888,12 @@ static bool is_answered(const struct gang *gang, const struct line *line)
 		return true;
 	for (int i = line_next_beside(line, line->own, -1); i >= 0;
 	     i = line_next_beside(line, line->own, i))
-		if (line->job[i].has_whole_turn)
+		if (line->job[i].has_exclusive_turn)
 			return false;
 	return true;
 }
 
-/* Goes on beside others without whole turns, once it may. */
+/* Goes on beside others without exclusive turns, once it may. */
 static void give_up(struct gang *gang, const struct line *line)
 {
 	bool works = gang->own.state == GANG_HAS || gang->own.state == GANG_FREE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole turns: of the jobs that share devices and take turns as a whole, each has all its devices
- * at once, with all its memory on them, or none.
+ * Exclusive turns: of the jobs that share devices and take exclusive turns, each has all its
+ * devices at once, with all its memory on them, or none.
  *
  * member   one process of a job, as its peer records tell the others
  * gang     a member, and what it remembers: this process
@@ -68,14 +68,14 @@ struct gang_facts {
 	bool is_back;       /* all that can has come back to them */
 	uint64_t host_room; /* that the machine has left for everybody's spilled memory */
 	uint64_t device_bytes; /* of the largest device; 0: that is not known */
-	enum gang_why why;     /* what keeps it from whole turns in any case; else GANG_NOTHING */
+	enum gang_why why; /* what keeps it from exclusive turns in any case; else GANG_NOTHING */
 };
 
 struct gang {
 	struct gang_member own; /* the caller sets who it is, its devices, length, bytes */
 	/* private */
 	uint64_t fine_until_ns;      /* there are fine turns until then, for own.why */
-	uint64_t gave_up_ns;         /* since when there are; 0: turns are whole */
+	uint64_t gave_up_ns;         /* since when there are; 0: turns are exclusive */
 	uint64_t overtakes_until_ns; /* our turn ends then, for those we overtook */
 	uint64_t cleared_ns;         /* since when the devices are free for us to take */
 	uint64_t left_ns;            /* for which our memory left, the last time */

@@ -35,7 +35,7 @@ struct gang_member member_of(const struct peer_record *record, uid_t owner, bool
 	struct gang_member m = {.process = member_number(owner, record->token),
 	                        .job = member_number(owner, record->job)};
 
-	if (record->turn != TURN_WHOLE) {
+	if (record->turn != TURN_EXCLUSIVE) {
 		m.device[0] = member_device(record);
 		m.beat_ns = is_silent ? 0 : now_ns;
 		m.wants = record->working != PEER_IDLE;
@@ -48,7 +48,7 @@ struct gang_member member_of(const struct peer_record *record, uid_t owner, bool
 	m.beat_ns = record->turn_beat_ns;
 	m.state = record->turn_state;
 	m.why = record->turn_why;
-	m.is_whole = true;
+	m.is_exclusive = true;
 	m.wants = record->turn_wants;
 	m.ticket_ns = record->turn_ticket_ns;
 	m.since_ns = record->turn_since_ns;

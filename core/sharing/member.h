@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A member: one process of a job that takes whole turns, as its peer records tell the others
+ * A member: one process of a job that takes exclusive turns, as its peer records tell the others
  * (gang.h).
  */
 #ifndef SPILLWAY_SHARING_MEMBER_H
@@ -21,7 +21,7 @@ enum { GANG_WORTH = 10 };
 /* Who is silent for longer is frozen: the others go on without it. */
 #define GANG_SILENT_NS 2000000000ull
 #define GANG_LEASE_NS  1000000000ull
-/* Who had to give whole turns up tries again after so long. */
+/* Who had to give exclusive turns up tries again after so long. */
 #define GANG_AGAIN_NS 600000000000ull
 
 enum gang_state {
@@ -34,7 +34,7 @@ enum gang_state {
 	GANG_STATES
 };
 
-/* Why a job that is to take whole turns takes none. */
+/* Why a job that is to take exclusive turns takes none. */
 enum gang_why {
 	GANG_NOTHING,     /* it does, or is alone */
 	GANG_FINE_BESIDE, /* a job beside it works by fine turns */
@@ -51,7 +51,7 @@ struct gang_member {
 	uint32_t device[GANG_DEVICES]; /* hashes of the devices it uses; 0: no more */
 	uint64_t beat_ns;              /* when it said so */
 	uint32_t state, why;           /* enum gang_state, enum gang_why */
-	bool is_whole;                 /* its turns are to be whole */
+	bool is_exclusive;             /* its turns are to be exclusive */
 	bool wants;                    /* it works, or is held back */
 	uint64_t ticket_ns;            /* while it waits, takes, has: since when it waited */
 	uint64_t since_ns;             /* when its state began */

@@ -13,7 +13,7 @@
  *                         program left alone
  * moves MIB told|turn     of two jobs of so much, on a device that has room for one, both of which
  *                         launch all the time: one's memory leaves and the other's comes, because
- *                         both are told so at once, or because they take whole turns; without
+ *                         both are told so at once, or because they take exclusive turns; without
  *                         Spillway the copies there and back
  * moves MIB beside        the other job, until nobody holds the other end of its input
  *

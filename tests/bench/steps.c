@@ -90,7 +90,7 @@ static unsigned steps_for(unsigned number, int milliseconds)
 	return number;
 }
 
-/* Measures a step, on average, over whole turns. */
+/* Measures a step, on average, over full rounds. */
 static double measure_steps(unsigned number)
 {
 	unsigned first;

@@ -2,7 +2,7 @@
 /*
  * forge_record UUID PRIORITY: a peer record that lies. Until it is killed it claims all of the
  * device since the beginning of time, and asks one job after the other there to give everything.
- * forge_record UUID has: it has its whole turn since the beginning of time.
+ * forge_record UUID has: it has its exclusive turn since the beginning of time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static void claim_turn(struct peer_record *record)
 	                          .since_ns = 1,
 	                          .length_ns = 300000000};
 
-	record->turn = TURN_WHOLE;
+	record->turn = TURN_EXCLUSIVE;
 	member_tell(&lie, 7, record);
 }
 
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	/* The others act on the first writing, too: one with turn = fine is another lie. */
-	own.now.turn = strcmp(argv[2], "has") == 0 ? TURN_WHOLE : TURN_FINE;
+	own.now.turn = strcmp(argv[2], "has") == 0 ? TURN_EXCLUSIVE : TURN_FINE;
 	own.now.priority = (uint8_t)strtoul(argv[2], NULL, 10);
 	directory_of_node(node, sizeof node);
 	directory_path(state, sizeof state);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Whole turns and lending with more jobs and more random worlds than every day.
+# Exclusive turns and lending with more jobs and more random worlds than every day.
 set -eu
 export FORM=long
 "$BUILD/tests/unit/test_gang_liars"

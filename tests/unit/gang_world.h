@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The world of whole turns: devices, memory that leaves and comes, processes that look at each
+ * The world of exclusive turns: devices, memory that leaves and comes, processes that look at each
  * other now and then, are stopped at any moment, or die. A millisecond is a step of the world.
  */
 #ifndef SPILLWAY_TEST_GANG_WORLD_H
@@ -81,7 +81,7 @@ static struct process *add(int job, unsigned int devices, int size, uint64_t len
 	                      .look_at = now};
 	p->gang.own = (struct gang_member){.process = (uint64_t)processes,
 	                                   .job = (uint64_t)job + 100,
-	                                   .is_whole = true,
+	                                   .is_exclusive = true,
 	                                   .length_ns = length};
 	for (int d = 0; d < DEVICES; d++)
 		if (devices >> d & 1)
@@ -200,7 +200,7 @@ static void act(struct process *p)
 	}
 }
 
-/* Nobody goes on without turns beside one who lives and has a whole one. */
+/* Nobody goes on without turns beside one who lives and has an exclusive one. */
 static void check_that_who_gave_up_waits(int d, const struct process *holder)
 {
 	for (int i = 0; i < processes; i++)

@@ -139,7 +139,7 @@ START_TEST(every_key)
 	                                  "share_window = 250ms\n"
 	                                  "priority = opportunistic\n"
 	                                  "slowdown = 0.5%\n"
-	                                  "turn = whole\n"
+	                                  "turn = exclusive\n"
 	                                  "turn_length = 2s\n"
 	                                  "idle_yield = never\n"
 	                                  "spill = managed\n"
@@ -164,7 +164,7 @@ START_TEST(every_key)
 	ck_assert_uint_eq(settings.share_window, 250000000);
 	ck_assert_uint_eq(settings.priority, PRIORITY_OPPORTUNISTIC);
 	ck_assert_uint_eq(settings.slowdown, 500);
-	ck_assert_uint_eq(settings.turn, TURN_WHOLE);
+	ck_assert_uint_eq(settings.turn, TURN_EXCLUSIVE);
 	ck_assert_uint_eq(settings.turn_length, 2000000000);
 	ck_assert_uint_eq(settings.idle_yield, CONFIG_NEVER);
 	ck_assert_uint_eq(settings.spill, SPILL_MANAGED);
@@ -566,7 +566,7 @@ START_TEST(ceiling_of_priority)
 	struct config *config = load_text("[gpu]\npriority = guaranteed\n"
 	                                  "[gpu 1]\nidle_yield = 5s\n");
 	struct config_sources sources = {
-	    .file = scratch_write("job.ini", "[gpu]\npriority = guaranteed\nturn = whole\n"
+	    .file = scratch_write("job.ini", "[gpu]\npriority = guaranteed\nturn = exclusive\n"
 	                                     "[gpu 1]\npriority = opportunistic\n")};
 
 	ck_assert_uint_eq(settings_of(config, gpu0).idle_yield, CONFIG_NEVER);
@@ -743,7 +743,7 @@ START_TEST(bad_text)
 	     "job.ini:2: priority = high: expected opportunistic, normal or guaranteed"},
 	    {"[gpu]\nidle_yield = often\n",
 	     "job.ini:2: idle_yield = often: expected a duration such as 100ms or 2s, or never"},
-	    {"[gpu]\nturn = half\n", "job.ini:2: turn = half: expected fine or whole"},
+	    {"[gpu]\nturn = half\n", "job.ini:2: turn = half: expected fine or exclusive"},
 	    {"[gpu]\nspill = none\n",
 	     "job.ini:2: spill = none: expected auto, vmm, managed, pinned or off"},
 	    {"[gpu]\nspill_after = 1.5\n",
@@ -1044,6 +1044,17 @@ START_TEST(old_spellings)
 	ck_assert_str_eq(config_key_name_for(CONFIG_KEY_memory_max, 7), "memory_limit_max");
 	ck_assert_str_eq(config_key_name_for(CONFIG_KEY_reported_memory, 7), "reported_memory");
 	ck_assert_str_eq(config_as_option("host_memory", option), "host-memory");
+
+	/* A value may have an old spelling, too. */
+	config = load(
+	    (struct config_sources){.file = scratch_write("job.ini", "[gpu]\nturn = whole\n")});
+	ck_assert_uint_eq(settings_of(config, gpu0).turn, TURN_EXCLUSIVE);
+	config_release(config);
+	config_format(CONFIG_KEY_turn, TURN_EXCLUSIVE, text, sizeof(text));
+	ck_assert_str_eq(text, "exclusive");
+	ck_assert_str_eq(config_value_for(CONFIG_KEY_turn, "exclusive", 7), "whole");
+	ck_assert_str_eq(config_value_for(CONFIG_KEY_turn, "exclusive", 8), "exclusive");
+	ck_assert_str_eq(config_value_for(CONFIG_KEY_turn, "fine", 7), "fine");
 	ck_assert_str_eq(config_as_variable("host_memory", option), "SPILLWAY_HOST_MEMORY");
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole turns, in a world of their own (gang_world.h). */
+/* Exclusive turns, in a world of their own (gang_world.h). */
 #include "core/config/config.h"
 #include "core/sharing/gang.h"
 #include "tests/unit/gang_world.h"
@@ -170,13 +170,13 @@ START_TEST(beside_fine_turns_it_is_as_they_are)
 	begin_world(9);
 	struct process *a = add(0, 3, 50000, 10 * S), *b = add(1, 2, 50000, 10 * S);
 	struct process *fine = add(2, 1, 10000, 10 * S);
-	fine->gang.own.is_whole = false;
+	fine->gang.own.is_exclusive = false;
 	run_for(20 * S);
 	/* Through one beside it, too. */
 	ck_assert_uint_eq(a->gang.own.why, GANG_FINE_BESIDE);
 	ck_assert_uint_eq(b->gang.own.why, GANG_FINE_BESIDE);
 	ck_assert_uint_ge(b->worked_ms, 18000);
-	/* Once it does nothing for the length of a turn, turns are whole. */
+	/* Once it does nothing for the length of a turn, turns are exclusive. */
 	fine->is_busy = false;
 	run_for(9 * S);
 	ck_assert_uint_eq(b->gang.own.why, GANG_FINE_BESIDE);
@@ -233,7 +233,7 @@ START_TEST(at_any_moment)
 			else if (what == PAUSED)
 				p->is_paused = true;
 			else if (what == SET_FINE)
-				p->gang.own.is_whole = false;
+				p->gang.own.is_exclusive = false;
 			else
 				p->frozen_until = now + 60 * S;
 			run_for((what == FROZEN ? GANG_SILENT_NS : 0) + S + exchange);
@@ -330,7 +330,7 @@ START_TEST(forged_members)
 		                         .job = random_below(4) ? 2000 + (uint64_t)i : 100,
 		                         .state = (uint32_t)random_below(GANG_STATES + 1),
 		                         .why = random_below(3) ? 0 : (uint32_t)random_below(20),
-		                         .is_whole = random_below(4) != 0,
+		                         .is_exclusive = random_below(4) != 0,
 		                         .wants = random_below(4) != 0,
 		                         .ticket_ns = random_below(2) ? 0 : word[6],
 		                         .since_ns = random_below(2) ? 0 : UINT64_MAX,
@@ -361,7 +361,7 @@ START_TEST(a_place_is_lost)
 	forged[0] = (struct gang_member){.process = 1000,
 	                                 .job = 2000,
 	                                 .device = {7},
-	                                 .is_whole = true,
+	                                 .is_exclusive = true,
 	                                 .state = GANG_WAITS,
 	                                 .wants = true,
 	                                 .ticket_ns = 1,
@@ -420,8 +420,9 @@ START_TEST(a_long_exchange_is_no_lost_place)
 END_TEST
 
 /*
- * Who has waited too long, as on a machine that is too busy, goes on without whole turns once the
- * one whose turn it is has seen that; or has died, or stands still, for no longer than that takes.
+ * Who has waited too long, as on a machine that is too busy, goes on without exclusive turns once
+ * the one whose turn it is has seen that; or has died, or stands still, for no longer than that
+ * takes.
  */
 START_TEST(who_gave_up_waits_for_an_answer)
 {
@@ -462,12 +463,13 @@ END_TEST
  */
 START_TEST(a_process_is_one_member)
 {
-	struct peer_record record[2] = {{.token = 5, .job = 9, .device = 1, .turn = TURN_WHOLE},
-	                                {.token = 6, .job = 9, .device = 2, .turn = TURN_WHOLE}};
+	struct peer_record record[2] = {
+	    {.token = 5, .job = 9, .device = 1, .turn = TURN_EXCLUSIVE},
+	    {.token = 6, .job = 9, .device = 2, .turn = TURN_EXCLUSIVE}};
 	struct gang_member own = {.process = member_number(1000, 5),
 	                          .job = member_number(1000, 9),
 	                          .device = {member_device(&record[0]), member_device(&record[1])},
-	                          .is_whole = true,
+	                          .is_exclusive = true,
 	                          .wants = true,
 	                          .beat_ns = now,
 	                          .bytes = 7};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole turns beside peer records that lie, and processes that hang: whatever they say, and when,
- * the others go on by whole turns, and it costs them no more than a job that keeps to the rules.
+ * Exclusive turns beside peer records that lie, and processes that hang: whatever they say, and
+ * when, the others go on by exclusive turns, and it costs them no more than a job that keeps to the
+ * rules.
  */
 #include "core/sharing/gang.h"
 #include "tests/unit/gang_world.h"
@@ -30,14 +31,16 @@ static struct gang_member liar(int i, uint32_t state)
 	                            .job = 2000 + (uint64_t)i,
 	                            .device = {7},
 	                            .state = state,
-	                            .is_whole = true,
+	                            .is_exclusive = true,
 	                            .wants = true,
 	                            .ticket_ns = 1,
 	                            .since_ns = 1,
 	                            .length_ns = 10 * S};
 }
 
-/* Lets the jobs run, checks that none gives whole turns up, and that all work so much together. */
+/*
+ * Lets the jobs run, checks that none gives exclusive turns up, and that all work so much together.
+ */
 static void check_go_on(int jobs, uint64_t settles_ns, uint64_t percent)
 {
 	uint64_t together = 0, total_ms = 240000;
@@ -170,13 +173,13 @@ static void is_another(const struct process *viewer)
 	forged[0].state = states[now / S % 4];
 }
 
-/* Takes fine turns and does nothing, and then has had a whole one for long. */
+/* Takes fine turns and does nothing, and then has had an exclusive one for long. */
 static void wakes_up(const struct process *viewer)
 {
 	bool sleeps = now / (4 * S) % 2;
 
 	(void)viewer;
-	forged[0].is_whole = forged[0].wants = !sleeps;
+	forged[0].is_exclusive = forged[0].wants = !sleeps;
 	forged[0].state = sleeps ? GANG_FREE : GANG_HAS;
 }
 

@@ -112,6 +112,21 @@ START_TEST(merge_over_an_old_spelling)
 }
 END_TEST
 
+/* A process of before reads the value in the spelling that it knows, or none. */
+START_TEST(mend_of_an_old_value)
+{
+	const char *path = scratch_write("o.ini", "[gpu]\nturn = exclusive\nshare = 70\n");
+	struct deadline until = DEADLINE_IN(20000000000);
+
+	ck_assert_int_eq(config_override_mend(path, 8, &until, &error), 0);
+	ck_assert_int_eq(config_override_mend(path, 7, &until, &error), 1);
+	ck_assert_str_eq(scratch_read(path), "[gpu]\n# turn = exclusive\nshare = 70\n");
+	ck_assert_int_eq(set(path, "", "turn", config_value_for(CONFIG_KEY_turn, "exclusive", 7)),
+	                 0);
+	ck_assert_int_eq(config_override_mend(path, 7, &until, &error), 0);
+}
+END_TEST
+
 START_TEST(merge)
 {
 	const char *path = scratch_write("o.ini", "[job]\n"
@@ -335,6 +350,7 @@ int main(void)
 	tcase_add_test(tests, new_file);
 	tcase_add_test(tests, a_value_that_comes_again_is_another_change);
 	tcase_add_test(tests, merge_over_an_old_spelling);
+	tcase_add_test(tests, mend_of_an_old_value);
 	tcase_add_test(tests, merge);
 	tcase_add_test(tests, old_file_stands);
 	tcase_add_test(tests, bad_old_file);

@@ -128,12 +128,12 @@ static bool is_this_user(uid_t owner)
 /* Other processes act on a peer record at once: its first writing has the content of own->now. */
 START_TEST(the_first_writing_has_its_content)
 {
-	own.now.turn = TURN_WHOLE;
+	own.now.turn = TURN_EXCLUSIVE;
 	own.now.limit = 1 << 20;
 	make(&own, UUID);
 	ck_assert_int_eq(look(), 1);
 	ck_assert_uint_eq(others.other[0].record.sequence, 1);
-	ck_assert_uint_eq(others.other[0].record.turn, TURN_WHOLE);
+	ck_assert_uint_eq(others.other[0].record.turn, TURN_EXCLUSIVE);
 	ck_assert_uint_eq(others.other[0].record.limit, 1 << 20);
 	remove_record(&own);
 }

@@ -117,6 +117,7 @@ bool settings_change(const struct settings *settings, struct config_change *chan
 {
 	const char *keys[CONFIG_KEY_COUNT + 1] = {NULL};
 	const char *values[CONFIG_KEY_COUNT + 1] = {NULL};
+	uint32_t version = settings->job_version ? settings->job_version : UINT32_MAX;
 	struct config_error error;
 	int count = 0;
 	bool done;
@@ -124,10 +125,8 @@ bool settings_change(const struct settings *settings, struct config_change *chan
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
 		if (!settings->value[key])
 			continue;
-		keys[count] = settings->job_version
-		                  ? config_key_name_for(key, settings->job_version)
-		                  : config_key_name(key);
-		values[count++] = settings->value[key];
+		keys[count] = config_key_name_for(key, version);
+		values[count++] = config_value_for(key, settings->value[key], version);
 	}
 	change->selector = settings->selector;
 	change->keys = keys;

@@ -18,10 +18,10 @@ static void cell_bytes(struct table *table, const struct sharing_seen *seen, uin
 	           seen->tells_memory ? units_format_size(bytes, size, sizeof size) : "-");
 }
 
-/* Names the turn of a job: how it takes turns, and how it stands with whole ones. */
+/* Names the turn of a job: how it takes turns, and how it stands with exclusive ones. */
 static const char *turn_word(const struct sharing_seen *seen)
 {
-	return seen->turn == TURN_WHOLE ? gang_state_name(seen->turn_state) : "fine";
+	return seen->turn == TURN_EXCLUSIVE ? gang_state_name(seen->turn_state) : "fine";
 }
 
 static void row(struct table *table, int device, const struct sharing_seen *seen)
@@ -42,10 +42,10 @@ static void explain(int device, const struct sharing_seen *seen)
 	if (seen->waits)
 		printf("gpu %d: memory on the host waits to return: %s\n", device,
 		       claim_wait_text(seen->waits));
-	if (seen->turn == TURN_WHOLE && seen->turn_why)
+	if (seen->turn == TURN_EXCLUSIVE && seen->turn_why)
 		printf("gpu %d: turns are fine: %s\n", device, gang_why_text(seen->turn_why));
 	else if (seen->turn_of)
-		printf("gpu %d: process %d has the whole turn\n", device, seen->turn_of);
+		printf("gpu %d: process %d has the exclusive turn\n", device, seen->turn_of);
 }
 
 static void cell_percent(struct table *table, bool is_known, double ppm)
@@ -139,7 +139,7 @@ void report_sharing_json(struct json *json, const struct segment_view *view, int
 	}
 	json_open(json, "sharing", '{');
 	json_text(json, "priority", sharing_priority_word(seen.priority));
-	json_text(json, "turn", seen.turn == TURN_WHOLE ? "whole" : "fine");
+	json_text(json, "turn", seen.turn == TURN_EXCLUSIVE ? "exclusive" : "fine");
 	json_text(json, "turn_state", gang_state_name(seen.turn_state));
 	json_text(json, "turn_why", gang_why_text(seen.turn_why));
 	json_number(json, "turn_process", (uint64_t)seen.turn_of);

@@ -35,7 +35,7 @@ static void add(struct sharing_seen *seen, const struct peer_record *record)
 {
 	seen->priority =
 	    record->priority <= PRIORITY_GUARANTEED ? record->priority : PRIORITY_NORMAL;
-	seen->turn = record->turn == TURN_WHOLE ? TURN_WHOLE : TURN_FINE;
+	seen->turn = record->turn == TURN_EXCLUSIVE ? TURN_EXCLUSIVE : TURN_FINE;
 	seen->is_idle = (!seen->peers || seen->is_idle) && record->idle_since_ns;
 	seen->tells_memory |= record->tells_memory != 0;
 	seen->entitled = larger(seen->entitled, record->entitled);
@@ -118,7 +118,7 @@ void sharing_see(const struct segment_view *view, int device, struct sharing_see
 		} else {
 			seen->others++;
 		}
-		if (record->turn == TURN_WHOLE && record->turn_state == GANG_HAS &&
+		if (record->turn == TURN_EXCLUSIVE && record->turn_state == GANG_HAS &&
 		    (is_own || !seen->turn_of))
 			seen->turn_of = record->pid;
 	}

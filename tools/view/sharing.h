@@ -27,7 +27,7 @@ struct sharing_seen {
 	enum claim_wait waits;
 	enum gang_state turn_state;
 	enum gang_why turn_why;
-	int turn_of; /* a process that has a whole turn there, of whatever job; 0: none */
+	int turn_of; /* a process that has an exclusive turn there, of whatever job; 0: none */
 };
 
 /* Reads what there is of one device of a job; peer records as they were 100 ms ago at the most. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for a whole turn. Rules: runs inside the user's process, on its launch path. */
-#include "core/job/whole_hold.h"
+/* Waiting for an exclusive turn. Rules: runs inside the user's process, on its launch path. */
+#include "core/job/exclusive_hold.h"
 
 #include <pthread.h>
 
@@ -14,7 +14,7 @@
 /* A launch that waits counts the time so often. */
 #define TICK_NS 100000000ull
 
-_Atomic uint32_t whole_hold_called;
+_Atomic uint32_t exclusive_hold_called;
 
 static struct {
 	_Atomic uint32_t changed; /* for those who wait */
@@ -71,7 +71,7 @@ static void wait(const struct device *device, CUstream stream)
 
 	if (counts)
 		statistics_add(&device->statistics->idle_slots, 1);
-	clock_in_use->wake(&whole_hold_called);
+	clock_in_use->wake(&exclusive_hold_called);
 	for (;;) {
 		uint32_t seen = atomic_load(&hold.changed);
 
@@ -89,7 +89,7 @@ static void wait(const struct device *device, CUstream stream)
 		           .duration_ns = now - began, .a = IDLE_TURN);
 }
 
-void whole_hold(const struct device *device, CUstream stream)
+void exclusive_hold(const struct device *device, CUstream stream)
 {
 	uint64_t lease = atomic_load_explicit(&hold.lease_ns, memory_order_acquire);
 	int cancel;
@@ -105,17 +105,17 @@ void whole_hold(const struct device *device, CUstream stream)
 	pthread_setcancelstate(cancel, NULL);
 }
 
-void whole_hold_set(bool holds, uint64_t lease_ns)
+void exclusive_hold_set(bool holds, uint64_t lease_ns)
 {
 	bool held = atomic_exchange(&hold.holds, holds);
 	uint64_t before = atomic_exchange(&hold.lease_ns, lease_ns);
 
 	atomic_store(&hold.decided_ns, clock_now());
-	if (!holds && (held || before != lease_ns) && whole_hold_is_wanted())
+	if (!holds && (held || before != lease_ns) && exclusive_hold_is_wanted())
 		clock_in_use->wake(&hold.changed);
 }
 
-void whole_hold_pass_one(void)
+void exclusive_hold_pass_one(void)
 {
 	uint64_t none = 0;
 
@@ -123,12 +123,12 @@ void whole_hold_pass_one(void)
 	clock_in_use->wake(&hold.changed);
 }
 
-bool whole_hold_is_wanted(void)
+bool exclusive_hold_is_wanted(void)
 {
 	return atomic_load(&hold.waiting) != 0;
 }
 
-void whole_hold_let_go(void)
+void exclusive_hold_let_go(void)
 {
 	atomic_store(&hold.lets_go, true);
 	clock_in_use->wake(&hold.changed);

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# turn = whole for a job whose ranks are processes, a device each: a rank that has left the device
-# launches what the kernels of another one wait for, which could not leave otherwise. Each time that
-# its turn ends the ranks have launched differently far.
+# turn = exclusive for a job whose ranks are processes, a device each: a rank that has left the
+# device launches what the kernels of another one wait for, which could not leave otherwise. Each
+# time that its turn ends the ranks have launched differently far.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
-# shellcheck source=tests/e2e/whole.sh
-. tests/e2e/whole.sh
+# shellcheck source=tests/e2e/exclusive.sh
+. tests/e2e/exclusive.sh
 
 # has_turns JOB GPU COUNT
 has_turns() { [ "$("$spillway" events "$1" | grep -c "  gpu $2  turn ")" -ge "$3" ]; }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# turn = whole: two jobs that each want most of a device have it by turns, all of it, and compute
-# what they compute alone. One that is killed, stopped or set to fine turns in the middle leaves the
-# other running, and one alone has no turns.
+# turn = exclusive: two jobs that each want most of a device have it by turns, all of it, and
+# compute what they compute alone. One that is killed, stopped or set to fine turns in the middle
+# leaves the other running, and one alone has no turns.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -13,7 +13,7 @@ moves=$build/tests/e2e/moves
 
 # starts JOB MODE: 32 MiB of buffers
 starts() {
-	"$spillway" run --softgpu --quiet --name "$1" --turn whole --turn-length 300ms "$moves" \
+	"$spillway" run --softgpu --quiet --name "$1" --turn exclusive --turn-length 300ms "$moves" \
 		--mode "$2" --mib 32 --until "$scratch/$1.stop" >"$scratch/$1" 2>"$scratch/$1.errors" &
 }
 # ends JOB MODE PID: right
@@ -57,7 +57,7 @@ goes_on right
 "$spillway" set left --turn fine >/dev/null
 goes_on left
 goes_on right
-"$spillway" set left --turn whole >/dev/null
+"$spillway" set left --turn exclusive >/dev/null
 goes_on left
 goes_on right
 
@@ -67,8 +67,8 @@ goes_on right
 "$spillway" resume left >/dev/null
 goes_on left
 
-# A guaranteed one and an opportunistic one have whole turns all the same: who has none waits, and
-# who has it runs.
+# A guaranteed one and an opportunistic one have exclusive turns all the same: who has none waits,
+# and who has it runs.
 "$spillway" set left --priority guaranteed >/dev/null
 "$spillway" set right --priority opportunistic >/dev/null
 until_true $patience counter_is left priority guaranteed || fail "left is $(counter left priority)"

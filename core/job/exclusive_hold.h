@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Launches that wait for a whole turn (core/sharing/gang.h). Private to core/job.
+ * Launches that wait for an exclusive turn (core/sharing/gang.h). Private to core/job.
  *
  * Nothing is waited for without an end: while memory leaves, which waits for what runs, and nothing
  * moves, one launch at a time may pass, because what runs may need it; and where nobody has decided
  * for longer than anybody is to wait, whoever waits passes.
  */
-#ifndef SPILLWAY_JOB_WHOLE_HOLD_H
-#define SPILLWAY_JOB_WHOLE_HOLD_H
+#ifndef SPILLWAY_JOB_EXCLUSIVE_HOLD_H
+#define SPILLWAY_JOB_EXCLUSIVE_HOLD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,23 +16,23 @@
 #include "core/budget/device.h"
 
 /* Changes when somebody begins to wait. */
-extern _Atomic uint32_t whole_hold_called;
+extern _Atomic uint32_t exclusive_hold_called;
 
 /*
  * Waits before a launch on the device into this stream, with no lock held, while launches are held
  * back.
  */
-void whole_hold(const struct device *device, CUstream stream);
+void exclusive_hold(const struct device *device, CUstream stream);
 /*
  * Holds launches back from now on, or lets them go on until lease_ns (UINT64_MAX: for good), unless
  * that is renewed: a process that was stopped meanwhile is to look first whose turn it is.
  */
-void whole_hold_set(bool holds, uint64_t lease_ns);
+void exclusive_hold_set(bool holds, uint64_t lease_ns);
 /* Lets one launch pass, into a stream that is done with what it was given if there is one. */
-void whole_hold_pass_one(void);
+void exclusive_hold_pass_one(void);
 /* Returns whether a launch waits. */
-bool whole_hold_is_wanted(void);
+bool exclusive_hold_is_wanted(void);
 /* Holds nobody back any more, because the process exits. */
-void whole_hold_let_go(void);
+void exclusive_hold_let_go(void);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""whole_kills.py SECONDS SEED BOUND SCRATCH SPILLWAY PROGRAM: two jobs with whole turns, two
+"""exclusive_kills.py SECONDS SEED BOUND SCRATCH SPILLWAY PROGRAM: two jobs with exclusive turns, two
 processes each, of which one after the other is killed or stopped at a random moment and started
 anew. A job with a process that can run launches something every BOUND seconds. Prints what was done
 and how long a job stood still at most."""

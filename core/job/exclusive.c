@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking whole turns. Rules: a thread in someone else's process: every signal blocked, no driver
- * call while a capture is active.
+ * Taking exclusive turns. Rules: a thread in someone else's process: every signal blocked, no
+ * driver call while a capture is active.
  *
  * What is told and what is done come in an order: launches are held back before the others are
  * told that the turn is over, and go on after they were told that it is ours.
  */
-#include "core/job/whole.h"
+#include "core/job/exclusive.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "core/cuda/idle.h"
 #include "core/job/launch.h"
 #include "core/job/sharing.h"
-#include "core/job/whole_hold.h"
+#include "core/job/exclusive_hold.h"
 #include "core/memory/move/plan.h"
 #include "core/rings/event.h"
 #include "core/sharing/gang.h"
@@ -56,7 +56,7 @@ struct watched {
 static struct {
 	struct device_set *devices;
 	_Atomic bool is_started;
-	_Atomic uint32_t is_whole; /* a bit for each device */
+	_Atomic uint32_t is_exclusive; /* a bit for each device */
 	_Atomic uint64_t length_ns;
 	bool has_other_nodes;
 	/* the thread's */
@@ -70,15 +70,15 @@ static struct {
 	struct watched on_device, on_host;
 	uint64_t settled_on_host; /* when the last turn ended */
 	uint64_t patience_ns, passed_ns;
-	bool is_held;      /* launches go by whole_hold() */
+	bool is_held;      /* launches go by exclusive_hold() */
 	uint32_t said;     /* reasons, a bit each */
 	bool said_ignored; /* that somebody was */
-} whole;
+} exclusive;
 
 static void watch(struct watched *w, uint64_t bytes)
 {
 	if (w->bytes != bytes || !w->since_ns)
-		*w = (struct watched){bytes, whole.now_ns};
+		*w = (struct watched){bytes, exclusive.now_ns};
 }
 
 /* --- what others tell --- */
@@ -95,19 +95,19 @@ static int add(struct gang_member *members, int count, const struct gang_member 
 
 static int look_at_others(struct gang_member *members)
 {
-	uint64_t now = whole.now_ns;
+	uint64_t now = exclusive.now_ns;
 	int count = 0;
 
-	if (now - whole.found_ns >= FIND_NS || !whole.gang.own.since_ns) {
-		peers_look(whole.peers, now);
-		whole.found_ns = now;
+	if (now - exclusive.found_ns >= FIND_NS || !exclusive.gang.own.since_ns) {
+		peers_look(exclusive.peers, now);
+		exclusive.found_ns = now;
 	} else {
-		peers_copy(whole.peers, now);
+		peers_copy(exclusive.peers, now);
 	}
-	for (int i = 0; i < whole.peers->count && count < GANG_MEMBERS; i++) {
-		const struct peers_other *other = &whole.peers->other[i];
+	for (int i = 0; i < exclusive.peers->count && count < GANG_MEMBERS; i++) {
+		const struct peers_other *other = &exclusive.peers->other[i];
 		struct gang_member m =
-		    member_of(&other->record, other->owner, other->is_silent, whole.now_ns);
+		    member_of(&other->record, other->owner, other->is_silent, exclusive.now_ns);
 
 		count = add(members, count, &m);
 	}
@@ -119,27 +119,27 @@ static int look_at_others(struct gang_member *members)
 /* Finds the devices that we use. Returns whether there are any. */
 static bool find_devices(void)
 {
-	struct gang_member *own = &whole.gang.own;
+	struct gang_member *own = &exclusive.gang.own;
 	int count = 0;
 
 	memset(own->device, 0, sizeof own->device);
-	for (int i = 0; i < whole.devices->count && count < GANG_DEVICES; i++) {
+	for (int i = 0; i < exclusive.devices->count && count < GANG_DEVICES; i++) {
 		struct sharing *s = sharing_of(i);
 
-		whole.shared[i] = s;
+		exclusive.shared[i] = s;
 		if (!s)
 			continue;
 		own->device[count++] = member_device(&s->own.now);
 		if (!own->process) {
-			whole.number = peer_token(&s->own);
-			own->process = member_number(geteuid(), whole.number);
+			exclusive.number = peer_token(&s->own);
+			own->process = member_number(geteuid(), exclusive.number);
 			own->job = member_number(geteuid(), s->own.now.job);
-			whole.peers->node = s->others.node;
-			whole.peers->state = s->others.state;
+			exclusive.peers->node = s->others.node;
+			exclusive.peers->state = s->others.state;
 		}
 	}
-	own->is_whole = atomic_load(&whole.is_whole) != 0;
-	own->length_ns = atomic_load(&whole.length_ns);
+	own->is_exclusive = atomic_load(&exclusive.is_exclusive) != 0;
+	own->length_ns = atomic_load(&exclusive.length_ns);
 	return count > 0;
 }
 
@@ -147,8 +147,8 @@ static uint64_t sum_launches(void)
 {
 	uint64_t all = 0;
 
-	for (int i = 0; i < whole.devices->count; i++) {
-		const struct counters *s = whole.devices->device[i].statistics;
+	for (int i = 0; i < exclusive.devices->count; i++) {
+		const struct counters *s = exclusive.devices->device[i].statistics;
 
 		all += counters_get(s, launches) + counters_get(s, graph_launches);
 	}
@@ -158,17 +158,17 @@ static uint64_t sum_launches(void)
 /* Returns whether the process works: it launched lately, waits to, or has work in flight. */
 static bool works(void)
 {
-	uint64_t launches = sum_launches(), rest_ns = whole.gang.own.exchange_ns / 2;
+	uint64_t launches = sum_launches(), rest_ns = exclusive.gang.own.exchange_ns / 2;
 
 	rest_ns = rest_ns < RESTS_LEAST_NS ? RESTS_LEAST_NS : rest_ns;
 	rest_ns = rest_ns > RESTS_MOST_NS ? RESTS_MOST_NS : rest_ns;
-	if (launches != whole.launches || !whole.launched_ns)
-		whole.launched_ns = whole.now_ns;
-	whole.launches = launches;
-	if (whole_hold_is_wanted() || whole.now_ns - whole.launched_ns < rest_ns)
+	if (launches != exclusive.launches || !exclusive.launched_ns)
+		exclusive.launched_ns = exclusive.now_ns;
+	exclusive.launches = launches;
+	if (exclusive_hold_is_wanted() || exclusive.now_ns - exclusive.launched_ns < rest_ns)
 		return true;
 	/* Who has no turn has nothing in flight that would need one. */
-	return whole.gang.own.state == GANG_HAS && !idle_is_seen();
+	return exclusive.gang.own.state == GANG_HAS && !idle_is_seen();
 }
 
 /* Returns the bytes of all our devices that can move and are on this tier. */
@@ -176,23 +176,23 @@ static uint64_t movable_on(enum segment_tier tier)
 {
 	uint64_t bytes = 0;
 
-	for (int i = 0; i < whole.devices->count; i++)
-		if (whole.shared[i])
-			bytes += plan_movable(whole.shared[i]->device, tier);
+	for (int i = 0; i < exclusive.devices->count; i++)
+		if (exclusive.shared[i])
+			bytes += plan_movable(exclusive.shared[i]->device, tier);
 	return bytes;
 }
 
 static enum gang_why find_why(void)
 {
-	if (whole.has_other_nodes)
+	if (exclusive.has_other_nodes)
 		return GANG_OTHER_NODES;
-	for (int i = 0; i < whole.devices->count; i++) {
+	for (int i = 0; i < exclusive.devices->count; i++) {
 		struct device *device;
 		struct terms terms;
 
-		if (!whole.shared[i])
+		if (!exclusive.shared[i])
 			continue;
-		device = whole.shared[i]->device;
+		device = exclusive.shared[i]->device;
 		if (device_elastic(device) > ELASTIC_YES)
 			return GANG_UNMOVABLE;
 		terms = terms_of(device);
@@ -207,52 +207,52 @@ static enum gang_why find_why(void)
 /* Asks what is worth asking once in a while. */
 static void ask(void)
 {
-	if (whole.asked_ns && whole.now_ns - whole.asked_ns < ASK_NS)
+	if (exclusive.asked_ns && exclusive.now_ns - exclusive.asked_ns < ASK_NS)
 		return;
-	whole.asked_ns = whole.now_ns;
-	whole.facts.host_room = host_memory_limit(CONFIG_AUTO, 0);
-	for (int i = 0; i < whole.devices->count; i++)
-		if (whole.facts.device_bytes < whole.devices->device[i].id.memory)
-			whole.facts.device_bytes = whole.devices->device[i].id.memory;
-	whole.facts.why = find_why();
-	watch(&whole.on_device, movable_on(SEGMENT_ON_DEVICE));
-	watch(&whole.on_host, movable_on(SEGMENT_ON_HOST));
-	whole.gang.own.bytes = whole.on_device.bytes + whole.on_host.bytes;
-	whole.gang.own.on_host = whole.on_host.bytes;
+	exclusive.asked_ns = exclusive.now_ns;
+	exclusive.facts.host_room = host_memory_limit(CONFIG_AUTO, 0);
+	for (int i = 0; i < exclusive.devices->count; i++)
+		if (exclusive.facts.device_bytes < exclusive.devices->device[i].id.memory)
+			exclusive.facts.device_bytes = exclusive.devices->device[i].id.memory;
+	exclusive.facts.why = find_why();
+	watch(&exclusive.on_device, movable_on(SEGMENT_ON_DEVICE));
+	watch(&exclusive.on_host, movable_on(SEGMENT_ON_HOST));
+	exclusive.gang.own.bytes = exclusive.on_device.bytes + exclusive.on_host.bytes;
+	exclusive.gang.own.on_host = exclusive.on_host.bytes;
 }
 
 static void look_at_ourselves(void)
 {
-	struct gang_facts *facts = &whole.facts;
-	uint32_t state = whole.gang.own.state;
+	struct gang_facts *facts = &exclusive.facts;
+	uint32_t state = exclusive.gang.own.state;
 
 	ask();
 	facts->wants = works();
 	if (state == GANG_LEAVES)
-		watch(&whole.on_device, movable_on(SEGMENT_ON_DEVICE));
+		watch(&exclusive.on_device, movable_on(SEGMENT_ON_DEVICE));
 	if (state == GANG_TAKES)
-		watch(&whole.on_host, movable_on(SEGMENT_ON_HOST));
-	facts->has_left = whole.on_device.bytes == 0;
-	facts->is_back = whole.on_host.bytes <= whole.settled_on_host ||
-	                 whole.now_ns - whole.on_host.since_ns > STANDS_NS;
+		watch(&exclusive.on_host, movable_on(SEGMENT_ON_HOST));
+	facts->has_left = exclusive.on_device.bytes == 0;
+	facts->is_back = exclusive.on_host.bytes <= exclusive.settled_on_host ||
+	                 exclusive.now_ns - exclusive.on_host.since_ns > STANDS_NS;
 }
 
 /* --- what is done --- */
 
 static void tell(void)
 {
-	const struct gang_member *own = &whole.gang.own;
+	const struct gang_member *own = &exclusive.gang.own;
 
-	for (int i = 0; i < whole.devices->count; i++) {
+	for (int i = 0; i < exclusive.devices->count; i++) {
 		struct peer_record *record;
 
-		if (!whole.shared[i])
+		if (!exclusive.shared[i])
 			continue;
-		record = peer_edit(&whole.shared[i]->own);
-		member_tell(own, whole.number, record);
-		if (own->is_whole && record->asked_ns < whole.now_ns + PEER_ASKS_NS)
-			record->asked_ns = whole.now_ns + PEER_ASKS_NS;
-		peer_publish(&whole.shared[i]->own, whole.now_ns);
+		record = peer_edit(&exclusive.shared[i]->own);
+		member_tell(own, exclusive.number, record);
+		if (own->is_exclusive && record->asked_ns < exclusive.now_ns + PEER_ASKS_NS)
+			record->asked_ns = exclusive.now_ns + PEER_ASKS_NS;
+		peer_publish(&exclusive.shared[i]->own, exclusive.now_ns);
 	}
 }
 
@@ -262,7 +262,7 @@ static uint64_t room_on(struct device *device)
 	uint64_t held = device_charged(device, SEGMENT_ON_DEVICE), free_bytes;
 	bool is_known;
 
-	if (whole.gang.cleared_ns)
+	if (exclusive.gang.cleared_ns)
 		return UINT64_MAX;
 	if (!idle_ask())
 		return yield_above(device);
@@ -276,10 +276,10 @@ static uint64_t room_on(struct device *device)
 
 static void move(void)
 {
-	uint32_t state = whole.gang.own.state;
+	uint32_t state = exclusive.gang.own.state;
 
-	for (int i = 0; i < whole.devices->count; i++) {
-		struct device *device = whole.shared[i] ? whole.shared[i]->device : NULL;
+	for (int i = 0; i < exclusive.devices->count; i++) {
+		struct device *device = exclusive.shared[i] ? exclusive.shared[i]->device : NULL;
 
 		if (device)
 			yield_set(device, YIELD_FOR_TURN,
@@ -295,11 +295,11 @@ static void move(void)
  */
 static bool is_waited_for(const struct gang_member *others, int count)
 {
-	const struct gang_member *own = &whole.gang.own;
+	const struct gang_member *own = &exclusive.gang.own;
 
 	for (int i = 0; i < count; i++)
 		if (others[i].job == own->job && others[i].state == GANG_LEAVES &&
-		    member_lives(&others[i], own, whole.now_ns))
+		    member_lives(&others[i], own, exclusive.now_ns))
 			return gang_yields(own->state);
 	return false;
 }
@@ -310,94 +310,96 @@ static bool is_waited_for(const struct gang_member *others, int count)
  */
 static void be_patient(const struct gang_member *others, int count)
 {
-	uint64_t since = whole.on_device.since_ns;
-	bool leaves = whole.gang.own.state == GANG_LEAVES;
+	uint64_t since = exclusive.on_device.since_ns;
+	bool leaves = exclusive.gang.own.state == GANG_LEAVES;
 
 	if (!leaves)
-		whole.patience_ns = PATIENCE_NS;
+		exclusive.patience_ns = PATIENCE_NS;
 	if (!leaves && !is_waited_for(others, count))
 		return;
-	since = since > whole.passed_ns ? since : whole.passed_ns;
-	since = since > whole.gang.own.since_ns ? since : whole.gang.own.since_ns;
-	if (whole.now_ns - since < whole.patience_ns)
+	since = since > exclusive.passed_ns ? since : exclusive.passed_ns;
+	since = since > exclusive.gang.own.since_ns ? since : exclusive.gang.own.since_ns;
+	if (exclusive.now_ns - since < exclusive.patience_ns)
 		return;
-	whole.passed_ns = whole.now_ns;
-	whole.patience_ns =
-	    whole.patience_ns < PATIENCE_MOST_NS / 2 ? 2 * whole.patience_ns : PATIENCE_MOST_NS;
-	whole_hold_pass_one();
+	exclusive.passed_ns = exclusive.now_ns;
+	exclusive.patience_ns = exclusive.patience_ns < PATIENCE_MOST_NS / 2
+	                            ? 2 * exclusive.patience_ns
+	                            : PATIENCE_MOST_NS;
+	exclusive_hold_pass_one();
 }
 
 static void say(uint32_t before, uint64_t since_ns)
 {
-	const struct gang_member *own = &whole.gang.own;
+	const struct gang_member *own = &exclusive.gang.own;
 
 	if (before == GANG_HAS && own->state != GANG_HAS) {
-		whole.settled_on_host = whole.on_host.bytes;
-		for (int i = 0; i < whole.devices->count; i++)
-			if (whole.shared[i])
+		exclusive.settled_on_host = exclusive.on_host.bytes;
+		for (int i = 0; i < exclusive.devices->count; i++)
+			if (exclusive.shared[i])
 				event_note(.kind = EVENT_turn, .device = i, .begin_ns = since_ns,
-				           .duration_ns = whole.now_ns - since_ns);
+				           .duration_ns = exclusive.now_ns - since_ns);
 	}
 	if (own->state != before)
-		log_debug("turn = whole: %s, then %s", gang_state_name(before),
+		log_debug("turn = exclusive: %s, then %s", gang_state_name(before),
 		          gang_state_name(own->state));
-	if (whole.gang.blocking_jobs.out_ns && !whole.said_ignored)
+	if (exclusive.gang.blocking_jobs.out_ns && !exclusive.said_ignored)
 		log_warning(
-		    "turn = whole: ignores a job that has kept the device for longer than its "
+		    "turn = exclusive: ignores a job that has kept the device for longer than its "
 		    "turn and its exchange may take");
-	whole.said_ignored = whole.gang.blocking_jobs.out_ns != 0;
-	if (own->why && own->is_whole && !(whole.said >> own->why & 1)) {
-		whole.said |= 1U << own->why;
-		log_warning("turn = whole: turns are fine, because %s", gang_why_text(own->why));
+	exclusive.said_ignored = exclusive.gang.blocking_jobs.out_ns != 0;
+	if (own->why && own->is_exclusive && !(exclusive.said >> own->why & 1)) {
+		exclusive.said |= 1U << own->why;
+		log_warning("turn = exclusive: turns are fine, because %s",
+		            gang_why_text(own->why));
 	}
 }
 
-static int whole_before_launch(void *cookie, void *subject)
+static int exclusive_before_launch(void *cookie, void *subject)
 {
 	const struct job_launch *launch = subject;
 
 	(void)cookie;
-	whole_hold(launch->device, launch->stream);
+	exclusive_hold(launch->device, launch->stream);
 	return CUDA_SUCCESS;
 }
 
-static const struct action waiting = {ACTION_RESOURCES, "turn", whole_before_launch, NULL};
-static struct job_watch whole_watch = {.before = &waiting};
+static const struct action waiting = {ACTION_RESOURCES, "turn", exclusive_before_launch, NULL};
+static struct job_watch exclusive_watch = {.before = &waiting};
 
-/* Has launches go by whole_hold() where they may have to wait. */
+/* Has launches go by exclusive_hold() where they may have to wait. */
 static void hold(bool is_held)
 {
-	if (is_held != whole.is_held && job_launches_watch(&whole_watch, 1, is_held))
-		whole.is_held = is_held;
+	if (is_held != exclusive.is_held && job_launches_watch(&exclusive_watch, 1, is_held))
+		exclusive.is_held = is_held;
 }
 
 /* Goes one step on. Returns after how long the next is due. */
 static uint64_t step(void)
 {
-	struct gang_member others[GANG_MEMBERS], *own = &whole.gang.own;
+	struct gang_member others[GANG_MEMBERS], *own = &exclusive.gang.own;
 	bool is_first = !own->since_ns, is_alone;
 	uint64_t since_ns = own->since_ns;
 	uint32_t before = own->state;
 	int count;
 
-	whole.now_ns = clock_now();
+	exclusive.now_ns = clock_now();
 	if (!find_devices()) {
 		/* Who launches and can have no peer record meets nobody. */
-		if (whole_hold_is_wanted())
-			whole_hold_set(false, UINT64_MAX);
+		if (exclusive_hold_is_wanted())
+			exclusive_hold_set(false, UINT64_MAX);
 		return ALONE_NS;
 	}
 	count = look_at_others(others);
 	look_at_ourselves();
-	gang_step(&whole.gang, whole.now_ns, &whole.facts, others, count);
+	gang_step(&exclusive.gang, exclusive.now_ns, &exclusive.facts, others, count);
 	is_alone = own->state == GANG_FREE;
 	if (!is_alone)
 		hold(true);
 	if (gang_holds(own->state))
-		whole_hold_set(true, UINT64_MAX);
+		exclusive_hold_set(true, UINT64_MAX);
 	tell();
 	if (!gang_holds(own->state))
-		whole_hold_set(false, is_alone ? UINT64_MAX : own->beat_ns + GANG_LEASE_NS);
+		exclusive_hold_set(false, is_alone ? UINT64_MAX : own->beat_ns + GANG_LEASE_NS);
 	if (is_alone)
 		hold(false);
 	move();
@@ -418,55 +420,56 @@ static void *take_turns(void *cookie)
 	pthread_setname_np(pthread_self(), "spillway-turn");
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
 	for (;;) {
-		uint32_t called = atomic_load(&whole_hold_called);
+		uint32_t called = atomic_load(&exclusive_hold_called);
 		uint64_t again_ns = step();
 
 		if (again_ns)
-			clock_in_use->wait(&whole_hold_called, called, clock_now() + again_ns);
+			clock_in_use->wait(&exclusive_hold_called, called, clock_now() + again_ns);
 	}
 	return NULL;
 }
 
 static bool start(struct device_set *devices)
 {
-	whole.devices = devices;
-	whole.peers = calloc(1, sizeof *whole.peers);
-	if (!whole.peers)
+	exclusive.devices = devices;
+	exclusive.peers = calloc(1, sizeof *exclusive.peers);
+	if (!exclusive.peers)
 		return false;
 	/* The first launch waits until the others' peer records were seen. */
-	whole.is_held = job_launches_watch(&whole_watch, 1, true);
-	whole_hold_set(true, UINT64_MAX);
+	exclusive.is_held = job_launches_watch(&exclusive_watch, 1, true);
+	exclusive_hold_set(true, UINT64_MAX);
 	/* Before the program's own handlers, which may wait for its threads. */
-	(void)atexit(whole_let_go);
+	(void)atexit(exclusive_let_go);
 	if (thread_start(take_turns) == 0)
 		return true;
-	job_launches_watch(&whole_watch, 1, false);
-	whole_hold_set(false, UINT64_MAX);
+	job_launches_watch(&exclusive_watch, 1, false);
+	exclusive_hold_set(false, UINT64_MAX);
 	return false;
 }
 
-void whole_keep_environment(void)
+void exclusive_keep_environment(void)
 {
-	whole.has_other_nodes = gang_other_nodes(getenv) != NULL;
+	exclusive.has_other_nodes = gang_other_nodes(getenv) != NULL;
 }
 
-void whole_set(struct device_set *devices, int i, const struct config_gpu *settings)
+void exclusive_set(struct device_set *devices, int i, const struct config_gpu *settings)
 {
-	if (settings->turn == TURN_WHOLE) {
-		atomic_store(&whole.length_ns, settings->turn_length);
-		atomic_fetch_or(&whole.is_whole, 1U << i);
+	if (settings->turn == TURN_EXCLUSIVE) {
+		atomic_store(&exclusive.length_ns, settings->turn_length);
+		atomic_fetch_or(&exclusive.is_exclusive, 1U << i);
 	} else {
-		atomic_fetch_and(&whole.is_whole, ~(1U << i));
+		atomic_fetch_and(&exclusive.is_exclusive, ~(1U << i));
 	}
-	if (atomic_load(&whole.is_whole) && !atomic_exchange(&whole.is_started, true) &&
+	if (atomic_load(&exclusive.is_exclusive) && !atomic_exchange(&exclusive.is_started, true) &&
 	    !start(devices))
-		log_warning("turn = whole: turns are fine, because no thread or no memory is left "
-		            "for whole ones");
-	else if (atomic_load(&whole.is_started))
-		clock_in_use->wake(&whole_hold_called);
+		log_warning(
+		    "turn = exclusive: turns are fine, because no thread or no memory is left "
+		    "for exclusive ones");
+	else if (atomic_load(&exclusive.is_started))
+		clock_in_use->wake(&exclusive_hold_called);
 }
 
-void whole_let_go(void)
+void exclusive_let_go(void)
 {
-	whole_hold_let_go();
+	exclusive_hold_let_go();
 }

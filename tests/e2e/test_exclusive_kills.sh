@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# turn = whole under kills: processes of two jobs are killed and stopped at random and start anew,
-# 3 s of it or WHOLE_KILLS_SECONDS. No job stands still for longer than two minutes, as
+# turn = exclusive under kills: processes of two jobs are killed and stopped at random and start
+# anew, 3 s of it or EXCLUSIVE_KILLS_SECONDS. No job stands still for longer than two minutes, as
 # spillway-sharing(7) says, and afterwards nothing is left.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 export SOFTGPU_MEMORY=96M SOFTGPU_KERNEL_TIME_US=500
-seconds=${WHOLE_KILLS_SECONDS:-3}
-seed=${WHOLE_KILLS_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
-told=$(LD_LIBRARY_PATH=$softgpu SPILLWAY_TURN=whole SPILLWAY_TURN_LENGTH=300ms KILLS_PRELOAD=$shim \
-	python3 tests/e2e/whole_kills.py "$seconds" "$seed" 120 "$scratch" "$spillway" "$build/tests/e2e/moves") ||
+seconds=${EXCLUSIVE_KILLS_SECONDS:-3}
+seed=${EXCLUSIVE_KILLS_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
+told=$(LD_LIBRARY_PATH=$softgpu SPILLWAY_TURN=exclusive SPILLWAY_TURN_LENGTH=300ms KILLS_PRELOAD=$shim \
+	python3 tests/e2e/exclusive_kills.py "$seconds" "$seed" 120 "$scratch" "$spillway" "$build/tests/e2e/moves") ||
 	fail "seed $seed: $told $(tail -n 3 "$scratch"/*.errors)"
 echo "$told"
 

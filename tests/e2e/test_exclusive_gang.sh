@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# turn = whole on several devices: a job has all of its devices or none. Two jobs on both devices
-# and one on the first have turns that never overlap on a device, and each turn is of all devices of
-# its job at the same time; nobody waits for ever, and when two are killed the third goes on.
+# turn = exclusive on several devices: a job has all of its devices or none. Two jobs on both
+# devices and one on the first have turns that never overlap on a device, and each turn is of all
+# devices of its job at the same time; nobody waits for ever, and when two are killed the third goes
+# on.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
-# shellcheck source=tests/e2e/whole.sh
-. tests/e2e/whole.sh
+# shellcheck source=tests/e2e/exclusive.sh
+. tests/e2e/exclusive.sh
 
 # has_turns JOB COUNT: on its first device
 has_turns() { [ "$("$spillway" events "$1" | grep -c '  gpu 0  turn ')" -ge "$2" ]; }

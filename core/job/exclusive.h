@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exclusive turns, as this process takes part in them: a thread that looks at the peer records of
+ * all devices, decides by core/sharing/gang.h, holds launches back (exclusive_hold.h) and has
+ * memory leave and come (core/budget/terms.h). Private to core/job.
+ *
+ * There is none before turns are to be exclusive. A job that shares with nobody looks four times a
+ * second; its launches and allocations pay nothing.
+ */
+#ifndef SPILLWAY_JOB_EXCLUSIVE_H
+#define SPILLWAY_JOB_EXCLUSIVE_H
+
+#include "core/budget/device.h"
+
+/*
+ * Keeps what the environment says of ranks on other machines: threads of ours do not read what the
+ * program may change. Called once, by the thread that starts the job.
+ */
+void exclusive_keep_environment(void);
+/* Takes new settings for the i-th device. By the helper, or before it runs. */
+void exclusive_set(struct device_set *devices, int i, const struct config_gpu *settings);
+/* Lets whoever waits go on, because the process exits. */
+void exclusive_let_go(void);
+
+#endif
