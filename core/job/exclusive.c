@@ -70,9 +70,8 @@ static struct {
 	struct watched on_device, on_host;
 	uint64_t settled_on_host; /* when the last turn ended */
 	uint64_t patience_ns, passed_ns;
-	bool is_held;      /* launches go by exclusive_hold() */
-	uint32_t said;     /* reasons, a bit each */
-	bool said_ignored; /* that somebody was */
+	bool is_held;  /* launches go by exclusive_hold() */
+	uint32_t said; /* reasons, a bit each */
 } exclusive;
 
 static void watch(struct watched *w, uint64_t bytes)
@@ -93,6 +92,18 @@ static int add(struct gang_member *members, int count, const struct gang_member 
 	return count + 1;
 }
 
+/* Returns whether the process may share a turn file with us. */
+static bool is_trusted(const struct peers_other *other)
+{
+	if (other->owner == geteuid())
+		return true;
+	for (int i = 0; i < exclusive.devices->count; i++)
+		if (exclusive.shared[i] && exclusive.shared[i]->own.group &&
+		    exclusive.shared[i]->own.group == other->group)
+			return true;
+	return false;
+}
+
 static int look_at_others(struct gang_member *members)
 {
 	uint64_t now = exclusive.now_ns;
@@ -106,8 +117,7 @@ static int look_at_others(struct gang_member *members)
 	}
 	for (int i = 0; i < exclusive.peers->count && count < GANG_MEMBERS; i++) {
 		const struct peers_other *other = &exclusive.peers->other[i];
-		struct gang_member m =
-		    member_of(&other->record, other->owner, other->is_silent, exclusive.now_ns);
+		struct gang_member m = member_of(other, is_trusted(other), exclusive.now_ns);
 
 		count = add(members, count, &m);
 	}
@@ -211,9 +221,6 @@ static void ask(void)
 		return;
 	exclusive.asked_ns = exclusive.now_ns;
 	exclusive.facts.host_room = host_memory_limit(CONFIG_AUTO, 0);
-	for (int i = 0; i < exclusive.devices->count; i++)
-		if (exclusive.facts.device_bytes < exclusive.devices->device[i].id.memory)
-			exclusive.facts.device_bytes = exclusive.devices->device[i].id.memory;
 	exclusive.facts.why = find_why();
 	watch(&exclusive.on_device, movable_on(SEGMENT_ON_DEVICE));
 	watch(&exclusive.on_host, movable_on(SEGMENT_ON_HOST));
@@ -342,11 +349,6 @@ static void say(uint32_t before, uint64_t since_ns)
 	if (own->state != before)
 		log_debug("turn = exclusive: %s, then %s", gang_state_name(before),
 		          gang_state_name(own->state));
-	if (exclusive.gang.blocking_jobs.out_ns && !exclusive.said_ignored)
-		log_warning(
-		    "turn = exclusive: ignores a job that has kept the device for longer than its "
-		    "turn and its exchange may take");
-	exclusive.said_ignored = exclusive.gang.blocking_jobs.out_ns != 0;
 	if (own->why && own->is_exclusive && !(exclusive.said >> own->why & 1)) {
 		exclusive.said |= 1U << own->why;
 		log_warning("turn = exclusive: turns are fine, because %s",

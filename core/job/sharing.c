@@ -8,12 +8,14 @@
 
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
+#include "core/base/file_status.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/cuda/context.h"
 #include "core/job/launch.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
+#include "core/pages/turns.h"
 #include "core/state/directory.h"
 
 /* A process that has no peer record yet looks so often for its first contexts, for so long. */
@@ -81,6 +83,18 @@ void sharing_set(int i, const struct config_gpu *settings)
 	lock_release(&sharing.lock);
 }
 
+/* Returns the group to which root gave the device's turn file, where we are of it; 0: none. */
+static gid_t sharing_group(const char *uuid)
+{
+	char path[DIRECTORY_MAX + 100], message[512];
+	struct stat file;
+	bool is_roots = false;
+
+	if (!turns_find(uuid, path, sizeof path, &is_roots, message, sizeof message) || !is_roots)
+		return 0;
+	return file_status(path, &file) == 0 ? file.st_gid : 0;
+}
+
 /* Makes the peer record of the i-th device, once. */
 static void make(int i)
 {
@@ -99,6 +113,7 @@ static void make(int i)
 	 */
 	s->settings = sharing.settings[i];
 	sharing_fill(&s->own.now, &s->settings);
+	s->own.group = sharing_group(device->id.uuid);
 	if (this_job.segment)
 		segment_identity(this_job.segment, &s->own.now.segment, &started_ns);
 	if (peer_make(&s->own, sharing.node, device->id.uuid, message, sizeof message) != 0) {

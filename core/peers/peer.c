@@ -120,6 +120,8 @@ static int make_file(struct peer_own *own)
 		return -errno;
 	locked = lock_file(fd);
 	error = locked < 0 ? -EAGAIN : shared_file_reserve(fd, 0, PEER_SIZE);
+	if (own->group)
+		(void)!fchown(fd, (uid_t)-1, own->group);
 	/* readable by all, whatever the umask */
 	if (!error && (fchmod(fd, 0644) != 0 || file_status_of(fd, &found) != 0))
 		error = -errno;

@@ -122,6 +122,7 @@ struct peer_own {
 	struct peer_record now; /* what it says */
 	const char *node;       /* the node's directory */
 	char uuid[64];
+	gid_t group; /* to which the file is given, as a proof that we are of it; 0: to none */
 	struct peer_place place;
 };
 

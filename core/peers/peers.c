@@ -91,6 +91,7 @@ static bool copy(struct peers_other *other, uint64_t now)
 	}
 	if (is_whole)
 		other->record = record;
+	other->group = found.st_gid;
 	if (judge.may && other->record.priority >= judge.highest && !judge.may(other->owner))
 		other->record.priority = (uint8_t)(judge.highest - 1);
 	if (!other->record.version)

@@ -24,6 +24,7 @@ enum { PEERS_TRIED = 64 };
 
 struct peers_other {
 	uid_t owner;
+	gid_t group;               /* of the file: the owner is a member of it */
 	bool is_silent;            /* no sign of life for PEER_SILENT_NS: its process is frozen */
 	struct peer_record record; /* the last whole copy */
 	/* private */

@@ -15,51 +15,14 @@
  * one leaves, all do.
  *
  * Pure: a function of the time, what this process knows of itself, and the members that it sees.
- * Nothing they say is an index, a size, or a reason to wait for longer than GANG_WAIT_NS. Who keeps
- * us for longer than it may is ignored: a peer record may say anything, and a process may hang
- * at any point. It costs us once in each of our turns what a job costs that keeps to the rules: a
- * turn, and its exchange.
+ * Members that may share a turn file with this process are believed, other members count as jobs of
+ * fine turns (member.h). One deadline holds per turn: a job that has waited for GANG_WAIT_NS goes
+ * on by fine turns, because a peer lives and is stuck.
  */
 #ifndef SPILLWAY_GANG_H
 #define SPILLWAY_GANG_H
 
 #include "core/sharing/member.h"
-
-/*
- * Blocking jobs: those that keep this process from its turn, and for how long each has since its
- * last one.
- *
- * A blocking job is told by what was seen of it and by our clock, never by what it says. Who keeps
- * us for longer than whoever keeps to the turns would is ignored, until we have had our turn and
- * it has let go: what it says is as if it were not there.
- */
-enum { BLOCKING_JOBS = GANG_MEMBERS };
-
-/* By what one keeps us. */
-enum keeping {
-	KEEPS_PLACE,  /* it is first in line, and does not take its turn */
-	KEEPS_MOVING, /* its memory leaves, or comes */
-	KEEPS_TURN,   /* it has its turn */
-	KEEPINGS
-};
-
-struct blocking_job {
-	uint64_t id;                /* of a job; in our own job, of a process */
-	uint64_t seen_ns;           /* the last time */
-	uint64_t holds_ns;          /* since when it has devices; 0: it has none */
-	uint64_t moved_ns;          /* when it last kept us by moving */
-	uint64_t kept_ns[KEEPINGS]; /* since our last turn */
-	uint64_t passed_ns;         /* its places until then are lost */
-	uint64_t out_ns;            /* since when it is ignored; 0: it is not */
-	bool lets_go;               /* it says of nothing that would keep us */
-};
-
-struct blocking_jobs {
-	/* The first is all those together that came while we wait. */
-	struct blocking_job of[BLOCKING_JOBS];
-	unsigned int ignored; /* how often somebody was, lately */
-	uint64_t out_ns;      /* the last time */
-};
 
 /* What this process knows of itself. */
 struct gang_facts {
@@ -67,8 +30,7 @@ struct gang_facts {
 	bool has_left;      /* all that can move has left the devices, and nothing is in flight */
 	bool is_back;       /* all that can has come back to them */
 	uint64_t host_room; /* that the machine has left for everybody's spilled memory */
-	uint64_t device_bytes; /* of the largest device; 0: that is not known */
-	enum gang_why why; /* what keeps it from exclusive turns in any case; else GANG_NOTHING */
+	enum gang_why why;  /* what keeps it from exclusive turns in any case; else GANG_NOTHING */
 };
 
 struct gang {
@@ -79,12 +41,8 @@ struct gang {
 	uint64_t overtakes_until_ns; /* our turn ends then, for those we overtook */
 	uint64_t cleared_ns;         /* since when the devices are free for us to take */
 	uint64_t left_ns;            /* for which our memory left, the last time */
-	uint64_t held_ns;            /* who had the devices by then has them before us */
-	uint64_t resumed_ns;         /* when we went on, after we were stopped */
-	uint64_t elapsed_ns;         /* since the last step, as far as it counts */
 	int devices;                 /* at the last step */
 	bool was_alone;              /* likewise */
-	struct blocking_jobs blocking_jobs;
 };
 
 /*

@@ -29,21 +29,21 @@ uint32_t member_device(const struct peer_record *record)
 	return hash ? hash : 1;
 }
 
-struct gang_member member_of(const struct peer_record *record, uid_t owner, bool is_silent,
-                             uint64_t now_ns)
+struct gang_member member_of(const struct peers_other *other, bool is_trusted, uint64_t now_ns)
 {
-	struct gang_member m = {.process = member_number(owner, record->token),
-	                        .job = member_number(owner, record->job)};
+	const struct peer_record *record = &other->record;
+	struct gang_member m = {.process = member_number(other->owner, record->token),
+	                        .job = member_number(other->owner, record->job)};
 
-	if (record->turn != TURN_EXCLUSIVE) {
+	if (record->turn != TURN_EXCLUSIVE || !is_trusted) {
 		m.device[0] = member_device(record);
-		m.beat_ns = is_silent ? 0 : now_ns;
+		m.beat_ns = other->is_silent ? 0 : now_ns;
 		m.wants = record->working != PEER_IDLE;
 		return m;
 	}
 	if (!record->turn_process)
 		return m; /* it uses no device yet */
-	m.process = member_number(owner, record->turn_process);
+	m.process = member_number(other->owner, record->turn_process);
 	memcpy(m.device, record->gang, sizeof m.device);
 	m.beat_ns = record->turn_beat_ns;
 	m.state = record->turn_state;
@@ -89,7 +89,8 @@ const char *gang_why_text(uint32_t why)
 {
 	static const char *const texts[] = {
 	    [GANG_NOTHING] = "",
-	    [GANG_FINE_BESIDE] = "a job beside it works by fine turns",
+	    [GANG_FINE_BESIDE] =
+	        "a job beside it works by fine turns, or shares no turn file with it",
 	    [GANG_HOST_FULL] = "the host cannot hold what all of them would put there",
 	    [GANG_TOO_MANY] = "so many jobs would wait for longer than 120 s",
 	    [GANG_WAITED] = "its turn did not come within 120 s",

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/peers/peer.h"
+#include "core/peers/peers.h"
 
 enum { GANG_DEVICES = 16, GANG_MEMBERS = 128 };
 
@@ -67,11 +67,14 @@ uint64_t member_number(uid_t user, uint64_t number);
 /* Returns the hash by which members name a peer record's device; never 0. */
 uint32_t member_device(const struct peer_record *record);
 /*
- * Returns whose peer record it is, of this user, as a member. It has no device where the peer
- * record says nothing of turns yet. A process is the same member by each of its peer records.
+ * Returns whose peer record it is as a member. It has no device where the peer record says nothing
+ * of turns yet. A process is the same member by each of its peer records.
+ *
+ * is_trusted: the processes may share a turn file (core/pages/turns.h), because both are of one
+ * user or of the group to which root gave the file. Only such a member takes exclusive turns with
+ * us, and all that it says is believed. Any other process counts as a job of fine turns.
  */
-struct gang_member member_of(const struct peer_record *record, uid_t owner, bool is_silent,
-                             uint64_t now_ns);
+struct gang_member member_of(const struct peers_other *other, bool is_trusted, uint64_t now_ns);
 /*
  * Writes on one of a process's peer records what it tells. number: the same on all of them, not 0.
  */

@@ -2,17 +2,13 @@
 /*
  * forge_record UUID PRIORITY: a peer record that lies. Until it is killed it claims all of the
  * device since the beginning of time, and asks one job after the other there to give everything.
- * forge_record UUID has: it has its exclusive turn since the beginning of time.
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/peers/peers.h"
-#include "core/config/config.h"
-#include "core/sharing/member.h"
 #include "core/state/directory.h"
 
 enum { LIE_US = 20000 };
@@ -31,20 +27,6 @@ static void claim_all(struct peer_record *record, unsigned i, const struct peers
 	}
 }
 
-static void claim_turn(struct peer_record *record)
-{
-	struct gang_member lie = {.device = {member_device(record)},
-	                          .beat_ns = clock_now(),
-	                          .state = GANG_HAS,
-	                          .wants = true,
-	                          .ticket_ns = 1,
-	                          .since_ns = 1,
-	                          .length_ns = 300000000};
-
-	record->turn = TURN_EXCLUSIVE;
-	member_tell(&lie, 7, record);
-}
-
 int main(int argc, char **argv)
 {
 	static char node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
@@ -53,11 +35,9 @@ int main(int argc, char **argv)
 	char message[512];
 
 	if (argc != 3) {
-		fprintf(stderr, "forge_record UUID PRIORITY | has\n");
+		fprintf(stderr, "forge_record UUID PRIORITY\n");
 		return 2;
 	}
-	/* The others act on the first writing, too: one with turn = fine is another lie. */
-	own.now.turn = strcmp(argv[2], "has") == 0 ? TURN_EXCLUSIVE : TURN_FINE;
 	own.now.priority = (uint8_t)strtoul(argv[2], NULL, 10);
 	directory_of_node(node, sizeof node);
 	directory_path(state, sizeof state);
@@ -72,10 +52,7 @@ int main(int argc, char **argv)
 		peers_look(&others, clock_now());
 		record = peer_edit(&own);
 		record->priority = (uint8_t)strtoul(argv[2], NULL, 10);
-		if (strcmp(argv[2], "has") == 0)
-			claim_turn(record);
-		else
-			claim_all(record, i, &others);
+		claim_all(record, i, &others);
 		peer_publish(&own, clock_now());
 		peers_ring(&others);
 		usleep(LIE_US);

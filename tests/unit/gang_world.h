@@ -16,7 +16,7 @@
 #define MS ((uint64_t)1000000)
 #define S  (1000 * MS)
 
-enum { DEVICES = 4, PROCESSES = 64, FORGED = 8, JOBS = 17, CAPACITY = 100000, MARGIN = 1000 };
+enum { DEVICES = 4, PROCESSES = 64, JOBS = 17, CAPACITY = 100000, MARGIN = 1000 };
 
 static struct process {
 	int job;
@@ -32,14 +32,8 @@ static struct process {
 	int takes; /* how often it began to take its turn */
 } process[PROCESSES];
 
-static struct gang_member forged[FORGED];
-static int processes, forgeries;
-/* Has forged peer records say something else, to this process. */
-static void (*forge)(const struct process *viewer);
+static int processes;
 static uint64_t now, random_state;
-/* How long two had a device, where that may be: one is ignored by others not at the same time. */
-static uint64_t two_ms;
-static bool may_be_two;
 static uint64_t host_room;
 static int link = 100; /* memory that moves in a millisecond, each way */
 static uint64_t worked_ms[JOBS], half_ms[JOBS], busy_ms[DEVICES];
@@ -53,14 +47,10 @@ static uint64_t random_below(uint64_t n)
 static void begin_world(uint64_t seed)
 {
 	memset(process, 0, sizeof(process));
-	memset(forged, 0, sizeof(forged));
 	memset(worked_ms, 0, sizeof(worked_ms));
 	memset(half_ms, 0, sizeof(half_ms));
 	memset(busy_ms, 0, sizeof(busy_ms));
-	processes = forgeries = 0;
-	two_ms = 0;
-	may_be_two = false;
-	forge = NULL;
+	processes = 0;
 	now = 1000 * S;
 	random_state = seed;
 	host_room = 1ull << 40;
@@ -168,20 +158,13 @@ static void look(struct process *p)
 	struct gang_facts facts = {.wants = wants(p),
 	                           .has_left = is_at(p, false),
 	                           .is_back = is_at(p, true),
-	                           .host_room = host_room,
-	                           .device_bytes = CAPACITY};
+	                           .host_room = host_room};
 	uint32_t before = p->gang.own.state;
 	int count = 0;
 
 	for (int i = 0; i < processes; i++)
 		if (process[i].is_there && &process[i] != p && process[i].told.process)
 			others[count++] = process[i].told;
-	if (forge)
-		forge(p);
-	for (int i = 0; i < forgeries; i++) {
-		forged[i].beat_ns = now;
-		others[count++] = forged[i];
-	}
 	gang_step(&p->gang, now, &facts, others, count);
 	p->takes += p->gang.own.state == GANG_TAKES && before != GANG_TAKES;
 }
@@ -214,7 +197,6 @@ static void count_work(void)
 {
 	for (int d = 0; d < DEVICES; d++) {
 		struct process *one = NULL;
-		bool are_two = false;
 
 		for (int i = 0; i < processes; i++) {
 			struct process *p = &process[i];
@@ -222,8 +204,7 @@ static void count_work(void)
 			if (!(p->devices >> d & 1) || !runs(p) || p->gang.own.why)
 				continue;
 			/* One job has a device. */
-			are_two |= one && one->job != p->job;
-			if (one && one->job != p->job && !may_be_two)
+			if (one && one->job != p->job)
 				ck_abort_msg(
 				    "jobs %d (%s, %d) and %d (%s, %d) on device %d at %lu ms",
 				    one->job, gang_state_name(one->gang.own.state),
@@ -234,7 +215,6 @@ static void count_work(void)
 		}
 		if (one)
 			check_that_who_gave_up_waits(d, one);
-		two_ms += are_two;
 		busy_ms[d] += one && wants(one);
 	}
 }

@@ -312,65 +312,6 @@ START_TEST(anything_at_random)
 }
 END_TEST
 
-/* What others say may be anything. */
-START_TEST(forged_members)
-{
-	begin_world(200 + (uint64_t)_i);
-	struct process *a = add(0, 1, 90000, 10 * S), *b = add(1, 3, 90000, 10 * S);
-
-	run_for(5 * S);
-	forgeries = 1 + (int)random_below(FORGED);
-	for (int i = 0; i < forgeries; i++) {
-		uint64_t *word = (uint64_t *)&forged[i];
-
-		for (size_t k = 0; k < sizeof(forged[i]) / sizeof(*word); k++)
-			word[k] = random_below(4) ? random_below(1ull << 31) : UINT64_MAX;
-		forged[i] =
-		    (struct gang_member){.process = 1000 + (uint64_t)i,
-		                         .job = random_below(4) ? 2000 + (uint64_t)i : 100,
-		                         .state = (uint32_t)random_below(GANG_STATES + 1),
-		                         .why = random_below(3) ? 0 : (uint32_t)random_below(20),
-		                         .is_exclusive = random_below(4) != 0,
-		                         .wants = random_below(4) != 0,
-		                         .ticket_ns = random_below(2) ? 0 : word[6],
-		                         .since_ns = random_below(2) ? 0 : UINT64_MAX,
-		                         .length_ns = random_below(2) ? UINT64_MAX : word[8],
-		                         .exchange_ns = random_below(2) ? 0 : UINT64_MAX,
-		                         .bytes = random_below(2) ? 0 : UINT64_MAX,
-		                         .on_host = random_below(2) ? 0 : UINT64_MAX};
-		for (int d = 0; d < GANG_DEVICES; d++)
-			forged[i].device[d] = (uint32_t)random_below(6) + 6;
-	}
-	run_for(300 * S);
-	ck_assert_uint_le(a->longest_ms, 121000);
-	ck_assert_uint_le(b->longest_ms, 121000);
-	/* Whatever they say, both do at least what the other leaves of a time without them. */
-	ck_assert_uint_ge(a->worked_ms, 40000);
-	ck_assert_uint_ge(b->worked_ms, 40000);
-}
-END_TEST
-
-/* One who is first in line for ever, and never takes its turn, costs a moment, once. */
-START_TEST(a_place_is_lost)
-{
-	begin_world(11);
-	struct process *a = add(0, 1, 90000, 10 * S), *b = add(1, 1, 90000, 10 * S);
-
-	run_for(5 * S);
-	forgeries = 1;
-	forged[0] = (struct gang_member){.process = 1000,
-	                                 .job = 2000,
-	                                 .device = {7},
-	                                 .is_exclusive = true,
-	                                 .state = GANG_WAITS,
-	                                 .wants = true,
-	                                 .ticket_ns = 1,
-	                                 .length_ns = 10 * S};
-	run_for(200 * S);
-	ck_assert_uint_ge(a->worked_ms + b->worked_ms, 205000 * 85 / 100);
-}
-END_TEST
-
 /*
  * Whom another that leaves keeps from taking its turn has not lost its place, for 2 s or 20: the
  * next in line does not take its turn, and give it up again, at each look.
@@ -448,6 +389,126 @@ START_TEST(who_gave_up_waits_for_an_answer)
 }
 END_TEST
 
+/* Killed, or stopped for ever, in each of its states: whoever remains goes on. */
+START_TEST(killed_or_stopped_in_each_state)
+{
+	static const uint32_t states[] = {GANG_WAITS, GANG_TAKES, GANG_HAS, GANG_LEAVES};
+	const int jobs = 1 + 2 * _i;
+
+	for (int k = 0; k < 8; k++) {
+		struct process *victim;
+
+		begin_world(100 + (uint64_t)k);
+		for (int j = 0; j <= jobs; j++)
+			add(j, 1, 60000 + (int)random_below(30000), 10 * S);
+		link = 1000;
+		for (int j = 0; j <= jobs; j++)
+			process[j].gang.own.exchange_ns = 90 * MS;
+		victim = &process[jobs];
+		run_for(20 * S);
+		for (uint64_t end = now + 200 * S; now < end;) {
+			tick();
+			if (victim->gang.own.state == states[k / 2])
+				break;
+		}
+		ck_assert_uint_eq(victim->gang.own.state, states[k / 2]);
+		if (k % 2)
+			victim->frozen_until = UINT64_MAX;
+		else
+			victim->is_there = false;
+		/* What it holds on the device stays there where it is stopped. */
+		run_for(3 * S);
+		for (int i = 0; i < jobs; i++)
+			process[i].worked_ms = 0;
+		run_for(120 * S);
+		for (int i = 0; i < jobs; i++) {
+			ck_assert_uint_eq(process[i].gang.own.why, GANG_NOTHING);
+			ck_assert_uint_ge(process[i].worked_ms,
+			                  120000u / (unsigned)jobs * 45 / 100);
+		}
+	}
+}
+END_TEST
+
+/* An exchange of a minute, once, as on a machine at load, is waited for. */
+START_TEST(a_slow_exchange_is_waited_for)
+{
+	int jobs = 2 + _i;
+
+	begin_world(90 + (uint64_t)_i);
+	for (int j = 0; j < jobs; j++)
+		add(j, 1, 88000, 10 * S);
+	run_for(12 * S);
+	while (process[1].gang.own.state != GANG_TAKES && process[0].gang.own.state != GANG_TAKES)
+		tick();
+	/* Both ways together: 60 s. */
+	for (uint64_t end = now + 58 * S; now < end;) {
+		link = now / MS % 2 ? 3 : 0;
+		tick();
+	}
+	link = 100;
+	run_for(200 * S);
+	for (int i = 0; i < jobs; i++)
+		ck_assert_uint_eq(process[i].gang.own.why, GANG_NOTHING);
+}
+END_TEST
+
+/*
+ * Its memory never leaves, because what it runs never ends. The others wait until the deadline of
+ * their turns, and go on by fine turns; by exclusive ones when they try again, if it has let go.
+ */
+START_TEST(one_that_never_leaves)
+{
+	begin_world(80);
+	for (int j = 0; j < 3; j++)
+		add(j, 1, 30000, 10 * S);
+	run_for(5 * S);
+	process[0].is_stuck = true;
+	run_for(GANG_WAIT_NS + 20 * S);
+	for (int i = 1; i < 3; i++) {
+		ck_assert_uint_ne(process[i].gang.own.why, GANG_NOTHING);
+		ck_assert(runs(&process[i]));
+		ck_assert_uint_le(process[i].longest_ms, 122000);
+	}
+	process[0].is_stuck = false;
+	run_for(GANG_AGAIN_NS);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_uint_eq(process[i].gang.own.why, GANG_NOTHING);
+		process[i].worked_ms = 0;
+	}
+	run_for(120 * S);
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_ge(process[i].worked_ms, 30000);
+}
+END_TEST
+
+/* A process that shares no turn file with us is a job of fine turns, whatever it says. */
+START_TEST(another_user_s_process_is_not_believed)
+{
+	struct peers_other other = {
+	    .owner = 1001, .record = {.token = 5, .job = 9, .device = 1, .turn = TURN_EXCLUSIVE}};
+	struct gang_member lie = {.device = {9, 10},
+	                          .state = GANG_HAS,
+	                          .is_exclusive = true,
+	                          .ticket_ns = 1,
+	                          .bytes = UINT64_MAX,
+	                          .beat_ns = UINT64_MAX};
+	struct gang_member m;
+
+	member_tell(&lie, 5, &other.record);
+	m = member_of(&other, true, now);
+	ck_assert(m.is_exclusive && m.state == GANG_HAS && m.device[1] == 10);
+	m = member_of(&other, false, now);
+	ck_assert(!m.is_exclusive && !m.wants);
+	ck_assert_uint_eq(m.state, GANG_FREE);
+	ck_assert_uint_eq(m.device[0], member_device(&other.record));
+	ck_assert_uint_eq(m.device[1] | m.bytes | m.ticket_ns, 0);
+	ck_assert_uint_eq(m.beat_ns, now);
+	other.record.working = PEER_WORKS;
+	ck_assert(member_of(&other, false, now).wants);
+}
+END_TEST
+
 START_TEST(what_may_come_back)
 {
 	ck_assert_uint_eq(gang_room(1000, 300, 100, 0, 200), 200);
@@ -463,35 +524,39 @@ END_TEST
  */
 START_TEST(a_process_is_one_member)
 {
-	struct peer_record record[2] = {
-	    {.token = 5, .job = 9, .device = 1, .turn = TURN_EXCLUSIVE},
-	    {.token = 6, .job = 9, .device = 2, .turn = TURN_EXCLUSIVE}};
-	struct gang_member own = {.process = member_number(1000, 5),
-	                          .job = member_number(1000, 9),
-	                          .device = {member_device(&record[0]), member_device(&record[1])},
-	                          .is_exclusive = true,
-	                          .wants = true,
-	                          .beat_ns = now,
-	                          .bytes = 7};
+	struct peers_other record[2] = {
+	    {.owner = 1000, .record = {.token = 5, .job = 9, .device = 1, .turn = TURN_EXCLUSIVE}},
+	    {.owner = 1000, .record = {.token = 6, .job = 9, .device = 2, .turn = TURN_EXCLUSIVE}}};
+	struct gang_member own = {
+	    .process = member_number(1000, 5),
+	    .job = member_number(1000, 9),
+	    .device = {member_device(&record[0].record), member_device(&record[1].record)},
+	    .is_exclusive = true,
+	    .wants = true,
+	    .beat_ns = now,
+	    .bytes = 7};
 	struct gang_facts facts = {.wants = true, .host_room = 10};
 	struct gang gang = {.own = own};
 
-	ck_assert_uint_eq(member_of(&record[0], 1000, false, now).device[0], 0);
+	ck_assert_uint_eq(member_of(&record[0], true, now).device[0], 0);
 	for (int i = 0; i < 2; i++) {
-		member_tell(&own, 5, &record[i]);
-		struct gang_member told = member_of(&record[i], 1000, false, now);
+		member_tell(&own, 5, &record[i].record);
+		struct gang_member told = member_of(&record[i], true, now);
 		ck_assert_uint_eq(told.process, own.process);
 		ck_assert_uint_eq(told.job, own.job);
 		ck_assert_mem_eq(told.device, own.device, sizeof own.device);
 		ck_assert_uint_eq(told.bytes, 7);
-		ck_assert_uint_ne(member_of(&record[i], 1001, false, now).process, own.process);
-		ck_assert_uint_ne(member_of(&record[i], 1001, false, now).job, own.job);
+		record[i].owner = 1001;
+		ck_assert_uint_ne(member_of(&record[i], true, now).process, own.process);
+		ck_assert_uint_ne(member_of(&record[i], true, now).job, own.job);
+		record[i].owner = 1000;
 	}
 	/* Beside another on its devices its own peer records are not counted with what it has
 	 * itself. */
-	struct gang_member others[3] = {member_of(&record[0], 1000, false, now),
-	                                member_of(&record[1], 1000, false, now),
-	                                member_of(&record[0], 1001, false, now)};
+	struct gang_member others[3] = {member_of(&record[0], true, now),
+	                                member_of(&record[1], true, now)};
+	record[0].owner = 1001;
+	others[2] = member_of(&record[0], true, now);
 	others[2].bytes = 1;
 	for (int i = 0; i < 3; i++)
 		gang_step(&gang, now, &facts, others, 3);
@@ -556,11 +621,13 @@ int main(void)
 	tcase_add_test(tests, idle_passes_on);
 	suite_add_worlds(tests, at_any_moment, HAPPENINGS);
 	suite_add_worlds(tests, anything_at_random, 8);
-	suite_add_worlds(tests, forged_members, 8);
-	tcase_add_test(tests, a_place_is_lost);
 	tcase_add_test(tests, who_is_kept_from_its_turn_is_not_passed_by);
 	tcase_add_test(tests, a_long_exchange_is_no_lost_place);
 	suite_add_worlds(tests, who_gave_up_waits_for_an_answer, 30);
+	suite_add_worlds(tests, killed_or_stopped_in_each_state, 3);
+	suite_add_worlds(tests, a_slow_exchange_is_waited_for, 2);
+	tcase_add_test(tests, one_that_never_leaves);
+	tcase_add_test(tests, another_user_s_process_is_not_believed);
 	tcase_add_test(tests, what_may_come_back);
 	tcase_add_test(tests, a_process_is_one_member);
 	tcase_add_test(tests, launchers_tell_of_other_machines);
