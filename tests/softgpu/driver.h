@@ -267,6 +267,8 @@ struct stream *stream_find(struct context *context, CUstream handle);
 /* Makes the work wait for what another stream has queued; false without memory. */
 bool work_depend(struct work *work, struct stream *stream, uint64_t ticket);
 void work_free(struct work *work);
+/* Returns whether work with that run() is next in the stream of work that runs, and can begin. */
+bool stream_has_next(const struct work *work, CUresult (*run)(struct work *, CUresult));
 /* Queues the work, which then belongs to the stream; frees it and answers an error otherwise. */
 CUresult stream_submit(struct stream *stream, struct work *work);
 /* Waits for all work queued so far, as cuStreamSynchronize(). Releases driver_lock meanwhile. */

@@ -30,14 +30,23 @@ static int poll_slice(void *cookie)
 	return 0;
 }
 
+/* The kernel's clock: it begins when the thread comes, which may be later than the device did. */
 static uint64_t held_so_far(void *cookie)
 {
-	return slice_held(cookie);
+	const struct slice *slice = cookie;
+
+	return slice_held(slice) - slice->lag_ns;
 }
 
+/* A sleep makes up for that: one of 20 us is over 20 us after the device began the kernel. */
 static void rest_in_slice(void *cookie, uint64_t until)
 {
-	slice_rest(cookie, until);
+	struct slice *slice = cookie;
+	uint64_t now = held_so_far(slice), left = until > now ? until - now : 0;
+	uint64_t made_up = left < slice->lag_ns ? left : slice->lag_ns;
+
+	slice->lag_ns -= made_up;
+	slice_rest(slice, slice_held(slice) + left - made_up);
 }
 
 static CUresult result_of_run(enum ptx_status status)
@@ -92,7 +101,8 @@ static CUresult run_launch(struct work *work, CUresult broken)
 	machine_count_fetched(device->machine_index, fetched);
 	uint64_t kernel_ns = config()->kernel_time_ns;
 	slice_rest(&slice, link_ns > kernel_ns ? link_ns : kernel_ns);
-	work->end_ns = slice_end(&slice);
+	work->end_ns =
+	    slice_end(&slice, result == CUDA_SUCCESS && stream_has_next(work, run_launch));
 	pthread_mutex_unlock(&device->kernel_lock);
 	if (result != CUDA_SUCCESS)
 		report(launch, result);

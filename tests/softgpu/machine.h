@@ -43,11 +43,19 @@ struct slice {
 	int device;
 	uint64_t begin_ns; /* of this slice */
 	uint64_t held_ns;  /* in earlier slices of this kernel */
+	uint64_t lag_ns;   /* the thread began it so late */
+	uint64_t late_ns;  /* its last sleep ended so late, which is no time of it */
 };
 
 void slice_begin(struct slice *slice, int device, uint64_t ready_ns);
 void slice_poll(struct slice *slice);
-uint64_t slice_end(struct slice *slice); /* when that was */
+/*
+ * Returns when that was. is_kept: another kernel of the process is queued behind this one and can
+ * begin, so the process keeps the device for it until the slice is over.
+ */
+uint64_t slice_end(struct slice *slice, bool is_kept);
+/* Passes on a device that was kept for a kernel which does not run after all. */
+void slice_drop(int device);
 /* Time this kernel has had the device. */
 uint64_t slice_held(const struct slice *slice);
 /* Sleeps until it has had the device for so long; polls meanwhile. */

@@ -22,6 +22,12 @@
 #define MOST_LATE_NS    100000ULL
 #define SHORTEST_NAP_NS 10000ULL
 
+/* The slice of this process on a device. The thread that runs a kernel of it has both. */
+static struct {
+	uint64_t began_ns;
+	bool is_kept; /* atomic: no kernel runs in it, and the next one is queued */
+} own[MAX_DEVICES];
+
 static struct machine_device *device_of(int device)
 {
 	return &machine->devices[device];
@@ -119,6 +125,9 @@ static void take_device(int device)
 	struct machine_use *use = &self->device[device];
 	const struct timespec moment = {.tv_nsec = LOOK_NS};
 	uint32_t mine = name_of(self);
+	if (__atomic_exchange_n(&own[device].is_kept, false, __ATOMIC_SEQ_CST) &&
+	    __atomic_load_n(&books->owner, __ATOMIC_SEQ_CST) == mine)
+		return;
 	for (;;) {
 		/* Again, where we were passed over. */
 		if (!__atomic_load_n(&use->wants_ns, __ATOMIC_SEQ_CST))
@@ -133,6 +142,7 @@ static void take_device(int device)
 	}
 	__atomic_store_n(&use->lost_ns, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&use->wants_ns, 0, __ATOMIC_SEQ_CST);
+	own[device].began_ns = now_ns();
 }
 
 static void give_device(int device, uint64_t now)
@@ -160,10 +170,11 @@ static void begin_at(struct slice *slice, uint64_t ready_ns)
 void slice_begin(struct slice *slice, int device, uint64_t ready_ns)
 {
 	slice->device = device;
-	slice->held_ns = 0;
+	slice->held_ns = slice->late_ns = 0;
 	__atomic_fetch_add(&self->device[device].launches, 1, __ATOMIC_RELAXED);
 	take_device(device);
 	begin_at(slice, ready_ns);
+	slice->lag_ns = slice_held(slice);
 }
 
 static void add_recent(uint64_t *recent, uint64_t now, uint64_t busy_ns)
@@ -191,11 +202,14 @@ unsigned int recent_percent(const uint64_t *recent)
 	return percent < 100 ? (unsigned int)percent : 100;
 }
 
-/* While it was stopped the process had the device only until somebody else took it. */
-static void account(struct slice *slice)
+/*
+ * Ends what the kernel has had of the slice until now. While it was stopped the process had the
+ * device only until somebody else took it.
+ */
+static void account(struct slice *slice, uint64_t now)
 {
 	struct machine_use *use = &self->device[slice->device];
-	uint64_t now = now_ns(), lost = __atomic_load_n(&use->lost_ns, __ATOMIC_SEQ_CST);
+	uint64_t lost = __atomic_load_n(&use->lost_ns, __ATOMIC_SEQ_CST);
 	uint64_t end = lost && lost < now ? lost : now;
 	uint64_t held = end > slice->begin_ns ? end - slice->begin_ns : 0;
 	slice->held_ns += now - slice->begin_ns;
@@ -207,19 +221,33 @@ static void account(struct slice *slice)
 
 void slice_poll(struct slice *slice)
 {
-	if (now_ns() - slice->begin_ns < SLICE_NS)
+	if (now_ns() - own[slice->device].began_ns < SLICE_NS)
 		return;
-	account(slice);
+	account(slice, now_ns());
 	give_device(slice->device, slice->begin_ns);
 	take_device(slice->device);
 	begin_at(slice, slice->begin_ns);
 }
 
-uint64_t slice_end(struct slice *slice)
+uint64_t slice_end(struct slice *slice, bool is_kept)
 {
-	account(slice);
-	give_device(slice->device, slice->begin_ns);
+	int device = slice->device;
+	uint64_t now = now_ns(), end = now - slice->late_ns;
+
+	account(slice, end > slice->begin_ns ? end : now);
+	if (!is_kept || slice->begin_ns - own[device].began_ns >= SLICE_NS) {
+		give_device(device, slice->begin_ns);
+		return slice->begin_ns;
+	}
+	self->device[device].free_ns = device_of(device)->free_ns = slice->begin_ns;
+	__atomic_store_n(&own[device].is_kept, true, __ATOMIC_SEQ_CST);
 	return slice->begin_ns;
+}
+
+void slice_drop(int device)
+{
+	if (__atomic_exchange_n(&own[device].is_kept, false, __ATOMIC_SEQ_CST))
+		give_device(device, device_of(device)->free_ns);
 }
 
 uint64_t slice_held(const struct slice *slice)
@@ -258,8 +286,14 @@ static void doze(uint64_t ns)
 
 void slice_rest(struct slice *slice, uint64_t wanted)
 {
-	for (uint64_t held; (held = slice_held(slice)) < wanted; slice_poll(slice)) {
+	uint64_t held = slice_held(slice), late;
+	if (held >= wanted)
+		return;
+	for (; held < wanted; held = slice_held(slice)) {
 		uint64_t left = wanted - held;
 		doze(left < SLICE_NS / 2 ? left : SLICE_NS / 2);
+		slice_poll(slice);
 	}
+	late = held - wanted;
+	slice->late_ns = late < MOST_LATE_NS ? late : MOST_LATE_NS;
 }

@@ -112,6 +112,17 @@ static bool is_ready(const struct work *work)
 	return true;
 }
 
+bool stream_has_next(const struct work *work, CUresult (*run)(struct work *, CUresult))
+{
+	pthread_mutex_lock(&driver_lock);
+	const struct work *next = work->next;
+	while (next && !next->run && is_ready(next)) /* it takes no time */
+		next = next->next;
+	bool has_next = next && next->run == run && is_ready(next);
+	pthread_mutex_unlock(&driver_lock);
+	return has_next;
+}
+
 static void run(struct stream *stream, struct work *work)
 {
 	struct context *context = stream->context;
@@ -124,6 +135,8 @@ static void run(struct stream *stream, struct work *work)
 		pthread_mutex_lock(&driver_lock);
 		if (result != CUDA_SUCCESS && context->error == CUDA_SUCCESS)
 			context->error = result;
+	} else if (work->run) {
+		slice_drop(context->device->machine_index);
 	}
 	stream->free_ns = work->end_ns > work->start_ns ? work->end_ns : work->start_ns;
 	if (work->mark) {
