@@ -144,18 +144,17 @@ extern bool (*config_has_module)(const char *module);
 	X(memory, "memory_limit", 7)         \
 	X(memory_max, "memory_limit_max", 7) \
 	X(host_memory, "host_limit", 7)      \
-	X(reported_memory, "reported", 0)
+	X(reported_memory, "reported", 0)    \
+	X(memory, "request", 0)              \
+	X(memory_max, "limit", 0)
 
 /* turn = whole is the earlier spelling of turn = exclusive. Jobs as above know no other. */
 #define CONFIG_OLD_EXCLUSIVE "whole"
 enum { CONFIG_OLD_EXCLUSIVE_VERSION = 7 };
 
-enum config_old {
-#define X(key, ...) CONFIG_OLD_##key,
-	CONFIG_OLD_SPELLINGS(X)
+#define X(...) +1
+enum { CONFIG_OLD_SPELLING_COUNT = 0 CONFIG_OLD_SPELLINGS(X) };
 #undef X
-	    CONFIG_OLD_SPELLING_COUNT
-};
 
 enum config_key {
 #define X(name, ...) CONFIG_KEY_##name,
@@ -168,7 +167,8 @@ enum config_key {
  * The settings of one device, by name or by key; host_memory is CONFIG_AUTO when left to the
  * default and no ceiling binds it, spill_after and pin_new where they are "auto"; idle_yield is
  * CONFIG_NEVER where it is "never", which is the default of a guaranteed job. memory_max is 0 or at
- * least the setting memory; 0 also where that is unlimited.
+ * least the setting memory; 0 also where that is unlimited. Where memory_max alone is set, it is
+ * memory, too: as in Kubernetes, a limit without a request is both.
  */
 #define CONFIG_AUTO  (UINT64_MAX - 1)
 #define CONFIG_NEVER UINT64_MAX
@@ -287,6 +287,8 @@ void config_pause_read(const char *path, const char *boot_id, struct config_paus
 int config_pause_write(const char *path, const struct config_pause *pause);
 /* Returns whether the system file is enforced. */
 bool config_enforces(const struct config *config);
+/* Returns the bytes of a device that the machine's file keeps free of Spillway's jobs. */
+uint64_t config_reserve(const struct config *config, const struct config_device *device);
 /* Warnings worth showing in stat (clamped by a ceiling, ...), one per line, "" when none. */
 const char *config_warnings(const struct config *config);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The environment as two layers: HAMi's names, and over them Spillway's.
+ * The environment as two layers: HAMi's and KAI's names, and over them Spillway's.
  *
  * SPILLWAY_<KEY> sets a key for every GPU, SPILLWAY_<KEY>_<i> for one ordinal. An empty variable is
  * an absent one. A variable in an old spelling counts where the key's own is absent. HAMi's "0"
@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -186,6 +187,31 @@ static int take_hami(struct config *config, const char *name, const char *value,
 }
 
 /*
+ * Takes the variables of KAI's gpu-fractioning, which NVIDIA's container toolkit applies to the
+ * cgroup: whole MiB, the request, and the limit up to which a container may borrow.
+ */
+static int take_kai(struct config *config, const char *name, const char *value,
+                    struct config_error *error)
+{
+	static const struct {
+		const char *name;
+		enum config_key key;
+	} keys[] = {{"NVIDIA_GPU_MEMORY_REQUEST", CONFIG_KEY_memory},
+	            {"NVIDIA_GPU_MEMORY_LIMIT", CONFIG_KEY_memory_max}};
+	bool is_mib = value[strspn(value, "0123456789")] == '\0', taken;
+	char text[32];
+	int status = 0;
+
+	if (strcmp(value, "0") == 0 || strlen(value) > 20)
+		return 0;
+	snprintf(text, sizeof(text), "%s%s", value, *value && is_mib ? "MiB" : "");
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && status == 0; i++)
+		status =
+		    take(config, LAYER_HAMI, keys[i].key, keys[i].name, name, text, &taken, error);
+	return status;
+}
+
+/*
  * Reads HAMi's policy: "disable" ignores CUDA_DEVICE_SM_LIMIT; "force" and "default" both hold a
  * job to it here.
  */
@@ -258,6 +284,8 @@ static int read_variables(struct config *config, char *const *environment, bool 
 			                    : take_spillway(config, name, value, error);
 		else if (!is_for_old && strncmp(name, "CUDA_DEVICE_", 12) == 0)
 			status = take_hami(config, name, value, paced, error);
+		else if (!is_for_old && strncmp(name, "NVIDIA_GPU_MEMORY_", 18) == 0)
+			status = take_kai(config, name, value, error);
 	}
 	return status;
 }

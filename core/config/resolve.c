@@ -45,8 +45,14 @@ static bool is_machines(const struct config *config, enum config_key key)
 static const struct config_setting *
 effective(const struct config *config, const struct config_device *device, enum config_key key)
 {
-	return effective_up_to(is_machines(config, key) ? LAYER_SYSTEM : LAYER_PAUSE, config,
-	                       device, key);
+	const struct config_setting *setting = effective_up_to(
+	    is_machines(config, key) ? LAYER_SYSTEM : LAYER_PAUSE, config, device, key);
+
+	/* As in Kubernetes, a limit without a request is the request, too. */
+	if (setting || key != CONFIG_KEY_memory)
+		return setting;
+	setting = effective_up_to(LAYER_PAUSE, config, device, CONFIG_KEY_memory_max);
+	return setting && setting->value.number ? setting : NULL;
 }
 
 /* Finds what [ceiling] gives a key. */
@@ -133,6 +139,11 @@ static uint64_t resolve_setting(const struct config *config, const struct config
 	if (from)
 		*from = setting;
 	return value;
+}
+
+uint64_t config_reserve(const struct config *config, const struct config_device *device)
+{
+	return amount(config->reserve, device->memory);
 }
 
 static uint64_t resolve(const struct config *config, const struct config_device *device,

@@ -190,6 +190,9 @@ static int take_ceiling(struct target *target, const struct config_item *item, i
 		strcpy(target->config->state_dir, item->value);
 	if (key == CEILING_KEY_guaranteed)
 		strcpy(target->config->guaranteed, item->value);
+	if (key == CEILING_KEY_reserve)
+		config_value_parse(CONFIG_KEY_memory, item->value, false, &target->config->reserve,
+		                   NULL, 0);
 	return 0;
 }
 

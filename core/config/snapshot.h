@@ -62,14 +62,16 @@ enum config_job_key {
 };
 
 /* The keys of [ceiling] besides those of [gpu]: X(name, choices). The first is the default; "": the
- * value is a path; CONFIG_USERS: numbers of users. */
+ * value is a path; CONFIG_USERS: numbers of users; CONFIG_BYTES: a size, or a part of the GPU's. */
 #define CONFIG_USERS "users"
-#define CONFIG_CEILING_KEYS(X) \
-	X(enforce, "no|yes")   \
-	X(per, "job|user")     \
-	X(required, "no|yes")  \
-	X(state_dir, "")       \
-	X(guaranteed, CONFIG_USERS)
+#define CONFIG_BYTES "bytes"
+#define CONFIG_CEILING_KEYS(X)      \
+	X(enforce, "no|yes")        \
+	X(per, "job|user")          \
+	X(required, "no|yes")       \
+	X(state_dir, "")            \
+	X(guaranteed, CONFIG_USERS) \
+	X(reserve, CONFIG_BYTES)
 
 enum config_ceiling_key {
 #define X(name, choices) CEILING_KEY_##name,
@@ -134,6 +136,7 @@ struct config {
 	bool ceiling[CEILING_KEY_COUNT]; /* whether it is not the default */
 	char state_dir[CONFIG_STATE_DIR_MAX];
 	char guaranteed[CONFIG_USERS_MAX]; /* who may be; "": everybody */
+	struct config_value reserve;       /* of each device */
 	bool is_machines[JOB_KEY_COUNT];   /* the machine's file gives this key of [job] */
 	char job_name[CONFIG_NAME_MAX];
 	char labels[CONFIG_LABELS_MAX];

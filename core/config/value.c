@@ -244,9 +244,17 @@ int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is
 	    CONFIG_CEILING_KEYS(X)
 #undef X
 	};
+	struct config_value value;
 	char list[32];
 	uint64_t index;
 
+	if (strcmp(choices[key], CONFIG_BYTES) == 0) {
+		*is_other =
+		    config_value_parse(CONFIG_KEY_memory, text, false, &value, NULL, 0) == 0 &&
+		    value.number != CONFIG_UNLIMITED;
+		snprintf(message, size, "expected a size such as 1GiB or 512M, or a percentage");
+		return *is_other ? 0 : -EINVAL;
+	}
 	if (choices[key][0] == '\0') {
 		*is_other = text[0] == '/' && strlen(text) < CONFIG_STATE_DIR_MAX;
 		snprintf(message, size, "expected an absolute path of at most %d characters",

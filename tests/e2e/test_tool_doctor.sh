@@ -305,7 +305,7 @@ expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY=1M \
 	SPILLWAY_MEMORY_MAX=1G "$spillway" doctor
 says "$out" '^ok  any gpu: share_policy = weight \(.*\)$'
 says "$out" '^ok  any gpu: memory_max = 1GiB \(.*\)$'
-expect 1 env SPILLWAY_MEMORY_MAX=50% "$spillway" doctor
+expect 1 env SPILLWAY_MEMORY_MAX=50% SPILLWAY_MEMORY=unlimited "$spillway" doctor
 says "$out" '^--  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\): has no effect, memory is unlimited$'
 expect 1 env SPILLWAY_MEMORY_MAX=50% SPILLWAY_MEMORY=1G "$spillway" doctor
 says "$out" '^ok  any gpu: memory_max = 50% \(environment SPILLWAY_MEMORY_MAX\)$'

@@ -27,8 +27,8 @@ says "$override" '^host_memory = 2G$'
 says "$override" '^reported_memory = limit$'
 [ "$(grep -c . "$override")" = "$(grep . "$override" | sort -u | wc -l)" ] || fail "a setting stands twice: $(cat "$override")"
 expect 0 "$spillway" set --help
-for old in memory-limit memory-limit-max host-limit; do
-	! grep -e "--$old" "$out" || fail "help lists --$old"
+for old in memory-limit memory-limit-max host-limit request limit; do
+	! grep -E -e "--$old([^-]|\$)" "$out" || fail "help lists --$old"
 done
 expect 2 "$spillway" set bert --host-limit 20
 says "$err" "^spillway: --host-memory '20': no unit; did you mean 20GiB\\?$"
@@ -118,7 +118,7 @@ says "$override" '^reported_memory = limit$'
 [ "$(grep -c . "$override")" = "$(grep . "$override" | sort -u | wc -l)" ] || fail "a setting stands twice: $(cat "$override")"
 expect 0 "$spillway" set --help
 for old in memory-limit memory-limit-max host-limit; do
-	! grep -e "--$old" "$out" || fail "help lists --$old"
+	! grep -E -e "--$old([^-]|\$)" "$out" || fail "help lists --$old"
 done
 expect 2 "$spillway" set bert --host-limit 20
 says "$err" "^spillway: --host-memory '20': no unit; did you mean 20GiB\\?$"

@@ -589,6 +589,54 @@ START_TEST(ceiling_of_priority)
 }
 END_TEST
 
+/* KAI's variables are whole MiB: the request, and the limit up to which it may rise. */
+START_TEST(kai)
+{
+	struct config *config = load_environment(
+	    ENVIRON("NVIDIA_GPU_MEMORY_REQUEST=2147", "NVIDIA_GPU_MEMORY_LIMIT=4294"));
+
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, 2147 * MIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 4294 * MIB);
+	ck_assert_str_eq(config_origin(config, &gpu0, CONFIG_KEY_memory_max),
+	                 "environment NVIDIA_GPU_MEMORY_LIMIT");
+	config_release(config);
+
+	/* A limit alone is the request, too; Spillway's own names go before. */
+	config = load_environment(ENVIRON("NVIDIA_GPU_MEMORY_LIMIT=4Gi"));
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, 4 * GIB);
+	config_release(config);
+	config = load_environment(
+	    ENVIRON("SPILLWAY_REQUEST=1GiB", "SPILLWAY_LIMIT=3GiB", "NVIDIA_GPU_MEMORY_REQUEST=5",
+	            "NVIDIA_GPU_MEMORY_LIMIT=0", "NVIDIA_GPU_MEMORY_LIMITS=7"));
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 3 * GIB);
+	config_release(config);
+	config = load_environment(ENVIRON("NVIDIA_GPU_MEMORY_REQUEST=0", "SPILLWAY_MEMORY_MAX=0"));
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, CONFIG_UNLIMITED);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(ceiling_reserve)
+{
+	struct config_sources sources = {
+	    .system_file = scratch_write("system.ini", "[ceiling]\nreserve = 1GiB\n")};
+	struct config *config = load(sources);
+
+	ck_assert_uint_eq(config_reserve(config, &gpu0), GIB);
+	config_release(config);
+	sources.system_file = scratch_write("system.ini", "[ceiling]\nreserve = 25%\n");
+	config = load(sources);
+	ck_assert_uint_eq(config_reserve(config, &gpu0), gpu0.memory / 4);
+	config_release(config);
+	sources.system_file = scratch_write("system.ini", "[ceiling]\nreserve = unlimited\n");
+	ck_assert_ptr_nonnull(strstr(refused(sources, -EINVAL), "expected a size such as 1GiB"));
+	config = load((struct config_sources){0});
+	ck_assert_uint_eq(config_reserve(config, &gpu0), 0);
+	config_release(config);
+}
+END_TEST
+
 /* The machine's file says whose jobs may be guaranteed; others' are normal, to themselves, too. */
 START_TEST(ceiling_of_users)
 {
@@ -821,7 +869,7 @@ START_TEST(ceiling_takes_eight_keys)
 	                 "system.ini:2: colour: unknown key in [ceiling]; expected one of "
 	                 "memory, memory_max, host_memory, share, priority, turn, turn_length, "
 	                 "idle_yield, enforce, per, required, state_dir, "
-	                 "guaranteed");
+	                 "guaranteed, reserve");
 }
 END_TEST
 
@@ -1281,6 +1329,8 @@ int main(void)
 	tcase_add_test(tests, values_round_trip);
 	tcase_add_test(tests, builtins_are_values);
 	tcase_add_test(tests, old_spellings);
+	tcase_add_test(tests, kai);
+	tcase_add_test(tests, ceiling_reserve);
 	tcase_add_test(tests, check_value);
 	tcase_add_test(tests, random_files);
 	tcase_add_test(tests, example_file);

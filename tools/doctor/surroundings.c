@@ -135,6 +135,8 @@ struct hami {
 
 static const struct hami known[] = {
     {"CUDA_DEVICE_MEMORY_LIMIT", true, "memory", "SPILLWAY_MEMORY", NULL},
+    {"NVIDIA_GPU_MEMORY_REQUEST", false, "memory", "SPILLWAY_MEMORY", NULL},
+    {"NVIDIA_GPU_MEMORY_LIMIT", false, "memory_max", "SPILLWAY_MEMORY_MAX", NULL},
     {"CUDA_DEVICE_SM_LIMIT", true, "share", "SPILLWAY_SHARE", NULL},
     {"GPU_CORE_UTILIZATION_POLICY", false, "whether CUDA_DEVICE_SM_LIMIT holds", NULL,
      "share_policy"},
@@ -174,13 +176,14 @@ static void judge(const struct hami *hami, const char *variable, const char *ord
 {
 	const char *value = strchr(ordinal, '=') + 1;
 	const char *policy = getenv("GPU_CORE_UTILIZATION_POLICY");
+	const char *giver = strncmp(variable, "NVIDIA_", 7) == 0 ? "kai" : "hami";
 
 	if (!*value)
 		return;
 	if (in_pod && hami->in_pod)
-		finding(FINDING_OK, "hami: %s: honoured as %s", variable, hami->in_pod);
+		finding(FINDING_OK, "%s: %s: honoured as %s", giver, variable, hami->in_pod);
 	else if (!hami->as || (hami->ours && is_overridden(hami, ordinal))) {
-		finding(FINDING_NOTE, "hami: %s: not honoured: %s%s", variable, hami->ours,
+		finding(FINDING_NOTE, "%s: %s: not honoured: %s%s", giver, variable, hami->ours,
 		        hami->as ? " goes before it" : "");
 		finding_try("unset %.*s", (int)strcspn(variable, "="), variable);
 	} else if (strncmp(variable, "CUDA_DEVICE_SM_LIMIT", 20) == 0 && policy &&
@@ -188,9 +191,9 @@ static void judge(const struct hami *hami, const char *variable, const char *ord
 		finding(FINDING_NOTE, "hami: %s: not honoured: GPU_CORE_UTILIZATION_POLICY says so",
 		        variable);
 	else if (hami->has_ordinals && strcmp(value, "0") == 0)
-		finding(FINDING_OK, "hami: %s: honoured: no %s", variable, hami->as);
+		finding(FINDING_OK, "%s: %s: honoured: no %s", giver, variable, hami->as);
 	else
-		finding(FINDING_OK, "hami: %s: honoured as %s", variable, hami->as);
+		finding(FINDING_OK, "%s: %s: honoured as %s", giver, variable, hami->as);
 }
 
 /* Returns whether a library is preloaded whose name begins so. */
