@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "core/base/hash.h"
@@ -326,6 +327,101 @@ static void read_levels(int version, struct cgroup_memory *memory)
 			length--;
 		while (length > h->mount && h->directory[length] != '/');
 	}
+}
+
+/* --- a GPU's memory --- */
+
+static struct cgroup_device *device_named(struct cgroup_device *all, int *count, const char *pci)
+{
+	for (int i = 0; i < *count; i++)
+		if (strcasecmp(all[i].pci, pci) == 0)
+			return &all[i];
+	if (*count == CGROUP_DEVICES)
+		return NULL;
+	all[*count] = (struct cgroup_device){.hard = UINT64_MAX};
+	snprintf(all[*count].pci, sizeof all->pci, "%s", pci);
+	return &all[(*count)++];
+}
+
+/* Splits "nvidia/0000:3b:00.0/vidmem 64" or "drm/0000:03:00.0/vram0 max". */
+static bool region_split(char *line, const char **pci, uint64_t *bytes)
+{
+	char *value = strrchr(line, ' '), *kind = strrchr(line, '/'), *name = strchr(line, '/');
+
+	if (!value || !kind || name == kind ||
+	    (strncmp(kind, "/vidmem", 7) != 0 && strncmp(kind, "/vram", 5) != 0) ||
+	    kind - name > CGROUP_PCI)
+		return false;
+	*kind = '\0';
+	*pci = name + 1;
+	*bytes = strcmp(value + 1, "max") == 0 ? UINT64_MAX : strtoull(value + 1, NULL, 10);
+	return true;
+}
+
+/* Reads one file of a level. Returns false where there is none. */
+static bool read_regions(const char *directory, const char *name, struct cgroup_device *all,
+                         int *count)
+{
+	struct lines lines;
+
+	if (!lines_open(&lines, directory, name))
+		return false;
+	while (lines_next(&lines)) {
+		struct cgroup_device *device;
+		const char *pci;
+		uint64_t bytes;
+
+		if (!region_split(found.line, &pci, &bytes) ||
+		    !(device = device_named(all, count, pci)))
+			continue;
+		if (strcmp(name, "/dmem.current") == 0) {
+			device->used = bytes;
+		} else if (strcmp(name, "/dmem.max") == 0 && bytes < device->hard) {
+			device->hard = bytes;
+			snprintf(device->hard_from, CGROUP_PATH, "%s", directory);
+		} else if (strcmp(name, "/dmem.min") == 0 && bytes && !device->soft) {
+			device->soft = bytes;
+			snprintf(device->soft_from, CGROUP_PATH, "%s", directory);
+		}
+	}
+	close(lines.fd);
+	return true;
+}
+
+/* Reads all levels from a directory up to the mount point, or to one that has no limits. */
+static int read_device_levels(char *directory, size_t mount, struct cgroup_device *all)
+{
+	int count = 0;
+
+	read_regions(directory, "/dmem.current", all, &count);
+	for (;;) {
+		char *slash = strrchr(directory, '/');
+
+		if (!read_regions(directory, "/dmem.max", all, &count))
+			break;
+		read_regions(directory, "/dmem.min", all, &count);
+		if (!slash || slash <= directory + mount)
+			break;
+		*slash = '\0';
+	}
+	return count;
+}
+
+int cgroup_devices(const char *root, const char *leaf, struct cgroup_device all[CGROUP_DEVICES])
+{
+	struct hierarchy *h = &found.version[VERSION_2];
+	char directory[CGROUP_PATH];
+	int count = 0;
+
+	lock_acquire(&found.lock);
+	if (!leaf)
+		find_directories(root);
+	if (leaf || h->is_mounted) {
+		snprintf(directory, sizeof directory, "%s", leaf ? leaf : h->directory);
+		count = read_device_levels(directory, leaf ? 0 : h->mount, all);
+	}
+	lock_release(&found.lock);
+	return count;
 }
 
 void cgroup_memory(const char *root, struct cgroup_memory *memory)

@@ -25,4 +25,23 @@ struct cgroup_memory {
 /* Reads the levels. `root` stands before each path: "" but in tests. */
 void cgroup_memory(const char *root, struct cgroup_memory *memory);
 
+/*
+ * The limits of a GPU's memory, by the kernel's dmem controller (Linux 6.14) or files like its:
+ * lines such as "nvidia/0000:3b:00.0/vidmem 1073741824". hard is the least dmem.max of all levels,
+ * soft the dmem.min of the nearest level that has one.
+ */
+enum { CGROUP_DEVICES = 8, CGROUP_PCI = 16 };
+struct cgroup_device {
+	char pci[CGROUP_PCI];
+	uint64_t hard;                                       /* UINT64_MAX: none */
+	uint64_t soft;                                       /* 0: none */
+	uint64_t used;                                       /* of the nearest level */
+	char hard_from[CGROUP_PATH], soft_from[CGROUP_PATH]; /* directories; "": none */
+};
+/*
+ * Reads them. leaf: the directory of the nearest level, where it is not to be found as above; NULL:
+ * it is. Returns how many devices have a limit or are said not to have one.
+ */
+int cgroup_devices(const char *root, const char *leaf, struct cgroup_device found[CGROUP_DEVICES]);
+
 #endif

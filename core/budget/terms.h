@@ -64,8 +64,8 @@ uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *dev
  */
 struct device;
 
-/* Who decides: memory is claimed, or the device is another job's for an exclusive turn. */
-enum yield_for { YIELD_FOR_CLAIM, YIELD_FOR_TURN, YIELD_CAUSES };
+/* Why: memory is claimed, kept free, or the device is another job's for an exclusive turn. */
+enum yield_for { YIELD_FOR_CLAIM, YIELD_FOR_RESERVE, YIELD_FOR_TURN, YIELD_CAUSES };
 
 /* Sets a bound (UINT64_MAX: none), and wakes the mover where it is another than before. */
 void yield_set(const struct device *device, enum yield_for why, uint64_t bytes);

@@ -208,6 +208,13 @@ struct config_pause {
 	uint64_t hash;                    /* of the file's bytes; 0: there is no such file */
 };
 
+/* A limit of a GPU's memory that something else enforces, as a cgroup. */
+struct config_limit {
+	char pci[32];
+	uint64_t hard, soft; /* bytes; UINT64_MAX and 0: none */
+	const char *hard_from, *soft_from;
+};
+
 struct config_sources {
 	const char *system_file;   /* NULL: none. Missing is fine. */
 	const char *file;          /* SPILLWAY_CONFIG; NULL: none. Missing is an error. */
@@ -223,6 +230,9 @@ struct config_sources {
 	 */
 	bool is_weighed;
 	const struct config_pause *pause; /* NULL: none */
+	/* They bind memory, to the soft limit where there is one, and memory_max to the hard one. */
+	const struct config_limit *limits;
+	size_t limit_count;
 	/*
 	 * NULL: a bad layer fails the whole configuration. Otherwise the text of last_good (NULL:
 	 * nothing) replaces the bad layer, and *complaint describes its error; the message is ""

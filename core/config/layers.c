@@ -4,6 +4,8 @@
  * not at all: it is tried in a snapshot of its own first where a bad one is not to fail the rest.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -278,6 +280,41 @@ static int layer_add_pause(struct config *config, const struct config_pause *pau
 	return status;
 }
 
+static int layer_add_limit(struct config *config, const struct config_selector *selector,
+                           enum config_key key, uint64_t bytes, const char *from,
+                           struct config_error *error)
+{
+	const struct config_place place = {from, -1};
+	char text[32];
+
+	snprintf(text, sizeof(text), "%" PRIu64 "B", bytes);
+	return config_add(config, LAYER_LIMITS, key, selector, place, config_key_name(key), text,
+	                  error);
+}
+
+static int layer_add_limits(struct config *config, const struct config_sources *sources,
+                            struct config_error *error)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < sources->limit_count && status == 0; i++) {
+		const struct config_limit *limit = &sources->limits[i];
+		bool is_soft = limit->soft && limit->soft < limit->hard;
+		struct config_selector selector;
+
+		if ((limit->hard == UINT64_MAX && !limit->soft) ||
+		    config_selector_parse(limit->pci, &selector) != 0)
+			continue;
+		status = layer_add_limit(config, &selector, CONFIG_KEY_memory,
+		                         is_soft ? limit->soft : limit->hard,
+		                         is_soft ? limit->soft_from : limit->hard_from, error);
+		if (status == 0 && limit->hard != UINT64_MAX)
+			status = layer_add_limit(config, &selector, CONFIG_KEY_memory_max,
+			                         limit->hard, limit->hard_from, error);
+	}
+	return status;
+}
+
 static int add_layers(struct config *config, const struct config_sources *sources,
                       struct config_error *error)
 {
@@ -309,6 +346,8 @@ static int add_layers(struct config *config, const struct config_sources *source
 		    layer_add_file(config, sources, LAYER_OVERRIDE, sources->override_file, error);
 	if (status == 0)
 		status = layer_add_pause(config, sources->pause, error);
+	if (status == 0)
+		status = layer_add_limits(config, sources, error);
 	if (status == 0)
 		status = config_check(config, error);
 	return status;

@@ -74,12 +74,41 @@ static const struct config_setting *enforced_setting(const struct config *config
 	           : NULL;
 }
 
+/* Finds what a cgroup leaves the job of a key. A part of a GPU (MIG) has no such limit. */
+static const struct config_setting *limit_from_outside(const struct config *config,
+                                                       const struct config_device *device,
+                                                       enum config_key key)
+{
+	for (size_t i = 0; i < config->count; i++) {
+		const struct config_setting *setting = &config->settings[i];
+
+		if (setting->layer == LAYER_LIMITS && setting->key == key &&
+		    strncmp(device->uuid, "MIG-", 4) != 0 &&
+		    config_selector_matches(&setting->selector, device))
+			return setting;
+	}
+	return NULL;
+}
+
+static uint64_t amount(struct config_value value, uint64_t memory)
+{
+	const uint64_t whole = 100 * 1000;
+
+	if (!value.of_memory)
+		return value.number;
+	if (memory == 0)
+		return CONFIG_UNLIMITED;
+	return memory / whole * value.number + memory % whole * value.number / whole;
+}
+
 /*
- * Finds the ceiling of a key: that of [ceiling], else, where the machine's file is enforced, what
- * it sets. Either on the limit holds for its growth too, unless that has its own of that kind.
+ * Finds the ceiling that files give a key: that of [ceiling], else, where the machine's file is
+ * enforced, what it sets. Either on the limit holds for its growth too, unless that has its own of
+ * that kind.
  */
-static const struct config_setting *ceiling(const struct config *config,
-                                            const struct config_device *device, enum config_key key)
+static const struct config_setting *ceiling_of_files(const struct config *config,
+                                                     const struct config_device *device,
+                                                     enum config_key key)
 {
 	bool grows = key == CONFIG_KEY_memory_max;
 	const struct config_setting *setting = written_ceiling(config, key);
@@ -93,6 +122,20 @@ static const struct config_setting *ceiling(const struct config *config,
 	return setting;
 }
 
+/* Finds the ceiling of a key: the lower of what files give it and of what a cgroup leaves. */
+static const struct config_setting *ceiling(const struct config *config,
+                                            const struct config_device *device, enum config_key key)
+{
+	const struct config_setting *file = ceiling_of_files(config, device, key);
+	const struct config_setting *cgroup = limit_from_outside(config, device, key);
+
+	if (file && cgroup)
+		return amount(cgroup->value, device->memory) < amount(file->value, device->memory)
+		           ? cgroup
+		           : file;
+	return file ? file : cgroup;
+}
+
 /*
  * Returns whether nobody may have more of a key than what is built in: the machine's file is
  * enforced and does not mention it.
@@ -102,17 +145,6 @@ static bool is_bound_by_builtin(const struct config *config, const struct config
 {
 	return !ceiling && config_enforces(config) && config_key_bound(key) == CONFIG_CEILING &&
 	       key != CONFIG_KEY_memory_max; /* which the limit binds */
-}
-
-static uint64_t amount(struct config_value value, uint64_t memory)
-{
-	const uint64_t whole = 100 * 1000;
-
-	if (!value.of_memory)
-		return value.number;
-	if (memory == 0)
-		return CONFIG_UNLIMITED;
-	return memory / whole * value.number + memory % whole * value.number / whole;
 }
 
 /*
@@ -202,6 +234,8 @@ static bool enforced_evict(const struct config *config, const struct config_devi
 void config_for_device(const struct config *config, const struct config_device *device,
                        struct config_gpu *settings)
 {
+	const struct config_setting *setting;
+
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		settings->of[key] = resolve(config, device, (enum config_key)key, NULL);
 	/* What the machine's file evicts stays so: a job may ask to hold less, not more. */
@@ -216,6 +250,15 @@ void config_for_device(const struct config *config, const struct config_device *
 		settings->priority = PRIORITY_NORMAL;
 	if (settings->priority == PRIORITY_GUARANTEED)
 		settings->idle_yield = resolve_kept(config, device, settings->idle_yield);
+	/*
+	 * The driver ends a job that holds more than its soft limit when a neighbour needs room. So
+	 * the job borrows where its own configuration says so, and not because a scheduler's
+	 * variable names the hard limit.
+	 */
+	setting = effective(config, device, CONFIG_KEY_memory_max);
+	if (setting && setting->layer == LAYER_HAMI &&
+	    limit_from_outside(config, device, CONFIG_KEY_memory))
+		settings->memory_max = 0;
 	/* What config_check() lets through: an unlimited limit, a percentage, a ceiling. */
 	if (settings->memory_max < settings->memory)
 		settings->memory_max = 0;
@@ -288,7 +331,9 @@ static void read_quotas(const struct config *config, const struct config_selecto
 		struct config_value value =
 		    setting ? setting->value : config_value_builtin(quotas[i]);
 
-		if (most && most->value.of_memory == value.of_memory) {
+		if (most && most->layer == LAYER_LIMITS) {
+			values->most[i] = 1; /* it changes, and the job stays the same */
+		} else if (most && most->value.of_memory == value.of_memory) {
 			if (most->value.number < value.number)
 				value.number = most->value.number;
 		} else if (most) {

@@ -117,6 +117,7 @@ enum config_layer {
 	LAYER_OVERRIDE,
 	LAYER_PAUSE,   /* of `pause`: a share of 0, and evict */
 	LAYER_CEILING, /* not a source of values: clamps those of all others */
+	LAYER_LIMITS,  /* likewise: what a cgroup leaves the job */
 	CONFIG_LAYERS
 };
 

@@ -25,7 +25,8 @@ bool job_settings_are_any(void)
 
 	for (int i = 0; i < this_job.devices.count; i++)
 		is_limited |=
-		    terms_of(&this_job.devices.device[i]).settings.memory != CONFIG_UNLIMITED;
+		    terms_of(&this_job.devices.device[i]).settings.memory != CONFIG_UNLIMITED ||
+		    config_reserve(this_job.config.now, &this_job.devices.device[i].id);
 	return !this_job.config.is_unnamed || this_job.config.file || is_limited;
 }
 

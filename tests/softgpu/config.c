@@ -172,6 +172,8 @@ static void read_environment(void)
 	settings.kernel_time_ns = 1000 * number_of("SOFTGPU_KERNEL_TIME_US", 0, 1000000000, 0);
 	settings.granularity = granularity();
 	settings.host_bandwidth = bytes_of("SOFTGPU_HOST_BANDWIDTH", 0);
+	if (getenv("SOFTGPU_CGROUP"))
+		snprintf(settings.cgroup, sizeof(settings.cgroup), "%s", getenv("SOFTGPU_CGROUP"));
 	settings.release_delay_ns = 1000000 * number_of("SOFTGPU_RELEASE_DELAY_MS", 0, 3600000, 0);
 	settings.driver_version =
 	    (int)number_of("SOFTGPU_DRIVER_VERSION", 4000, NEWEST_DRIVER_VERSION, DRIVER_VERSION);

@@ -72,6 +72,7 @@ struct config {
 	const char *attributes;      /* "NAME=value,..." or NULL */
 	const char *trace;           /* file or NULL */
 	char state_dir[512];
+	char cgroup[256]; /* a directory with dmem.max and dmem.min; "": none */
 };
 
 /* Thread-safe; the first call reads the environment. */

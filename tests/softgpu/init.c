@@ -123,6 +123,8 @@ CUresult enter_driver(const char *name)
 	driver_acquire();
 	while (is_held)
 		wait_for_progress();
+	if (machine_is_terminated())
+		return leave(CUDA_ERROR_MPS_CLIENT_TERMINATED);
 	result = capture_check_call(name);
 	return result == CUDA_SUCCESS ? CUDA_SUCCESS : leave(result);
 }

@@ -122,6 +122,9 @@ static void sweep(struct machine *books)
 		process->found_dead_ns = 0;
 		process->host = 0;
 		memset(process->device, 0, sizeof(process->device));
+		limiter_note(books, process->cgroup);
+		process->cgroup[0] = '\0';
+		process->is_terminated = 0;
 		slices_forget(books, i);
 	}
 }
@@ -203,6 +206,7 @@ static bool take_slot(void)
 		robust_lock(&slot->alive);
 		slot->pid_space = pid_space();
 		slot->pid = getpid();
+		snprintf(slot->cgroup, sizeof(slot->cgroup), "%s", config()->cgroup);
 		self = slot;
 		if (machine->process_count <= slot - machine->processes)
 			machine->process_count = (int32_t)(slot - machine->processes) + 1;
@@ -276,6 +280,11 @@ static uint64_t used_bytes(const struct machine *books, int device)
 	return used;
 }
 
+bool machine_is_terminated(void)
+{
+	return __atomic_load_n(&self->is_terminated, __ATOMIC_ACQUIRE);
+}
+
 bool machine_take(int device, uint64_t bytes)
 {
 	books_lock(machine);
@@ -283,8 +292,16 @@ bool machine_take(int device, uint64_t bytes)
 	uint64_t total = machine->devices[device].total;
 	uint64_t used = used_bytes(machine, device);
 	bool fits = used <= total && bytes <= total - used;
+	bool is_allowed = !machine_is_terminated() && limiter_allows(machine, device, bytes);
+	while (is_allowed && !fits && bytes <= total &&
+	       limiter_makes_room(machine, device, bytes)) {
+		used = used_bytes(machine, device);
+		fits = used <= total && bytes <= total - used;
+	}
+	fits = fits && is_allowed;
 	if (fits)
 		self->device[device].physical += bytes;
+	limiter_note(machine, self->cgroup);
 	books_unlock(machine);
 	return fits;
 }
@@ -292,7 +309,9 @@ bool machine_take(int device, uint64_t bytes)
 void machine_give(int device, uint64_t bytes)
 {
 	books_lock(machine);
-	self->device[device].physical -= bytes;
+	if (!machine_is_terminated())
+		self->device[device].physical -= bytes;
+	limiter_note(machine, self->cgroup);
 	books_unlock(machine);
 }
 
@@ -303,6 +322,7 @@ void machine_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes)
 	*total_bytes = machine->devices[device].total;
 	uint64_t used = used_bytes(machine, device);
 	*free_bytes = used < *total_bytes ? *total_bytes - used : 0;
+	limiter_memory(machine, device, free_bytes, total_bytes);
 	books_unlock(machine);
 }
 

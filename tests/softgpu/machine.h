@@ -21,6 +21,8 @@ bool machine_join(void);
 /* Physical memory of one device, across all processes. All are thread-safe. */
 bool machine_take(int device, uint64_t bytes);
 void machine_give(int device, uint64_t bytes);
+/* Returns whether this process was ended by limiter.c: every call answers that. */
+bool machine_is_terminated(void);
 void machine_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes);
 /* Counts, of bytes that come (or go, below zero), for softgpu_truth() alone. */
 void machine_count_mapped(int device, int64_t bytes);

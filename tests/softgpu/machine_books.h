@@ -15,10 +15,11 @@
 #include "tests/softgpu/machine.h"
 
 /* The version is part of the file's name: raise it with any change of the layout. */
-#define MACHINE_VERSION 6
+#define MACHINE_VERSION 7
 #define MAX_PROCESSES   128
 #define MAX_SHARED      4096
 #define MAX_EVENTS      1024
+#define MACHINE_CGROUP  256
 
 /* Busy time by the tenth of a second, for utilisation: the tick in the upper half of a word, the
  * microseconds in the lower. */
@@ -44,7 +45,9 @@ struct machine_process {
 	int32_t pid;           /* 0: free slot */
 	uint64_t pid_space;    /* the namespace that the number is of */
 	uint64_t found_dead_ns;
-	uint64_t host; /* bytes; atomic */
+	uint64_t host;               /* bytes; atomic */
+	char cgroup[MACHINE_CGROUP]; /* SOFTGPU_CGROUP; "": none */
+	uint32_t is_terminated;      /* by the limiter; atomic */
 	struct machine_use device[MAX_DEVICES];
 };
 
@@ -119,6 +122,16 @@ void machine_sweep(void);
 unsigned int recent_percent(const uint64_t *recent);
 /* And takes a dead process's devices from it. The books are locked. */
 void slices_forget(struct machine *books, int process);
+/*
+ * limiter.c, with the books locked. Whether the limits of this process's cgroup allow so many bytes
+ * more; whether a process that borrows was ended for them; what cuMemGetInfo tells.
+ */
+bool limiter_allows(const struct machine *books, int device, uint64_t bytes);
+bool limiter_makes_room(struct machine *books, int device, uint64_t bytes);
+void limiter_memory(const struct machine *books, int device, uint64_t *free_bytes,
+                    uint64_t *total_bytes);
+/* Writes dmem.current of a cgroup and of those above. */
+void limiter_note(const struct machine *books, const char *cgroup);
 /* machine_share.c: takes a dead process out of all it held. The books are locked. */
 void shares_forget(struct machine *books, int process);
 

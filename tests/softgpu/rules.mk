@@ -18,7 +18,7 @@ $(BUILD)/softgpu/libcuda.so: $(softgpu_lib)
 	$(Q)ln -sf libcuda.so.1 $@
 
 # What reads the books without being a driver.
-machine_obj := $(addprefix $(BUILD)/tests/softgpu/,machine.o machine_share.o slice.o config.o) \
+machine_obj := $(addprefix $(BUILD)/tests/softgpu/,machine.o machine_share.o slice.o config.o limiter.o) \
 	$(BUILD)/core/base/file_status.o
 
 $(BUILD)/softgpu/softgpu-truth: $(BUILD)/tests/softgpu/truth_main.o $(machine_obj)

@@ -1,0 +1,7 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Random pairs of jobs whose GPU memory a cgroup limits, by the software GPU's imitation of MPS v3.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+python3 tests/e2e/limited_pairs.py "$build" "$scratch" 20 "${SEED:-$(date +%s)}"
