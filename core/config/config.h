@@ -230,7 +230,7 @@ struct config_sources {
 	 */
 	bool is_weighed;
 	const struct config_pause *pause; /* NULL: none */
-	/* They bind memory, to the soft limit where there is one, and memory_max to the hard one. */
+	/* They bind memory, to the soft limit if there is one, and memory_max to the hard one. */
 	const struct config_limit *limits;
 	size_t limit_count;
 	/*
