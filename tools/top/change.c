@@ -3,46 +3,18 @@
  * spillway top: a change in progress. The command itself runs, as a process of its own, so that
  * what it refuses, how long it waits and what it says are its own; the screen goes on meanwhile.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/top/top.h"
+#include "tools/view/child.h"
 #include "tools/view/tool.h"
-
-static _Noreturn void become(const char *const *arguments, int output)
-{
-	enum { MOST = 16 };
-	const char *vector[MOST] = {"spillway"};
-	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	if (dup2(nothing, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
-	    dup2(output, STDERR_FILENO) < 0)
-		_exit(TOOL_FAILED);
-	for (int i = 0; i < MOST - 2 && arguments[i]; i++)
-		vector[i + 1] = arguments[i];
-	execv("/proc/self/exe", (char *const *)vector);
-	dprintf(STDERR_FILENO, "spillway: /proc/self/exe: %s\n", strerror(errno));
-	_exit(TOOL_FAILED);
-}
 
 void top_change_begin(struct top_change *change, const char *const *arguments)
 {
-	int ends[2];
-
 	*change = (struct top_change){0};
-	if (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
-		fail("pipe: %s", strerror(errno));
-	change->output = ends[0];
-	change->process = fork();
-	if (change->process < 0)
-		fail("fork: %s", strerror(errno));
-	if (change->process == 0)
-		become(arguments, ends[1]);
-	close(ends[1]);
+	change->process = child_begin(arguments, &change->output);
 }
 
 static void collect(struct top_change *change)
