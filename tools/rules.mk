@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 # tools/: the spillway command, and where everything is installed.
 tools_src := $(filter-out tools/slurm/%,$(wildcard tools/*/*.c))
-tools_obj := $(tools_src:%.c=$(BUILD)/%.o)
+tools_obj := $(tools_src:%.c=$(BUILD)/%.o) $(BUILD)/tools/web/page.o
 tools_out := $(BUILD)/spillway
 
 $(BUILD)/spillway: $(tools_obj) $(BUILD)/libcore.a $(old_start)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) $(curses_libs) $(old_glibc_libs) -l:librt.so.1
+$(BUILD)/tools/web/page.o: tools/web/page.html
 # Linked in where the archives are there: the tool then runs where inih and ncurses are not
 # installed.
 inih_libs := $(or $(wildcard $(static_inih)),-linih)

@@ -44,7 +44,7 @@ def line_of(path, lines):
         return f"/* {LINE} */", place
     if kind == ".scd":
         return f"; {LINE}", place
-    if kind == ".md" and not place:
+    if kind in (".md", ".html") and not place:
         return f"<!-- {LINE} -->", place
     return f"# {LINE}", place
 

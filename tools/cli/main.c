@@ -15,6 +15,7 @@
 #include "tools/view/arguments.h"
 #include "tools/view/completion.h"
 #include "tools/view/tool.h"
+#include "tools/web/web.h"
 #include "tools/wheels/wheels.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -35,6 +36,7 @@ static const struct command {
     {"run", command_run, "run a program as a job, with limits"},
     {"stat", command_stat, "show jobs: memory, spills, shares, processes"},
     {"top", command_top, "watch jobs and change them"},
+    {"web", command_web, "serve a page of the jobs for a browser"},
     {"set", command_set, "change the limits of a running job"},
     {"pause", command_pause, "stop a job at its next kernel launch"},
     {"resume", command_resume, "let a paused job go on"},

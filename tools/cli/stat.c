@@ -25,6 +25,7 @@
 #include "tools/view/reach.h"
 #include "tools/view/rows.h"
 #include "tools/view/tool.h"
+#include "tools/web/web.h"
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_PROMETHEUS, FORMAT_ANTMAN };
 
@@ -37,6 +38,7 @@ struct stat_options {
 	struct handle *handles; /* to be looked up */
 	size_t handle_count;
 	const char *listen, *textfile;
+	bool page;
 	uint64_t watch_ns; /* 0: once */
 };
 
@@ -99,6 +101,8 @@ static void check_together(const struct stat_options *stat)
 		usage_error("--listen and --textfile: expected one of them");
 	if (stat->listen && stat->watch_ns)
 		usage_error("--watch: expected without --listen, which reads at every request");
+	if (stat->page && !stat->listen)
+		usage_error("--page: expected --listen");
 	if ((stat->listen || stat->textfile) && stat->is_given && stat->format != FORMAT_PROMETHEUS)
 		usage_error("--%s: expected the format prometheus",
 		            stat->listen ? "listen" : "textfile");
@@ -166,6 +170,8 @@ static void read_command_line(struct stat_options *stat, int argc, char **argv)
 	    {"format", 0, "text|json|csv[,noheader][,nounits]|prometheus|antman",
 	     "As tables, or for programs", take_format, stat},
 	    {"listen", 0, "ADDRESS:PORT", "Serve Prometheus' format over HTTP", take_listen, stat},
+	    {"page", 0, NULL, "Serve the page of spillway web there, too", argument_flag,
+	     &stat->page},
 	    {"textfile", 0, "FILE", "Write Prometheus' format to a file", take_textfile, stat},
 	    {"resources", 0, NULL,
 	     "What the job's processes hold, each with bytes and age; of HANDLEs, those that are "
@@ -323,37 +329,6 @@ static int show_rows(const struct stat_options *stat, bool first)
 	return whole ? TOOL_OK : TOOL_FAILED;
 }
 
-static int show_all_json(void)
-{
-	struct json json = {.out = stdout};
-	char directory[PATH_MAX];
-	struct reach_walk walk = reach_walk(NULL);
-	struct node_jobs others = {0};
-	int status = TOOL_OK;
-
-	json_open_document(&json);
-	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
-	json_open(&json, "jobs", '[');
-	while (reach_next(&walk)) {
-		if (walk.view) {
-			json_open(&json, NULL, '{');
-			report_json(&json, walk.view, walk.user, &walk.node);
-			json_close(&json, '}');
-		} else if (walk.page) {
-			node_jobs_add(&others, walk.page);
-		} else {
-			status = TOOL_FAILED;
-		}
-	}
-	json_close(&json, ']');
-	report_node_json(&json, &others);
-	report_seatless_json(&json);
-	json_close(&json, '}');
-	node_jobs_free(&others);
-	putchar('\n');
-	return status;
-}
-
 static int show_one(const struct stat_options *stat, bool as_json)
 {
 	struct segment_view *view = jobs_read(stat->job);
@@ -379,12 +354,11 @@ static int show_one(const struct stat_options *stat, bool as_json)
 	return status;
 }
 
-static void page(FILE *out, void *cookie)
+static void write_metrics(FILE *out, const char *job)
 {
-	const struct stat_options *stat = cookie;
 	struct rows rows;
 
-	rows_read(&rows, stat->job);
+	rows_read(&rows, job);
 	format_prometheus(out, &rows);
 	rows_free(&rows);
 }
@@ -396,8 +370,10 @@ static int show(const struct stat_options *stat, bool first)
 
 	if (stat->job && (as_json || stat->format == FORMAT_TEXT))
 		status = show_one(stat, as_json);
+	else if (as_json)
+		status = report_all_json(stdout, NULL, NULL) ? TOOL_OK : TOOL_FAILED;
 	else
-		status = as_json ? show_all_json() : show_rows(stat, first);
+		status = show_rows(stat, first);
 	output_flush();
 	return status;
 }
@@ -416,7 +392,7 @@ int command_stat(int argc, char **argv)
 
 	read_command_line(&stat, argc, argv);
 	if (stat.listen)
-		serve(stat.listen, page, &stat);
+		web_export(stat.listen, stat.job, stat.page, write_metrics);
 	for (;;) {
 		int status = show(&stat, first);
 

@@ -3,6 +3,7 @@
 #include "tools/formats/report.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,12 +13,16 @@
 #include "tools/formats/device_table.h"
 #include "tools/formats/refused.h"
 #include "tools/formats/report_moves.h"
+#include "tools/formats/report_seatless.h"
 #include "tools/formats/report_sharing.h"
 #include "tools/formats/table.h"
 #include "tools/formats/value.h"
+#include "core/state/directory.h"
 #include "tools/view/counters.h"
+#include "tools/view/gpus.h"
 #include "tools/view/jobs.h"
 #include "tools/view/node.h"
+#include "tools/view/reach.h"
 #include "tools/view/sharing.h"
 #include "tools/view/tool.h"
 
@@ -378,7 +383,8 @@ static void json_node_device(struct json *json, const struct page_device *device
 	json_close(json, '}');
 }
 
-void report_node_json(struct json *json, const struct node_jobs *jobs)
+/* Writes "node_jobs": those of which only the pages are known. */
+static void report_node_json(struct json *json, const struct node_jobs *jobs)
 {
 	json_open(json, "node_jobs", '[');
 	for (int i = 0; i < jobs->count; i++) {
@@ -401,4 +407,53 @@ void report_node_json(struct json *json, const struct node_jobs *jobs)
 		json_close(json, '}');
 	}
 	json_close(json, ']');
+}
+
+/* Writes "gpus": the machine's, as NVML tells of them. */
+static void report_gpus_json(struct json *json)
+{
+	struct gpus gpus;
+
+	gpus_read(&gpus);
+	json_open(json, "gpus", '[');
+	for (int i = 0; i < gpus.count; i++) {
+		json_open(json, NULL, '{');
+		json_text(json, "uuid", gpus.gpu[i].uuid);
+		json_number(json, "memory", gpus.gpu[i].memory);
+		json_number(json, "device_used", gpus.gpu[i].used);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+bool report_all_json(FILE *out, const char *job, struct seatless *seatless)
+{
+	struct json json = {.out = out};
+	char directory[PATH_MAX];
+	struct reach_walk walk = reach_walk(job);
+	struct node_jobs others = {0};
+	bool is_whole = true;
+
+	json_open_document(&json);
+	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
+	json_open(&json, "jobs", '[');
+	while (reach_next(&walk)) {
+		if (walk.view) {
+			json_open(&json, NULL, '{');
+			report_json(&json, walk.view, walk.user, &walk.node);
+			json_close(&json, '}');
+		} else if (walk.page) {
+			node_jobs_add(&others, walk.page);
+		} else {
+			is_whole = false;
+		}
+	}
+	json_close(&json, ']');
+	report_node_json(&json, &others);
+	report_gpus_json(&json);
+	report_seatless_json(&json, seatless);
+	json_close(&json, '}');
+	node_jobs_free(&others);
+	putc('\n', out);
+	return is_whole;
 }

@@ -35,21 +35,17 @@ void report_seatless(void)
 	seatless_free(&seatless);
 }
 
-void report_seatless_json(struct json *json)
+static void seatless_json(struct json *json, const struct seatless *seatless)
 {
-	struct seatless seatless = {0};
-
-	if (config_machine()->enforces)
-		seatless_look_twice(&seatless);
-	if (!seatless.is_known) {
+	if (!seatless->is_known) {
 		json_null(json, "without_spillway");
 		return;
 	}
 	json_open(json, "without_spillway", '{');
-	json_number(json, "not_judged", (uint64_t)seatless.not_judged);
+	json_number(json, "not_judged", (uint64_t)seatless->not_judged);
 	json_open(json, "processes", '[');
-	for (int i = 0; i < seatless.count; i++) {
-		const struct seatless_process *process = &seatless.process[i];
+	for (int i = 0; i < seatless->count; i++) {
+		const struct seatless_process *process = &seatless->process[i];
 
 		json_open(json, NULL, '{');
 		json_number(json, "pid", (uint64_t)process->pid);
@@ -65,5 +61,16 @@ void report_seatless_json(struct json *json)
 	}
 	json_close(json, ']');
 	json_close(json, '}');
-	seatless_free(&seatless);
+}
+
+void report_seatless_json(struct json *json, struct seatless *seatless)
+{
+	struct seatless own = {0};
+
+	if (seatless && config_machine()->enforces)
+		seatless_look(seatless);
+	else if (config_machine()->enforces)
+		seatless_look_twice(&own);
+	seatless_json(json, seatless ? seatless : &own);
+	seatless_free(&own);
 }
