@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking exclusive turns. Rules: a thread in someone else's process: every signal blocked, no
- * driver call while a capture is active.
+ * Taking exclusive turns. Rules: on the sharing thread; no driver call while a capture is active.
  *
  * What is told and what is done come in an order: launches are held back before the others are
  * told that the turn is over, and go on after they were told that it is ours.
@@ -15,9 +14,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/base/thread.h"
 #include "core/budget/host_memory.h"
 #include "core/budget/in_use.h"
+#include "core/budget/shortage.h"
 #include "core/budget/terms.h"
 #include "core/cuda/idle.h"
 #include "core/job/launch.h"
@@ -55,14 +54,15 @@ struct watched {
 
 static struct {
 	struct device_set *devices;
-	_Atomic bool is_started;
+	bool has_begun;                /* it was tried; the helper's */
+	_Atomic bool is_started;       /* the sharing thread is to take part */
 	_Atomic uint32_t is_exclusive; /* a bit for each device */
 	_Atomic uint64_t length_ns;
 	bool has_other_nodes;
 	/* the thread's */
 	struct gang gang;
-	uint64_t number; /* of this process, on its peer records */
-	struct peers *peers;
+	uint64_t number;                    /* of this process, on its peer records */
+	struct peers *elsewhere;            /* peer records on devices that are not in use here */
 	struct sharing *shared[DEVICE_MAX]; /* NULL: not in use */
 	struct gang_facts facts;
 	uint64_t now_ns, found_ns, asked_ns;
@@ -104,24 +104,36 @@ static bool is_trusted(const struct peers_other *other)
 	return false;
 }
 
-static int look_at_others(struct gang_member *members)
+static int add_of(const struct peers *peers, struct gang_member *members, int count)
 {
-	uint64_t now = exclusive.now_ns;
-	int count = 0;
-
-	if (now - exclusive.found_ns >= FIND_NS || !exclusive.gang.own.since_ns) {
-		peers_look(exclusive.peers, now);
-		exclusive.found_ns = now;
-	} else {
-		peers_copy(exclusive.peers, now);
-	}
-	for (int i = 0; i < exclusive.peers->count && count < GANG_MEMBERS; i++) {
-		const struct peers_other *other = &exclusive.peers->other[i];
+	for (int i = 0; i < peers->count && count < GANG_MEMBERS; i++) {
+		const struct peers_other *other = &peers->other[i];
 		struct gang_member m = member_of(other, is_trusted(other), exclusive.now_ns);
 
 		count = add(members, count, &m);
 	}
 	return count;
+}
+
+/*
+ * Collects the members, first those on our devices. A job beside us may use a device more, and wait
+ * there for a job that uses no device of ours.
+ */
+static int collect_others(struct gang_member *members)
+{
+	uint64_t now = exclusive.now_ns;
+	int count = 0;
+
+	for (int i = 0; i < exclusive.devices->count; i++)
+		if (exclusive.shared[i])
+			count = add_of(&exclusive.shared[i]->others, members, count);
+	if (now - exclusive.found_ns >= FIND_NS || !exclusive.gang.own.since_ns) {
+		peers_look(exclusive.elsewhere, now);
+		exclusive.found_ns = now;
+	} else {
+		peers_copy(exclusive.elsewhere, now);
+	}
+	return add_of(exclusive.elsewhere, members, count);
 }
 
 /* --- what we are --- */
@@ -144,8 +156,8 @@ static bool find_devices(void)
 			exclusive.number = peer_token(&s->own);
 			own->process = member_number(geteuid(), exclusive.number);
 			own->job = member_number(geteuid(), s->own.now.job);
-			exclusive.peers->node = s->others.node;
-			exclusive.peers->state = s->others.state;
+			exclusive.elsewhere->node = s->others.node;
+			exclusive.elsewhere->state = s->others.state;
 		}
 	}
 	own->is_exclusive = atomic_load(&exclusive.is_exclusive) != 0;
@@ -181,15 +193,24 @@ static bool works(void)
 	return exclusive.gang.own.state == GANG_HAS && !idle_is_seen();
 }
 
-/* Returns the bytes of all our devices that can move and are on this tier. */
-static uint64_t movable_on(enum segment_tier tier)
+/*
+ * Watches the bytes of all our devices that can move and are on this tier. Where something moves by
+ * now they are on their way: the thread waits for nothing, because a claim may wait for it.
+ */
+static void watch_movable(struct watched *w, enum segment_tier tier)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, of_device;
 
-	for (int i = 0; i < exclusive.devices->count; i++)
-		if (exclusive.shared[i])
-			bytes += plan_movable(exclusive.shared[i]->device, tier);
-	return bytes;
+	for (int i = 0; i < exclusive.devices->count; i++) {
+		if (!exclusive.shared[i])
+			continue;
+		if (!plan_movable_now(exclusive.shared[i]->device, tier, &of_device)) {
+			w->since_ns = exclusive.now_ns;
+			return;
+		}
+		bytes += of_device;
+	}
+	watch(w, bytes);
 }
 
 static enum gang_why find_why(void)
@@ -222,8 +243,8 @@ static void ask(void)
 	exclusive.asked_ns = exclusive.now_ns;
 	exclusive.facts.host_room = host_memory_limit(CONFIG_AUTO, 0);
 	exclusive.facts.why = find_why();
-	watch(&exclusive.on_device, movable_on(SEGMENT_ON_DEVICE));
-	watch(&exclusive.on_host, movable_on(SEGMENT_ON_HOST));
+	watch_movable(&exclusive.on_device, SEGMENT_ON_DEVICE);
+	watch_movable(&exclusive.on_host, SEGMENT_ON_HOST);
 	exclusive.gang.own.bytes = exclusive.on_device.bytes + exclusive.on_host.bytes;
 	exclusive.gang.own.on_host = exclusive.on_host.bytes;
 }
@@ -236,9 +257,9 @@ static void look_at_ourselves(void)
 	ask();
 	facts->wants = works();
 	if (state == GANG_LEAVES)
-		watch(&exclusive.on_device, movable_on(SEGMENT_ON_DEVICE));
+		watch_movable(&exclusive.on_device, SEGMENT_ON_DEVICE);
 	if (state == GANG_TAKES)
-		watch(&exclusive.on_host, movable_on(SEGMENT_ON_HOST));
+		watch_movable(&exclusive.on_host, SEGMENT_ON_HOST);
 	facts->has_left = exclusive.on_device.bytes == 0;
 	facts->is_back = exclusive.on_host.bytes <= exclusive.settled_on_host ||
 	                 exclusive.now_ns - exclusive.on_host.since_ns > STANDS_NS;
@@ -384,14 +405,13 @@ static uint64_t step(void)
 	uint32_t before = own->state;
 	int count;
 
-	exclusive.now_ns = clock_now();
 	if (!find_devices()) {
 		/* Who launches and can have no peer record meets nobody. */
 		if (exclusive_hold_is_wanted())
 			exclusive_hold_set(false, UINT64_MAX);
 		return ALONE_NS;
 	}
-	count = look_at_others(others);
+	count = collect_others(others);
 	look_at_ourselves();
 	gang_step(&exclusive.gang, exclusive.now_ns, &exclusive.facts, others, count);
 	is_alone = own->state == GANG_FREE;
@@ -414,35 +434,25 @@ static uint64_t step(void)
 	return own->state == GANG_HAS || own->state == GANG_RESTS ? TURN_NS : EXCHANGE_NS;
 }
 
-static void *take_turns(void *cookie)
+uint64_t exclusive_step(uint64_t now_ns)
 {
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-
-	(void)cookie;
-	pthread_setname_np(pthread_self(), "spillway-turn");
-	driver.cuThreadExchangeStreamCaptureMode(&mode);
-	for (;;) {
-		uint32_t called = atomic_load(&exclusive_hold_called);
-		uint64_t again_ns = step();
-
-		if (again_ns)
-			clock_in_use->wait(&exclusive_hold_called, called, clock_now() + again_ns);
-	}
-	return NULL;
+	exclusive.now_ns = now_ns;
+	return atomic_load(&exclusive.is_started) ? step() : UINT64_MAX;
 }
 
+/* Begins, with the first launch held until the others' peer records were seen. */
 static bool start(struct device_set *devices)
 {
 	exclusive.devices = devices;
-	exclusive.peers = calloc(1, sizeof *exclusive.peers);
-	if (!exclusive.peers)
+	exclusive.elsewhere = calloc(1, sizeof *exclusive.elsewhere);
+	if (!exclusive.elsewhere)
 		return false;
-	/* The first launch waits until the others' peer records were seen. */
 	exclusive.is_held = job_launches_watch(&exclusive_watch, 1, true);
 	exclusive_hold_set(true, UINT64_MAX);
 	/* Before the program's own handlers, which may wait for its threads. */
 	(void)atexit(exclusive_let_go);
-	if (thread_start(take_turns) == 0)
+	atomic_store(&exclusive.is_started, true);
+	if (sharing_begin())
 		return true;
 	job_launches_watch(&exclusive_watch, 1, false);
 	exclusive_hold_set(false, UINT64_MAX);
@@ -462,13 +472,14 @@ void exclusive_set(struct device_set *devices, int i, const struct config_gpu *s
 	} else {
 		atomic_fetch_and(&exclusive.is_exclusive, ~(1U << i));
 	}
-	if (atomic_load(&exclusive.is_exclusive) && !atomic_exchange(&exclusive.is_started, true) &&
-	    !start(devices))
-		log_warning(
-		    "turn = exclusive: turns are fine, because no thread or no memory is left "
-		    "for exclusive ones");
-	else if (atomic_load(&exclusive.is_started))
-		clock_in_use->wake(&exclusive_hold_called);
+	if (!atomic_load(&exclusive.is_exclusive) && !exclusive.has_begun)
+		return;
+	if (exclusive.has_begun)
+		shortage_call();
+	else if (!start(devices))
+		log_warning("turn = exclusive: turns are fine, because no thread or no memory is "
+		            "left for exclusive ones");
+	exclusive.has_begun = true;
 }
 
 void exclusive_let_go(void)

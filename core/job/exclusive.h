@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exclusive turns, as this process takes part in them: a thread that looks at the peer records of
- * all devices, decides by core/sharing/gang.h, holds launches back (exclusive_hold.h) and has
- * memory leave and come (core/budget/terms.h). Private to core/job.
+ * Exclusive turns, as this process takes part in them: decides by core/sharing/gang.h, holds
+ * launches back (exclusive_hold.h) and has memory leave and come (core/budget/terms.h). Private to
+ * core/job.
  *
- * There is none before turns are to be exclusive. A job that shares with nobody looks four times a
- * second; its launches and allocations pay nothing.
+ * It runs on the sharing thread (sharing.h) once turns are to be exclusive. A job that shares with
+ * nobody looks four times a second; its launches and allocations pay nothing.
  */
 #ifndef SPILLWAY_JOB_EXCLUSIVE_H
 #define SPILLWAY_JOB_EXCLUSIVE_H
@@ -19,6 +19,11 @@
 void exclusive_keep_environment(void);
 /* Takes new settings for the i-th device. By the helper, or before it runs. */
 void exclusive_set(struct device_set *devices, int i, const struct config_gpu *settings);
+/*
+ * Goes one step on. Returns after how long the next is due; UINT64_MAX: there are no such turns. By
+ * the sharing thread.
+ */
+uint64_t exclusive_step(uint64_t now_ns);
 /* Lets whoever waits go on, because the process exits. */
 void exclusive_let_go(void);
 

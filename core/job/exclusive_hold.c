@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "core/base/clock.h"
+#include "core/budget/shortage.h"
 #include "core/cuda/capture.h"
 #include "core/rings/event.h"
 #include "core/sharing/gang.h"
@@ -13,8 +14,6 @@
 #define LATE_NS 5000000000ull
 /* A launch that waits counts the time so often. */
 #define TICK_NS 100000000ull
-
-_Atomic uint32_t exclusive_hold_called;
 
 static struct {
 	_Atomic uint32_t changed; /* for those who wait */
@@ -71,7 +70,7 @@ static void wait(const struct device *device, CUstream stream)
 
 	if (counts)
 		statistics_add(&device->statistics->idle_slots, 1);
-	clock_in_use->wake(&exclusive_hold_called);
+	shortage_call();
 	for (;;) {
 		uint32_t seen = atomic_load(&hold.changed);
 

@@ -15,9 +15,6 @@
 
 #include "core/budget/device.h"
 
-/* Changes when somebody begins to wait. */
-extern _Atomic uint32_t exclusive_hold_called;
-
 /*
  * Waits before a launch on the device into this stream, with no lock held, while launches are held
  * back.

@@ -20,7 +20,6 @@
 #include "core/config/listener.h"
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
-#include "core/job/lending.h"
 #include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
@@ -80,8 +79,8 @@ static void watch_files(void)
 }
 
 /*
- * Collects the words by which the tool and other processes wake us: the job's, and our peer
- * records'.
+ * Collects the words by which we are woken: the job's by the tool, one by the sharing thread, and
+ * our peer records' by other processes, until the sharing thread heeds those.
  */
 static void gather_bells(struct bells *bells)
 {
@@ -90,7 +89,8 @@ static void gather_bells(struct bells *bells)
 	bells->count = 0;
 	if (bell)
 		bells_add(bells, bell, atomic_load(bell));
-	for (int i = 0; i < this_job.devices.count; i++) {
+	bells_add(bells, &sharing_decided, atomic_load(&sharing_decided));
+	for (int i = 0; !sharing_is_begun() && i < this_job.devices.count; i++) {
 		struct sharing *s = sharing_of(i);
 
 		if (s)
@@ -226,7 +226,6 @@ static void *help(void *cookie)
 	job_settings_reload(false);
 	look_ms = sharing_poll(look_ms);
 	gather_bells(&bells);
-	look_ms = lending_poll(bells_are_all_heard(&bells), look_ms);
 	for (;;) {
 		wait_for_news(&bells, look_ms);
 		gather_bells(&bells); /* before we look: a ring from now on is not lost */
@@ -251,7 +250,6 @@ static void *help(void *cookie)
 		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
 			look_ms = JOB_PACE_LOOK_MS;
 		look_ms = sharing_poll(look_ms);
-		look_ms = lending_poll(bells_are_all_heard(&bells), look_ms);
 		modules_call(tick, &look_ms);
 		listener_check(&listener);
 		if (listener_is_unsettled(&listener) && look_ms > LISTENER_SETTLE_MS)

@@ -165,6 +165,9 @@ static bool has_room(void)
 	return is_there;
 }
 
+/* What is decided among jobs, in this order. */
+static uint64_t (*const among_jobs[])(uint64_t now_ns) = {lending_step, exclusive_step, NULL};
+
 static const struct movable_kind *const what_moves[] = {&movable_chunks, &movable_own, NULL};
 
 /*
@@ -216,7 +219,7 @@ static bool start(void)
 	job_config_settle(&this_job.config, &this_job.devices);
 	atomic_store(&this_job.configured, true);
 	say_who_shares();
-	sharing_start(&this_job.devices, this_job.config.name);
+	sharing_start(&this_job.devices, this_job.config.name, among_jobs);
 	exclusive_keep_environment();
 	lending_start(&this_job.devices);
 	if (!failed)

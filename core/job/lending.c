@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Lending. Rules: a thread in someone else's process: every signal blocked, no driver call while a
- * capture is active.
- */
+/* Lending. Rules: on the sharing thread; no driver call while a capture is active. */
 #include "core/job/lending.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/base/log.h"
-#include "core/base/thread.h"
 #include "core/budget/in_use.h"
 #include "core/budget/shortage.h"
 #include "core/budget/terms.h"
@@ -30,63 +24,52 @@
 #define MS     1000000ull
 #define SECOND (1000 * MS)
 
-/* How long the thread sleeps where a claim or a bound may change by time alone; else. */
+/* How long it sleeps where a claim or a bound may change by time alone. */
 #define WAITS_NS (200 * MS)
-#define RESTS_NS (3600 * SECOND)
 /* Others whom we have just met tell what they have within this time; at once, mostly. */
 #define MEET_NS      SECOND
 #define MEET_TICK_NS (2 * MS)
 /* A call that must have memory claims it anew for so long, where others were slow to give it. */
 #define INSISTS_NS (3 * SECOND)
-/* What can move is added up so often. */
+/* What can move is added up so often, and news of our own are told so often. */
 #define SUM_NS (50 * MS)
-/* Who cannot be woken by others looks so often: they expect an answer within GRANT_SILENCE_NS. */
-enum { UNACCOUNTED_MS = 20 };
-/* A helper that is awake hears no ring. It is called again so often, by turns of GRANT_TICK_NS. */
+/* A thread that is awake hears no ring. It is called again so often, by turns of GRANT_TICK_NS. */
 enum { RING_AGAIN = 3 };
 
 /* One device on which we have a peer record. */
 struct lent {
 	struct sharing *shared;
-	struct peers others;
 	struct grant grant;
 	uint64_t summed_ns;
 	uint64_t stays[LEDGER_TIERS]; /* of what is charged to us: what cannot move */
 	uint64_t movable;             /* on the device, then */
 	uint64_t context;             /* what the driver takes for us */
-	uint64_t again_ns;            /* the next look is due after so long */
+	uint64_t polled_ns;           /* the last look */
+	uint64_t due_ns;              /* when the next look is due */
 	uint64_t met_ns;              /* since when others have told nothing; 0: all have */
 	uint64_t called_ns;           /* when they were called last for that */
 	int unheard;                  /* how often they are to be called again */
 	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
-	_Atomic uint64_t told[LEDGER_TIERS];
+	uint64_t told[LEDGER_TIERS];
 };
 
 static struct {
 	struct device_set *devices;
-	_Atomic bool is_started;
-	_Atomic(struct lent *) of[DEVICE_MAX];
+	struct lent *of[DEVICE_MAX];
 	uint64_t seen_idle; /* since when, when it was seen that nothing is in flight */
-	_Atomic bool is_idle;
+	bool is_idle;
 } lending;
 
 static struct lent *lent_of(int i)
 {
-	struct lent *l = atomic_load(&lending.of[i]);
+	struct lent *l = lending.of[i];
 	struct sharing *s = sharing_of(i);
 
 	if (l || !s || !(l = calloc(1, sizeof *l)))
 		return l;
 	l->shared = s;
-	peers_start(&l->others, s->others.node, s->others.state, s->others.uuid, 0);
-	atomic_store(&lending.of[i], l);
+	lending.of[i] = l;
 	return l;
-}
-
-static void look_at_others(struct lent *l, uint64_t now)
-{
-	l->others.own_token = peer_token(&l->shared->own);
-	peers_copy(&l->others, now);
 }
 
 /* --- what we are --- */
@@ -147,8 +130,8 @@ static void fill(struct lent *l, struct peer_record *record)
 	record->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
 	record->context = l->context;
 	record->link = link_bytes(device, SEGMENT_ON_HOST, SECOND);
-	atomic_store(&l->told[SEGMENT_ON_DEVICE], record->held);
-	atomic_store(&l->told[SEGMENT_ON_HOST], on_host);
+	l->told[SEGMENT_ON_DEVICE] = record->held;
+	l->told[SEGMENT_ON_HOST] = on_host;
 }
 
 /* Returns whether what is on the host finds no room on the device, for other jobs' sake. */
@@ -165,13 +148,14 @@ static bool is_meeting(struct lent *l, uint64_t now)
 {
 	bool is_first = !l->met_ns;
 
-	for (int i = 0; i < l->others.count; i++) {
-		if (l->others.other[i].record.tells_memory || l->others.other[i].is_silent)
+	for (int i = 0; i < l->shared->others.count; i++) {
+		if (l->shared->others.other[i].record.tells_memory ||
+		    l->shared->others.other[i].is_silent)
 			continue;
 		l->met_ns = is_first ? now : l->met_ns;
 		/* Others may have looked for peer records just before ours was there. */
 		if (is_first || now - l->called_ns >= GRANT_TICK_NS) {
-			peers_ring(&l->others);
+			peers_ring(&l->shared->others);
 			l->called_ns = now;
 		}
 		return now - l->met_ns <= MEET_NS;
@@ -183,10 +167,10 @@ static bool is_meeting(struct lent *l, uint64_t now)
 /* Returns whether there are others, all of whom could claim what they are owed. */
 static bool all_tell(const struct lent *l)
 {
-	for (int i = 0; i < l->others.count; i++)
-		if (!l->others.other[i].record.tells_memory)
+	for (int i = 0; i < l->shared->others.count; i++)
+		if (!l->shared->others.other[i].record.tells_memory)
 			return false;
-	return l->others.count != 0;
+	return l->shared->others.count != 0;
 }
 
 /* --- what is done --- */
@@ -206,7 +190,7 @@ static void tell(struct lent *l, bool is_news)
 	if (!is_news && !l->unheard)
 		return;
 	l->unheard = is_news ? RING_AGAIN : l->unheard - 1;
-	if (peers_ring(&l->others))
+	if (peers_ring(&l->shared->others))
 		l->unheard = 0;
 }
 
@@ -221,8 +205,8 @@ static void poll_device(struct lent *l, uint64_t now)
 	uint64_t claimed;
 	bool meets;
 
-	atomic_store(&lending.is_idle, idle != 0);
-	look_at_others(l, now);
+	lending.is_idle = idle != 0;
+	l->polled_ns = now;
 	meets = is_meeting(l, now);
 	/* No claim is raised before all have told: who has not would be taken to hold nothing. */
 	if (!meets || l->grant.since_ns) {
@@ -239,7 +223,7 @@ static void poll_device(struct lent *l, uint64_t now)
 	record->tells_memory = 1;
 	fill(l, record);
 	claimed = record->claim;
-	grant_decide(&l->grant, &needs, record, geteuid(), &l->others, &answer);
+	grant_decide(&l->grant, &needs, record, geteuid(), &l->shared->others, &answer);
 	record->yielded = least(record->yielded, record->on_host);
 	record->waits = answer.why;
 	note(EVENT_claim, l, record, claimed ? 0 : record->claim);
@@ -254,101 +238,56 @@ static void poll_device(struct lent *l, uint64_t now)
 		shortage_decide(device);
 	else if (answer.has_room)
 		wanted_fill(device);
-	l->again_ns = meets                                              ? MEET_TICK_NS
-	              : answer.is_busy || l->must_since_ns || l->unheard ? GRANT_TICK_NS
-	              : answer.bound != UINT64_MAX || needs.is_blocked   ? WAITS_NS
-	                                                                 : RESTS_NS;
+	l->due_ns = meets                                              ? now + MEET_TICK_NS
+	            : answer.is_busy || l->must_since_ns || l->unheard ? now + GRANT_TICK_NS
+	            : answer.bound != UINT64_MAX || needs.is_blocked   ? now + WAITS_NS
+	                                                               : UINT64_MAX;
 }
 
-/* Looks at all devices once. Returns after how long the next look is due. */
-static uint64_t step(void)
+/* Returns whether the own peer record is no longer true, or another peer record claims. */
+static bool has_news(const struct lent *l, uint64_t now)
 {
-	uint64_t now = clock_now(), again_ns = RESTS_NS;
+	const struct sharing *s = l->shared;
+	const struct terms terms = terms_of(s->device);
+
+	for (int i = 0; i < s->others.count; i++)
+		if (s->others.other[i].record.claim)
+			return true;
+	if (now - l->polled_ns < SUM_NS)
+		return false;
+	return lending.is_idle != (idle_since(now, &terms) != 0) ||
+	       l->told[SEGMENT_ON_DEVICE] != device_used(s->device, SEGMENT_ON_DEVICE) ||
+	       l->told[SEGMENT_ON_HOST] != device_used(s->device, SEGMENT_ON_HOST);
+}
+
+uint64_t lending_step(uint64_t now)
+{
+	static uint32_t called; /* the sharing thread's */
+	uint32_t calls = atomic_load(&shortage_called);
+	uint64_t due_ns = UINT64_MAX;
 
 	for (int i = 0; i < lending.devices->count; i++) {
 		struct lent *l = lent_of(i);
 
 		if (!l)
 			continue;
-		poll_device(l, now);
-		again_ns = least(again_ns, l->again_ns);
+		if (calls != called || now >= l->due_ns || has_news(l, now))
+			poll_device(l, now);
+		due_ns = least(due_ns, l->due_ns);
 	}
-	return again_ns;
-}
-
-static void *lend(void *cookie)
-{
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-
-	(void)cookie;
-	pthread_setname_np(pthread_self(), "spillway-lend");
-	driver.cuThreadExchangeStreamCaptureMode(&mode);
-	for (;;) {
-		uint32_t called = atomic_load(&shortage_called);
-		uint64_t again_ns = step();
-
-		gate_tell(atomic_load(&lending.is_idle) ? &shortage_called : NULL);
-		clock_in_use->wait(&shortage_called, called, clock_now() + again_ns);
-	}
-	return NULL;
-}
-
-/* Starts the thread, once. Returns whether it runs. */
-static bool start(void)
-{
-	static _Atomic bool failed;
-
-	if (!atomic_exchange(&lending.is_started, true) && thread_start(lend) != 0) {
-		atomic_store(&failed, true);
-		log_warning("memory is not lent to other jobs: no thread for it could be started");
-	}
-	return !atomic_load(&failed);
+	called = calls;
+	gate_tell(lending.is_idle ? &shortage_called : NULL);
+	return due_ns == UINT64_MAX ? due_ns : minus(due_ns, now);
 }
 
 /* Begins to decide the claims of a call, which may come before we have looked for others. */
 static bool begin(const struct device *device)
 {
-	return sharing_join(device->id.ordinal) && start();
+	return sharing_join(device->id.ordinal) && sharing_begin();
 }
 
 void lending_start(struct device_set *devices)
 {
 	lending.devices = devices;
 	shortage_serve(begin);
-}
-
-/* Returns whether the own peer record is no longer true, or another peer record claims. */
-static bool has_news(int i, const struct sharing *s, bool is_idle)
-{
-	const struct lent *l = atomic_load(&lending.of[i]);
-
-	for (int k = 0; k < s->others.count; k++)
-		if (s->others.other[k].record.claim)
-			return true;
-	return !l || atomic_load(&lending.is_idle) != (is_idle || s->settings.evict) ||
-	       atomic_load(&l->told[SEGMENT_ON_DEVICE]) !=
-	           device_used(s->device, SEGMENT_ON_DEVICE) ||
-	       atomic_load(&l->told[SEGMENT_ON_HOST]) != device_used(s->device, SEGMENT_ON_HOST);
-}
-
-int lending_poll(bool is_told, int at_most_ms)
-{
-	const struct device_set *devices = lending.devices;
-	bool is_beside = false, is_news = false;
-	uint64_t now = clock_now();
-
-	for (int i = 0; i < devices->count; i++) {
-		const struct sharing *s = sharing_of(i);
-
-		if (!s)
-			continue;
-		/* So that it is known since when we are idle, as soon as somebody asks. */
-		is_news |= has_news(i, s, now - gate_unused_since(now) >= s->settings.idle_yield);
-		is_beside |= s->others.count != 0;
-	}
-	if (is_beside && !atomic_load(&lending.is_started))
-		start();
-	else if (is_news && atomic_load(&lending.is_started))
-		shortage_call();
-	return is_beside && !is_told && at_most_ms > UNACCOUNTED_MS ? UNACCOUNTED_MS : at_most_ms;
 }

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Sharing by need. Rules: runs inside the user's process, on the helper thread; no driver call. */
+/*
+ * Sharing by need. Rules: runs inside the user's process; on the helper thread there is no driver
+ * call, on the sharing thread none while a capture is active.
+ */
 #include "core/job/sharing.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/bells.h"
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/base/thread.h"
+#include "core/budget/shortage.h"
 #include "core/cuda/context.h"
 #include "core/job/launch.h"
 #include "core/job/pace.h"
@@ -24,26 +31,39 @@ enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
 /* Who is called more often goes through directories once in so long. */
 #define LOOK_NS 400000000ull
 
+/* The sharing thread looks at least so often; where others cannot wake it; once others rang it. */
+#define SHARE_NS   1000000000ull
+#define UNHEARD_NS 20000000ull
+#define RUNG_NS    5000000ull
+
 /* A process that exits waits so long for a thread that makes or writes a peer record. */
 #define STOP_NS 50000000ull
+
+_Atomic uint32_t sharing_decided;
 
 static struct {
 	char node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
 	uint64_t job;
 	struct device_set *devices;
+	uint64_t (*const *steps)(uint64_t now_ns);
 	int first_looks;
 	struct config_gpu settings[DEVICE_MAX];
 	LOCK_OF(SHARING) lock; /* of who makes a peer record, and of settings */
 	_Atomic(struct sharing *) of[DEVICE_MAX];
-	_Atomic bool is_over; /* there are to be no more peer records */
+	_Atomic bool is_over;    /* there are to be no more peer records */
+	_Atomic bool is_begun;   /* the sharing thread is to run */
+	_Atomic bool has_failed; /* it does not */
+	_Atomic bool is_looking; /* at the others: the helper, or for good the sharing thread */
 } sharing = {.lock = LOCK_FREE};
 
-void sharing_start(struct device_set *devices, const char *job)
+void sharing_start(struct device_set *devices, const char *job,
+                   uint64_t (*const *steps)(uint64_t now_ns))
 {
 	directory_of_node(sharing.node, sizeof sharing.node);
 	directory_path(sharing.state, sizeof sharing.state);
 	sharing.job = hash_text(hash_text(hash_word(HASH_NOTHING, getuid()), sharing.state), job);
 	sharing.devices = devices;
+	sharing.steps = steps;
 	peers_judge(config_may_be_guaranteed, PRIORITY_GUARANTEED);
 }
 
@@ -143,24 +163,23 @@ static bool asks(const struct peer_record *record, const struct config_gpu *own)
 	return record->turn == TURN_EXCLUSIVE && own->turn != TURN_EXCLUSIVE;
 }
 
-static bool is_asked(const struct sharing *s, uint64_t now)
+static bool is_asked(const struct peers *others, const struct config_gpu *own, uint64_t now)
 {
-	for (int i = 0; i < s->others.count; i++) {
-		const struct peers_other *other = &s->others.other[i];
+	for (int i = 0; i < others->count; i++) {
+		const struct peers_other *other = &others->other[i];
 
-		if (!other->is_silent && other->record.asked_ns > now &&
-		    asks(&other->record, &s->settings))
+		if (!other->is_silent && other->record.asked_ns > now && asks(&other->record, own))
 			return true;
 	}
 	return false;
 }
 
 /* Returns whether a normal job is to give way, because a guaranteed one is there. */
-static bool gives_way(const struct sharing *s)
+static bool gives_way(const struct peers *others, const struct config_gpu *own)
 {
-	for (int i = 0; i < s->others.count && s->settings.priority == PRIORITY_NORMAL; i++)
-		if (!s->others.other[i].is_silent &&
-		    s->others.other[i].record.priority == PRIORITY_GUARANTEED)
+	for (int i = 0; i < others->count && own->priority == PRIORITY_NORMAL; i++)
+		if (!others->other[i].is_silent &&
+		    others->other[i].record.priority == PRIORITY_GUARANTEED)
 			return true;
 	return false;
 }
@@ -182,15 +201,12 @@ struct sharing *sharing_of(int i)
 	return s || !context_of_device(&sharing.devices->device[i], &context) ? s : sharing_join(i);
 }
 
-/*
- * Looks at the peer records of one device. Returns in how many milliseconds again, at the latest.
- */
-static int poll_device(struct sharing *s, int again_ms)
+/* Takes the one copy of the peer records of a device. Returns whether there are any. */
+static bool look(struct sharing *s, uint64_t now)
 {
-	int ordinal = s->device->id.ordinal;
-	uint64_t now = clock_now();
+	struct config_gpu own;
+	bool asked, way, is_new;
 
-	peer_poll(&s->own, now);
 	s->others.own_token = peer_token(&s->own);
 	if (now - s->looked_ns < LOOK_NS) {
 		peers_copy(&s->others, now);
@@ -198,23 +214,123 @@ static int poll_device(struct sharing *s, int again_ms)
 		peers_look(&s->others, now);
 		s->looked_ns = now;
 	}
-	job_pace_heed(ordinal, is_asked(s, now));
-	if (job_pace_give_way(ordinal, gives_way(s)))
-		job_launches_give_way(ordinal, gives_way(s));
-	return again_ms;
+	lock_acquire(&sharing.lock);
+	own = s->settings;
+	lock_release(&sharing.lock);
+	asked = is_asked(&s->others, &own, now);
+	is_new = atomic_exchange(&s->is_asked, asked) != asked;
+	way = gives_way(&s->others, &own);
+	is_new |= atomic_exchange(&s->gives_way, way) != way;
+	if (is_new) {
+		atomic_fetch_add(&sharing_decided, 1);
+		bells_ring(&sharing_decided);
+	}
+	return s->others.count != 0;
+}
+
+/* --- the sharing thread --- */
+
+/* Looks at all devices, and collects the bells that wake us. Returns whether others are there. */
+static bool look_at_all(struct bells *bells, uint64_t now)
+{
+	bool is_beside = false;
+
+	for (int i = 0; i < sharing.devices->count; i++) {
+		struct sharing *s = sharing_of(i);
+
+		if (!s)
+			continue;
+		bells_add(bells, peer_bell(&s->own), 0);
+		is_beside |= look(s, now);
+	}
+	return is_beside;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void *share(void *cookie)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway-share");
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	while (atomic_exchange(&sharing.is_looking, true))
+		deadline_sleep(LOOK_NS / 1000);
+	for (;;) {
+		uint32_t called = atomic_load(&shortage_called);
+		uint64_t now = clock_now(), again_ns = SHARE_NS;
+		struct bells bells = {0};
+		bool is_beside;
+
+		bells_add(&bells, &shortage_called, called);
+		is_beside = look_at_all(&bells, now);
+		if (is_beside && !bells_are_all_heard(&bells))
+			again_ns = UNHEARD_NS;
+		for (int i = 0; sharing.steps[i]; i++)
+			again_ns = sooner(again_ns, sharing.steps[i](now));
+		if (!again_ns || !bells_wait(&bells, clock_now() + again_ns))
+			continue;
+		/* One that rings all the time, as another user's process may, has us look no more
+		 * often than that. A call of ours is decided at once. */
+		clock_in_use->wait(&shortage_called, called, now + RUNG_NS);
+	}
+	return NULL;
+}
+
+bool sharing_begin(void)
+{
+	if (!atomic_exchange(&sharing.is_begun, true) && thread_start(share) != 0) {
+		atomic_store(&sharing.has_failed, true);
+		log_warning("memory is not lent to other jobs, and turns are fine: no thread for "
+		            "it could be started");
+	}
+	return !atomic_load(&sharing.has_failed);
+}
+
+bool sharing_is_begun(void)
+{
+	return atomic_load(&sharing.is_begun) && !atomic_load(&sharing.has_failed);
+}
+
+/* --- the helper --- */
+
+/* Looks for others, until the sharing thread does. */
+static void look_for_others(void)
+{
+	struct bells bells = {0};
+	bool is_beside;
+
+	if (atomic_exchange(&sharing.is_looking, true))
+		return;
+	is_beside = look_at_all(&bells, clock_now());
+	atomic_store(&sharing.is_looking, false);
+	if (is_beside)
+		sharing_begin();
 }
 
 int sharing_poll(int at_most_ms)
 {
 	bool is_any = false;
 
-	for (int i = 0; sharing.devices && i < sharing.devices->count; i++) {
+	if (!sharing.devices)
+		return at_most_ms;
+	look_for_others();
+	for (int i = 0; i < sharing.devices->count; i++) {
 		struct sharing *s = sharing_of(i);
+		bool way;
 
 		if (!s)
 			continue;
 		is_any = true;
-		at_most_ms = poll_device(s, at_most_ms);
+		peer_poll(&s->own, clock_now());
+		way = atomic_load(&s->gives_way);
+		job_pace_heed(i, atomic_load(&s->is_asked));
+		if (job_pace_give_way(i, way))
+			job_launches_give_way(i, way);
 	}
 	if (!is_any && sharing.first_looks++ < FIRST_LOOKS && at_most_ms > FIRST_LOOK_MS)
 		return FIRST_LOOK_MS;

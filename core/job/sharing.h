@@ -3,8 +3,13 @@
  * Sharing by need, as one process takes part in it: a peer record for each device on which it has a
  * context, and the peer records of the others there. Private to core/job.
  *
- * The helper thread polls all of it. A job that shares with nobody costs it a look into two
- * directories a second, and a launch or an allocation nothing.
+ * One thread decides all that is decided among jobs. It copies the peer records of each device
+ * once, and then runs in turn: whether the process gives way to a guaranteed one, lending
+ * (lending.h), exclusive turns (exclusive.h). It starts when another process has a peer record on a
+ * device of ours, when a call claims memory, or when turns are exclusive. Other processes wake it
+ * by our peer record (peers_ring()); the mover, a call that claims and an idle job's next call wake
+ * it by shortage_call(). Until it starts the helper looks into two directories a second, and a
+ * launch or an allocation costs nothing.
  */
 #ifndef SPILLWAY_JOB_SHARING_H
 #define SPILLWAY_JOB_SHARING_H
@@ -15,25 +20,40 @@
 /* One device on which this process has a peer record. */
 struct sharing {
 	struct device *device;
-	struct config_gpu settings; /* as the helper applied them last */
+	struct config_gpu settings; /* as the helper applied them last; under a lock */
 	struct peer_own own;
-	struct peers others, watched; /* watched: of the thread that watches what is paced */
-	uint64_t looked_ns;           /* at the directories */
+	struct peers others;  /* as of the last look; of the sharing thread, once it runs */
+	struct peers watched; /* of the thread that watches what is paced */
+	uint64_t looked_ns;   /* at the directories */
+	/* decided by the sharing thread, done by the helper */
+	_Atomic bool is_asked;  /* a job that goes first asks whether we work */
+	_Atomic bool gives_way; /* a normal job works in gaps alone, because of a guaranteed one */
 };
 
-/* Keeps where peer records are. Called once, before other threads of the shim. */
-void sharing_start(struct device_set *devices, const char *job);
+/*
+ * Keeps where peer records are, and what the sharing thread runs after each look: functions that go
+ * one step on and return after how long the next is due, behind the last NULL. Called once, before
+ * other threads of the shim.
+ */
+void sharing_start(struct device_set *devices, const char *job,
+                   uint64_t (*const *steps)(uint64_t now_ns));
 /*
  * Removes what killed processes of this user left, so that it stays no longer than their other
  * files. By the helper, when it begins.
  */
 void sharing_sweep(void);
 /*
- * Makes peer records of devices that have come into use, says a sign of life, looks at the others'
- * and has the parts act on them. By the helper, each time it wakes. Returns in how many
- * milliseconds it is to be called again at the latest.
+ * Makes peer records of devices that have come into use, says a sign of life, starts the thread
+ * where others are there, and does what it decided. By the helper, each time it wakes. Returns in
+ * how many milliseconds it is to be called again at the latest.
  */
 int sharing_poll(int at_most_ms);
+/* Changes, and is rung, when there is something for sharing_poll() to do. */
+extern _Atomic uint32_t sharing_decided;
+/* Starts the sharing thread, once. Returns whether it runs. Any thread. */
+bool sharing_begin(void);
+/* Returns whether the sharing thread heeds the bells of our peer records; else the helper does. */
+bool sharing_is_begun(void);
 /*
  * Returns what there is of the i-th device, with its peer record made where the device is in use;
  * NULL: it is not, or there can be none. Any thread.

@@ -1069,8 +1069,10 @@ START_TEST(who_adds_up_asks_for_no_rank)
 	start(8192 * MIB);
 	ck_assert_int_eq(allocate(64 * MIB, &address), CUDA_SUCCESS);
 	ranks_asked = 0;
-	ck_assert_uint_eq(plan_movable(gpu, SEGMENT_ON_DEVICE), 64 * MIB);
-	ck_assert_uint_eq(plan_movable(gpu, SEGMENT_ON_HOST), 0);
+	ck_assert(plan_movable_now(gpu, SEGMENT_ON_DEVICE, &bytes));
+	ck_assert_uint_eq(bytes, 64 * MIB);
+	ck_assert(plan_movable_now(gpu, SEGMENT_ON_HOST, &bytes));
+	ck_assert_uint_eq(bytes, 0);
 	ck_assert_int_eq(ranks_asked, 0);
 	/* Nor need it wait for what moves. */
 	ck_assert(plan_movable_now(gpu, SEGMENT_ON_DEVICE, &bytes));

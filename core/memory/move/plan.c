@@ -60,14 +60,6 @@ static void add_bytes(void *cookie, const struct candidate *candidate)
 	*bytes += candidate->size;
 }
 
-uint64_t plan_movable(struct device *device, enum segment_tier tier)
-{
-	uint64_t bytes = 0;
-
-	plan_each(device, tier, add_bytes, &bytes);
-	return bytes;
-}
-
 bool plan_movable_now(struct device *device, enum segment_tier tier, uint64_t *bytes)
 {
 	struct choice all;

@@ -47,9 +47,10 @@ void plan_choose(struct device *device, enum segment_tier tier, CUdeviceptr exce
 /* Calls this with each piece that is movable and on this tier, of whatever kind. */
 void plan_each(struct device *device, enum segment_tier tier,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie);
-/* Returns how many bytes are movable and on this tier, of whatever kind. Any thread. */
-uint64_t plan_movable(struct device *device, enum segment_tier tier);
-/* Does the same where that waits for nothing that moves now; else returns false. */
+/*
+ * Adds up how many bytes are movable and on this tier, of whatever kind. It waits for nothing that
+ * moves now, but returns false. Any thread.
+ */
 bool plan_movable_now(struct device *device, enum segment_tier tier, uint64_t *bytes);
 /* Adds what is chosen, `bytes` of it, as far as it can be moved now. */
 void plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
