@@ -70,6 +70,7 @@ enum config_steps { STEPS_AUTO, STEPS_ON, STEPS_OFF };
 enum config_shrink { SHRINK_FAST, SHRINK_GENTLE };
 enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
+enum config_survey { CONFIG_SURVEY_AUTO, CONFIG_SURVEY_ALWAYS };
 
 /*
  * Every key of [gpu], a row each: X(name, kind, built-in, choices, how the machine's file may bind
@@ -115,6 +116,8 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	  "auto: an allocation may be partly on the host; whole: it is all on one tier")          \
 	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", CONFIG_FREE, true,              \
 	  "What is on the host: what costs kernels least, or what they used least lately")        \
+	X(survey, CONFIG_CHOICE, "auto", "auto|always", CONFIG_FREE, false,                       \
+	  "When steps are measured: where memory is on the host, or always, for what-if")         \
 	X(demote_deadline, CONFIG_DURATION, "100ms", "", CONFIG_MACHINES, false,                  \
 	  "How long a changed limit waits for a good moment to move memory")                      \
 	X(shrink, CONFIG_CHOICE, "fast", "fast|gentle", CONFIG_FREE, true,                        \

@@ -218,6 +218,21 @@ failed:
 	                    segment_path(job, path, sizeof path), strerror(-error));
 }
 
+int segment_put_survey(const struct segment *segment, int device, const void *text, size_t size)
+{
+	char name[SEGMENT_FILE_NAME_MAX], unfinished[SEGMENT_FILE_NAME_MAX + 16];
+	/* Known whatever became of the environment. */
+	int directory = directory_open_path(segment->directory, 0, NULL, 0), error = directory;
+
+	snprintf(name, sizeof name, "%s.survey-%d", segment->file->header.job, device);
+	snprintf(unfinished, sizeof unfinished, ".%s.unfinished", name);
+	if (directory >= 0) {
+		error = shared_file_put(directory, unfinished, name, 0600, text, size);
+		close(directory);
+	}
+	return error;
+}
+
 /* Gives a segment back what somebody cut out of it. */
 static int fill_holes(int fd, const struct segment_header *header)
 {

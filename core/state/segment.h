@@ -224,6 +224,11 @@ _Atomic uint32_t *segment_bell(struct segment *segment);
 void segment_count(struct segment *segment, int threads, int contexts);
 /* Notes the last configuration error or warning of this process, for stat; "" clears. */
 void segment_complain(struct segment *segment, const char *message);
+/*
+ * Writes a survey of a device for the tool, JOB.survey-DEVICE, in the place of an earlier one; it
+ * goes with the job. Returns 0 or a negative errno.
+ */
+int segment_put_survey(const struct segment *segment, int device, const void *text, size_t size);
 
 /* --- for those who look (tools); never needs a live process, never writes --- */
 

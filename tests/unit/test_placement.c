@@ -14,6 +14,7 @@
 #include "core/ledger/codes.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"
+#include "core/memory/move/copy_window.h"
 #include "core/memory/move/placement.h"
 #include "core/memory/move/plan.h"
 #include "suite.h"
@@ -65,6 +66,12 @@ void plan_each(struct device *device, enum segment_tier tier,
 	}
 }
 
+uint64_t link_bytes(const struct device *device, enum segment_tier to, uint64_t ns)
+{
+	(void)device;
+	return to == SEGMENT_ON_HOST ? ns : 0;
+}
+
 /* --- the survey --- */
 
 static struct {
@@ -86,8 +93,9 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 	return true;
 }
 
-void survey_without_steps(uint64_t now)
+void survey_without_steps(uint64_t now, bool has_times)
 {
+	ck_assert_int_eq(has_times, terms.settings.survey == CONFIG_SURVEY_ALWAYS);
 	(void)now;
 	ck_assert_int_eq(world.state, SURVEY_WITHOUT_STEPS);
 	world.state = SURVEY_TAKEN;
@@ -523,6 +531,28 @@ START_TEST(nothing_to_choose_is_not_surveyed)
 }
 END_TEST
 
+/* For the tool steps are measured with nothing on the host, too; then nothing moves. */
+START_TEST(it_is_surveyed_for_the_tool)
+{
+	for (int i = 0; i < PIECES; i++)
+		on_host[i] = false;
+	host_bytes = 0;
+	poll_placement();
+	ck_assert_int_eq(world.begun, 0);
+	terms.settings.survey = CONFIG_SURVEY_ALWAYS;
+	poll_placement();
+	ck_assert_int_eq(world.begun, 1);
+	ck_assert(!placement_is_awaited(&gpu));
+	world.state = SURVEY_WITHOUT_STEPS;
+	poll_placement();
+	ck_assert_int_eq(world.state, SURVEY_TAKEN);
+	world.state = SURVEY_DONE;
+	poll_placement();
+	ck_assert_int_eq(world.ended, 1);
+	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_HOT);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("placement");
@@ -541,5 +571,6 @@ int main(void)
 	tcase_add_loop_test(tests, what_was_worth_it_stays, 0, 2);
 	tcase_add_test(tests, settings_say_whether_anybody_asks);
 	tcase_add_test(tests, nothing_to_choose_is_not_surveyed);
+	tcase_add_test(tests, it_is_surveyed_for_the_tool);
 	return suite_run("placement", tests);
 }

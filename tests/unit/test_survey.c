@@ -356,7 +356,7 @@ START_TEST(without_steps_a_while_is_counted)
 	world.now += SURVEY_SEEKS_NS;
 	ck_assert_int_eq(survey_poll(world.now), SURVEY_WITHOUT_STEPS);
 	ck_assert_int_eq(survey_poll(world.now), SURVEY_WITHOUT_STEPS);
-	survey_without_steps(world.now);
+	survey_without_steps(world.now, false);
 	launch(false, 1000);
 	survey_step_ended(DEVICE); /* of those it does not ask any more */
 	survey_step_ended(DEVICE);
@@ -367,6 +367,25 @@ START_TEST(without_steps_a_while_is_counted)
 	ck_assert_uint_eq(survey_found()->kernel[1].ns, 0);
 	ck_assert_uint_eq(survey_found()->kernel[1].uses, 2);
 	ck_assert_uint_eq(world.made, 0);
+}
+END_TEST
+
+START_TEST(without_steps_a_while_is_measured)
+{
+	ck_assert(survey_begin(DEVICE, false, world.now));
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_WITHOUT_STEPS);
+	survey_without_steps(world.now, true);
+	launch(false, 1000000);
+	launch(false, 3000000);
+	world.now += SURVEY_WHILE_NS;
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_READ);
+	world.now += world.work_ends;
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
+	ck_assert(!survey_found()->has_steps);
+	/* Each as it was measured, and when it began. */
+	ck_assert_uint_eq(survey_found()->kernel[0].ns / 1000, 1000);
+	ck_assert_uint_eq(survey_found()->kernel[1].ns / 1000, 3000);
+	ck_assert_uint_eq(survey_found()->kernel[1].at_ns / 1000, 1000);
 }
 END_TEST
 
@@ -556,6 +575,7 @@ int main(void)
 	tcase_add_test(tests, what_comes_again_for_a_moment_is_none);
 	tcase_add_loop_test(tests, a_machine_that_is_busy_only_adds, 0, 2);
 	tcase_add_test(tests, without_steps_a_while_is_counted);
+	tcase_add_test(tests, without_steps_a_while_is_measured);
 	tcase_add_test(tests, where_no_steps_are_looked_for_none_are_waited_for);
 	tcase_add_loop_test(tests, it_fails_where_nobody_knows_what_a_kernel_uses, 0, 2);
 	tcase_add_test(tests, it_fails_where_steps_are_too_large);

@@ -235,7 +235,7 @@ static CUresult make_elastic(struct serving *s, CUdeviceptr *address)
 	if (m->on_host)
 		note_spill(s, m->on_host, a);
 	result = enter_elastic(s, a, address);
-	if (m->on_host)
+	if (m->on_host || s->terms.settings.survey == CONFIG_SURVEY_ALWAYS)
 		wanted_wake(s->device);
 	return result;
 }

@@ -179,7 +179,7 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 	if (is_begun) {
 		s.number++;
 		s.ordinal = ordinal;
-		s.has_times = true;
+		s.has_times = s.found.has_steps = true;
 		s.steps = 0;
 		s.read = s.launches = 0;
 		s.tried = UINT64_MAX;
@@ -194,11 +194,12 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 	return is_begun;
 }
 
-void survey_without_steps(uint64_t now)
+void survey_without_steps(uint64_t now, bool has_times)
 {
 	lock_acquire(&lock);
 	if (state() == SURVEY_WITHOUT_STEPS) {
-		s.has_times = false;
+		s.has_times = has_times;
+		s.found.has_steps = false;
 		s.until = now + SURVEY_WHILE_NS;
 		set_state(SURVEY_TAKEN);
 	}
@@ -216,31 +217,44 @@ static void destroy_events(struct measured *m)
 	m->context = NULL;
 }
 
-/* Reads how long a launch took. Returns CUDA_ERROR_NOT_READY while it runs. */
-static CUresult read_time(const struct measured *m, uint64_t *ns)
+/* Reads the time between two events. As the driver answers: CUDA_ERROR_NOT_READY while it runs. */
+static CUresult read_between(CUevent begin, CUevent end, uint64_t *ns)
 {
-	CUresult result = context_push(m->context);
 	float ms = 0;
+	CUresult result = driver.cuEventElapsedTime(&ms, begin, end);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = driver.cuEventElapsedTime(&ms, m->begin, m->end);
-	context_pop(m->context);
 	if (result == CUDA_SUCCESS && ms > 0)
 		*ns = (uint64_t)((double)ms * 1e6);
 	return result;
 }
 
-/* Reads the times of what is done. Returns whether all is. */
+/* Reads when a launch began, and how long it took. Returns CUDA_ERROR_NOT_READY while it runs. */
+static CUresult read_time(const struct measured *m, struct weigh_kernel *kernel)
+{
+	const struct measured *first = &s.measured[0];
+	CUresult result = context_push(m->context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = read_between(m->begin, m->end, &kernel->ns);
+	if (result == CUDA_SUCCESS && first->context == m->context)
+		(void)read_between(first->begin, m->begin, &kernel->at_ns);
+	context_pop(m->context);
+	return result;
+}
+
+/* Reads the times of what is done. Returns whether all is. The first one's events stay to the end.
+ */
 static bool read_times(void)
 {
 	for (; s.read < s.found.kernels; s.read++) {
 		struct measured *m = &s.measured[s.read];
 
 		if (m->context && m->is_ended &&
-		    read_time(m, &s.found.kernel[s.read].ns) == CUDA_ERROR_NOT_READY)
+		    read_time(m, &s.found.kernel[s.read]) == CUDA_ERROR_NOT_READY)
 			return false;
-		destroy_events(m);
+		if (s.read)
+			destroy_events(m);
 	}
 	return true;
 }
@@ -284,6 +298,13 @@ static void try_repeats(uint64_t now)
 	}
 }
 
+/* Ends the launches of a while. With times those are still to be read. */
+static void end_of_while(uint64_t now)
+{
+	s.until = now + SURVEY_LASTS_NS;
+	set_state(s.has_times ? SURVEY_READ : SURVEY_DONE);
+}
+
 static void poll_with_lock(uint64_t now)
 {
 	bool is_over;
@@ -300,16 +321,17 @@ static void poll_with_lock(uint64_t now)
 			try_repeats(now);
 		break;
 	case SURVEY_TAKEN:
-		if (is_over && s.has_times)
+		if (is_over && s.found.has_steps)
 			fail("two steps take too long");
 		else if (is_over)
-			set_state(SURVEY_DONE);
+			end_of_while(now);
 		break;
 	case SURVEY_READ:
 		if (capture_is_active())
 			break;
 		if (read_times()) {
-			compare_steps();
+			if (s.found.has_steps)
+				compare_steps();
 			set_state(SURVEY_DONE);
 		} else if (is_over) {
 			fail("its kernels do not end");
@@ -373,7 +395,10 @@ static bool take(CUcontext context, CUstream stream)
 	struct measured m = {.context = context};
 
 	if (s.found.kernels == SURVEY_LAUNCHES) {
-		fail("two steps have too many launches");
+		if (s.found.has_steps)
+			fail("two steps have too many launches");
+		else /* so many tell enough; the next poll ends it */
+			s.until = 0;
 		return false;
 	}
 	if (s.has_times && !make_events(&m)) {
@@ -494,7 +519,7 @@ void survey_step_ended(int ordinal)
 	if (state() != SURVEY_SOUGHT && state() != SURVEY_TAKEN)
 		return;
 	lock_acquire(&lock);
-	if (s.ordinal != ordinal || !s.has_times) {
+	if (s.ordinal != ordinal || !s.found.has_steps) {
 		/* It is another device's, or about a while. */
 	} else if (state() == SURVEY_SOUGHT && s.takes_steps) {
 		s.until = UINT64_MAX;

@@ -14,7 +14,7 @@
  * found by their functions take some twenty. Those are taken where nothing has come again for a
  * while: a program of one function for many buffers has a step at each launch by its functions.
  *
- * Where no steps are found the launches of a while may be taken instead, without times: that tells
+ * Where no steps are found the launches of a while may be taken instead. Without times that tells
  * how often memory is used, and no more. A survey has failed where a kernel was launched of which
  * nobody knows what it uses.
  *
@@ -54,6 +54,7 @@ struct survey {
 	size_t kernels;
 	CUdeviceptr *use;
 	size_t uses;
+	bool has_steps; /* they are SURVEY_STEPS steps; else launches of a while */
 };
 
 /*
@@ -69,8 +70,8 @@ void survey_serve(void (*ask)(int ordinal, bool launches, bool steps));
  * there is one, or without memory for it.
  */
 bool survey_begin(int ordinal, bool has_steps, uint64_t now);
-/* Takes the launches of a while, where no steps were found. */
-void survey_without_steps(uint64_t now);
+/* Takes the launches of a while, where no steps were found; has_times: and how long each takes. */
+void survey_without_steps(uint64_t now, bool has_times);
 /*
  * Goes on with it. Returns its state: at SURVEY_WITHOUT_STEPS, SURVEY_DONE and SURVEY_FAILED the
  * caller is to act, else to call again.

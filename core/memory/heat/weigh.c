@@ -8,6 +8,9 @@
 #define SAME 1.1
 /* The part of hidden traffic that counts as cost. */
 #define PRICE_OF_SLACK 0.1
+/* With `auto` memory moves for a gain of so much of what the host costs, and of a step. */
+#define GAIN_OF_LOSS 0.05
+#define GAIN_OF_STEP 0.01
 /* A kernel reads a part of its memory, or reads it again: so far that is believed. */
 #define LEAST_READ (1.0 / 64)
 #define MOST_READ  64.0
@@ -207,9 +210,6 @@ static bool learn_link(struct work *w)
 		below += rate[i].bytes;
 	}
 	free(rate);
-	/* Where nothing waited for the link, what it carries costs what its bytes are. */
-	if (!count)
-		w->ns_of_byte = 1;
 	return true;
 }
 
@@ -409,7 +409,17 @@ static bool make_room(struct work *w)
 	return w->load && w->alike && w->alike_of && w->user && w->users && w->heap;
 }
 
-bool weigh_up(const struct weigh_case *given, struct weigh_answer *answer)
+static void free_room(struct work *w)
+{
+	free(w->load);
+	free(w->alike);
+	free(w->alike_of);
+	free(w->user);
+	free(w->users);
+	free(w->heap);
+}
+
+bool weigh_learn(const struct weigh_case *given, struct weigh_known *known, double *ns_of_byte)
 {
 	struct work w = {.given = given};
 	bool is_done = make_room(&w);
@@ -422,16 +432,51 @@ bool weigh_up(const struct weigh_case *given, struct weigh_answer *answer)
 		is_done = learn_link(&w);
 	}
 	if (is_done) {
+		*ns_of_byte = w.ns_of_byte;
+		/* Where nothing waited for the link, what it carries costs what its bytes are. */
+		if (w.ns_of_byte <= 0)
+			w.ns_of_byte = 1;
 		learn_fastest(&w);
 		judge_kernels(&w);
+	}
+	for (size_t k = 0; is_done && k < given->kernels; k++)
+		known[k] = (struct weigh_known){w.load[k].least, w.load[k].factor};
+	free_room(&w);
+	return is_done;
+}
+
+bool weigh_by(const struct weigh_case *given, const struct weigh_known *known, double ns_of_byte,
+              struct weigh_answer *answer)
+{
+	struct work w = {.given = given, .ns_of_byte = ns_of_byte};
+	bool is_done = make_room(&w);
+
+	if (is_done) {
+		list_users(&w);
+		for (size_t k = 0; k < given->kernels; k++)
+			w.load[k] =
+			    (struct load){.least = known[k].least, .factor = known[k].factor};
 		reckon(&w, answer);
 		choose(&w, answer);
 	}
-	free(w.load);
-	free(w.alike);
-	free(w.alike_of);
-	free(w.user);
-	free(w.users);
-	free(w.heap);
+	free_room(&w);
 	return is_done;
+}
+
+bool weigh_up(const struct weigh_case *given, struct weigh_answer *answer)
+{
+	struct weigh_known *known = calloc(given->kernels + 1, sizeof(*known));
+	double ns_of_byte = 0;
+	bool is_done = known && weigh_learn(given, known, &ns_of_byte) &&
+	               weigh_by(given, known, ns_of_byte > 0 ? ns_of_byte : 1, answer);
+
+	free(known);
+	return is_done;
+}
+
+bool weigh_is_worth(const struct weigh_answer *answer)
+{
+	double gain = answer->now - answer->then, loss = answer->now - answer->least;
+
+	return gain >= GAIN_OF_LOSS * loss && gain >= GAIN_OF_STEP * answer->now && gain > 0;
 }

@@ -21,6 +21,7 @@
 struct weigh_kernel {
 	uint64_t key;         /* launches with the same key compute for equally long */
 	uint64_t ns;          /* it took, with memory where it is now; 0: nobody knows */
+	uint64_t at_ns;       /* it began, since the first one did; 0: not known */
 	uint32_t first, uses; /* its runs, in the list of uses */
 };
 
@@ -56,7 +57,30 @@ struct weigh_answer {
 	double now, then, least;
 };
 
-/* Decides. Returns false without memory for it; the answer is then as it was. */
+/* What is learned of a kernel from how long it took. */
+struct weigh_known {
+	double least;  /* ns it takes with nothing on the host */
+	double factor; /* what it reads, to what its memory is */
+};
+
+/*
+ * Learns from the kernels' times. known: room for all kernels. *ns_of_byte: how long the link takes
+ * for a byte; 0: no kernel has waited for it. Returns false without memory.
+ */
+bool weigh_learn(const struct weigh_case *given, struct weigh_known *known, double *ns_of_byte);
+/*
+ * Decides by what is known, for this link. Returns false without memory for it; the answer is then
+ * as it was.
+ */
+bool weigh_by(const struct weigh_case *given, const struct weigh_known *known, double ns_of_byte,
+              struct weigh_answer *answer);
+/* Both, one after the other. A link that no kernel has waited for costs what its bytes are. */
 bool weigh_up(const struct weigh_case *given, struct weigh_answer *answer);
+
+/*
+ * Returns whether memory is to move for this answer, where `placement` is auto: it gains a part of
+ * what the host costs, and of a step.
+ */
+bool weigh_is_worth(const struct weigh_answer *answer);
 
 #endif

@@ -11,14 +11,18 @@
 #include "core/ledger/codes.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/heat/heat.h"
+#include "core/memory/heat/record.h"
 #include "core/memory/heat/survey.h"
 #include "core/memory/heat/weigh.h"
+#include "core/memory/move/copy_window.h"
 #include "core/memory/move/plan.h"
 
 /*
  * Memory that was weighed: what a device has that can move, as a survey (heat/survey.h) says that
  * kernels use it, in the order in which it leaves (heat/weigh.h). By the mover alone.
  */
+
+#define SECOND 1000000000ull
 
 struct ranked {
 	CUdeviceptr address;
@@ -39,13 +43,16 @@ struct weighed {
 	 * be, and with nothing on the host; and as it was measured, 0: it was not.
 	 */
 	double now, then, least, took;
+	bool is_worth;  /* of `placement` auto: it moves */
 	size_t kernels; /* of the survey */
 };
 
 struct weighed_terms {
 	uint64_t leaves; /* bytes that have to be on the host, of all that can move */
-	bool is_shared;  /* other programs' kernels ran during the survey */
-	bool is_whole;   /* allocations move as a whole */
+	uint64_t held;   /* bytes of the process on both tiers */
+	uint64_t limit;
+	bool is_shared; /* other programs' kernels ran during the survey */
+	bool is_whole;  /* allocations move as a whole */
 };
 
 struct piece {
@@ -310,6 +317,45 @@ static double sum_times(const struct survey *survey)
 	return sum;
 }
 
+/* Writes all of it for the tool, which asks weigh.h about other limits. */
+static void write_record(struct device *device, const struct survey *survey,
+                         const struct weighed_terms *terms, const struct question *q,
+                         const struct pieces *pieces)
+{
+	typedef unsigned long long ull;
+	struct record r = {0};
+	uint64_t token = 0, started_ns;
+
+	if (device->segment)
+		segment_identity(device->segment, &token, &started_ns);
+	record_add(&r, "spillway-survey %d\nname %s\n", RECORD_VERSION, device->name);
+	record_add(&r, "gpu %d %llu %llu\nlimit %llu\nheld %llu\n", device->index,
+	           (ull)device->id.memory, (ull)token, (ull)terms->limit, (ull)terms->held);
+	record_add(&r, "link %llu %llu\nhow %d %d %d\npieces %zu\n",
+	           (ull)link_bytes(device, SEGMENT_ON_HOST, SECOND),
+	           (ull)link_bytes(device, SEGMENT_ON_DEVICE, SECOND),
+	           survey->has_steps ? SURVEY_STEPS : 0, terms->is_shared, terms->is_whole,
+	           pieces->count);
+	for (size_t i = 0; i < pieces->count; i++) {
+		const struct piece *p = &pieces->of[i];
+
+		record_add(&r, "%lld %d %llu %llu\n", p->is_used ? (long long)p->number : -1,
+		           p->is_on_host, (ull)p->bytes, (ull)p->read);
+	}
+	record_add(&r, "kernels %zu\n", q->given.kernels);
+	for (size_t k = 0; k < q->given.kernels; k++) {
+		const struct weigh_kernel *kernel = &q->kernel[k];
+
+		record_add(&r, "%llu %llu %llu %u", (ull)kernel->key, (ull)kernel->ns,
+		           (ull)kernel->at_ns, kernel->uses);
+		for (uint32_t i = 0; i < kernel->uses; i++)
+			record_add(&r, " %u", q->use[kernel->first + i]);
+		record_add(&r, "\n");
+	}
+	record_add(&r, "end\n");
+	record_publish(&r, device);
+}
+
 /*
  * Weighs what is movable of the device. Returns false without memory for it, or where kernels use
  * nothing that moves.
@@ -330,7 +376,10 @@ static bool weighed_make(struct device *device, const struct survey *survey,
 		w.now = q.answer.now;
 		w.then = q.answer.then;
 		w.least = q.answer.least;
+		w.is_worth = weigh_is_worth(&q.answer);
 		rank_all(&w, &q, &pieces);
+		if (w.took > 0)
+			write_record(device, survey, terms, &q, &pieces);
 		*weighed = w;
 	} else {
 		free(w.piece);
@@ -365,16 +414,12 @@ static const struct ranked *weighed_find(const struct weighed *weighed, CUdevice
 	return weighed->piece[low].is_used ? &weighed->piece[low] : NULL;
 }
 
-#define SECOND 1000000000ull
 /* What is known is found out anew so much later; what was not to be found, at first and at last. */
 #define AGAIN      (600 * SECOND)
 #define SOON       (10 * SECOND)
 #define LATER_MOST AGAIN
 /* Another part of the memory has to be on the host than was decided for: so much is a change. */
 enum { CHANGED = 16 };
-/* With `auto` memory moves for a gain of so much of what the host costs, and of a step. */
-#define GAIN_OF_LOSS 0.05
-#define GAIN_OF_STEP 0.01
 /* With `balanced` for any gain, but not for a rounding. */
 #define GAIN_AT_ALL 0.001
 /* Decided places go back if kernels take more than so many times as long as before. */
@@ -386,6 +431,7 @@ enum { CHANGED = 16 };
 static struct placement {
 	struct weighed weighed; /* what was decided */
 	uint64_t spill;         /* bytes of the pieces that have to be on the host now */
+	uint64_t held;          /* bytes of the process on both tiers now */
 	uint64_t decided_for;   /* so many then */
 	uint32_t since;         /* heat's time when the survey was begun */
 	bool is_surveyed;       /* the survey under way is this device's */
@@ -493,11 +539,8 @@ static uint64_t must_leave(const struct placement *p, const struct terms *terms,
 
 static bool is_worth(const struct weighed *w, uint64_t placement)
 {
-	double gain = w->now - w->then, loss = w->now - w->least;
-
-	if (placement == PLACEMENT_BALANCED)
-		return gain > GAIN_AT_ALL * w->now;
-	return gain >= GAIN_OF_LOSS * loss && gain >= GAIN_OF_STEP * w->now && gain > 0;
+	return placement == PLACEMENT_BALANCED ? w->now - w->then > GAIN_AT_ALL * w->now
+	                                       : w->is_worth;
 }
 
 static void forget(struct placement *p)
@@ -584,6 +627,8 @@ static void decide(struct device *device, struct placement *p, const struct surv
                    const struct terms *terms, uint64_t leaves)
 {
 	struct weighed_terms how = {.leaves = leaves,
+	                            .held = p->held,
+	                            .limit = terms->limit,
 	                            .is_shared = yield_is_on_call(device),
 	                            .is_whole = !host_probe_may_mix(device, terms)};
 	bool is_judged;
@@ -635,6 +680,12 @@ static void end(struct placement *p, bool was_found)
 	p->again = now + AGAIN;
 }
 
+/* Returns whether a survey is made though nothing is on the host, for the tool. */
+static bool is_recorded(const struct terms *terms)
+{
+	return terms->settings.survey == CONFIG_SURVEY_ALWAYS;
+}
+
 static void go_on(struct device *device, struct placement *p, const struct terms *terms,
                   uint64_t leaves)
 {
@@ -644,8 +695,8 @@ static void go_on(struct device *device, struct placement *p, const struct terms
 	p->is_measured = state == SURVEY_TAKEN || state == SURVEY_READ;
 	switch (state) {
 	case SURVEY_WITHOUT_STEPS:
-		if (terms->settings.placement == PLACEMENT_BALANCED)
-			survey_without_steps(now);
+		if (terms->settings.placement == PLACEMENT_BALANCED || is_recorded(terms))
+			survey_without_steps(now, is_recorded(terms));
 		else
 			end(p, false);
 		break;
@@ -677,10 +728,12 @@ void placement_poll(struct device *device, const struct terms *terms, uint64_t c
                     uint64_t spare, uint64_t on_host)
 {
 	struct placement *p = placement_of(device);
-	bool is_wanted = may_be_found(terms) && terms_limit_of_movable(terms) && on_host;
+	bool is_wanted =
+	    may_be_found(terms) && terms_limit_of_movable(terms) && (on_host || is_recorded(terms));
 	uint64_t leaves;
 
 	p->is_full &= on_host != 0;
+	p->held = charged + on_host;
 	leaves = must_leave(p, terms, charged, spare, on_host);
 	p->spill = leaves > p->weighed.unknown ? leaves - p->weighed.unknown : 0;
 	if (p->is_surveyed && is_wanted)
@@ -689,7 +742,7 @@ void placement_poll(struct device *device, const struct terms *terms, uint64_t c
 		end(p, false);
 	else if (is_wanted)
 		begin(device, p, terms);
-	p->is_awaited = is_wanted && !p->was_surveyed;
+	p->is_awaited = is_wanted && on_host && !p->was_surveyed;
 	if (!may_be_found(terms))
 		forget(p);
 	show(device, p, terms, on_host);

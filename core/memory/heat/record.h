@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The record of a survey: the text by which `spillway what-if` predicts steps under other limits
+ * (tools/whatif/record.h reads it).
+ *
+ * It lies in the state directory as JOB.survey-GPU, and the next survey of that GPU replaces it.
+ * Lines of words, so that a version can be read beside the next one:
+ *
+ *   spillway-survey VERSION
+ *   name TEXT                     the device's
+ *   gpu INDEX MEMORY RUN          MEMORY: bytes of the device; RUN: the token of the job's segment
+ *   limit BYTES                   in force; 18446744073709551615: none
+ *   held BYTES                    of all memory of the process, on both tiers
+ *   link TO-HOST TO-DEVICE        bytes per second as the mover measured them; 0: it has not
+ *   how STEPS SHARED WHOLE        STEPS: 0 where launches of a while were taken; SHARED: 1 where
+ *                                 other jobs' kernels ran meanwhile; WHOLE: 1 where allocations
+ *                                 move as a whole
+ *   pieces COUNT                  memory that moves, in the order of addresses, a line each:
+ *   RUN TIER BYTES READ           RUN: -1 where no kernel uses it; TIER: 0 device, 1 host
+ *   kernels COUNT                 in the order of launches, a line each:
+ *   KEY NS AT USES RUN...         as struct weigh_kernel
+ *   end
+ */
+#ifndef SPILLWAY_RECORD_H
+#define SPILLWAY_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct device;
+
+enum { RECORD_VERSION = 1 };
+
+/* A record that is being written; all zero at first. */
+struct record {
+	char *text;
+	size_t size, room;
+	bool is_short; /* of memory: nothing is published */
+};
+
+void record_add(struct record *record, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Gives the record its name, in the place of an earlier one, and frees it. */
+void record_publish(struct record *record, const struct device *device);
+
+#endif
