@@ -185,6 +185,17 @@ static void settle(unsigned percent)
 	printf("settled_%u%% %.0f\n", percent, since - start);
 }
 
+/* Goes on for TRAINING_WARM_S seconds, one step at least, where the limit is not ours to change. */
+static void warm_up(void)
+{
+	const char *seconds = getenv("TRAINING_WARM_S");
+	double until = now_ns() + (seconds ? atof(seconds) * 1e9 : 0);
+
+	do {
+		step();
+	} while (now_ns() < until);
+}
+
 /* Each page of each buffer was counted up by each use, wherever it was. */
 static void check(void)
 {
@@ -274,7 +285,7 @@ int main(int argc, char **argv)
 	if (is_limited)
 		settle(percent);
 	else
-		step();
+		warm_up();
 	measure_steps(percent, is_limited);
 	check();
 	for (unsigned i = 0; i < count; i++)

@@ -25,7 +25,7 @@ offers() {
 	[ "$(sort "$out" | tr '\n' ' ')" = "$1 " ] || [ "$(cat "$out")" = "$1" ] || fail "expected exactly: $1"
 }
 
-"$spillway" --help | sed -n 's/^  \([a-z][a-z]*\)  *[a-z].*/\1/p' >"$TMPDIR/commands"
+"$spillway" --help | sed -n 's/^  \([a-z][a-z-]*\)  *[a-z].*/\1/p' >"$TMPDIR/commands"
 [ "$(wc -l <"$TMPDIR/commands")" -ge 7 ] || fail 'help names too few commands'
 typing ''
 while read -r command; do

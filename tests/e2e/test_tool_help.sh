@@ -12,7 +12,7 @@ says "$out" '^  doctor '
 expect 0 "$spillway" help
 says "$out" '^Usage: spillway \[OPTION'
 
-commands=$("$spillway" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+commands=$("$spillway" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p')
 [ "$(echo "$commands" | wc -l)" -ge 7 ] || fail 'help names too few commands'
 for command in $commands; do
 	expect 0 "$spillway" help $command

@@ -29,6 +29,9 @@ $(BUILD)/tests/unit/test_slurm_options: $(if $(wildcard /usr/include/slurm/spank
 # Which programs have no process slot, by what the tool knows.
 $(BUILD)/tests/unit/test_seatless: $(addprefix $(BUILD)/tools/view/,seatless_judge.o tool.o)
 
+# Predictions are the tool's.
+$(BUILD)/tests/unit/test_whatif: $(addprefix $(BUILD)/tools/,whatif/record.o whatif/model.o view/jobs.o view/counters.o view/tool.o)
+
 # What the tool sees of peer records.
 $(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BUILD)/tools/view/tool.o $(checked_core)
 	$(call say,LD)

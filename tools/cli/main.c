@@ -16,6 +16,7 @@
 #include "tools/view/completion.h"
 #include "tools/view/tool.h"
 #include "tools/web/web.h"
+#include "tools/whatif/whatif.h"
 #include "tools/wheels/wheels.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -41,6 +42,7 @@ static const struct command {
     {"pause", command_pause, "stop a job at its next kernel launch"},
     {"resume", command_resume, "let a paused job go on"},
     {"events", command_events, "show what happened when, or draw it"},
+    {"what-if", command_what_if, "predict what a step takes under another limit"},
     {"cdi", command_cdi, "print what containers need, as devices with limits"},
     {"doctor", command_doctor, "say what works on this machine, and why not"},
     {NULL, NULL, NULL},

@@ -38,6 +38,7 @@
 #include "tools/view/configuration.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
+#include "tools/whatif/whatif.h"
 
 struct run {
 	struct settings settings;
@@ -48,6 +49,7 @@ struct run {
 	bool common;   /* the name is one that others are meant to have too */
 	bool softgpu;
 	bool quiet, summary_is_json;
+	const char *record; /* the file for what-if; NULL: none */
 	char **program;
 };
 
@@ -78,6 +80,8 @@ static void read_command_line(struct run *run, int argc, char **argv)
 	    {"join", 0, NULL, "Become part of the job if it is running already", argument_flag,
 	     &run->join},
 	    {"softgpu", 0, NULL, "Run on the software GPU", argument_flag, &run->softgpu},
+	    {"record", 0, "FILE", "Measure steps, for 'spillway what-if FILE'", argument_file,
+	     &run->record},
 	    {"quiet", 0, NULL, "No summary at the end", argument_flag, &run->quiet},
 	    {"summary", 0, "text|json", "Form of the summary", take_summary, &run->summary_is_json},
 	    {0},
@@ -368,6 +372,12 @@ static void take_name(const struct run *run, const char *job, char token[NAME_LO
 	remove_if_there(jobs_file(job, "override.ini"));
 	remove_if_there(jobs_file(job, "paused"));
 	remove_if_there(jobs_file(job, "pause.ini"));
+	for (int i = 0; i < SEGMENT_DEVICES; i++) {
+		char *suffix = text("survey-%d", i);
+
+		remove_if_there(jobs_file(job, suffix));
+		free(suffix);
+	}
 	probe_forget(job);
 }
 
@@ -441,6 +451,16 @@ static void say_limit_beyond(const struct run *run, const struct segment_view *v
 	}
 }
 
+/* Says what spilling cost, as measured, and the limit that avoids it. */
+static void say_cost(const struct segment_view *view)
+{
+	char *line = whatif_summary(view);
+
+	if (line)
+		complain("%s: %s", view->job, line);
+	free(line);
+}
+
 /*
  * Says what the job held and waited for; and what to try. An earlier run of this name is not meant.
  */
@@ -448,16 +468,25 @@ static void sum_up(const struct run *run, const char *job, const char *token, in
 {
 	struct segment_view *view = allocate(sizeof *view);
 	char message[512];
-
 	/* A program without a segment never used CUDA. */
-	if (segment_read(job, view, message, sizeof message) == 0 && view_is_of_run(view, token)) {
+	bool is_there =
+	    segment_read(job, view, message, sizeof message) == 0 && view_is_of_run(view, token);
+
+	if (is_there && !run->quiet) {
 		if (run->summary_is_json)
 			summary_json(view);
 		else
 			summary_say(view, run->is_named);
+		if (!run->summary_is_json)
+			say_cost(view);
 		say_limit_beyond(run, view);
 		print_hint(view, status);
 	}
+	if (run->record && is_there)
+		whatif_record(view, run->record);
+	else if (run->record)
+		complain("--record %s: nothing is recorded: the program has not used CUDA",
+		         run->record);
 	segment_view_free(view);
 }
 
@@ -555,6 +584,8 @@ int command_run(int argc, char **argv)
 	cleanup_old_jobs();
 	make_state_directory();
 	take_name(&run, job, token);
+	if (run.record)
+		set_environment("SPILLWAY_SURVEY", "always");
 	set_limits(&run, job);
 	name_lock_share();
 	warn_without_driver();
@@ -567,7 +598,7 @@ int command_run(int argc, char **argv)
 	if (*watch.absent.selector)
 		absent_gpu_say(&watch.absent);
 	probe_forget(job);
-	if (!run.quiet)
+	if (!run.quiet || run.record)
 		sum_up(&run, job, token, status);
 	name_lock_release();
 	launch_exit(status);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/view/arguments.h"
 #include "tools/view/rows.h"
@@ -104,6 +105,15 @@ static void offer_jobs(const char *typed, bool living)
 	rows_free(&rows);
 }
 
+/* Offers files where no job begins so. */
+static void offer_jobs_and_files(const char *typed)
+{
+	if (strchr(typed, '/') || access(typed, F_OK) == 0)
+		puts("@files");
+	else
+		offer_jobs(typed, false);
+}
+
 static void offer_value(const struct argument *option, const char *typed)
 {
 	if (strchr(option->value, '|'))
@@ -134,6 +144,8 @@ static void offer_operands(const struct typing *typing)
 
 	if (typing->line->takes_program)
 		puts(typing->has_operand ? "@files" : "@programs");
+	else if (strncmp(operands, "JOB|FILE", 8) == 0)
+		offer_jobs_and_files(typing->word);
 	else if (!typing->has_operand && strncmp(operands, "JOB", 3) == 0)
 		offer_jobs(typing->word, true);
 	else if (!typing->has_operand && strncmp(operands, "[JOB", 4) == 0)

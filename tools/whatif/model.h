@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The model: what a step takes under another limit, over another link, with another share.
+ *
+ *   kernel   takes as long as it computes, or as long as the link takes for what it reads of the
+ *            host, whichever is longer (core/memory/heat/weigh.h). Both are learned from a survey
+ *   place    first as memory is allocated: it is on the device until the limit is reached. Then as
+ *            the placer would move it, which asks the same function
+ *   rest     of a step, in which no kernel runs, stays as it was measured
+ *   share    a step takes no less than its kernels' time divided by the share
+ *
+ * For example, a step of 300 ms has 150 kernels of 2 ms. With 25 % of the memory on the host the
+ * link takes 5 ms for a third of them. A step is then 100 x 2 + 50 x 5 = 450 ms, 1.5 times as long.
+ *
+ * Pure functions of a record. A prediction costs some milliseconds for 10 GiB.
+ */
+#ifndef SPILLWAY_WHATIF_MODEL_H
+#define SPILLWAY_WHATIF_MODEL_H
+
+#include "tools/whatif/record.h"
+
+/* Of two numbers; the tool is not linked to libm. */
+static inline double higher(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static inline double lower(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+/* How the link is known. */
+enum link_source {
+	LINK_MODELLED, /* nobody has measured it */
+	LINK_MOVED,    /* as fast as memory moved */
+	LINK_READ,     /* as fast as kernels read from the host */
+};
+
+/* Bytes per second of a PCIe link that is supposed where none was measured. */
+#define MODEL_LINK ((double)16 * (1 << 30))
+
+struct model {
+	const struct survey_record *record;
+	struct weigh_known *known; /* of each kernel */
+	struct weigh_piece *piece;
+	size_t pieces;
+	uint32_t *at; /* of each of them: its first among the record's */
+	double link;  /* bytes per second */
+	enum link_source source;
+	bool has_read;   /* kernels read from the host while they were measured */
+	uint64_t unused; /* bytes of memory that no kernel uses, which leaves first */
+	uint64_t fixed;  /* bytes that stay on the device whatever the limit is */
+	/* Of one step, or of all that was measured where there are none; nanoseconds. */
+	double step_ns;
+	double kernels_ns; /* of them all, as measured */
+	double overlap;    /* what they take together, to the sum of what each takes */
+	double steps;      /* of the program, that were measured; 1 where there are none */
+	double unknown;  /* part of the kernels' time of which it is not known what they compute */
+	double least_ns; /* a step with nothing on the host */
+};
+
+struct model_question {
+	uint64_t limit;
+	double link;  /* bytes per second; 0: as known */
+	double share; /* of GPU time, at most 1 */
+};
+
+struct model_answer {
+	uint64_t limit;
+	double link, share;
+	bool is_possible; /* the limit holds what must stay */
+	uint64_t host;    /* bytes on the host */
+	double step_ns, low_ns, high_ns;
+	double times;  /* step_ns, to a step with nothing on the host and the whole GPU */
+	double busy;   /* part of the time in which kernels run */
+	double bus;    /* bytes that kernels read of the host in a step */
+	bool is_moved; /* the placer moves memory from where it was allocated */
+};
+
+/* Learns from a record, which has to outlive the model. model_free() frees it. */
+void model_make(struct model *model, const struct survey_record *record);
+void model_free(struct model *model);
+void model_ask(const struct model *model, const struct model_question *question,
+               struct model_answer *answer);
+
+/* Returns the most memory that a limit can matter to: all that the job held. */
+uint64_t model_held(const struct model *model);
+/*
+ * Returns the smallest limit at which a step takes at most (1 + slowdown) times as long as with
+ * nothing on the host; as `like` in all else.
+ */
+uint64_t model_smallest(const struct model *model, const struct model_question *like,
+                        double slowdown);
+/* Returns the limit below which a step becomes longer most quickly: the knee of the curve. */
+uint64_t model_knee(const struct model *model, const struct model_question *like);
+
+/*
+ * Two jobs on one GPU. Each has what it needs of the time where both need no more than there is;
+ * else each has at least half, or its share. Changes step times and ranges.
+ */
+void model_beside(struct model_answer *one, struct model_answer *other);
+
+#endif
