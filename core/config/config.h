@@ -264,32 +264,26 @@ int config_load(const struct config_sources *sources, struct config **config,
                 struct config_error *error);
 void config_release(struct config *config); /* NULL is fine */
 
-/*
- * Returns whether a file, a setting or a job name came from anywhere; otherwise nobody configured
- * this.
- */
-bool config_is_set(const struct config *config);
-const char *config_job_name(const struct config *config); /* "" when nobody named it */
-const char *config_labels(const struct config *config);   /* "key=value,..." or "" */
-/* Returns whether NVML's memory queries show the job's limit, and where that comes from. */
-bool config_nvml(const struct config *config);
-const char *config_nvml_origin(const struct config *config);
-/* Returns where the job writes its status; NULL: nowhere. */
-const char *config_status_file(const struct config *config);
-/*
- * Returns as which version, 1.x, HAMi's shared region is to be written; negative: it is not.
- */
-int config_region_minor(const struct config *config);
-bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
-/*
- * Returns the hash of the override file's bytes as read, refused or not, and of the pause; 0 where
- * there is neither.
- */
-uint64_t config_override_hash(const struct config *config);
-/* Returns whether the override file as it stands is not in force, because it is bad. */
-bool config_override_is_refused(const struct config *config);
-/* Returns whether an override is in force, be it an earlier one. */
-bool config_has_override(const struct config *config);
+/* What a snapshot says that concerns no device. */
+struct config_job {
+	bool is_set; /* a file, a setting or a name came from anywhere; else nobody configured it */
+	bool is_disabled;               /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
+	bool enforces;                  /* the system file is enforced */
+	char name[CONFIG_NAME_MAX];     /* "": nobody named it */
+	char labels[CONFIG_LABELS_MAX]; /* "key=value,..." or "" */
+	bool nvml;                      /* NVML's memory queries show the job's limit */
+	const char *nvml_origin;        /* where that comes from */
+	char *status_file;              /* where the job writes its status; NULL: nowhere */
+	/* as which version, 1.x, HAMi's shared region is to be written; negative: it is not */
+	int region_minor;
+	/* of the override file's bytes as read, refused or not, and of the pause; 0: neither */
+	uint64_t override_hash;
+	bool override_is_refused; /* the override file as it stands is bad, and so not in force */
+	bool has_override;        /* one is in force, be it an earlier one */
+	const char *warnings;     /* for stat (clamped by a ceiling, ...), one per line; "": none */
+};
+
+const struct config_job *config_job(const struct config *config);
 
 /*
  * Reads a job's pause. An existing file pauses the job, even with a damaged text: fields that
@@ -298,12 +292,8 @@ bool config_has_override(const struct config *config);
 void config_pause_read(const char *path, const char *boot_id, struct config_pause *pause);
 /* Writes a pause; is_on and hash are not read. Returns 0 or a negative errno. */
 int config_pause_write(const char *path, const struct config_pause *pause);
-/* Returns whether the system file is enforced. */
-bool config_enforces(const struct config *config);
 /* Returns the bytes of a device that the machine's file keeps free of Spillway's jobs. */
 uint64_t config_reserve(const struct config *config, const struct config_device *device);
-/* Warnings worth showing in stat (clamped by a ceiling, ...), one per line, "" when none. */
-const char *config_warnings(const struct config *config);
 
 /* What the machine's file, CONFIG_SYSTEM_FILE, says of how it is to be kept to. */
 struct config_machine {

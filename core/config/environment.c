@@ -42,21 +42,21 @@ static bool names_key(const char *name, const char *base, struct config_selector
 	       selector->kind == SELECT_ORDINAL;
 }
 
-/* Adds NAME=VALUE to the layer if its name is base or base_<ordinal>; *taken says so. */
-static int take(struct config *config, enum config_layer layer, enum config_key key,
-                const char *base, const char *name, const char *value, bool *taken,
-                struct config_error *error)
+/*
+ * Adds a variable to the layer if its name is base or base_<ordinal>. Returns 1 where it is, 0
+ * where it is not, or a negative errno.
+ */
+static int take(struct config *config, struct config_setting setting, const char *base,
+                const struct config_item *item, struct config_error *error)
 {
-	struct config_place place = {name, 0};
-	struct config_selector selector;
+	int status = 0;
 
-	if (!names_key(name, base, &selector))
+	if (!names_key(item->key, base, &setting.selector))
 		return 0;
-	*taken = true;
 	/* getenv() finds the first of two; so do we. */
-	if (*value == '\0' || config_find(config, layer, key, &selector))
-		return 0;
-	return config_add(config, layer, key, &selector, place, name, value, error);
+	if (*item->value && !config_find(config, setting.layer, setting.key, &setting.selector))
+		status = config_add(config, setting, item, error);
+	return status ? status : 1;
 }
 
 /* The variables that set no key of a GPU; the job's first, in the order of their keys. */
@@ -77,7 +77,7 @@ static const char *const others[] = {
 /* Warns of a variable that the machine's file, being enforced, leaves no effect. 0 or -ENOMEM. */
 static int warn_of_bound(struct config *config, const char *name, const char *text)
 {
-	if (strcmp(name, others[JOB_KEY_name]) == 0 && strcmp(text, config->job_name) == 0)
+	if (strcmp(name, others[JOB_KEY_name]) == 0 && strcmp(text, config->job.name) == 0)
 		return 0; /* as `spillway run` has set it */
 	return config_warn(config, "%s = %s: not followed: " CONFIG_SYSTEM_FILE " is enforced",
 	                   name, text);
@@ -124,18 +124,16 @@ static int warn_if_misspelt(struct config *config, const char *name)
 }
 
 /* Takes a variable in an old spelling, once those of the keys' own names are taken. */
-static int take_old_spelling(struct config *config, const char *name, const char *value,
+static int take_old_spelling(struct config *config, const struct config_item *item,
                              struct config_error *error)
 {
+	struct config_setting setting = {.layer = LAYER_ENVIRONMENT};
 	char base[CONFIG_SPELLING_MAX];
 	const char *spelling;
-	enum config_key key;
-	bool taken = false;
 	int status = 0;
 
-	for (int i = 0; !taken && (spelling = config_old_spelling(i, &key)); i++)
-		status = take(config, LAYER_ENVIRONMENT, key, config_as_variable(spelling, base),
-		              name, value, &taken, error);
+	for (int i = 0; !status && (spelling = config_old_spelling(i, &setting.key)); i++)
+		status = take(config, setting, config_as_variable(spelling, base), item, error);
 	return status;
 }
 
@@ -152,45 +150,43 @@ static bool is_old_spelling(const char *name)
 	return false;
 }
 
-static int take_spillway(struct config *config, const char *name, const char *value,
+static int take_spillway(struct config *config, const struct config_item *item,
                          struct config_error *error)
 {
+	struct config_setting setting = {.layer = LAYER_ENVIRONMENT};
 	char base[CONFIG_SPELLING_MAX];
-	bool taken = is_old_spelling(name);
-	int status = 0;
+	int status = is_old_spelling(item->key);
 
-	for (int key = 0; key < CONFIG_KEY_COUNT && !taken; key++)
-		status = take(config, LAYER_ENVIRONMENT, (enum config_key)key,
-		              config_as_variable(config_key_name((enum config_key)key), base), name,
-		              value, &taken, error);
-	if (!taken && warn_if_misspelt(config, name) != 0)
-		status =
-		    config_fail(error, -ENOMEM, (struct config_place){name, 0}, "out of memory");
+	for (int key = 0; key < CONFIG_KEY_COUNT && !status; key++) {
+		setting.key = (enum config_key)key;
+		status = take(config, setting,
+		              config_as_variable(config_key_name(setting.key), base), item, error);
+	}
+	if (!status && warn_if_misspelt(config, item->key) != 0)
+		status = config_fail(error, -ENOMEM, item->place, "out of memory");
 	return status;
 }
 
 /* Its sizes are bytes or K, M, G in either case, which ours include. */
-static int take_hami(struct config *config, const char *name, const char *value, bool paced,
+static int take_hami(struct config *config, const struct config_item *item, bool paced,
                      struct config_error *error)
 {
-	bool taken = false;
+	struct config_setting setting = {.layer = LAYER_HAMI, .key = CONFIG_KEY_memory};
 	int status;
 
-	if (strcmp(value, "0") == 0)
+	if (strcmp(item->value, "0") == 0)
 		return 0;
-	status = take(config, LAYER_HAMI, CONFIG_KEY_memory, "CUDA_DEVICE_MEMORY_LIMIT", name,
-	              value, &taken, error);
-	if (!taken && paced)
-		status = take(config, LAYER_HAMI, CONFIG_KEY_share, "CUDA_DEVICE_SM_LIMIT", name,
-		              value, &taken, error);
-	return status;
+	status = take(config, setting, "CUDA_DEVICE_MEMORY_LIMIT", item, error);
+	setting.key = CONFIG_KEY_share;
+	return status || !paced ? status
+	                        : take(config, setting, "CUDA_DEVICE_SM_LIMIT", item, error);
 }
 
 /*
  * Takes the variables of KAI's gpu-fractioning, which NVIDIA's container toolkit applies to the
  * cgroup: whole MiB, the request, and the limit up to which a container may borrow.
  */
-static int take_kai(struct config *config, const char *name, const char *value,
+static int take_kai(struct config *config, const struct config_item *item,
                     struct config_error *error)
 {
 	static const struct {
@@ -198,16 +194,19 @@ static int take_kai(struct config *config, const char *name, const char *value,
 		enum config_key key;
 	} keys[] = {{"NVIDIA_GPU_MEMORY_REQUEST", CONFIG_KEY_memory},
 	            {"NVIDIA_GPU_MEMORY_LIMIT", CONFIG_KEY_memory_max}};
-	bool is_mib = value[strspn(value, "0123456789")] == '\0', taken;
+	bool is_mib = item->value[strspn(item->value, "0123456789")] == '\0';
+	struct config_item with_unit = *item;
 	char text[32];
 	int status = 0;
 
-	if (strcmp(value, "0") == 0 || strlen(value) > 20)
+	if (strcmp(item->value, "0") == 0 || strlen(item->value) > 20)
 		return 0;
-	snprintf(text, sizeof(text), "%s%s", value, *value && is_mib ? "MiB" : "");
-	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && status == 0; i++)
+	snprintf(text, sizeof(text), "%s%s", item->value, *item->value && is_mib ? "MiB" : "");
+	with_unit.value = text;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && !status; i++)
 		status =
-		    take(config, LAYER_HAMI, keys[i].key, keys[i].name, name, text, &taken, error);
+		    take(config, (struct config_setting){.layer = LAYER_HAMI, .key = keys[i].key},
+		         keys[i].name, &with_unit, error);
 	return status;
 }
 
@@ -224,7 +223,7 @@ static int read_policy(char *const *environment, bool *paced, struct config_erro
 	if (!*paced || !policy || strcasecmp(policy, "force") == 0 ||
 	    strcasecmp(policy, "default") == 0)
 		return 0;
-	return config_fail_value(error, (struct config_place){name, 0}, name, policy,
+	return config_fail_value(error, &(struct config_item){{name, 0}, NULL, name, policy},
 	                         "expected default, force or disable");
 }
 
@@ -234,15 +233,15 @@ static int read_disabled(struct config *config, char *const *environment,
 	const char *name = "SPILLWAY_DISABLE";
 	const char *text = config_variable(environment, name);
 
-	if (config_enforces(config))
+	if (config->job.enforces)
 		return 0;
 
 	if (!text) {
 		name = "CUDA_DISABLE_CONTROL";
 		text = config_variable(environment, name);
 	}
-	if (text && units_parse_bool(text, &config->disabled) != 0)
-		return config_fail_value(error, (struct config_place){name, 0}, name, text,
+	if (text && units_parse_bool(text, &config->job.is_disabled) != 0)
+		return config_fail_value(error, &(struct config_item){{name, 0}, NULL, name, text},
 		                         "expected yes or no");
 	return 0;
 }
@@ -257,9 +256,10 @@ static int read_job(struct config *config, char *const *environment, struct conf
 		if (text && config_job_is_bound(config, (enum config_job_key)key))
 			status = warn_of_bound(config, others[key], text);
 		else if (text)
-			status =
-			    config_set_job(config, (enum config_job_key)key,
-			                   (struct config_place){others[key], 0}, "", text, error);
+			status = config_set_job(
+			    config, (enum config_job_key)key,
+			    &(struct config_item){{others[key], 0}, NULL, others[key], text},
+			    error);
 	}
 	return status;
 }
@@ -270,24 +270,25 @@ static int read_variables(struct config *config, char *const *environment, bool 
 {
 	int status = 0;
 
-	for (; *environment && status == 0; environment++) {
+	for (; *environment && status >= 0; environment++) {
 		const char *value = strchr(*environment, '=');
 		char name[VARIABLE_MAX];
+		struct config_item item = {{name, 0}, NULL, name, NULL};
 
 		if (!value || value - *environment >= (ptrdiff_t)sizeof(name))
 			continue;
 		memcpy(name, *environment, (size_t)(value - *environment));
 		name[value - *environment] = '\0';
-		value++;
+		item.value = value + 1;
 		if (strncmp(name, "SPILLWAY_", 9) == 0)
-			status = is_for_old ? take_old_spelling(config, name, value, error)
-			                    : take_spillway(config, name, value, error);
+			status = is_for_old ? take_old_spelling(config, &item, error)
+			                    : take_spillway(config, &item, error);
 		else if (!is_for_old && strncmp(name, "CUDA_DEVICE_", 12) == 0)
-			status = take_hami(config, name, value, paced, error);
+			status = take_hami(config, &item, paced, error);
 		else if (!is_for_old && strncmp(name, "NVIDIA_GPU_MEMORY_", 18) == 0)
-			status = take_kai(config, name, value, error);
+			status = take_kai(config, &item, error);
 	}
-	return status;
+	return status < 0 ? status : 0;
 }
 
 int config_add_environment(struct config *config, char *const *environment,
@@ -296,7 +297,7 @@ int config_add_environment(struct config *config, char *const *environment,
 	bool paced;
 	int status;
 
-	if (config_enforces(config) && warn_of_all_bound(config, environment) != 0)
+	if (config->job.enforces && warn_of_all_bound(config, environment) != 0)
 		return config_fail(error, -ENOMEM, (struct config_place){"environment", 0},
 		                   "out of memory");
 	if ((status = read_disabled(config, environment, error)) != 0 ||

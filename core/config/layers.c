@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "core/base/hash.h"
 #include "core/base/units.h"
@@ -19,17 +20,17 @@
  * memory on the host unless somebody asked for it, and a share that holds while the GPU is shared.
  */
 
-static const struct config_selector every = {.kind = SELECT_ALL};
-
 /*
  * Sets a key of every GPU, in the name of a variable or of libvgpu.so. 0 or a negative errno.
  */
 static int set(struct config *config, enum config_layer layer, enum config_key key,
                const char *from, const char *value, struct config_error *error)
 {
-	struct config_place place = {from, layer == LAYER_STAND_IN ? -1 : 0};
+	const struct config_item item = {
+	    .place = {from, layer == LAYER_STAND_IN ? -1 : 0}, .key = from, .value = value};
 
-	return config_add(config, layer, key, &every, place, from, value, error);
+	return config_add(config, (struct config_setting){.layer = layer, .key = key}, &item,
+	                  error);
 }
 
 /*
@@ -134,9 +135,9 @@ static int layer_try(const struct config *config, const struct layer_source *sou
 	if (!alone)
 		return config_fail(error, -ENOMEM, (struct config_place){source->from, -1},
 		                   "out of memory");
-	memcpy(alone->ceiling, config->ceiling, sizeof(alone->ceiling));
+	alone->job.enforces = config->job.enforces;
 	memcpy(alone->is_machines, config->is_machines, sizeof(alone->is_machines));
-	memcpy(alone->job_name, config->job_name, sizeof(alone->job_name));
+	memcpy(alone->job.name, config->job.name, sizeof(alone->job.name));
 	status = source->add(alone, source, error);
 	if (status == 0)
 		status = config_check(alone, error);
@@ -188,7 +189,7 @@ static int layer_stay(struct config *config, const struct layer_source *source,
 
 	layer_complain(source, error);
 	if (source->layer == LAYER_OVERRIDE)
-		config->is_refused = true;
+		config->job.override_is_refused = true;
 	stays.text = last_good ? last_good->text_of[source->layer] : NULL;
 	if (!stays.text)
 		return 0;
@@ -244,7 +245,7 @@ static int layer_add_file(struct config *config, const struct config_sources *so
 	if (status == 0) {
 		config->has_file = true;
 		if (layer == LAYER_OVERRIDE)
-			config->override_hash = hash_bytes(HASH_NOTHING, text, length);
+			config->job.override_hash = hash_bytes(HASH_NOTHING, text, length);
 		source.text = text;
 		source.length = length;
 		status = layer_add_or_stay(config, &source, error);
@@ -265,30 +266,44 @@ int config_add_file(struct config *config, enum config_layer layer, const char *
 static int layer_add_pause(struct config *config, const struct config_pause *pause,
                            struct config_error *error)
 {
-	const struct config_selector all = {.kind = SELECT_ALL};
-	const struct config_place place = {"spillway pause", -1};
+	struct config_item item = {.place = {"spillway pause", -1}, .key = "share", .value = "0"};
+	struct config_setting setting = {.layer = LAYER_PAUSE, .key = CONFIG_KEY_share};
 	int status;
 
 	if (!pause || !pause->is_on)
 		return 0;
-	config->override_hash ^= pause->hash;
-	status =
-	    config_add(config, LAYER_PAUSE, CONFIG_KEY_share, &all, place, "share", "0", error);
-	if (status == 0 && pause->evict)
-		status = config_add(config, LAYER_PAUSE, CONFIG_KEY_evict, &all, place, "evict",
-		                    "yes", error);
-	return status;
+	config->job.override_hash ^= pause->hash;
+	status = config_add(config, setting, &item, error);
+	if (status != 0 || !pause->evict)
+		return status;
+	setting.key = CONFIG_KEY_evict;
+	item.key = "evict";
+	item.value = "yes";
+	return config_add(config, setting, &item, error);
+}
+
+/*
+ * A name that the process chose would be another full quota. So it is the one of the machine's file
+ * or, where that gives none or each user has one quota, the user's.
+ */
+static void layers_name_job(struct config *config)
+{
+	if (config->job.enforces && (config->is_per_user || !config->is_machines[JOB_KEY_name]))
+		snprintf(config->job.name, sizeof(config->job.name), "user-%u",
+		         (unsigned)geteuid());
 }
 
 static int layer_add_limit(struct config *config, const struct config_selector *selector,
                            enum config_key key, uint64_t bytes, const char *from,
                            struct config_error *error)
 {
-	const struct config_place place = {from, -1};
+	const struct config_setting setting = {
+	    .layer = LAYER_LIMITS, .key = key, .selector = *selector};
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRIu64 "B", bytes);
-	return config_add(config, LAYER_LIMITS, key, selector, place, config_key_name(key), text,
+	return config_add(config, setting,
+	                  &(struct config_item){{from, -1}, NULL, config_key_name(key), text},
 	                  error);
 }
 
@@ -332,10 +347,10 @@ static int add_layers(struct config *config, const struct config_sources *source
 
 	if (sources->system_file)
 		status = layer_add_file(config, sources, LAYER_SYSTEM, sources->system_file, error);
-	config_name_enforced(config);
+	layers_name_job(config);
 	if (status == 0 && sources->stands_in)
 		status = layer_add_or_stay(config, &stand_in, error);
-	if (status == 0 && sources->file && !config_enforces(config))
+	if (status == 0 && sources->file && !config->job.enforces)
 		status = layer_add_file(config, sources, LAYER_FILE, sources->file, error);
 	if (status == 0 && sources->environment)
 		status = layer_add_or_stay(config, &environment, error);
@@ -365,6 +380,8 @@ int config_load(const struct config_sources *sources, struct config **config,
 	if (sources->complaint)
 		sources->complaint->message[0] = '\0';
 	status = add_layers(loaded, sources, error);
+	loaded->job.has_override = loaded->text_of[LAYER_OVERRIDE] != NULL;
+	loaded->job.is_set = loaded->has_file || loaded->count > 0 || loaded->job.name[0];
 	if (status == 0)
 		*config = loaded;
 	else

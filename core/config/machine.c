@@ -92,8 +92,8 @@ static void read_machine(void)
 	    config ? config_add_file(config, LAYER_SYSTEM, CONFIG_SYSTEM_FILE, &error) : -ENOMEM;
 
 	if (status == 0) {
-		machine.enforces = config->ceiling[CEILING_KEY_enforce];
-		machine.requires = config->ceiling[CEILING_KEY_required];
+		machine.enforces = config->job.enforces;
+		machine.requires = config->requires;
 		memcpy(machine.state_dir, config->state_dir, sizeof(machine.state_dir));
 		memcpy(machine.guaranteed, config->guaranteed, sizeof(machine.guaranteed));
 		if (machine.enforces || machine.requires)

@@ -67,6 +67,46 @@ static int insert(struct table *table, size_t index, const char *section, const 
 	return 0;
 }
 
+static int override_write_all(int fd, const char *text, size_t length)
+{
+	while (length > 0) {
+		ssize_t written = write(fd, text, length);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			return -errno;
+		text += written;
+		length -= (size_t)written;
+	}
+	return 0;
+}
+
+/*
+ * Replaces a file by a rename, mode 0600. Returns 0 or a negative errno; the old one stands then.
+ */
+static int override_replace(const char *path, const char *text, size_t length)
+{
+	char *temporary;
+	int fd, status;
+
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+		return -ENOMEM;
+	fd = mkostemp(temporary, O_CLOEXEC);
+	status = fd < 0 ? -errno : 0;
+	if (fd >= 0) {
+		status = fchmod(fd, 0600) != 0 ? -errno : override_write_all(fd, text, length);
+		if (close(fd) != 0 && status == 0)
+			status = -errno;
+		if (status == 0 && rename(temporary, path) != 0)
+			status = -errno;
+		if (status != 0)
+			unlink(temporary);
+	}
+	free(temporary);
+	return status;
+}
+
 static int collect(void *cookie, const struct config_item *item, struct config_error *error)
 {
 	struct table *table = cookie;
@@ -250,7 +290,7 @@ static int change_locked(struct config_change *change, struct config_error *erro
 	text = merge_text(change, before, length, &status, error);
 	if (status == 0)
 		status = check(change->path, text, change->devices, change->device_count, error);
-	if (status == 0 && (status = config_file_replace(change->path, text, strlen(text))) != 0)
+	if (status == 0 && (status = override_replace(change->path, text, strlen(text))) != 0)
 		fail(error, change->path, status, "write");
 	if (status == 0) {
 		change->before = before;
@@ -338,7 +378,7 @@ int config_override_take_back(const struct config_change *change, struct deadlin
 		                     "changed by another process meanwhile, so that the change "
 		                     "stays in it");
 	else if (change->before)
-		status = config_file_replace(change->path, change->before, change->before_length);
+		status = override_replace(change->path, change->before, change->before_length);
 	else if (unlink(change->path) != 0)
 		status = -errno;
 	if (status != 0 && status != -EBUSY)
@@ -457,7 +497,7 @@ static int mend_locked(const char *path, uint32_t version, struct config_error *
 		lines += text[i] == '\n';
 	}
 	count = mend_text(path, &text, lines, version, error);
-	if (count > 0 && (status = config_file_replace(path, text, strlen(text))) != 0)
+	if (count > 0 && (status = override_replace(path, text, strlen(text))) != 0)
 		count = fail(error, path, status, "write");
 	free(text);
 	return count;
@@ -532,5 +572,5 @@ int config_pause_write(const char *path, const struct config_pause *pause)
 	                      pause->evict ? "yes" : "no", pause->by, pause->since_ns, pause->at_ns,
 	                      pause->boot_id);
 
-	return config_file_replace(path, text, (size_t)length);
+	return override_replace(path, text, (size_t)length);
 }

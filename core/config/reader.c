@@ -81,43 +81,6 @@ int config_file_load(const char *path, bool follow_symlink, char **text, size_t 
 	return result;
 }
 
-static int write_all(int fd, const char *text, size_t length)
-{
-	while (length > 0) {
-		ssize_t written = write(fd, text, length);
-
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return -errno;
-		text += written;
-		length -= (size_t)written;
-	}
-	return 0;
-}
-
-int config_file_replace(const char *path, const char *text, size_t length)
-{
-	char *temporary;
-	int fd, status;
-
-	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-		return -ENOMEM;
-	fd = mkostemp(temporary, O_CLOEXEC);
-	status = fd < 0 ? -errno : 0;
-	if (fd >= 0) {
-		status = fchmod(fd, 0600) != 0 ? -errno : write_all(fd, text, length);
-		if (close(fd) != 0 && status == 0)
-			status = -errno;
-		if (status == 0 && rename(temporary, path) != 0)
-			status = -errno;
-		if (status != 0)
-			unlink(temporary);
-	}
-	free(temporary);
-	return status;
-}
-
 enum { LINE_LENGTH_MAX = 197 }; /* inih's buffer is 200 bytes: "\r\n" and NUL */
 
 struct source {

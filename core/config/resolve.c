@@ -11,6 +11,21 @@
 #include <string.h>
 #include <unistd.h>
 
+static struct config_value resolve_builtin(enum config_key key)
+{
+	struct config_value value = {0};
+	struct config_problem problem;
+
+	(void)config_value_parse(key, config_keys[key].builtin, &value, &problem);
+	return value;
+}
+
+/* Ranks a selector: a more specific one is higher. */
+static int selector_rank(const struct config_selector *selector)
+{
+	return (int)selector->kind + (int)strlen(selector->uuid);
+}
+
 /*
  * Finds the setting that counts up to a layer: the strongest layer wins; within it the more
  * specific selector.
@@ -29,8 +44,8 @@ static const struct config_setting *effective_up_to(enum config_layer most,
 		    !config_selector_matches(&setting->selector, device))
 			continue;
 		if (!best || setting->layer > best->layer ||
-		    (setting->layer == best->layer && config_selector_rank(&setting->selector) >
-		                                          config_selector_rank(&best->selector)))
+		    (setting->layer == best->layer &&
+		     selector_rank(&setting->selector) > selector_rank(&best->selector)))
 			best = setting;
 	}
 	return best;
@@ -39,7 +54,7 @@ static const struct config_setting *effective_up_to(enum config_layer most,
 /* Returns whether nobody but the machine's file may set the key. */
 static bool is_machines(const struct config *config, enum config_key key)
 {
-	return config_enforces(config) && config_key_bound(key) == CONFIG_MACHINES;
+	return config->job.enforces && config_keys[key].bound == CONFIG_MACHINES;
 }
 
 static const struct config_setting *
@@ -69,7 +84,7 @@ static const struct config_setting *enforced_setting(const struct config *config
                                                      const struct config_device *device,
                                                      enum config_key key)
 {
-	return config_enforces(config) && config_key_bound(key) == CONFIG_CEILING
+	return config->job.enforces && config_keys[key].bound == CONFIG_CEILING
 	           ? effective_up_to(LAYER_SYSTEM, config, device, key)
 	           : NULL;
 }
@@ -143,7 +158,7 @@ static const struct config_setting *ceiling(const struct config *config,
 static bool is_bound_by_builtin(const struct config *config, const struct config_setting *ceiling,
                                 enum config_key key)
 {
-	return !ceiling && config_enforces(config) && config_key_bound(key) == CONFIG_CEILING &&
+	return !ceiling && config->job.enforces && config_keys[key].bound == CONFIG_CEILING &&
 	       key != CONFIG_KEY_memory_max; /* which the limit binds */
 }
 
@@ -156,17 +171,16 @@ static uint64_t resolve_setting(const struct config *config, const struct config
                                 const struct config_setting **from)
 {
 	const struct config_setting *limit = ceiling(config, device, key);
-	uint64_t value =
-	    amount(setting ? setting->value : config_value_builtin(key), device->memory);
+	uint64_t value = amount(setting ? setting->value : resolve_builtin(key), device->memory);
 
 	/* "auto", "unlimited", "never" and the highest priority are the largest numbers. */
 	if (limit && amount(limit->value, device->memory) < value) {
 		setting = limit;
 		value = amount(limit->value, device->memory);
 	}
-	if (is_bound_by_builtin(config, limit, key) && config_value_builtin(key).number < value) {
+	if (is_bound_by_builtin(config, limit, key) && resolve_builtin(key).number < value) {
 		setting = NULL;
-		value = config_value_builtin(key).number;
+		value = resolve_builtin(key).number;
 	}
 	if (from)
 		*from = setting;
@@ -193,7 +207,7 @@ static uint64_t resolve_moves(const struct config *config, const struct config_d
 	uint64_t machines = resolve_setting(
 	    config, device, key, effective_up_to(LAYER_SYSTEM, config, device, key), NULL);
 
-	return config_enforces(config) && machines > host_memory ? machines : host_memory;
+	return config->job.enforces && machines > host_memory ? machines : host_memory;
 }
 
 /*
@@ -228,7 +242,7 @@ static bool enforced_evict(const struct config *config, const struct config_devi
 	const struct config_setting *setting =
 	    effective_up_to(LAYER_SYSTEM, config, device, CONFIG_KEY_evict);
 
-	return config_enforces(config) && setting && setting->value.number;
+	return config->job.enforces && setting && setting->value.number;
 }
 
 void config_for_device(const struct config *config, const struct config_device *device,
@@ -328,8 +342,7 @@ static void read_quotas(const struct config *config, const struct config_selecto
 	for (int i = 0; i < QUOTAS; i++) {
 		const struct config_setting *setting = effective(config, &device, quotas[i]);
 		const struct config_setting *most = ceiling(config, &device, quotas[i]);
-		struct config_value value =
-		    setting ? setting->value : config_value_builtin(quotas[i]);
+		struct config_value value = setting ? setting->value : resolve_builtin(quotas[i]);
 
 		if (most && most->layer == LAYER_LIMITS) {
 			values->most[i] = 1; /* it changes, and the job stays the same */
@@ -348,7 +361,7 @@ static void read_quotas(const struct config *config, const struct config_selecto
 static bool is_limited(const struct quota_values *values)
 {
 	for (int i = 0; i < QUOTAS; i++) {
-		uint64_t without = config_value_builtin(quotas[i]).number;
+		uint64_t without = resolve_builtin(quotas[i]).number;
 
 		if (quotas[i] == CONFIG_KEY_memory_max)
 			continue; /* of a limit */
@@ -453,7 +466,7 @@ static int warn_of_ceiling(struct config *config, const struct config_setting *s
 		                   "%s: %s = %s: not followed: " CONFIG_SYSTEM_FILE " is enforced",
 		                   setting->origin, config_key_name(setting->key), setting->text);
 	if (is_bound_by_builtin(config, limit, setting->key) &&
-	    setting->value.number > config_value_builtin(setting->key).number)
+	    setting->value.number > resolve_builtin(setting->key).number)
 		return config_warn(config,
 		                   "%s: %s = %s: not followed: " CONFIG_SYSTEM_FILE
 		                   " is enforced and says nothing of it",
@@ -478,7 +491,7 @@ static int warn_of_ceiling(struct config *config, const struct config_setting *s
 static int check_name(const struct config *config, const struct config_setting *setting,
                       struct config_error *error)
 {
-	if (!config_enforces(config) || setting->layer != LAYER_SYSTEM ||
+	if (!config->job.enforces || setting->layer != LAYER_SYSTEM ||
 	    setting->selector.kind != SELECT_ORDINAL)
 		return 0;
 	return config_fail(error, -EINVAL, setting->place,

@@ -50,13 +50,28 @@ static const char *nearest_key(const char *word, const char *const *known)
 	return meant;
 }
 
+/*
+ * Lists the names of all keys of [gpu], or of those that a ceiling may bind; NULL-terminated.
+ * Returns how many they are.
+ */
+static int list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1])
+{
+	int count = 0;
+
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (!of_ceiling || config_keys[key].bound == CONFIG_CEILING)
+			names[count++] = config_keys[key].name;
+	names[count] = NULL;
+	return count;
+}
+
 /* Finds the section that a key, or one spelt nearly so, belongs to. Returns whether there is one.
  */
 static bool home_of(const char *key, const char **section, const char **meant)
 {
 	const char *gpu_keys[CONFIG_KEY_COUNT + 1];
 
-	config_list_keys(false, gpu_keys);
+	list_keys(false, gpu_keys);
 	*section = "gpu";
 	*meant = nearest_key(key, gpu_keys);
 	if (*meant)
@@ -165,34 +180,47 @@ static int take_job(struct target *target, const struct config_item *item,
 	target->config->is_machines[key] |= target->layer == LAYER_SYSTEM;
 	/* The override file is found by the name. */
 	if (key == JOB_KEY_name && target->layer == LAYER_OVERRIDE)
-		return config_fail_value(error, item->place, item->key, item->value,
-		                         "a running job cannot be renamed");
+		return config_fail_value(error, item, "a running job cannot be renamed");
 	if (target->layer != LAYER_SYSTEM &&
 	    config_job_is_bound(target->config, (enum config_job_key)key))
 		return 0;
-	return config_set_job(target->config, (enum config_job_key)key, item->place, item->key,
-	                      item->value, error);
+	return config_set_job(target->config, (enum config_job_key)key, item, error);
 }
 
 /* Takes a key of [ceiling] that says how the file is to be kept to. */
 static int take_ceiling(struct target *target, const struct config_item *item, int key,
                         struct config_error *error)
 {
-	char problem[64];
+	struct config *config = target->config;
+	struct config_problem problem;
+	bool is_other;
 
 	if (target->ceiling_line[key] > 0)
 		return fail_repeated(error, item, target->ceiling_line[key]);
 	target->ceiling_line[key] = item->place.line;
-	if (config_ceiling_parse((enum config_ceiling_key)key, item->value,
-	                         &target->config->ceiling[key], problem, sizeof(problem)) != 0)
-		return config_fail_value(error, item->place, item->key, item->value, problem);
-	if (key == CEILING_KEY_state_dir)
-		strcpy(target->config->state_dir, item->value);
-	if (key == CEILING_KEY_guaranteed)
-		strcpy(target->config->guaranteed, item->value);
-	if (key == CEILING_KEY_reserve)
-		config_value_parse(CONFIG_KEY_memory, item->value, false, &target->config->reserve,
-		                   NULL, 0);
+	if (config_ceiling_parse((enum config_ceiling_key)key, item->value, &is_other, &problem))
+		return config_fail_value(error, item, problem.text);
+	switch (key) {
+	case CEILING_KEY_enforce:
+		config->job.enforces = is_other;
+		break;
+	case CEILING_KEY_per:
+		config->is_per_user = is_other;
+		break;
+	case CEILING_KEY_required:
+		config->requires
+		= is_other;
+		break;
+	case CEILING_KEY_state_dir:
+		strcpy(config->state_dir, item->value);
+		break;
+	case CEILING_KEY_guaranteed:
+		strcpy(config->guaranteed, item->value);
+		break;
+	case CEILING_KEY_reserve:
+		config_value_parse(CONFIG_KEY_memory, item->value, &config->reserve, &problem);
+		break;
+	}
 	return 0;
 }
 
@@ -200,22 +228,21 @@ static int take_setting(struct target *target, const struct config_item *item,
                         enum config_layer layer, const char *selector_text,
                         struct config_error *error)
 {
-	const enum config_key key = config_find_key(item->key);
+	struct config_setting setting = {.layer = layer, .key = config_find_key(item->key)};
 	const struct config_setting *other;
 	const char *known[(int)CONFIG_KEY_COUNT + CEILING_KEY_COUNT + 1];
-	struct config_selector selector;
-	int count = config_list_keys(layer == LAYER_CEILING, known);
+	int count = list_keys(layer == LAYER_CEILING, known);
 
 	if (layer == LAYER_CEILING) /* with the NULL at their end */
 		memcpy(known + count, ceiling_keys, sizeof(ceiling_keys));
-	if (key == CONFIG_KEY_COUNT || index_of(config_key_name(key), known) < 0)
+	if (setting.key == CONFIG_KEY_COUNT || index_of(config_key_name(setting.key), known) < 0)
 		return fail_unknown(error, item, known);
-	config_selector_parse(selector_text, &selector); /* begin_section() has checked it */
-	other = config_find(target->config, layer, key, &selector);
+	config_selector_parse(selector_text,
+	                      &setting.selector); /* begin_section() has checked it */
+	other = config_find(target->config, layer, setting.key, &setting.selector);
 	if (other)
 		return fail_repeated(error, item, other->place.line);
-	return config_add(target->config, layer, key, &selector, item->place, item->key,
-	                  item->value, error);
+	return config_add(target->config, setting, item, error);
 }
 
 static int take_item(void *cookie, const struct config_item *item, struct config_error *error)

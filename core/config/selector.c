@@ -131,8 +131,3 @@ bool config_selects(const char *name, const struct config_device *device)
 	return *name && config_selector_parse(name, &selector) == 0 &&
 	       config_selector_matches(&selector, device);
 }
-
-int config_selector_rank(const struct config_selector *selector)
-{
-	return (int)selector->kind + (int)strlen(selector->uuid);
-}

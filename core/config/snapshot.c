@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The snapshot: settings of all layers, and what can be read off it directly. */
+/* The snapshot: settings of all layers, what is said of no device, and errors for people. */
 #include "core/config/snapshot.h"
 
 #include <errno.h>
@@ -13,15 +13,54 @@
 
 enum { REGION_MINOR = 2 };
 
+/* One line that names the place, the text that stood there, and the expected form. */
+int config_fail(struct config_error *error, int status, struct config_place place,
+                const char *format, ...)
+{
+	char *message = error->message;
+	size_t size = sizeof(error->message);
+	int length;
+	va_list arguments;
+
+	snprintf(error->file, sizeof(error->file), "%s", place.file);
+	error->line = place.line;
+	if (place.line > 0)
+		length = snprintf(message, size, "%s:%d: ", place.file, place.line);
+	else
+		length = snprintf(message, size, "%s: ", place.file);
+	if (length >= 0 && (size_t)length < size) {
+		va_start(arguments, format);
+		vsnprintf(message + length, size - (size_t)length, format, arguments);
+		va_end(arguments);
+	}
+	return status;
+}
+
+int config_fail_value(struct config_error *error, const struct config_item *item,
+                      const char *problem)
+{
+	config_fail(error, -EINVAL, item->place, "%s = %s: %s", item->key, item->value, problem);
+	if (item->place.line == 0)
+		snprintf(error->message, sizeof(error->message), "%s = %s: %s", item->place.file,
+		         item->value, problem);
+	return -EINVAL;
+}
+
 struct config *config_create(void)
 {
 	struct config *config = calloc(1, sizeof(*config));
 
-	if (config) {
-		config->nvml = true;
-		config->region_minor = REGION_MINOR;
-	}
+	if (config)
+		config->job = (struct config_job){.nvml = true,
+		                                  .nvml_origin = "built-in",
+		                                  .region_minor = REGION_MINOR,
+		                                  .warnings = ""};
 	return config;
+}
+
+const struct config_job *config_job(const struct config *config)
+{
+	return &config->job;
 }
 
 static void free_setting(struct config_setting *setting)
@@ -40,7 +79,7 @@ void config_release(struct config *config)
 	free(config->settings);
 	free(config->warnings);
 	free(config->nvml_origin);
-	free(config->status_file);
+	free(config->job.status_file);
 	for (int layer = 0; layer < CONFIG_LAYERS; layer++)
 		free(config->text_of[layer]);
 	free(config);
@@ -84,38 +123,37 @@ static bool is_by_program(enum config_layer layer)
 	return layer == LAYER_HAMI || layer == LAYER_ORDERS || layer == LAYER_OVERRIDE;
 }
 
-int config_add(struct config *config, enum config_layer layer, enum config_key key,
-               const struct config_selector *selector, struct config_place place, const char *name,
-               const char *text, struct config_error *error)
+int config_add(struct config *config, struct config_setting setting, const struct config_item *item,
+               struct config_error *error)
 {
-	struct config_setting setting = {.layer = layer, .key = key, .selector = *selector};
-	const char *module = config_key_lacks(key);
-	char message[CONFIG_MESSAGE_MAX];
+	const char *module = config_key_modules[setting.key];
+	struct config_problem problem;
 
-	if (module)
-		return config_fail(error, -EINVAL, place,
-		                   "%s = %s: the module '%s' of this key is not built in", name,
-		                   text, module);
-	if (config_value_parse(key, text, is_by_program(layer), &setting.value, message,
-	                       sizeof(message)) != 0)
-		return config_fail_value(error, place, name, text, message);
+	if (*module && config_has_module && !config_has_module(module))
+		return config_fail(error, -EINVAL, item->place,
+		                   "%s = %s: the module '%s' of this key is not built in",
+		                   item->key, item->value, module);
+	if ((!is_by_program(setting.layer) &&
+	     config_value_lacks_unit(setting.key, item->value, &problem)) ||
+	    config_value_parse(setting.key, item->value, &setting.value, &problem) != 0)
+		return config_fail_value(error, item, problem.text);
 	if (config->count == config->capacity) {
 		size_t capacity = config->capacity ? config->capacity * 2 : 16;
 		struct config_setting *settings =
 		    reallocarray(config->settings, capacity, sizeof(*settings));
 
 		if (!settings)
-			return out_of_memory(error, place);
+			return out_of_memory(error, item->place);
 		config->settings = settings;
 		config->capacity = capacity;
 	}
-	setting.place.file = strdup(place.file);
-	setting.place.line = place.line;
-	setting.text = strdup(text);
-	setting.origin = describe_place(place);
+	setting.place.file = strdup(item->place.file);
+	setting.place.line = item->place.line;
+	setting.text = strdup(item->value);
+	setting.origin = describe_place(item->place);
 	if (!setting.place.file || !setting.text || !setting.origin) {
 		free_setting(&setting);
-		return out_of_memory(error, place);
+		return out_of_memory(error, item->place);
 	}
 	config->settings[config->count++] = setting;
 	return 0;
@@ -124,27 +162,29 @@ int config_add(struct config *config, enum config_layer layer, enum config_key k
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 /* Sets the job's name, which becomes part of file names. */
-static int set_name(struct config *config, struct config_place place, const char *name,
-                    const char *text, struct config_error *error)
+static int set_name(struct config *config, const struct config_item *item,
+                    struct config_error *error)
 {
+	const char *text = item->value;
 	size_t length = strlen(text);
 
-	if (length == 0 || length >= sizeof(config->job_name) || strchr(".-", text[0]) ||
+	if (length == 0 || length >= sizeof(config->job.name) || strchr(".-", text[0]) ||
 	    strspn(text, LETTERS "._-") != length)
-		return config_fail_value(error, place, name, text,
+		return config_fail_value(error, item,
 		                         "expected 1 to 63 letters, digits, '.', '_' or '-', not "
 		                         "beginning with '.' or '-'");
-	strcpy(config->job_name, text);
+	strcpy(config->job.name, text);
 	return 0;
 }
 
 /* Sets the labels, which end up in metrics and JSON: they hold nothing that would need quoting. */
-static int set_labels(struct config *config, struct config_place place, const char *name,
-                      const char *text, struct config_error *error)
+static int set_labels(struct config *config, const struct config_item *item,
+                      struct config_error *error)
 {
+	const char *text = item->value;
 	const char *c = text;
 	size_t key, value;
-	bool valid = strlen(text) < sizeof(config->labels);
+	bool valid = strlen(text) < sizeof(config->job.labels);
 
 	while (valid) {
 		key = strspn(c, LETTERS "._-/");
@@ -156,98 +196,81 @@ static int set_labels(struct config *config, struct config_place place, const ch
 			break;
 	}
 	if (!valid)
-		return config_fail_value(error, place, name, text,
+		return config_fail_value(error, item,
 		                         "expected labels such as team=vision,user=ada, at most "
 		                         "255 bytes");
-	strcpy(config->labels, text);
+	strcpy(config->job.labels, text);
 	return 0;
 }
 
-static int set_nvml(struct config *config, struct config_place place, const char *name,
-                    const char *text, struct config_error *error)
+static int set_nvml(struct config *config, const struct config_item *item,
+                    struct config_error *error)
 {
+	const char *text = item->value;
 	char *origin;
 
-	if (units_parse_bool(text, &config->nvml) != 0)
-		return config_fail_value(error, place, name, text, "expected yes or no");
-	origin = describe_place(place);
+	if (units_parse_bool(text, &config->job.nvml) != 0)
+		return config_fail_value(error, item, "expected yes or no");
+	origin = describe_place(item->place);
 	if (!origin)
-		return out_of_memory(error, place);
+		return out_of_memory(error, item->place);
 	free(config->nvml_origin);
-	config->nvml_origin = origin;
+	config->job.nvml_origin = config->nvml_origin = origin;
 	return 0;
 }
 
-static int set_status_file(struct config *config, struct config_place place, const char *name,
-                           const char *text, struct config_error *error)
+static int set_status_file(struct config *config, const struct config_item *item,
+                           struct config_error *error)
 {
+	const char *text = item->value;
 	size_t length = strlen(text);
 	char *copy;
 
 	if (text[0] != '/' || text[length - 1] == '/' || length > CONFIG_PATH_MAX)
-		return config_fail_value(error, place, name, text,
-		                         "expected the absolute path of a file");
+		return config_fail_value(error, item, "expected the absolute path of a file");
 	copy = strdup(text);
 	if (!copy)
-		return out_of_memory(error, place);
-	free(config->status_file);
-	config->status_file = copy;
+		return out_of_memory(error, item->place);
+	free(config->job.status_file);
+	config->job.status_file = copy;
 	return 0;
 }
 
 /* HAMi's monitor knows the region's version 1.1 by the same layout. */
-static int set_region(struct config *config, struct config_place place, const char *name,
-                      const char *text, struct config_error *error)
+static int set_region(struct config *config, const struct config_item *item,
+                      struct config_error *error)
 {
+	const char *text = item->value;
 	if (strcmp(text, "off") == 0)
-		config->region_minor = -1;
+		config->job.region_minor = -1;
 	else if (strcmp(text, "1.1") == 0 || strcmp(text, "1.2") == 0)
-		config->region_minor = text[2] - '0';
+		config->job.region_minor = text[2] - '0';
 	else
-		return config_fail_value(error, place, name, text, "expected 1.2, 1.1 or off");
+		return config_fail_value(error, item, "expected 1.2, 1.1 or off");
 	return 0;
 }
 
-int config_set_job(struct config *config, enum config_job_key key, struct config_place place,
-                   const char *name, const char *text, struct config_error *error)
+int config_set_job(struct config *config, enum config_job_key key, const struct config_item *item,
+                   struct config_error *error)
 {
-	switch (key) {
-	case JOB_KEY_name:
-		return set_name(config, place, name, text, error);
-	case JOB_KEY_labels:
-		return set_labels(config, place, name, text, error);
-	case JOB_KEY_nvml:
-		return set_nvml(config, place, name, text, error);
-	case JOB_KEY_status_file:
-		return set_status_file(config, place, name, text, error);
-	case JOB_KEY_region:
-		return set_region(config, place, name, text, error);
-	case JOB_KEY_COUNT:
-		break;
-	}
-	return -EINVAL;
-}
+	static int (*const set[JOB_KEY_COUNT])(
+	    struct config * config, const struct config_item *item, struct config_error *error) = {
+#define X(name, variable) [JOB_KEY_##name] = set_##name,
+	    CONFIG_JOB_KEYS(X)
+#undef X
+	};
 
-/*
- * A name that the process chose would be another full quota. So it is the one of the machine's file
- * or, where that gives none or each user has one quota, the user's.
- */
-void config_name_enforced(struct config *config)
-{
-	if (config_enforces(config) &&
-	    (config->ceiling[CEILING_KEY_per] || !config->is_machines[JOB_KEY_name]))
-		snprintf(config->job_name, sizeof(config->job_name), "user-%u",
-		         (unsigned)geteuid());
+	return set[key](config, item, error);
 }
 
 bool config_job_is_bound(const struct config *config, enum config_job_key key)
 {
-	return config_enforces(config) && (key == JOB_KEY_name || config->is_machines[key]);
+	return config->job.enforces && (key == JOB_KEY_name || config->is_machines[key]);
 }
 
 int config_warn(struct config *config, const char *format, ...)
 {
-	const char *before = config->warnings ? config->warnings : "";
+	const char *before = config->job.warnings;
 	char *line, *all;
 	va_list arguments;
 	int length;
@@ -262,71 +285,6 @@ int config_warn(struct config *config, const char *format, ...)
 	if (length < 0)
 		return -ENOMEM;
 	free(config->warnings);
-	config->warnings = all;
+	config->job.warnings = config->warnings = all;
 	return 0;
-}
-
-bool config_is_set(const struct config *config)
-{
-	return config->has_file || config->count > 0 || config->job_name[0] != '\0';
-}
-
-const char *config_job_name(const struct config *config)
-{
-	return config->job_name;
-}
-
-const char *config_labels(const struct config *config)
-{
-	return config->labels;
-}
-
-bool config_nvml(const struct config *config)
-{
-	return config->nvml;
-}
-
-const char *config_status_file(const struct config *config)
-{
-	return config->status_file;
-}
-
-const char *config_nvml_origin(const struct config *config)
-{
-	return config->nvml_origin ? config->nvml_origin : "built-in";
-}
-
-int config_region_minor(const struct config *config)
-{
-	return config->region_minor;
-}
-
-bool config_enforces(const struct config *config)
-{
-	return config->ceiling[CEILING_KEY_enforce];
-}
-
-bool config_disabled(const struct config *config)
-{
-	return config->disabled;
-}
-
-uint64_t config_override_hash(const struct config *config)
-{
-	return config->override_hash;
-}
-
-bool config_override_is_refused(const struct config *config)
-{
-	return config->is_refused;
-}
-
-bool config_has_override(const struct config *config)
-{
-	return config->text_of[LAYER_OVERRIDE] != NULL;
-}
-
-const char *config_warnings(const struct config *config)
-{
-	return config->warnings ? config->warnings : "";
 }

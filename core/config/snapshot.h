@@ -20,15 +20,24 @@ struct config_place {
 	int line;
 };
 
-/* Fills *error with a message (error.c). */
+/* What the reader finds, or a variable: its name is the key then. */
+struct config_item {
+	struct config_place place;
+	const char *section; /* "": before any section */
+	const char *key;     /* NULL: the section begins here */
+	const char *value;
+};
+
+/* snapshot.c */
+/* Fills *error with a message. */
 int config_fail(struct config_error *error, int status, struct config_place place,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 /*
  * Returns -EINVAL and says "FILE:LINE: key = value: problem", or "NAME = value: problem" for a
  * variable.
  */
-int config_fail_value(struct config_error *error, struct config_place place, const char *key,
-                      const char *value, const char *problem);
+int config_fail_value(struct config_error *error, const struct config_item *item,
+                      const char *problem);
 
 /* selector.c */
 enum { CONFIG_SECTION_MAX = 49 }; /* bytes; inih 55 cuts longer names */
@@ -44,7 +53,6 @@ int config_selector_parse(const char *text, struct config_selector *selector); /
 bool config_selector_equal(const struct config_selector *a, const struct config_selector *b);
 bool config_selector_matches(const struct config_selector *selector,
                              const struct config_device *device);
-int config_selector_rank(const struct config_selector *selector); /* more specific: higher */
 
 /* The keys of [job], which are the job's alone: X(name, variable). */
 #define CONFIG_JOB_KEYS(X)                     \
@@ -88,23 +96,30 @@ struct config_value {
 	bool of_memory; /* number is thousandths of a percent of the device's memory */
 };
 
-/*
- * Parses a value. Returns 0, or -EINVAL with "expected ..." in message (may be NULL). A number that
- * a program wrote needs no unit; of a person's the message asks which was meant.
- */
-int config_value_parse(enum config_key key, const char *text, bool is_by_program,
-                       struct config_value *value, char *message, size_t size);
-struct config_value config_value_builtin(enum config_key key);
+/* A row of CONFIG_GPU_KEYS. Texts, not pointers, which the loader would have to write in every
+ * process. */
+struct config_key_row {
+	char name[20], builtin[12], choices[32];
+	enum config_bound bound;
+	enum config_kind kind;
+};
+extern const struct config_key_row config_keys[CONFIG_KEY_COUNT];
+/* The module of each key; "": the kernel. */
+extern const char config_key_modules[CONFIG_KEY_COUNT][12];
+
+/* Says why a text is no value: "expected ...". */
+struct config_problem {
+	char text[192];
+};
+
+/* Parses a value as programs write it. Returns 0 or -EINVAL. */
+int config_value_parse(enum config_key key, const char *text, struct config_value *value,
+                       struct config_problem *problem);
+/* Returns whether a text, written by a person, lacks its unit. The problem asks which was meant. */
+bool config_value_lacks_unit(enum config_key key, const char *text, struct config_problem *problem);
 /* Parses the value of a key of [ceiling] alone, likewise; *is_other: it is not the default. */
 int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is_other,
-                         char *message, size_t size);
-/* Returns how the machine's file may bind the key. */
-enum config_bound config_key_bound(enum config_key key);
-/* Returns the module of the key where it is not built in; else NULL. */
-const char *config_key_lacks(enum config_key key);
-/* Lists the names of all keys, or of those that a ceiling may bind; NULL-terminated. Returns how
- * many they are. */
-int config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1]);
+                         struct config_problem *problem);
 
 /* snapshot.c */
 enum config_layer {
@@ -134,24 +149,17 @@ struct config_setting {
 struct config {
 	struct config_setting *settings;
 	size_t count, capacity;
-	bool ceiling[CEILING_KEY_COUNT]; /* whether it is not the default */
+	struct config_job job;
+	bool is_per_user, requires; /* of [ceiling] */
 	char state_dir[CONFIG_STATE_DIR_MAX];
 	char guaranteed[CONFIG_USERS_MAX]; /* who may be; "": everybody */
 	struct config_value reserve;       /* of each device */
 	bool is_machines[JOB_KEY_COUNT];   /* the machine's file gives this key of [job] */
-	char job_name[CONFIG_NAME_MAX];
-	char labels[CONFIG_LABELS_MAX];
 	bool has_file;
-	bool disabled;
-	bool nvml;
-	char *nvml_origin; /* NULL: built-in */
-	char *status_file; /* NULL: none */
-	int region_minor;  /* of the version as which it is written; negative: it is not */
 	/* The text that is in force of each layer that is a file; NULL: none. */
 	char *text_of[CONFIG_LAYERS];
-	uint64_t override_hash;
-	bool is_refused; /* the override as it stands; an earlier one is in force, or none */
-	char *warnings;
+	/* What the texts of `job` lie in; NULL: they are built in. */
+	char *nvml_origin, *warnings;
 };
 
 struct config *config_create(void); /* NULL: no memory */
@@ -159,15 +167,15 @@ struct config *config_create(void); /* NULL: no memory */
 const struct config_setting *config_find(const struct config *config, enum config_layer layer,
                                          enum config_key key,
                                          const struct config_selector *selector);
-/* Parses and adds a setting; name is how the source calls the key. 0 or a negative errno. */
-int config_add(struct config *config, enum config_layer layer, enum config_key key,
-               const struct config_selector *selector, struct config_place place, const char *name,
-               const char *text, struct config_error *error);
-/* Takes the value of a key of [job]; name is how the source calls it. 0 or a negative errno. */
-int config_set_job(struct config *config, enum config_job_key key, struct config_place place,
-                   const char *name, const char *text, struct config_error *error);
-/* Names the job as the machine's file has it, where that is enforced. */
-void config_name_enforced(struct config *config);
+/*
+ * Parses an item and adds it as a setting, of which layer, key and selector are given. 0 or a
+ * negative errno.
+ */
+int config_add(struct config *config, struct config_setting setting, const struct config_item *item,
+               struct config_error *error);
+/* Takes the value of a key of [job]. 0 or a negative errno. */
+int config_set_job(struct config *config, enum config_job_key key, const struct config_item *item,
+                   struct config_error *error);
 /* Returns whether the machine's file, being enforced, leaves the key to nobody else. */
 bool config_job_is_bound(const struct config *config, enum config_job_key key);
 int config_warn(struct config *config, const char *format, ...)
@@ -181,18 +189,6 @@ int config_add_file(struct config *config, enum config_layer layer, const char *
 /* reader.c */
 /* Loads all of a small regular file, NUL-terminated; free it. Returns 0 or a negative errno. */
 int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length);
-/*
- * Replaces a file by a rename, mode 0600. Returns 0 or a negative errno; the old one stands then.
- */
-int config_file_replace(const char *path, const char *text, size_t length);
-
-/* reader.c */
-struct config_item {
-	struct config_place place;
-	const char *section; /* "": before any section */
-	const char *key;     /* NULL: the section begins here */
-	const char *value;
-};
 
 typedef int (*config_item_handler)(void *cookie, const struct config_item *item,
                                    struct config_error *error);

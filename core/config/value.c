@@ -2,6 +2,7 @@
 /* Values: the text of one key to a number and back. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +52,7 @@ bool config_lists_user(const char *list, uid_t user)
 	return false;
 }
 
-/* Texts, not pointers, which the loader would have to write in every process. */
-static const struct key {
-	char name[20], builtin[12], choices[32];
-	enum config_bound bound;
-	enum config_kind kind;
-} keys[CONFIG_KEY_COUNT] = {
+const struct config_key_row config_keys[CONFIG_KEY_COUNT] = {
 #define X(name, kind, builtin, choices, bound, ...) {#name, builtin, choices, bound, kind},
     CONFIG_GPU_KEYS(X)
 #undef X
@@ -64,39 +60,16 @@ static const struct key {
 
 const char *config_key_name(enum config_key key)
 {
-	return keys[key].name;
-}
-
-enum config_bound config_key_bound(enum config_key key)
-{
-	return keys[key].bound;
+	return config_keys[key].name;
 }
 
 bool (*config_has_module)(const char *module);
 
-static const char module_of[CONFIG_KEY_COUNT][12] = {
+const char config_key_modules[CONFIG_KEY_COUNT][12] = {
 #define X(name, module) [CONFIG_KEY_##name] = module,
     CONFIG_MODULE_KEYS(X)
 #undef X
 };
-
-const char *config_key_lacks(enum config_key key)
-{
-	const char *module = module_of[key];
-
-	return *module && config_has_module && !config_has_module(module) ? module : NULL;
-}
-
-int config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1])
-{
-	int count = 0;
-
-	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		if (!of_ceiling || keys[key].bound == CONFIG_CEILING)
-			names[count++] = keys[key].name;
-	names[count] = NULL;
-	return count;
-}
 
 uint32_t config_key_since(enum config_key key)
 {
@@ -137,7 +110,7 @@ const char *config_key_name_for(enum config_key key, uint32_t version)
 	for (int i = 0; i < CONFIG_OLD_SPELLING_COUNT; i++)
 		if (old_spellings[i].key == key && version <= old_spellings[i].version)
 			return old_spellings[i].spelling;
-	return keys[key].name;
+	return config_keys[key].name;
 }
 
 /* Returns the value in today's spelling. */
@@ -161,7 +134,7 @@ enum config_key config_find_key(const char *name)
 		if (strcmp(old_spellings[i].spelling, name) == 0)
 			return old_spellings[i].key;
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		if (strcmp(keys[key].name, name) == 0)
+		if (strcmp(config_keys[key].name, name) == 0)
 			return (enum config_key)key;
 	return CONFIG_KEY_COUNT;
 }
@@ -191,8 +164,19 @@ const char *config_key_argument(enum config_key key, char *buf, size_t size)
 	};
 
 	snprintf(buf, size, "%s",
-	         keys[key].kind == CONFIG_CHOICE ? keys[key].choices : names[keys[key].kind]);
+	         config_keys[key].kind == CONFIG_CHOICE ? config_keys[key].choices
+	                                                : names[config_keys[key].kind]);
 	return buf;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+say(struct config_problem *problem, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(problem->text, sizeof(problem->text), format, arguments);
+	va_end(arguments);
 }
 
 /* Finds the index of text in "first|second|third". */
@@ -236,80 +220,37 @@ static void list_choices(const char *choices, char *buf, size_t size)
 	buf[used] = '\0';
 }
 
-int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is_other,
-                         char *message, size_t size)
-{
-	static const char choices[CEILING_KEY_COUNT][12] = {
-#define X(name, choices) choices,
-	    CONFIG_CEILING_KEYS(X)
-#undef X
-	};
-	struct config_value value;
-	char list[32];
-	uint64_t index;
-
-	if (strcmp(choices[key], CONFIG_BYTES) == 0) {
-		*is_other =
-		    config_value_parse(CONFIG_KEY_memory, text, false, &value, NULL, 0) == 0 &&
-		    value.number != CONFIG_UNLIMITED;
-		snprintf(message, size, "expected a size such as 1GiB or 512M, or a percentage");
-		return *is_other ? 0 : -EINVAL;
-	}
-	if (choices[key][0] == '\0') {
-		*is_other = text[0] == '/' && strlen(text) < CONFIG_STATE_DIR_MAX;
-		snprintf(message, size, "expected an absolute path of at most %d characters",
-		         CONFIG_STATE_DIR_MAX - 1);
-		return *is_other ? 0 : -EINVAL;
-	}
-	if (strcmp(choices[key], CONFIG_USERS) == 0) {
-		*is_other = config_is_user_list(text);
-		snprintf(message, size, "expected numbers of users, as id -u prints them");
-		return *is_other ? 0 : -EINVAL;
-	}
-	if (strcmp(choices[key], "no|yes") == 0 && units_parse_bool(text, is_other) == 0)
-		return 0;
-	if (parse_choice(choices[key], text, &index) == 0) {
-		*is_other = index != 0;
-		return 0;
-	}
-	list_choices(choices[key], list, sizeof(list));
-	snprintf(message, size, "expected %s", list);
-	return -EINVAL;
-}
-
-static void explain(const struct key *key, char *message, size_t size)
+/* Says which values the key takes. */
+static void explain(const struct config_key_row *key, struct config_problem *problem)
 {
 	char choices[128];
 
-	if (!message)
-		return;
 	list_choices(key->choices, choices, sizeof(choices));
 	switch (key->kind) {
 	case CONFIG_SIZE_OR_PERCENT:
-		snprintf(message, size,
-		         "expected a size such as 8GiB or 512M, a percentage such as 50%%, or "
-		         "unlimited");
+		say(problem, "expected a size such as 8GiB or 512M, a percentage such as 50%%, or "
+		             "unlimited");
 		break;
 	case CONFIG_SIZE:
-		snprintf(message, size, "expected a size such as 8GiB or 512M, %s%sunlimited",
-		         choices, *choices ? " or " : "or ");
+		say(problem, "expected a size such as 8GiB or 512M, %s%sunlimited", choices,
+		    *choices ? " or " : "or ");
 		break;
 	case CONFIG_PERCENT:
-		snprintf(message, size, "expected a percentage from 0 to 100 such as 70");
+		say(problem, "expected a percentage from 0 to 100 such as 70");
 		break;
 	case CONFIG_CHOICE:
-		snprintf(message, size, "expected %s", choices);
+		say(problem, "expected %s", choices);
 		break;
 	case CONFIG_COUNT:
-		snprintf(message, size, "expected a whole number such as 3%s%s",
-		         *choices ? ", or " : "", choices);
+		say(problem, "expected a whole number such as 3%s%s", *choices ? ", or " : "",
+		    choices);
 		break;
 	case CONFIG_BOOL:
-		snprintf(message, size, "expected %s%syes or no", choices, *choices ? ", " : "");
+		say(problem, "expected %s%syes or no", choices, *choices ? ", " : "");
 		break;
 	case CONFIG_DURATION:
-		snprintf(message, size, "expected a duration such as 100ms or 2s%s%s",
-		         *choices ? ", or " : "", choices);
+		say(problem, "expected a duration such as 100ms or 2s%s%s", *choices ? ", or " : "",
+		    choices);
 		break;
 	}
 }
@@ -343,14 +284,12 @@ static int parse_percent(const char *text, uint64_t *thousandths)
 	return 0;
 }
 
-static int parse_size(const struct key *key, const char *text, uint64_t *bytes)
+static int parse_size(const char *text, uint64_t *bytes)
 {
 	uint64_t size;
 
 	if (strcasecmp(text, "unlimited") == 0)
 		size = CONFIG_UNLIMITED;
-	else if (*key->choices && strcasecmp(text, key->choices) == 0)
-		size = CONFIG_AUTO;
 	else if (units_parse_size(text, &size) != 0 || size >= CONFIG_AUTO)
 		return -EINVAL;
 	*bytes = size;
@@ -368,11 +307,13 @@ static const char *likely_size_unit(const char *text)
 }
 
 /*
- * Returns whether a person has left out the unit: `--memory 20` is 20 bytes, and `--share 0.7` is
- * 0.7 %. Asks in message for the value that was probably meant.
+ * `--memory 20` is 20 bytes, and `--share 0.7` is 0.7 %: the problem asks for the value that was
+ * probably meant.
  */
-static bool lacks_unit(const struct key *key, const char *text, char *message, size_t size)
+bool config_value_lacks_unit(enum config_key index, const char *text,
+                             struct config_problem *problem)
 {
+	const struct config_key_row *key = &config_keys[index];
 	char percent[32] = "";
 	uint64_t thousandths;
 	bool is_fraction = parse_percent(text, &thousandths) == 0 && thousandths < 1000;
@@ -385,102 +326,142 @@ static bool lacks_unit(const struct key *key, const char *text, char *message, s
 	case CONFIG_SIZE_OR_PERCENT:
 	case CONFIG_SIZE:
 		if (is_fraction && key->kind == CONFIG_SIZE_OR_PERCENT)
-			snprintf(message, size, "no unit; did you mean %s%% or %sGiB?", percent,
-			         text);
+			say(problem, "no unit; did you mean %s%% or %sGiB?", percent, text);
 		else
-			snprintf(message, size, "no unit; did you mean %s%s?", text,
-			         likely_size_unit(text));
+			say(problem, "no unit; did you mean %s%s?", text, likely_size_unit(text));
 		return true;
 	case CONFIG_PERCENT:
 		if (is_fraction)
-			snprintf(message, size,
-			         "less than 1 %%; did you mean %s%%? If not, write %s%%", percent,
-			         text);
+			say(problem, "less than 1 %%; did you mean %s%%? If not, write %s%%",
+			    percent, text);
 		return is_fraction;
 	case CONFIG_DURATION:
-		snprintf(message, size, "no unit; did you mean %s%s?", text,
-		         key->builtin + strspn(key->builtin, "0123456789"));
+		say(problem, "no unit; did you mean %s%s?", text,
+		    key->builtin + strspn(key->builtin, "0123456789"));
 		return true;
 	default:
 		return false;
 	}
 }
 
-int config_value_parse(enum config_key index, const char *text, bool is_by_program,
-                       struct config_value *value, char *message, size_t size)
+/* Parses a number of the key's kind. Returns 0 or a negative errno. */
+static int parse_number(const struct config_key_row *key, const char *text,
+                        struct config_value *value)
 {
-	const struct key *key = &keys[index];
-	struct config_value result = {0};
-	char none[1] = "";
-	int status = -EINVAL;
-	bool truth;
+	bool truth = false;
+	int status;
 
-	if (!is_by_program &&
-	    lacks_unit(key, text, message ? message : none, message ? size : sizeof(none)))
-		return -EINVAL;
-
+	/* The word besides the kind's own: auto, or never. */
+	if (key->kind != CONFIG_CHOICE && *key->choices && strcasecmp(text, key->choices) == 0) {
+		value->number = key->kind == CONFIG_DURATION ? CONFIG_NEVER : CONFIG_AUTO;
+		return 0;
+	}
 	switch (key->kind) {
 	case CONFIG_SIZE_OR_PERCENT:
-		result.of_memory = strchr(text, '%') != NULL;
-		if (result.of_memory)
-			status = parse_percent(text, &result.number);
-		else
-			status = parse_size(key, text, &result.number);
-		break;
+		value->of_memory = strchr(text, '%') != NULL;
+		return value->of_memory ? parse_percent(text, &value->number)
+		                        : parse_size(text, &value->number);
 	case CONFIG_SIZE:
-		status = parse_size(key, text, &result.number);
-		break;
+		return parse_size(text, &value->number);
 	case CONFIG_PERCENT:
-		status = parse_percent(text, &result.number);
-		break;
+		return parse_percent(text, &value->number);
 	case CONFIG_CHOICE:
-		status = parse_choice(key->choices, value_now(index, text), &result.number);
-		break;
+		return parse_choice(key->choices, text, &value->number);
 	case CONFIG_COUNT:
-		status = 0;
-		if (*key->choices && strcasecmp(text, key->choices) == 0)
-			result.number = CONFIG_AUTO;
-		else
-			status = units_parse_count(text, &result.number);
-		break;
+		return units_parse_count(text, &value->number);
 	case CONFIG_BOOL:
-		status = 0;
-		if (*key->choices && strcasecmp(text, key->choices) == 0)
-			result.number = CONFIG_AUTO;
-		else if ((status = units_parse_bool(text, &truth)) == 0)
-			result.number = truth;
-		break;
+		status = units_parse_bool(text, &truth);
+		value->number = truth;
+		return status;
 	case CONFIG_DURATION:
-		status = 0;
-		if (*key->choices && strcasecmp(text, key->choices) == 0)
-			result.number = CONFIG_NEVER;
-		else
-			status = units_parse_duration(text, &result.number);
-		break;
+		return units_parse_duration(text, &value->number);
 	}
-	if (status == -EDOM && message)
-		snprintf(message, size, "expected 0 or at least 0.001");
+	return -EINVAL;
+}
+
+int config_value_parse(enum config_key key, const char *text, struct config_value *value,
+                       struct config_problem *problem)
+{
+	struct config_value result = {0};
+	int status = parse_number(&config_keys[key], value_now(key, text), &result);
+
+	if (status == -EDOM)
+		say(problem, "expected 0 or at least 0.001");
 	else if (status != 0)
-		explain(key, message, size);
+		explain(&config_keys[key], problem);
 	if (status != 0)
 		return -EINVAL;
 	*value = result;
 	return 0;
 }
 
+/* Parses a value as a person writes it. */
+static int parse_written(enum config_key key, const char *text, struct config_value *value,
+                         struct config_problem *problem)
+{
+	return config_value_lacks_unit(key, text, problem)
+	           ? -EINVAL
+	           : config_value_parse(key, text, value, problem);
+}
+
+int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is_other,
+                         struct config_problem *problem)
+{
+	static const char choices[CEILING_KEY_COUNT][12] = {
+#define X(name, choices) choices,
+	    CONFIG_CEILING_KEYS(X)
+#undef X
+	};
+	struct config_value value;
+	char list[32];
+	uint64_t index;
+
+	if (strcmp(choices[key], CONFIG_BYTES) == 0) {
+		*is_other = parse_written(CONFIG_KEY_memory, text, &value, problem) == 0 &&
+		            value.number != CONFIG_UNLIMITED;
+		say(problem, "expected a size such as 1GiB or 512M, or a percentage");
+		return *is_other ? 0 : -EINVAL;
+	}
+	if (choices[key][0] == '\0') {
+		*is_other = text[0] == '/' && strlen(text) < CONFIG_STATE_DIR_MAX;
+		say(problem, "expected an absolute path of at most %d characters",
+		    CONFIG_STATE_DIR_MAX - 1);
+		return *is_other ? 0 : -EINVAL;
+	}
+	if (strcmp(choices[key], CONFIG_USERS) == 0) {
+		*is_other = config_is_user_list(text);
+		say(problem, "expected numbers of users, as id -u prints them");
+		return *is_other ? 0 : -EINVAL;
+	}
+	if (strcmp(choices[key], "no|yes") == 0 && units_parse_bool(text, is_other) == 0)
+		return 0;
+	if (parse_choice(choices[key], text, &index) == 0) {
+		*is_other = index != 0;
+		return 0;
+	}
+	list_choices(choices[key], list, sizeof(list));
+	say(problem, "expected %s", list);
+	return -EINVAL;
+}
+
 int config_check_value(enum config_key key, const char *text, char *message, size_t size)
 {
+	struct config_problem problem;
 	struct config_value value;
+	int status = parse_written(key, text, &value, &problem);
 
-	return config_value_parse(key, text, false, &value, message, size);
+	if (status != 0 && message)
+		snprintf(message, size, "%s", problem.text);
+	return status;
 }
 
 bool config_is_same_value(enum config_key key, const char *one, const char *other)
 {
+	struct config_problem problem;
 	struct config_value a, b;
 
-	return config_value_parse(key, one, false, &a, NULL, 0) == 0 &&
-	       config_value_parse(key, other, false, &b, NULL, 0) == 0 && a.number == b.number &&
+	return parse_written(key, one, &a, &problem) == 0 &&
+	       parse_written(key, other, &b, &problem) == 0 && a.number == b.number &&
 	       a.of_memory == b.of_memory;
 }
 
@@ -491,14 +472,6 @@ int config_check_selector(const char *text, const struct config_device *device)
 	if (config_selector_parse(text, &selector) != 0)
 		return -EINVAL;
 	return !device || config_selector_matches(&selector, device) ? 0 : -ENODEV;
-}
-
-struct config_value config_value_builtin(enum config_key key)
-{
-	struct config_value value = {0};
-
-	config_value_parse(key, keys[key].builtin, true, &value, NULL, 0);
-	return value;
 }
 
 /* Writes the value in the largest unit that divides it, so that nothing is lost. */
@@ -519,7 +492,7 @@ const char *config_format(enum config_key index, uint64_t value, char *buf, size
 	static const char *const size_units[] = {"TiB", "GiB", "MiB", "KiB", "B"};
 	static const uint64_t time_factors[] = {1000000000, 1000000, 1000, 1};
 	static const char *const time_units[] = {"s", "ms", "us", "ns"};
-	const struct key *key = &keys[index];
+	const struct config_key_row *key = &config_keys[index];
 
 	switch (key->kind) {
 	case CONFIG_SIZE_OR_PERCENT:

@@ -174,8 +174,8 @@ bool job_config_start(struct job_config *c)
 			return false;
 	}
 	/* Another name would be another quota: the container's is named after its cache. */
-	if (!c->is_container || config_enforces(c->now))
-		snprintf(c->name, sizeof(c->name), "%s", config_job_name(c->now));
+	if (!c->is_container || config_job(c->now)->enforces)
+		snprintf(c->name, sizeof(c->name), "%s", config_job(c->now)->name);
 	c->is_unnamed = c->name[0] == '\0';
 	if (c->is_unnamed)
 		name_unnamed(c, config_limits(c->now));
@@ -233,7 +233,7 @@ bool job_config_lost_override(const struct job_config *c)
 {
 	struct stat found;
 
-	return config_has_override(c->now) && c->override_path[0] &&
+	return config_job(c->now)->has_override && c->override_path[0] &&
 	       file_status(c->override_path, &found) != 0;
 }
 
@@ -283,7 +283,7 @@ bool job_config_reload(struct job_config *c, const struct device_set *devices)
 		config_release(c->now);
 		c->now = loaded;
 	}
-	is_refused = config_override_is_refused(c->now);
+	is_refused = config_job(c->now)->override_is_refused;
 	was_said = strcmp(c->complaint + (c->is_refused ? strlen(JOB_CONFIG_NOT_TAKEN) : 0),
 	                  complaint.message) == 0;
 	c->is_refused = is_refused;

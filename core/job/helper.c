@@ -101,7 +101,7 @@ static void gather_bells(struct bells *bells)
 /* Writes the status file, for a scheduler that reads it. */
 static void push_status(void)
 {
-	const char *path = config_status_file(this_job.config.now);
+	const char *path = config_job(this_job.config.now)->status_file;
 	int error = path ? status_push(this_job.segment, path, &status) : 0;
 
 	if (error)
@@ -278,7 +278,7 @@ static int take_slot(int (*take)(void *of), void *of)
 static int join(char *message, size_t size)
 {
 	const struct job_config *c = &this_job.config;
-	const char *labels = config_labels(c->now);
+	const char *labels = config_job(c->now)->labels;
 
 	if (c->is_unnamed)
 		return segment_join_unnamed(c->name, labels, c->run, c->shared_by,

@@ -198,7 +198,7 @@ static bool start(void)
 
 	if (!job_config_start(&this_job.config))
 		return !job_config_binds();
-	if (config_disabled(this_job.config.now)) {
+	if (config_job(this_job.config.now)->is_disabled) {
 		atomic_store(&this_job.configured, true);
 		return true;
 	}

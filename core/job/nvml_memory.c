@@ -182,7 +182,7 @@ static void renew(const struct job_config *c)
 
 static bool is_told_the_truth(const struct config *config)
 {
-	return config_disabled(config) || !config_nvml(config);
+	return config_job(config)->is_disabled || !config_job(config)->nvml;
 }
 
 /* Reads what the layers say of a device. Returns whether NVML is to say it. */

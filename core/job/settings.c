@@ -101,7 +101,7 @@ static void apply(void)
 {
 	struct job_change change = {.config = this_job.config.now, .devices = &this_job.devices};
 
-	atomic_store(&this_job.tells_nvml, config_nvml(this_job.config.now));
+	atomic_store(&this_job.tells_nvml, config_job(this_job.config.now)->nvml);
 	actions_run(ACTION_CONFIG_CHANGED, &change);
 	if (job_settings_are_any())
 		vmem_count_exactly();
@@ -121,9 +121,9 @@ static void tell(void)
 	if (!this_job.segment)
 		return;
 	if (!*complaint)
-		complaint = config_warnings(this_job.config.now);
+		complaint = config_job(this_job.config.now)->warnings;
 	segment_complain(this_job.segment, complaint);
-	segment_follow(this_job.segment, config_override_hash(this_job.config.now));
+	segment_follow(this_job.segment, config_job(this_job.config.now)->override_hash);
 }
 
 /*

@@ -90,10 +90,10 @@ static void apply(const struct config *config, const char *complaint)
 	device_apply(&device, &settings);
 	statistics_set(&device.statistics->paused, settings.share == 0);
 	snprintf(text, sizeof text, "%s%s",
-	         refuses || config_override_is_refused(config) ? "refused: " : "",
+	         refuses || config_job(config)->override_is_refused ? "refused: " : "",
 	         refuses ? "as it likes" : complaint);
 	segment_complain(device.segment, text);
-	segment_follow(device.segment, config_override_hash(config));
+	segment_follow(device.segment, config_job(config)->override_hash);
 }
 
 /* As the shim does: of a bad file what was good of it last stays. */

@@ -87,14 +87,14 @@ START_TEST(nothing)
 	struct config *config = load((struct config_sources){0});
 	struct config_gpu settings = settings_of(config, gpu0);
 
-	ck_assert(!config_is_set(config));
-	ck_assert(!config_disabled(config));
-	ck_assert_str_eq(config_job_name(config), "");
-	ck_assert_str_eq(config_labels(config), "");
-	ck_assert(config_nvml(config));
-	ck_assert_str_eq(config_nvml_origin(config), "built-in");
-	ck_assert_str_eq(config_warnings(config), "");
-	ck_assert_uint_eq(config_override_hash(config), 0);
+	ck_assert(!config_job(config)->is_set);
+	ck_assert(!config_job(config)->is_disabled);
+	ck_assert_str_eq(config_job(config)->name, "");
+	ck_assert_str_eq(config_job(config)->labels, "");
+	ck_assert(config_job(config)->nvml);
+	ck_assert_str_eq(config_job(config)->nvml_origin, "built-in");
+	ck_assert_str_eq(config_job(config)->warnings, "");
+	ck_assert_uint_eq(config_job(config)->override_hash, 0);
 	ck_assert_uint_eq(settings.memory, CONFIG_UNLIMITED);
 	ck_assert_uint_eq(settings.memory_max, 0);
 	ck_assert_uint_eq(settings.host_memory, CONFIG_AUTO);
@@ -153,9 +153,9 @@ START_TEST(every_key)
 	                                  "pin_new = on");
 	struct config_gpu settings = settings_of(config, gpu0);
 
-	ck_assert(config_is_set(config));
-	ck_assert_str_eq(config_job_name(config), "bert-finetune");
-	ck_assert_str_eq(config_labels(config), "team=vision,user=ada");
+	ck_assert(config_job(config)->is_set);
+	ck_assert_str_eq(config_job(config)->name, "bert-finetune");
+	ck_assert_str_eq(config_job(config)->labels, "team=vision,user=ada");
 	ck_assert_uint_eq(settings.memory, 8 * GIB);
 	ck_assert_uint_eq(settings.memory_max, 20 * GIB);
 	ck_assert_uint_eq(settings.host_memory, CONFIG_UNLIMITED);
@@ -184,7 +184,7 @@ START_TEST(set_by_a_file_alone)
 {
 	struct config *config = load_text("# nothing yet\n");
 
-	ck_assert(config_is_set(config));
+	ck_assert(config_job(config)->is_set);
 	config_release(config);
 }
 END_TEST
@@ -302,11 +302,11 @@ START_TEST(layers)
 	struct config *config = load(sources);
 	struct config_gpu settings = settings_of(config, gpu0);
 
-	ck_assert_str_eq(config_job_name(config), "from-environment");
-	ck_assert_str_eq(config_labels(config), "a=b");
-	ck_assert_str_eq(config_status_file(config), "/of/the/job");
-	ck_assert(!config_nvml(config));
-	ck_assert_ptr_nonnull(strstr(config_nvml_origin(config), "job.ini:3"));
+	ck_assert_str_eq(config_job(config)->name, "from-environment");
+	ck_assert_str_eq(config_job(config)->labels, "a=b");
+	ck_assert_str_eq(config_job(config)->status_file, "/of/the/job");
+	ck_assert(!config_job(config)->nvml);
+	ck_assert_ptr_nonnull(strstr(config_job(config)->nvml_origin, "job.ini:3"));
 	ck_assert_uint_eq(settings.spill, SPILL_OFF);
 	ck_assert_uint_eq(settings.share, 20000);
 	ck_assert_uint_eq(settings.memory, 4 * GIB);
@@ -315,7 +315,7 @@ START_TEST(layers)
 	ck_assert_uint_eq(settings_of(config, gpu1).memory, 3 * GIB);
 	ck_assert_str_eq(config_origin(config, &gpu1, CONFIG_KEY_memory),
 	                 "environment SPILLWAY_MEMORY_1");
-	ck_assert_uint_eq(config_override_hash(config),
+	ck_assert_uint_eq(config_job(config)->override_hash,
 	                  hash_bytes(HASH_NOTHING, "[gpu]\nspill_after = 5\n", 22));
 	config_release(config);
 }
@@ -406,7 +406,7 @@ START_TEST(missing_files)
 	                                 .override_file = scratch_path("no")};
 	struct config *config = load(sources);
 
-	ck_assert(!config_is_set(config));
+	ck_assert(!config_job(config)->is_set);
 	config_release(config);
 
 	sources.file = scratch_path("no");
@@ -433,7 +433,7 @@ START_TEST(hami)
 	config_release(config);
 
 	config = load_environment(unpaced);
-	ck_assert(!config_is_set(config));
+	ck_assert(!config_job(config)->is_set);
 	ck_assert_uint_eq(settings_of(config, gpu0).share, 100000);
 	ck_assert_uint_eq(settings_of(config, gpu0).memory, CONFIG_UNLIMITED);
 	config_release(config);
@@ -447,13 +447,13 @@ START_TEST(disabled)
 	char *const *both = ENVIRON("CUDA_DISABLE_CONTROL=true", "SPILLWAY_DISABLE=no");
 	struct config *config = load_environment(ours);
 
-	ck_assert(config_disabled(config));
+	ck_assert(config_job(config)->is_disabled);
 	config_release(config);
 	config = load_environment(theirs);
-	ck_assert(config_disabled(config));
+	ck_assert(config_job(config)->is_disabled);
 	config_release(config);
 	config = load_environment(both);
-	ck_assert(!config_disabled(config));
+	ck_assert(!config_job(config)->is_disabled);
 	config_release(config);
 }
 END_TEST
@@ -465,10 +465,10 @@ START_TEST(first_of_two_variables)
 	            "SPILLWAY_NVML=on", "SPILLWAY_STATUS_FILE=/a", "SPILLWAY_STATUS_FILE=/b");
 	struct config *config = load_environment(environment);
 
-	ck_assert_str_eq(config_status_file(config), "/a");
+	ck_assert_str_eq(config_job(config)->status_file, "/a");
 	ck_assert_uint_eq(settings_of(config, gpu0).share, 10000);
-	ck_assert(!config_nvml(config));
-	ck_assert_str_eq(config_nvml_origin(config), "environment SPILLWAY_NVML");
+	ck_assert(!config_job(config)->nvml);
+	ck_assert_str_eq(config_job(config)->nvml_origin, "environment SPILLWAY_NVML");
 	config_release(config);
 }
 END_TEST
@@ -481,12 +481,12 @@ START_TEST(misspelt_variable)
 	struct config *config = load_environment(environment);
 
 	ck_assert_str_eq(
-	    config_warnings(config),
+	    config_job(config)->warnings,
 	    "SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean "
 	    "SPILLWAY_MEMORY?\n"
 	    "SPILLWAY_LOGG: unknown environment variable; did you mean SPILLWAY_LOG?\n"
 	    "SPILLWAY_SHARE_X: unknown environment variable; did you mean SPILLWAY_SHARE?");
-	ck_assert(!config_is_set(config));
+	ck_assert(!config_job(config)->is_set);
 	config_release(config);
 }
 END_TEST
@@ -537,7 +537,7 @@ START_TEST(ceiling)
 	};
 	struct config *config = load(sources);
 	struct config_gpu settings = settings_of(config, gpu0);
-	const char *warnings = config_warnings(config);
+	const char *warnings = config_job(config)->warnings;
 
 	ck_assert_uint_eq(settings.memory, 10 * GIB);
 	ck_assert_uint_eq(settings.memory_max, 10 * GIB);
@@ -583,8 +583,9 @@ START_TEST(ceiling_of_priority)
 	ck_assert_uint_eq(settings_of(config, gpu0).priority, PRIORITY_NORMAL);
 	ck_assert_uint_eq(settings_of(config, gpu0).turn, TURN_FINE);
 	ck_assert_uint_eq(settings_of(config, gpu1).priority, PRIORITY_OPPORTUNISTIC);
-	ck_assert_ptr_nonnull(strstr(config_warnings(config), "job.ini:2: priority = guaranteed: "
-	                                                      "lowered to the ceiling of normal"));
+	ck_assert_ptr_nonnull(strstr(config_job(config)->warnings,
+	                             "job.ini:2: priority = guaranteed: "
+	                             "lowered to the ceiling of normal"));
 	config_release(config);
 }
 END_TEST
@@ -713,7 +714,7 @@ START_TEST(growth_below_the_limit)
 	sources.file = scratch_write("job.ini", "[gpu]\nmemory_max = 4G\n");
 	/* A stronger layer may say otherwise than a weaker one: the limit does not rise then. */
 	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
-	ck_assert_ptr_nonnull(strstr(config_warnings(config),
+	ck_assert_ptr_nonnull(strstr(config_job(config)->warnings,
 	                             "job.ini:2: memory_max = 4G: below memory = 8G "
 	                             "(environment SPILLWAY_MEMORY_0), so that the limit "
 	                             "does not rise by itself"));
@@ -1007,7 +1008,8 @@ START_TEST(values_round_trip)
 		enum config_key key = (enum config_key)(scratch_random() % CONFIG_KEY_COUNT);
 		uint64_t number = scratch_random() >> (scratch_random() % 64);
 		struct config_value value = {0};
-		char text[64], message[CONFIG_MESSAGE_MAX];
+		struct config_problem problem;
+		char text[64];
 
 		if (key == CONFIG_KEY_share || key == CONFIG_KEY_slowdown)
 			number %= 100001;
@@ -1018,9 +1020,9 @@ START_TEST(values_round_trip)
 		else if (key == CONFIG_KEY_host_memory && number % 8 == 0)
 			number = number % 16 == 0 ? CONFIG_AUTO : CONFIG_UNLIMITED;
 		config_format(key, number, text, sizeof(text));
-		ck_assert_msg(
-		    config_value_parse(key, text, false, &value, message, sizeof(message)) == 0,
-		    "%s = %s: %s", config_key_name(key), text, message);
+		ck_assert_msg(!config_value_lacks_unit(key, text, &problem) &&
+		                  config_value_parse(key, text, &value, &problem) == 0,
+		              "%s = %s: %s", config_key_name(key), text, problem.text);
 		ck_assert_msg(value.number == number && !value.of_memory, "%s = %s",
 		              config_key_name(key), text);
 	}
@@ -1055,7 +1057,7 @@ START_TEST(old_spellings)
 	ck_assert_uint_eq(settings.host_memory, 3 * GIB);
 	ck_assert_uint_eq(settings_of(config, gpu1).host_memory, CONFIG_AUTO);
 	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT_AND_HOST);
-	ck_assert_str_eq(config_warnings(config), "");
+	ck_assert_str_eq(config_job(config)->warnings, "");
 	config_release(config);
 
 	for (; (spelling = config_old_spelling(count, &key)); count++) {
@@ -1221,7 +1223,7 @@ START_TEST(example_file)
 	struct config *config = load(sources);
 
 	ck_assert_uint_eq(config->count, 0); /* as shipped it changes nothing */
-	ck_assert_str_eq(config_job_name(config), "");
+	ck_assert_str_eq(config_job(config)->name, "");
 	config_release(config);
 
 	for (char *c = text; *c; c++)
@@ -1238,10 +1240,10 @@ START_TEST(example_file)
 		ck_assert_msg(config_find(config, LAYER_SYSTEM, (enum config_key)key, &all) != NULL,
 		              "conf/spillway.ini lacks %s", config_key_name((enum config_key)key));
 	}
-	ck_assert_str_ne(config_job_name(config), "");
-	ck_assert_str_ne(config_labels(config), "");
-	ck_assert_str_ne(config_nvml_origin(config), "built-in");
-	ck_assert_ptr_nonnull(config_status_file(config));
+	ck_assert_str_ne(config_job(config)->name, "");
+	ck_assert_str_ne(config_job(config)->labels, "");
+	ck_assert_str_ne(config_job(config)->nvml_origin, "built-in");
+	ck_assert_ptr_nonnull(config_job(config)->status_file);
 	config_release(config);
 	free(text);
 }

@@ -78,10 +78,10 @@ START_TEST(the_name_is_the_machines)
 		struct config *config = load(cases[i].lines, named, NULL);
 		const char *name = cases[i].name ? cases[i].name : user_job();
 
-		ck_assert(config_enforces(config));
-		ck_assert_str_eq(config_job_name(config), name);
-		ck_assert_str_eq(config_labels(config), "a=b");
-		ck_assert_str_eq(config_warnings(config),
+		ck_assert(config_job(config)->enforces);
+		ck_assert_str_eq(config_job(config)->name, name);
+		ck_assert_str_eq(config_job(config)->labels, "a=b");
+		ck_assert_str_eq(config_job(config)->warnings,
 		                 "SPILLWAY_JOB = mine: not followed: " CONFIG_SYSTEM_FILE
 		                 " is enforced");
 		config_release(config);
@@ -95,8 +95,8 @@ START_TEST(what_the_machine_says_of_a_job_stands)
 	    load("[job]\nlabels = pod=p\nnvml = yes\n",
 	         ENVIRON("SPILLWAY_LABELS=pod=q", "SPILLWAY_NVML=no"), "[job]\nlabels = pod=r\n");
 
-	ck_assert_str_eq(config_labels(config), "pod=p");
-	ck_assert(config_nvml(config));
+	ck_assert_str_eq(config_job(config)->labels, "pod=p");
+	ck_assert(config_job(config)->nvml);
 	config_release(config);
 }
 END_TEST
@@ -106,9 +106,10 @@ START_TEST(nobody_switches_it_off)
 	struct config *config =
 	    load("", ENVIRON("SPILLWAY_DISABLE=yes", "CUDA_DISABLE_CONTROL=true"), NULL);
 
-	ck_assert(!config_disabled(config));
-	ck_assert_ptr_nonnull(strstr(config_warnings(config), "SPILLWAY_DISABLE = yes: not "));
-	ck_assert_ptr_nonnull(strstr(config_warnings(config), "CUDA_DISABLE_CONTROL = true: not "));
+	ck_assert(!config_job(config)->is_disabled);
+	ck_assert_ptr_nonnull(strstr(config_job(config)->warnings, "SPILLWAY_DISABLE = yes: not "));
+	ck_assert_ptr_nonnull(
+	    strstr(config_job(config)->warnings, "CUDA_DISABLE_CONTROL = true: not "));
 	config_release(config);
 }
 END_TEST
@@ -256,7 +257,7 @@ START_TEST(nobody_ranks_higher)
 	struct config *config = load("", greedy, NULL);
 	struct config_gpu settings;
 
-	ck_assert_ptr_nonnull(strstr(config_warnings(config),
+	ck_assert_ptr_nonnull(strstr(config_job(config)->warnings,
 	                             "priority = guaranteed: not followed: " CONFIG_SYSTEM_FILE
 	                             " is enforced and says nothing of it"));
 	settings = settings_of(config);
@@ -296,10 +297,10 @@ START_TEST(without_enforcing_all_is_as_it_was)
 	struct config_error error;
 
 	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
-	ck_assert(!config_enforces(config));
-	ck_assert(config_disabled(config));
-	ck_assert_str_eq(config_job_name(config), "mine");
-	ck_assert_str_eq(config_warnings(config), "");
+	ck_assert(!config_job(config)->enforces);
+	ck_assert(config_job(config)->is_disabled);
+	ck_assert_str_eq(config_job(config)->name, "mine");
+	ck_assert_str_eq(config_job(config)->warnings, "");
 	ck_assert_uint_eq(settings_of(config).memory, 8 * GIB);
 }
 END_TEST
@@ -363,7 +364,7 @@ static struct config *load_weakened(const struct weakening *row, const char *val
 static void try_weakening(const struct weakening *row, const char *value, bool by_override)
 {
 	struct config *config = load_weakened(row, value, by_override);
-	bool is_told = strstr(config_warnings(config), config_key_name(row->key)) != NULL;
+	bool is_told = strstr(config_job(config)->warnings, config_key_name(row->key)) != NULL;
 	struct config_gpu settings;
 	char got[64];
 
@@ -379,7 +380,7 @@ static void try_weakening(const struct weakening *row, const char *value, bool b
 	/* `evict = no` is what is built in; nothing is refused by not following it. */
 	ck_assert_msg(is_told == (row->how != HARMLESS && row->key != CONFIG_KEY_evict),
 	              "%s = %s: told: %s", config_key_name(row->key), value,
-	              config_warnings(config));
+	              config_job(config)->warnings);
 	config_release(config);
 }
 

@@ -96,7 +96,7 @@ static struct config *load_before(void)
 
 	if (config_load(&sources, &loaded, &error) != 0)
 		return NULL;
-	if (has_later_key() || strstr(config_warnings(loaded), "does not rise by itself")) {
+	if (has_later_key() || strstr(config_job(loaded)->warnings, "does not rise by itself")) {
 		config_release(loaded);
 		return NULL;
 	}
@@ -122,7 +122,7 @@ static void follow(void)
 	} else {
 		config_pause_read(world.pause, "", &pause);
 		EXPECT(config_load(&sources, &loaded, &error) == 0);
-		world.is_refusing = config_override_is_refused(loaded);
+		world.is_refusing = config_job(loaded)->override_is_refused;
 	}
 	if (!loaded)
 		return;

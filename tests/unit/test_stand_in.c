@@ -258,7 +258,7 @@ START_TEST(the_region_s_version_is_a_setting)
 			continue;
 		}
 		ck_assert_int_eq(config_load(&sources, &config, &error), 0);
-		ck_assert_int_eq(config_region_minor(config), texts[i].minor);
+		ck_assert_int_eq(config_job(config)->region_minor, texts[i].minor);
 		config_release(config);
 	}
 }

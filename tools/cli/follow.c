@@ -63,7 +63,7 @@ static bool current_hash(const char *job, uint64_t *hash)
 		complain("%s", error.message);
 		return false;
 	}
-	*hash = config_override_hash(config);
+	*hash = config_job(config)->override_hash;
 	config_release(config);
 	return true;
 }

@@ -136,9 +136,9 @@ static const char *choose_name(struct run *run)
 	struct config *config = load_config(NULL);
 	const char *name = run->name;
 
-	if (config_enforces(config) || (!name && *config_job_name(config)))
-		name = text("%s", config_job_name(config));
-	run->common |= config_enforces(config);
+	if (config_job(config)->enforces || (!name && *config_job(config)->name))
+		name = text("%s", config_job(config)->name);
+	run->common |= config_job(config)->enforces;
 	if (run->name && strcmp(name, run->name) != 0)
 		complain("--name %s: not followed: " CONFIG_SYSTEM_FILE
 		         " is enforced and the job is called %s",
@@ -402,7 +402,7 @@ static void set_limits(const struct run *run, const char *job)
 	set_environment("SPILLWAY_JOB", job);
 	config = load_config(override_file);
 	configuration_warn(config, NULL);
-	if (config_disabled(config))
+	if (config_job(config)->is_disabled)
 		complain("the environment disables Spillway: the program runs without it");
 	else
 		frameworks_be_modest();

@@ -115,24 +115,25 @@ void values_check(const struct driver_report *report, const struct pod *pod, boo
 	if (config_machine()->fault[0])
 		finding(FINDING_NO, "configuration: %s; cuInit is refused",
 		        config_machine()->fault);
-	else if (config_enforces(config))
+	else if (config_job(config)->enforces)
 		finding(FINDING_OK,
 		        "configuration: " CONFIG_SYSTEM_FILE " is enforced; the job is %s",
-		        config_job_name(config));
-	enabled = !config_disabled(config);
+		        config_job(config)->name);
+	enabled = !config_job(config)->is_disabled;
 	finding(enabled ? FINDING_OK : FINDING_NO, "configuration: %s",
-	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
-	                : "the environment disables Spillway");
+	        enabled
+	            ? config_job(config)->is_set ? "valid" : "nothing is set, built-in values hold"
+	            : "the environment disables Spillway");
 	if (!enabled)
 		finding_try("unset SPILLWAY_DISABLE CUDA_DISABLE_CONTROL");
 	configuration_warn(config, print_warning);
 	surroundings_hami(sources.environment, pod);
 	surroundings_preloaded();
-	if (all || !is_built_in(config_nvml_origin(config)))
-		finding(FINDING_OK, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
-		        config_nvml_origin(config));
-	if (config_status_file(config))
-		finding(FINDING_OK, "job: status_file = %s", config_status_file(config));
+	if (all || !is_built_in(config_job(config)->nvml_origin))
+		finding(FINDING_OK, "job: nvml = %s (%s)", config_job(config)->nvml ? "yes" : "no",
+		        config_job(config)->nvml_origin);
+	if (config_job(config)->status_file)
+		finding(FINDING_OK, "job: status_file = %s", config_job(config)->status_file);
 	for (int i = 0; i < report->device_count; i++) {
 		char which[16];
 

@@ -153,7 +153,7 @@ static bool read_settings(const char *path, bool *is_enforced, char *message, si
 		snprintf(message, size, "%s", error.message);
 		return false;
 	}
-	*is_enforced = config_enforces(config);
+	*is_enforced = config_job(config)->enforces;
 	config_release(config);
 	return true;
 }

@@ -16,7 +16,7 @@ const char *configuration_file(void)
 
 void configuration_warn(const struct config *config, void (*say)(const char *line))
 {
-	char *lines = text("%s", config_warnings(config)), *rest = lines, *line;
+	char *lines = text("%s", config_job(config)->warnings), *rest = lines, *line;
 
 	while ((line = strsep(&rest, "\n"))) {
 		if (*line && say)

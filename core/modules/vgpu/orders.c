@@ -186,7 +186,7 @@ static void describe(struct device *device, struct region_device *described)
 static bool orders_exchange(void)
 {
 	struct device_set *devices = &this_job.devices;
-	struct region_tell tell = {.minor = config_region_minor(this_job.config.now),
+	struct region_tell tell = {.minor = config_job(this_job.config.now)->region_minor,
 	                           .pid = getpid()};
 	struct region_orders found;
 	uint64_t now = clock_now(), launches = 0;
