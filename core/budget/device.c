@@ -34,7 +34,7 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 	 * A quota is the whole job's. Who is not in its books cannot know what of it the others
 	 * have left.
 	 */
-	if (!device->segment)
+	if (!device->is_in_books)
 		return limit.bytes == CONFIG_UNLIMITED ? limit.bytes : 0;
 	if (limit.most <= limit.bytes) /* it does not grow */
 		return limit.bytes;
@@ -62,19 +62,13 @@ static void tell_share(const struct device *device, uint64_t share)
 	event_note(.kind = EVENT_share, .device = device->id.ordinal, .a = share);
 }
 
-/* Returns what of exported memory its owner has given up, job-wide, and others of the job hold. */
-static uint64_t orphaned(const struct device *device)
-{
-	return device->segment ? segment_orphaned(device->segment, device->index) : 0;
-}
-
 /* Returns what follows from this process's ledger and from what is charged to the job. */
 static struct verdict device_verdict(struct device *device)
 {
 	struct ledger_copy ledger = ledger_read(device->ledger);
 	struct standing standing = {.generation = device_job_generation(device),
 	                            .charged = device_charged(device, SEGMENT_ON_DEVICE),
-	                            .orphaned = orphaned(device)};
+	                            .orphaned = segment_orphaned(device->segment, device->index)};
 
 	return verdict_of(&ledger, 1, &standing);
 }
@@ -111,10 +105,8 @@ static void note_locked(struct device *device, struct facts facts)
 	facts.share = settings.share;
 	facts.evicted = settings.evict;
 	publish_facts(device, &facts);
-	if (device->segment)
-		page_note_host_limit(device->segment, device->index,
-		                     settings.host_memory < CONFIG_AUTO ? settings.host_memory + 1
-		                                                        : 0);
+	page_note_host_limit(device->segment, device->index,
+	                     settings.host_memory < CONFIG_AUTO ? settings.host_memory + 1 : 0);
 	verdict = device_verdict(device);
 	if (limit != told->limit || (told->limit_held > limit && verdict.limit_held == limit))
 		tell_limit(device, &verdict);
@@ -199,7 +191,7 @@ uint64_t device_refusals(const struct device *device)
 
 uint64_t device_job_generation(const struct device *device)
 {
-	return device->segment ? segment_generation(device->segment, device->index) : 0;
+	return segment_generation(device->segment, device->index);
 }
 
 void device_agree(struct device *device, uint64_t generation)
@@ -220,15 +212,14 @@ void device_agree(struct device *device, uint64_t generation)
 
 bool device_judges_growth(struct device *device, uint64_t interval_ns)
 {
-	return device->segment &&
+	return device->is_in_books &&
 	       segment_judges_growth(device->segment, device->index, interval_ns);
 }
 
 void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 {
 	lock_acquire(&device->lock);
-	if (device->segment)
-		segment_set_grown(device->segment, device->index, limit, bytes);
+	segment_set_grown(device->segment, device->index, limit, bytes);
 	lock_release(&device->lock);
 }
 
@@ -249,15 +240,15 @@ static uint64_t hash_of(const struct config_gpu *settings)
  */
 static uint64_t apply_limit(struct device *device, const struct config_gpu *settings)
 {
-	const struct segment_limit limit = limit_of(settings);
+	struct segment_limit limit = limit_of(settings);
 	const struct applied_limit told = {/* What is evicted leaves its room to other jobs. */
 	                                   .limit = settings->evict ? 0 : settings->memory,
 	                                   .settings = hash_of(settings),
 	                                   .generation = device->facts.generation};
 	uint64_t generation;
 
-	if (!device->segment)
-		return device->facts.generation + 1;
+	if (!device->is_in_books)
+		limit.bytes = limit.most = device_limit_by(device, settings);
 	generation = segment_apply_limit(device->segment, device->index, &told);
 	segment_set_limit(device->segment, device->index, &limit);
 	return generation;
@@ -290,29 +281,6 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	return changed;
 }
 
-/* Charges a process that has no segment, under the lock under which its limit changes. */
-static int charge_own(struct device *device, enum segment_tier tier, uint64_t bytes, uint64_t most,
-                      bool is_limited, bool is_moved)
-{
-	uint64_t limit = most, used;
-	int error = 0;
-
-	lock_acquire(&device->lock);
-	if (is_limited) {
-		const struct config_gpu settings = settings_of(device);
-
-		limit = is_moved && settings.evict ? 0 : device_limit_by(device, &settings);
-		limit = limit < most ? limit : most;
-	}
-	used = device_used(device, tier);
-	if (bytes > limit || used > limit - bytes)
-		error = -ENOSPC;
-	else
-		ledger_charge(device->ledger, tier, bytes);
-	lock_release(&device->lock);
-	return error;
-}
-
 /* Notes new charges: whoever looks at what the driver holds meanwhile is to look again. */
 static void note_charges(struct device *device)
 {
@@ -337,9 +305,7 @@ bool device_is_held_up(void)
 static int charge_limited(struct device *device, uint64_t bytes, uint64_t most, bool is_moved)
 {
 	note_charges(device);
-	return note_answer(
-	    device->segment ? segment_charge(device->segment, device->index, bytes, most, is_moved)
-	                    : charge_own(device, SEGMENT_ON_DEVICE, bytes, most, true, is_moved));
+	return note_answer(segment_charge(device->segment, device->index, bytes, most, is_moved));
 }
 
 int device_charge(struct device *device, uint64_t bytes)
@@ -356,9 +322,7 @@ static int charge_within(struct device *device, enum segment_tier tier, uint64_t
                          uint64_t limit)
 {
 	note_charges(device);
-	return note_answer(device->segment
-	                       ? segment_reserve(device->segment, device->index, tier, bytes, limit)
-	                       : charge_own(device, tier, bytes, limit, false, false));
+	return note_answer(segment_reserve(device->segment, device->index, tier, bytes, limit));
 }
 
 int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit)
@@ -377,24 +341,9 @@ int device_charge_taken(struct device *device, uint64_t bytes)
 
 void device_uncharge(struct device *device, enum segment_tier tier, uint64_t bytes)
 {
-	if (device->segment) {
-		segment_unreserve(device->segment, device->index, tier, bytes);
-	} else {
-		lock_acquire(&device->lock);
-		ledger_give_back(device->ledger, tier, bytes);
-		lock_release(&device->lock);
-	}
+	segment_unreserve(device->segment, device->index, tier, bytes);
 	note_charges(device);
 	note_given_back(device);
-}
-
-/* Counts what the driver took for itself; negative: what it gave back. */
-static void device_note_driver(struct device *device, int64_t change)
-{
-	if (device->segment)
-		segment_note_driver(device->segment, device->index, change);
-	else
-		ledger_note_driver(device->ledger, change);
 }
 
 int device_charge_driver(struct device *device, uint64_t bytes)
@@ -402,13 +351,13 @@ int device_charge_driver(struct device *device, uint64_t bytes)
 	int error = device_charge_taken(device, bytes);
 
 	if (!error)
-		device_note_driver(device, (int64_t)bytes);
+		segment_note_driver(device->segment, device->index, (int64_t)bytes);
 	return error;
 }
 
 void device_uncharge_driver(struct device *device, uint64_t bytes)
 {
-	device_note_driver(device, -(int64_t)bytes);
+	segment_note_driver(device->segment, device->index, -(int64_t)bytes);
 	device_uncharge(device, SEGMENT_ON_DEVICE, bytes);
 }
 
@@ -433,7 +382,8 @@ void device_count_imported(struct device *device, int64_t change)
 
 uint64_t device_uncharged(struct device *device)
 {
-	uint64_t bytes = atomic_load(&device->given_up), most = orphaned(device);
+	uint64_t bytes = atomic_load(&device->given_up),
+	         most = segment_orphaned(device->segment, device->index);
 
 	/* Nobody says whose pieces have gone. No more than all of them can be ours. */
 	if (bytes > most && atomic_compare_exchange_strong(&device->given_up, &bytes, most))
@@ -443,7 +393,7 @@ uint64_t device_uncharged(struct device *device)
 
 bool device_let_orphans_go(struct device *device)
 {
-	return device->segment && segment_judge_exports(device->segment);
+	return segment_judge_exports(device->segment);
 }
 
 void device_count_elsewhere(struct device *device, int64_t change)
@@ -463,8 +413,7 @@ bool device_take_new_charges(struct device *device)
 
 uint64_t device_charged(struct device *device, enum segment_tier tier)
 {
-	return device->segment ? segment_charged(device->segment, device->index, tier)
-	                       : device_used(device, tier);
+	return segment_charged(device->segment, device->index, tier);
 }
 
 uint64_t device_used(const struct device *device, enum segment_tier tier)

@@ -31,15 +31,12 @@ struct device {
 	char name[64];
 	struct registry *registry;
 
-	struct segment
-	    *segment; /* NULL: the process is not in the job's books, and any quota is 0 to it */
-	int index;    /* of the device in the segment */
-	struct counters *statistics; /* in the process slot, or its own; never NULL */
-	struct ledger *ledger;       /* likewise */
-	_Atomic uint64_t *placed;    /* likewise; the mover's */
-	struct counters own_counters;
-	struct ledger own_ledger; /* charges change under the lock */
-	_Atomic uint64_t own_placed;
+	struct segment *segment;     /* the job's, or a private one */
+	bool is_in_books;            /* it is the job's; else any quota is 0 to the process */
+	int index;                   /* of the device in the segment */
+	struct counters *statistics; /* in the process slot, as the next two */
+	struct ledger *ledger;
+	_Atomic uint64_t *placed;     /* the mover's */
 	int host_node;                /* NUMA node to which it spills */
 	_Atomic uint64_t refusals;    /* out-of-memory answers to the program */
 	_Atomic uint32_t elastic;     /* enum elastic */
@@ -69,6 +66,8 @@ enum device_type { DEVICE_GPU, DEVICE_CPU, DEVICE_TYPES };
 struct device_set {
 	char job[64];
 	int process;
+	struct segment
+	    *apart; /* private, of the devices that are not in the job's books; or NULL */
 	int count;
 	struct device device[DEVICE_MAX];
 	int tier_count;
@@ -91,7 +90,7 @@ struct device_ref {
  */
 int device_set_identify(struct device_set *set);
 /*
- * Enters them in the job's books, once. segment NULL: those could not be had. Else as
+ * Enters them in the job's books, once, or in private ones, as where segment is NULL. Else as
  * device_set_identify().
  */
 int device_set_enter(struct device_set *set, struct segment *segment, const char *job);

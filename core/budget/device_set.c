@@ -53,29 +53,40 @@ static int identify(struct device *device, int ordinal)
 	return 0;
 }
 
-static int enter_books(struct device *device, struct segment *segment, const char *job)
+/* Enters a device in these books. Returns its index there, or a negative errno. */
+static int enter_in(struct device *device, struct segment *segment)
 {
-	if (segment) {
-		struct segment_device entry = {.memory = device->id.memory};
+	struct segment_device entry = {.memory = device->id.memory};
 
-		memcpy(entry.uuid, device->id.uuid, sizeof(entry.uuid));
-		memcpy(entry.pci_bus_id, device->id.pci_bus_id, sizeof(entry.pci_bus_id));
-		memcpy(entry.name, device->name, sizeof(entry.name));
-		device->index = segment_device(segment, &entry);
-		if (device->index >= 0) {
-			device->segment = segment;
-			device->statistics = segment_counters(segment, device->index);
-			device->ledger = segment_ledger(segment, device->index);
-			device->placed = segment_placed(segment, device->index);
-		} else {
-			log_error("gpu %d: cannot be entered in the job's books: %s; where its "
-			          "memory is limited this process holds none of it",
-			          device->id.ordinal,
-			          device->index == -ENOSPC ? "its table of devices is full"
-			                                   : strerror(-device->index));
-		}
-	}
-	device->registry = registry_create(job, (int)getpid(), device->id.ordinal);
+	memcpy(entry.uuid, device->id.uuid, sizeof(entry.uuid));
+	memcpy(entry.pci_bus_id, device->id.pci_bus_id, sizeof(entry.pci_bus_id));
+	memcpy(entry.name, device->name, sizeof(entry.name));
+	device->index = segment_device(segment, &entry);
+	if (device->index < 0)
+		return device->index;
+	device->segment = segment;
+	device->statistics = segment_counters(segment, device->index);
+	device->ledger = segment_ledger(segment, device->index);
+	device->placed = segment_placed(segment, device->index);
+	return device->index;
+}
+
+/* Enters a device in the job's books, or in private ones where there is no room in those. */
+static int enter_books(struct device_set *set, struct device *device, struct segment *segment)
+{
+	int index = segment ? enter_in(device, segment) : -ENOENT;
+
+	device->is_in_books = index >= 0;
+	if (segment && index < 0)
+		log_error("gpu %d: cannot be entered in the job's books: %s; where its "
+		          "memory is limited this process holds none of it",
+		          device->id.ordinal,
+		          index == -ENOSPC ? "its table of devices is full" : strerror(-index));
+	if (index < 0 && !set->apart)
+		set->apart = segment_make_private();
+	if (index < 0 && (!set->apart || enter_in(device, set->apart) < 0))
+		return -ENOMEM;
+	device->registry = registry_create(set->job, (int)getpid(), device->id.ordinal);
 	return device->registry ? 0 : -ENOMEM;
 }
 
@@ -93,9 +104,6 @@ static int make_gpus(struct device_set *set, int found)
 		struct device *device = &set->device[i];
 
 		lock_init(&device->lock);
-		device->statistics = &device->own_counters;
-		device->ledger = &device->own_ledger;
-		device->placed = &device->own_placed;
 		set->count = i + 1;
 		error = identify(device, i);
 	}
@@ -217,7 +225,7 @@ int device_set_enter(struct device_set *set, struct segment *segment, const char
 
 	snprintf(set->job, sizeof(set->job), "%s", job ? job : "");
 	for (int i = 0; i < set->count && !error; i++)
-		error = enter_books(&set->device[i], segment, set->job);
+		error = enter_books(set, &set->device[i], segment);
 	if (!error)
 		log_info("GPUs: %d, found through \"%s\"; kinds of host memory: %d, through \"%s\"",
 		         set->count, set->made_by[DEVICE_GPU], set->tier_count,
@@ -233,6 +241,8 @@ void device_set_clear(struct device_set *set)
 		lock_destroy(&set->device[i].lock);
 	}
 	set->count = set->tier_count = 0;
+	segment_leave(set->apart);
+	set->apart = NULL;
 }
 
 /* --- names --- */

@@ -34,7 +34,7 @@ static _Atomic size_t exported_count; /* mostly zero */
 
 uint64_t exported_as(const struct device *device, uint64_t bytes)
 {
-	return device->segment ? segment_export(device->segment, device->index, bytes) : 0;
+	return device->is_in_books ? segment_export(device->segment, device->index, bytes) : 0;
 }
 
 /* Enters a handle; with the lock held. Returns its key, or 0. */
@@ -91,7 +91,7 @@ uint64_t exported_take(CUmemGenericAllocationHandle handle)
 
 void exported_mark(const struct device *device, int descriptor, uint64_t key, uint64_t bytes)
 {
-	if (device->segment)
+	if (device->is_in_books)
 		segment_tag(device->segment, descriptor, key, bytes);
 }
 
@@ -139,7 +139,7 @@ struct import imported_read(struct device *device, int descriptor)
 {
 	struct segment_tag tag;
 
-	if (!device->segment)
+	if (!device->is_in_books)
 		return (struct import){0};
 	tag = segment_read_tag(descriptor);
 	if (tag.key && !tag.bytes)
@@ -149,7 +149,7 @@ struct import imported_read(struct device *device, int descriptor)
 
 struct import imported_read_name(struct device *device, const void *name, size_t size)
 {
-	uint64_t key = device->segment ? segment_exported_as(device->segment, name, size) : 0;
+	uint64_t key = device->is_in_books ? segment_exported_as(device->segment, name, size) : 0;
 
 	return key ? import_by(device, key, 0) : (struct import){0};
 }

@@ -107,7 +107,7 @@ bool growth_tick(struct device *device)
 		return false;
 	if (!capture_is_active() && growth_is_due(device, clock_now()) &&
 	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
-		if (device->segment && !yield_is_on_call(device))
+		if (device->is_in_books && !yield_is_on_call(device))
 			g.owed = segment_owed(device->segment, device->index);
 		if (in_use_free(device, &g.free))
 			device_grow(device, g.limit, growth_limit(&g) - g.limit);

@@ -48,7 +48,7 @@ static struct refused refusal_on_host(struct device *device, const struct terms 
 	if (!beyond)
 		beyond =
 		    refusal_beyond(device_charged(device, SEGMENT_ON_HOST), lack->least, limit);
-	if (!device->segment && is_number)
+	if (!device->is_in_books && is_number)
 		return (struct refused){REFUSED_NO_BOOKS, bytes, beyond, REFUSED_NO_LIMIT};
 	if (is_number && lack->bytes && beyond && limit == settings->host_memory)
 		return (struct refused){REFUSED_HOST_LIMIT, bytes, beyond, limit};
@@ -71,7 +71,7 @@ struct refused refusal_by_lack(struct device *device, const struct terms *terms,
 		return (struct refused){REFUSED_DEVICE_FULL, bytes, lack->bytes, REFUSED_NO_LIMIT};
 	beyond =
 	    refusal_beyond(device_charged(device, SEGMENT_ON_DEVICE), lack->bytes, terms->limit);
-	if (!device->segment)
+	if (!device->is_in_books)
 		return (struct refused){REFUSED_NO_BOOKS, bytes, beyond, REFUSED_NO_LIMIT};
 	return (struct refused){terms->settings.spill == SPILL_OFF ? REFUSED_MEMORY_LIMIT
 	                                                           : REFUSED_UNMOVABLE,

@@ -101,7 +101,7 @@ enum spill_reason terms_host_first(const struct terms *terms, struct device *dev
  */
 static bool has_none(const struct device *device, uint64_t setting)
 {
-	return !device->segment && setting < CONFIG_AUTO;
+	return !device->is_in_books && setting < CONFIG_AUTO;
 }
 
 uint64_t terms_host_limit(const struct terms *terms, struct device *device)

@@ -239,7 +239,7 @@ static bool start(void)
 	entered = device_set_enter(&this_job.devices, this_job.segment, this_job.config.name) == 0;
 	if (!entered)
 		device_set_clear(&this_job.devices);
-	job_pace_start(&this_job.devices, this_job.segment, this_job.config.name);
+	job_pace_start(&this_job.devices, this_job.config.name);
 	if (!entered || !has_room() || !job_settings_start()) {
 		helper_go(false);
 		return say_off("out of memory", job_settings_must_hold());

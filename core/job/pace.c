@@ -22,7 +22,6 @@
 static struct {
 	int count;
 	struct device_set *devices;
-	struct segment *segment;
 	struct pacer *pacer[DEVICE_MAX]; /* made once one is needed, by who applies settings */
 	_Atomic bool met[DEVICE_MAX];    /* or meets just now */
 	struct pacer_peers peers[DEVICE_MAX];
@@ -52,10 +51,9 @@ static void choose_numbers(const char *job)
 	pace.job = mixed(hash_text(hash_text(getuid(), directory), job));
 }
 
-void job_pace_start(struct device_set *devices, struct segment *segment, const char *job)
+void job_pace_start(struct device_set *devices, const char *job)
 {
 	pace.devices = devices;
-	pace.segment = segment;
 	choose_numbers(job);
 	pace.count = devices->count;
 	watch_prepare(pace.pacer, pace.count);
@@ -84,8 +82,8 @@ static __attribute__((noinline)) void meet(int i)
 	if (!place.turns)
 		log_once(LOG_WARNING, "jobs on one device do not take turns: %s", message);
 	atomic_store(&pace.turns[i], place.turns);
-	if (pace.segment && device->index >= 0)
-		place.lanes = segment_lanes(pace.segment, &place.lane);
+	if (device->is_in_books)
+		place.lanes = segment_lanes(device->segment, &place.lane);
 	pacer_meet(pace.pacer[i], &place);
 	/*
 	 * Registered late, so that it comes before the program's own handlers, which may wait for

@@ -13,8 +13,8 @@
 
 enum { JOB_PACE_LOOK_MS = 250 };
 
-/* Keeps for whom pacers will be made, each once it is needed. segment may be NULL. */
-void job_pace_start(struct device_set *devices, struct segment *segment, const char *job);
+/* Keeps for whom pacers will be made, each once it is needed. */
+void job_pace_start(struct device_set *devices, const char *job);
 /* Takes new settings for the i-th device. Returns whether its launches are paced from now on. */
 bool job_pace_set(int i, const struct config_gpu *settings);
 /* Returns false where there was no memory for a pacer that was needed. */

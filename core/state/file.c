@@ -177,7 +177,7 @@ static int initialise(struct segment_file *file, const char *job, bool unnamed)
 	if (getrandom(&header->token, sizeof header->token, GRND_NONBLOCK) !=
 	    (ssize_t)sizeof header->token)
 		header->token = clock_of_day() ^ (uint64_t)getpid() << 48;
-	return segment_mutex_init(&header->lock);
+	return segment_mutex_init(&header->lock, true);
 }
 
 /* Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what

@@ -349,11 +349,44 @@ int segment_join_unnamed(const char *job, const char *labels, const char *run,
 	return join(&joiner, run, segment);
 }
 
+/* A private segment ends behind its first row, which has room for all devices. */
+#define PRIVATE_SIZE offsetof(struct segment_file, row[1])
+
+static bool is_private(const struct segment *segment)
+{
+	return !segment->directory;
+}
+
+struct segment *segment_make_private(void)
+{
+	struct segment *segment = calloc(1, sizeof *segment);
+	void *file =
+	    mmap(NULL, PRIVATE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (!segment || file == MAP_FAILED) {
+		free(segment);
+		if (file != MAP_FAILED)
+			munmap(file, PRIVATE_SIZE);
+		return NULL;
+	}
+	segment->file = file;
+	segment->slot = slot_of(file, 0);
+	segment->own = books_of(file, 0, 0);
+	atomic_store(&segment->file->header.rows, 1);
+	(void)segment_mutex_init(&segment->file->header.lock, false);
+	return segment;
+}
+
 void segment_leave(struct segment *segment)
 {
 	if (!segment)
 		return;
 	struct segment_file *file = segment->file;
+	if (is_private(segment)) {
+		munmap(file, PRIVATE_SIZE);
+		free(segment);
+		return;
+	}
 	/* without the lock the slot is left as a dead process's and drains */
 	if (segment_lock(file) == 0) {
 		slots_retire(file, segment->number);
@@ -418,6 +451,8 @@ static bool is_same_device(const struct segment_device *a, const struct segment_
 /* Gives all slots that there are room for a device. */
 static int reserve_device(const struct segment *segment, uint32_t rows, uint32_t device)
 {
+	if (is_private(segment))
+		return 0;
 	int fd = segment_reopen(segment), error = fd < 0 ? fd : 0;
 
 	for (uint32_t row = 0; !error && row < rows; row++)

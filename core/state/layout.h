@@ -411,7 +411,8 @@ static inline uint64_t quota_driver_peak(uint64_t peak, const struct ledger *led
 void exports_settle(struct segment *segment);
 
 /* slot.c */
-int segment_mutex_init(union segment_mutex *mutex);
+/* is_shared: with other processes. Else it is not robust: the kernel may refuse that. */
+int segment_mutex_init(union segment_mutex *mutex, bool is_shared);
 /* Returns whether the slot's owner lives. Judges by the bytes alone, for readers: no
  * trylock, no pid. */
 bool slot_owner_lives(const struct segment_slot *slot);

@@ -65,6 +65,12 @@ struct segment_device {
  */
 int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
                  char *message, size_t size);
+/*
+ * Makes a segment that lies in no file and that no other process sees, for a process that could not
+ * join its job: its charges and counters need no other way then. It exports nothing and has no
+ * peers. segment_leave() takes it away. NULL: there is no memory.
+ */
+struct segment *segment_make_private(void);
 /* Sets who runs what takes a slot, in the thread that is to own it (else that is who
  * joins), and answers what it answers. */
 void segment_owner(int (*run)(int (*take)(void *of), void *of));

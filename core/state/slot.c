@@ -131,7 +131,7 @@ void quota_recount(struct segment_file *file)
 
 uint64_t segment_drain_ns = SEGMENT_DRAIN_NS;
 
-int segment_mutex_init(union segment_mutex *mutex)
+int segment_mutex_init(union segment_mutex *mutex, bool is_shared)
 {
 	/* NORMAL: other types compare thread ids, which repeat in other pid namespaces */
 	pthread_mutexattr_t attributes;
@@ -141,7 +141,7 @@ int segment_mutex_init(union segment_mutex *mutex)
 	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_NORMAL);
 	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
 	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-	error = pthread_mutex_init(&mutex->mutex, &attributes);
+	error = pthread_mutex_init(&mutex->mutex, is_shared ? &attributes : NULL);
 	pthread_mutexattr_destroy(&attributes);
 	return -error;
 }
@@ -494,7 +494,7 @@ int slots_take(struct segment_file *file)
 			int number = row * SEGMENT_ROW + __builtin_ctzll(bits);
 			struct segment_slot *slot = slot_of(file, number);
 
-			if (!slot->has_life && segment_mutex_init(&slot->life) != 0)
+			if (!slot->has_life && segment_mutex_init(&slot->life, true) != 0)
 				return -1;
 			slot->has_life = 1;
 			if (!slot_try(slot))

@@ -200,6 +200,7 @@ static void claim(struct segment *segment, const struct claims *claims)
 	    segment_reserve(segment, index, SEGMENT_ON_HOST, claims->spilled, CONFIG_UNLIMITED))
 		fail("no device or no memory");
 	device.segment = segment;
+	device.is_in_books = true;
 	device.index = index;
 	device.ledger = segment_ledger(segment, index);
 	device.statistics = segment_counters(segment, index);

@@ -11,10 +11,9 @@
 static inline struct verdict device_verdict(struct device *device)
 {
 	struct ledger_copy ledger = ledger_read(device->ledger);
-	struct standing standing = {
-	    .generation = device_job_generation(device),
-	    .charged = device_charged(device, SEGMENT_ON_DEVICE),
-	    .orphaned = device->segment ? segment_orphaned(device->segment, device->index) : 0};
+	struct standing standing = {.generation = device_job_generation(device),
+	                            .charged = device_charged(device, SEGMENT_ON_DEVICE),
+	                            .orphaned = segment_orphaned(device->segment, device->index)};
 
 	return verdict_of(&ledger, 1, &standing);
 }

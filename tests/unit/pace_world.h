@@ -249,6 +249,8 @@ struct process {
 	struct tenant *tenant[WORLD_DEVICES];
 	CUcontext context[WORLD_DEVICES];
 	struct device device[WORLD_DEVICES];
+	struct counters counters[WORLD_DEVICES]; /* of them, and the next */
+	struct ledger ledger[WORLD_DEVICES];
 	struct pacer *pacer[WORLD_DEVICES];
 	struct pacer_settings settings[WORLD_DEVICES];
 	struct peer_own record[WORLD_DEVICES];

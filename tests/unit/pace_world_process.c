@@ -93,8 +93,8 @@ struct process *process_create(struct job *job, uint32_t devices)
 		p->context[i] = (CUcontext)context_create(p->tenant[i]);
 		p->device[i].handle = i;
 		p->device[i].index = i;
-		p->device[i].statistics = &p->device[i].own_counters;
-		p->device[i].ledger = &p->device[i].own_ledger;
+		p->device[i].statistics = &p->counters[i];
+		p->device[i].ledger = &p->ledger[i];
 		p->pacer[i] = pacer_create(i, p->device[i].statistics);
 		pacer_meet(p->pacer[i], &place);
 		p->settings[i].priority = PRIORITY_NORMAL;

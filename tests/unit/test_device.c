@@ -22,13 +22,14 @@ static struct device *device_in(struct segment *segment, const struct config_gpu
 	static const struct segment_device gpu = {.uuid = "GPU-1"};
 	struct device *device = calloc(1, sizeof(*device));
 
-	device->segment = segment;
-	if (segment)
-		ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	device->segment = segment ? segment : segment_make_private();
+	device->is_in_books = segment != NULL;
+	ck_assert_ptr_nonnull(device->segment);
+	ck_assert_int_eq(segment_device(device->segment, &gpu), 0);
 
 	lock_init(&device->lock);
-	device->statistics = &device->own_counters;
-	device->ledger = segment ? segment_ledger(segment, 0) : &device->own_ledger;
+	device->statistics = segment_counters(device->segment, 0);
+	device->ledger = segment_ledger(device->segment, 0);
 	device->id.memory = 32 * GIB;
 	device_note_elastic(device, ELASTIC_YES);
 	device_apply(device, settings);

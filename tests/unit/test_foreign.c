@@ -484,11 +484,12 @@ static bool says_half(const struct config_device *device, struct foreign_use *us
 START_TEST(looks_that_come_often_tell_the_same)
 {
 	static struct device device;
+	static struct counters counters;
 	static struct held held;
 	uint64_t now = SECOND;
 	uint32_t own = 0;
 
-	device.statistics = &device.own_counters;
+	device.statistics = &counters;
 	foreign_ask = says_half;
 	asked = 0;
 	for (int i = 0; i < 10 * 1000 / 57; i++) {
@@ -504,11 +505,12 @@ END_TEST
 START_TEST(nothing_is_asked_at_rest)
 {
 	static struct device device;
+	static struct counters counters;
 	static struct held held;
 	uint64_t now = SECOND;
 	uint32_t own = 0;
 
-	device.statistics = &device.own_counters;
+	device.statistics = &counters;
 	foreign_ask = says_half;
 	asked = 0;
 	for (int i = 0; i < 40; i++) {

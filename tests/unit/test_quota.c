@@ -10,6 +10,17 @@
 
 enum { DEVICES = 2, HELD_MAX = 8 };
 
+static bool enter_devices(struct segment *segment)
+{
+	for (int d = 0; d < DEVICES; d++) {
+		struct segment_device device = {0};
+		snprintf(device.uuid, sizeof device.uuid, "GPU-%d", d);
+		if (segment_device(segment, &device) != d)
+			return false;
+	}
+	return true;
+}
+
 static struct segment *join(void)
 {
 	struct segment *segment = NULL;
@@ -17,13 +28,7 @@ static struct segment *join(void)
 	int error = segment_join("job", NULL, NULL, &segment, message, sizeof message);
 	if (error)
 		fprintf(stderr, "%s\n", message);
-	for (int d = 0; segment && d < DEVICES; d++) {
-		struct segment_device device = {0};
-		snprintf(device.uuid, sizeof device.uuid, "GPU-%d", d);
-		if (segment_device(segment, &device) != d)
-			return NULL;
-	}
-	return segment;
+	return segment && enter_devices(segment) ? segment : NULL;
 }
 
 static void setup(void)
@@ -66,6 +71,56 @@ START_TEST(as_the_model)
 		ck_assert_uint_eq(view.job_total[d].host_peak, peak[d][1]);
 	}
 	segment_leave(segment);
+}
+END_TEST
+
+/* Charges and limits of a process without a job go the same way, in books of its own. */
+START_TEST(private_books_answer_as_shared_ones)
+{
+	struct segment *segment[2] = {join(), segment_make_private()};
+	uint64_t held[DEVICES][2] = {{0}};
+
+	ck_assert_ptr_nonnull(segment[1]);
+	enter_devices(segment[1]);
+	srand(_i + 1);
+	for (int step = 0; step < 20000; step++) {
+		int d = rand() % DEVICES, s = rand() % 2, error[2];
+		int kind = rand() % 16;
+		uint64_t bytes = (uint64_t)(rand() % 1000), most = (uint64_t)(rand() % 20000);
+		const struct segment_limit limit = {most, 0, rand() % 8 == 0};
+
+		if (kind < 4)
+			bytes = bytes < held[d][s] ? bytes : held[d][s];
+		for (int k = 0; k < 2; k++) {
+			error[k] = -ENOSPC;
+			if (kind < 4)
+				segment_unreserve(segment[k], d, s, bytes);
+			else if (kind < 8)
+				error[k] = segment_reserve(segment[k], d, s, bytes, most);
+			else if (kind < 15)
+				error[k] =
+				    segment_charge(segment[k], d, bytes, UINT64_MAX, kind & 1);
+			else
+				segment_set_limit(segment[k], d, &limit);
+		}
+		ck_assert_int_eq(error[0], error[1]);
+		if (kind < 4)
+			held[d][s] -= bytes;
+		else if (error[0] == 0)
+			held[d][kind < 8 ? s : SEGMENT_ON_DEVICE] += bytes;
+		for (int k = 0; k < 2; k++)
+			for (int tier = 0; tier < 2; tier++) {
+				ck_assert_uint_eq(segment_charged(segment[k], d, tier),
+				                  held[d][tier]);
+				ck_assert_uint_eq(
+				    ledger_charged(segment_ledger(segment[k], d), tier),
+				    held[d][tier]);
+			}
+	}
+	ck_assert_uint_eq(segment_draining(segment[1], 0, SEGMENT_ON_DEVICE), 0);
+	ck_assert(!segment_judge_exports(segment[1]));
+	segment_leave(segment[0]);
+	segment_leave(segment[1]);
 }
 END_TEST
 
@@ -488,6 +543,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, state_directory_remove);
 	tcase_set_timeout(tests, 100);
 	tcase_add_loop_test(tests, as_the_model, 0, 3);
+	tcase_add_loop_test(tests, private_books_answer_as_shared_ones, 0, 3);
 	tcase_add_test(tests, edges);
 	tcase_add_test(tests, what_drains_is_told_from_what_is_held);
 	tcase_add_test(tests, killed_at_any_point);

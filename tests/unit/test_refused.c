@@ -57,11 +57,21 @@ static struct terms terms;
 static void setup(void)
 {
 	memset(&device, 0, sizeof device);
-	device.statistics = &device.own_counters;
-	device.ledger = &device.own_ledger;
-	ledger_charge(device.ledger, SEGMENT_ON_DEVICE, 64 * MIB);
+	device.segment = segment_make_private();
+	ck_assert_ptr_nonnull(device.segment);
+	lock_init(&device.lock);
+	ck_assert_int_eq(segment_device(device.segment, &(struct segment_device){.uuid = "GPU-1"}),
+	                 0);
+	device.statistics = segment_counters(device.segment, 0);
+	device.ledger = segment_ledger(device.segment, 0);
+	ck_assert_int_eq(device_charge_taken(&device, 64 * MIB), 0);
 	terms = (struct terms){.limit = 64 * MIB, .yields_above = UINT64_MAX};
 	terms.settings.host_memory = CONFIG_AUTO;
+}
+
+static void teardown(void)
+{
+	segment_leave(device.segment);
 }
 
 START_TEST(the_reason_follows_from_the_lack)
@@ -99,16 +109,15 @@ START_TEST(a_refusal_is_noted_whole)
 {
 	const struct refused refused = {REFUSED_HOST_LIMIT, 12 * MIB, 2 * MIB, 10 * MIB};
 
-	lock_init(&device.lock);
 	refusal_note(&device, REFUSED_ALLOCATION, &refused);
 	ck_assert_uint_eq(device_refusals(&device), 1);
-	ck_assert_uint_eq(device.own_counters.refusals, 1);
-	ck_assert_uint_eq(device.own_counters.refused_reason, REFUSED_HOST_LIMIT);
-	ck_assert_uint_eq(device.own_counters.refused_bytes, 12 * MIB);
-	ck_assert_uint_eq(device.own_counters.refused_short, 2 * MIB);
-	ck_assert_uint_eq(device.own_counters.refused_limit, 10 * MIB);
-	ck_assert_uint_ne(device.own_counters.refused_at, 0);
-	ck_assert_uint_eq(device.own_counters.begun, device.own_counters.ended);
+	ck_assert_uint_eq(device.statistics->refusals, 1);
+	ck_assert_uint_eq(device.statistics->refused_reason, REFUSED_HOST_LIMIT);
+	ck_assert_uint_eq(device.statistics->refused_bytes, 12 * MIB);
+	ck_assert_uint_eq(device.statistics->refused_short, 2 * MIB);
+	ck_assert_uint_eq(device.statistics->refused_limit, 10 * MIB);
+	ck_assert_uint_ne(device.statistics->refused_at, 0);
+	ck_assert_uint_eq(device.statistics->begun, device.statistics->ended);
 }
 END_TEST
 
@@ -117,7 +126,7 @@ int main(void)
 	Suite *suite = suite_create("refused");
 	TCase *tests = tcase_create("refused");
 
-	tcase_add_checked_fixture(tests, setup, NULL);
+	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, says_limit_shortage_and_option);
 	tcase_add_test(tests, each_reason_has_its_sentence);
 	tcase_add_test(tests, the_reason_follows_from_the_lack);

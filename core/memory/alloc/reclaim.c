@@ -144,8 +144,6 @@ static bool wait_for_drained(struct reclaim *r, const struct lack *lack)
 	bool has_waited = false;
 	int cancel;
 
-	if (!r->device->segment)
-		return false;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	while (!fits(r, tier, lack->bytes) && is_drained_for(r, tier, lack->least) &&
 	       deadline_nap(r->until, DRAIN_LOOK_NS))

@@ -78,7 +78,7 @@ static void *alone_begin(const struct device *device, bool *waited)
 	void *held = NULL;
 
 	*waited = false;
-	if (!device->segment)
+	if (!device->is_in_books)
 		return NULL;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	fd = open_file(device);
@@ -143,7 +143,7 @@ static struct reading *reading_of(const struct device *device, enum way way)
 static bool read_others(const struct device *device, struct charges *others)
 {
 	others->count = 0;
-	return !device->segment || segment_charges(device->segment, device->index, others);
+	return !device->is_in_books || segment_charges(device->segment, device->index, others);
 }
 
 /* Reads both, with the reading's lock held. Returns whether it is known. */
