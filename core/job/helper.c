@@ -42,16 +42,29 @@ static struct listener listener; /* the helper's */
 static bool files_changed;
 static struct status status; /* what is known to stand in the status file */
 static bool is_started;
-static sem_t ready;                  /* all has started, or cannot go on */
-static _Atomic bool goes_on;         /* the one */
-static _Atomic uint32_t is_given_up; /* or the other */
+
+/*
+ * How far the start is, as the starter and the helper tell each other: each state but BEGINS and
+ * HAS_SLOT is told by the starter. It asks for a slot where there is one to be had; the job is then
+ * joined, or is not for good; and all has started, or cannot go on.
+ */
+enum {
+	HELPER_BEGINS,
+	HELPER_TAKES_SLOT,
+	HELPER_HAS_SLOT,
+	HELPER_JOINED,
+	HELPER_GOES_ON,
+	HELPER_ENDS
+};
+static _Atomic uint32_t state;
+/* Posted before each new state. A thread sanitizer in the program sees no atomics of ours. */
+static sem_t posted;
 
 /* The process slot that the helper takes first, once it is asked. */
 static struct {
-	int (*take)(void *of); /* NULL: there is no slot to be had */
+	int (*take)(void *of);
 	void *of;
 	int error;
-	sem_t is_asked, is_taken, has_joined; /* or has not, for good */
 } slot;
 
 static void note_change(void *cookie, const char *path)
@@ -151,18 +164,37 @@ static void say_not_joined(const char *why)
 		            why);
 }
 
-/* Waits for what comes soon. It is not slept for at first: to be woken takes longer. */
-static void wait_soon(sem_t *what)
+static void helper_tell(uint32_t next)
+{
+	sem_post(&posted);
+	atomic_store(&state, next);
+	if (next != HELPER_GOES_ON) /* for which the helper looks by itself */
+		bells_ring(&state);
+}
+
+/* Takes note of what was told with a state that was seen. This waits for nothing. */
+static void helper_heed(void)
+{
+	while (sem_wait(&posted) != 0 && errno == EINTR)
+		;
+}
+
+/*
+ * Waits for this state or a later one, and returns it. It comes soon, so it is not slept for at
+ * first: to be woken takes longer.
+ */
+static uint32_t helper_await(uint32_t least)
 {
 	struct deadline until = DEADLINE_IN(SOON_NS);
+	uint32_t seen;
 
-	do {
-		if (sem_trywait(what) == 0)
-			return;
-		sched_yield();
-	} while (!deadline_has_passed(&until));
-	while (sem_wait(what) != 0 && errno == EINTR)
-		;
+	while ((seen = atomic_load(&state)) < least)
+		if (deadline_has_passed(&until))
+			clock_in_use->wait(&state, seen, clock_now() + COUNT_NS);
+		else
+			sched_yield();
+	helper_heed();
+	return seen;
 }
 
 /*
@@ -171,19 +203,24 @@ static void wait_soon(sem_t *what)
  */
 static void join_in(void)
 {
+	uint32_t seen;
+
 	segment_prepare();
-	wait_soon(&slot.is_asked);
-	if (slot.take)
+	seen = helper_await(HELPER_TAKES_SLOT);
+	if (seen == HELPER_TAKES_SLOT) {
 		slot.error = slot.take(slot.of);
-	sem_post(&slot.is_taken);
+		helper_tell(HELPER_HAS_SLOT);
+	}
 	pthread_setname_np(pthread_self(), "spillway");
-	deadline_sleep(JOINING_NS);
-	wait_soon(&slot.has_joined);
-	if (atomic_load(&is_given_up))
+	if (seen != HELPER_ENDS)
+		deadline_sleep(JOINING_NS);
+	if (seen == HELPER_TAKES_SLOT)
+		seen = helper_await(HELPER_JOINED);
+	if (seen == HELPER_ENDS)
 		return;
 	if (this_job.segment)
 		segment_remove_rings(this_job.segment);
-	if (atomic_load(&goes_on))
+	if (atomic_load(&state) == HELPER_GOES_ON)
 		job_pace_meet();
 	if (this_job.segment && this_job.config.is_unnamed)
 		segment_remove_left(this_job.segment);
@@ -197,16 +234,27 @@ static void join_in(void)
 static bool wait_for_the_rest(void)
 {
 	struct deadline until;
+	uint32_t seen;
 
 	do {
 		until = DEADLINE_IN(UNWATCHED_NS);
-		while (!atomic_load(&is_given_up) && deadline_wait(&until, &is_given_up, 0))
+		while ((seen = atomic_load(&state)) != HELPER_ENDS &&
+		       deadline_wait(&until, &state, seen))
 			;
-	} while (!atomic_load(&is_given_up) && !atomic_load(&goes_on));
-	/* No wait, but a thread sanitizer in the program sees no atomics of ours. */
-	while (sem_wait(&ready) != 0 && errno == EINTR)
-		;
-	return !atomic_load(&is_given_up);
+	} while (seen < HELPER_GOES_ON);
+	if (seen == HELPER_GOES_ON)
+		helper_heed();
+	return seen == HELPER_GOES_ON;
+}
+
+/* Leaves the job, in which the process has no part after all. */
+static void leave(void)
+{
+	if (!this_job.segment)
+		return;
+	segment_exiting(this_job.segment); /* it stays mapped: books may lead there */
+	if (this_job.config.is_unnamed)
+		segment_remove_own(this_job.segment);
 }
 
 static void *help(void *cookie)
@@ -217,8 +265,7 @@ static void *help(void *cookie)
 	(void)cookie;
 	join_in();
 	if (!wait_for_the_rest()) {
-		if (this_job.segment) /* which stays mapped: books may lead there */
-			segment_exiting(this_job.segment);
+		leave();
 		return NULL;
 	}
 	/* The configuration is ours from here on. Files may have changed unwatched. */
@@ -270,8 +317,8 @@ static int take_slot(int (*take)(void *of), void *of)
 {
 	slot.take = take;
 	slot.of = of;
-	sem_post(&slot.is_asked);
-	wait_soon(&slot.is_taken);
+	helper_tell(HELPER_TAKES_SLOT);
+	helper_await(HELPER_HAS_SLOT);
 	return slot.error;
 }
 
@@ -290,22 +337,11 @@ int helper_start(void)
 {
 	int error;
 
-	slot.take = NULL;
-	sem_init(&slot.is_asked, 0, 0);
-	sem_init(&slot.is_taken, 0, 0);
-	sem_init(&slot.has_joined, 0, 0);
-	sem_init(&ready, 0, 0);
+	atomic_store(&state, HELPER_BEGINS);
+	sem_init(&posted, 0, 0);
 	error = thread_start(help);
 	is_started = !error;
 	return error;
-}
-
-/* Has the helper go on, with its slot or without one. */
-static void tell_joined(void)
-{
-	if (!slot.take)
-		sem_post(&slot.is_asked);
-	sem_post(&slot.has_joined);
 }
 
 void helper_join(void)
@@ -320,7 +356,7 @@ void helper_join(void)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	failed = join(message, sizeof(message));
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	tell_joined();
+	helper_tell(HELPER_JOINED);
 	if (failed) {
 		job_config_distrust(&this_job.config);
 		say_not_joined(message[0] ? message : strerror(-failed));
@@ -329,13 +365,6 @@ void helper_join(void)
 
 void helper_go(bool has_started)
 {
-	if (!is_started)
-		return;
-	if (!has_started)
-		tell_joined();
-	sem_post(&ready);
-	if (has_started)
-		atomic_store(&goes_on, true);
-	else
-		clock_in_use->wake(&is_given_up);
+	if (is_started)
+		helper_tell(has_started ? HELPER_GOES_ON : HELPER_ENDS);
 }

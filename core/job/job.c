@@ -165,97 +165,129 @@ static bool has_room(void)
 	return is_there;
 }
 
-/* What is decided among jobs, in this order. */
-static uint64_t (*const among_jobs[])(uint64_t now_ns) = {lending_step, exclusive_step, NULL};
+/* --- the start, step by step --- */
 
-static const struct movable_kind *const what_moves[] = {&movable_chunks, &movable_own, NULL};
+/* How a step ends: the next one follows; the process runs as without us; or it is refused. */
+enum outcome { GOES_ON, IS_OFF, IS_REFUSED };
 
-/*
- * Says why the process has no part in its job, and how it goes on. Returns false where it does not,
- * as the machine's file has it.
- */
-static bool say_off(const char *why, bool is_bound)
+/* Says why the process has no part in its job, and how it goes on. */
+static enum outcome say_off(const char *why, bool is_bound)
 {
 	if (is_bound)
 		log_error("%s; " JOB_CONFIG_REFUSED, why);
 	else
 		log_error("%s: Spillway is off in this process", why);
-	return !is_bound;
+	return is_bound ? IS_REFUSED : IS_OFF;
 }
 
-/*
- * Starts the process's part in the job, with the lock held. Whatever fails leaves a process that
- * runs as without us, and a log line; or one that is refused, where the machine's file has it so:
- * then it returns false.
- */
-static bool start(void)
+/* Why there is no helper, or "". */
+static char no_helper[128];
+
+static enum outcome start_configuration(void)
 {
+	if (!job_config_start(&this_job.config))
+		return job_config_binds() ? IS_REFUSED : IS_OFF;
+	if (!config_job(this_job.config.now)->is_disabled)
+		return GOES_ON;
+	atomic_store(&this_job.configured, true);
+	return IS_OFF;
+}
+
+static enum outcome start_helper(void)
+{
+	int error;
+
+	watch_for_forks();
+	error = helper_start();
+	if (error)
+		snprintf(no_helper, sizeof(no_helper), "no helper thread (%s%s)", refused_call(),
+		         strerror(-error));
+	keep_directory();
+	return GOES_ON;
+}
+
+static void end_helper(void)
+{
+	helper_go(false);
+}
+
+static enum outcome start_devices(void)
+{
+	int error = device_set_identify(&this_job.devices);
 	char why[128];
 
-	bool entered;
-	int failed, unread;
-	uint64_t began_ns;
+	if (!error)
+		return GOES_ON;
+	device_set_clear(&this_job.devices);
+	atomic_store(&this_job.configured, true);
+	snprintf(why, sizeof(why), "devices cannot be read (%s)", strerror(-error));
+	return say_off(why, job_config_binds());
+}
 
-	if (!job_config_start(&this_job.config))
-		return !job_config_binds();
-	if (config_job(this_job.config.now)->is_disabled) {
-		atomic_store(&this_job.configured, true);
-		return true;
-	}
-	watch_for_forks();
-	failed = helper_start();
-	if (failed)
-		snprintf(why, sizeof(why), "no helper thread (%s%s)", refused_call(),
-		         strerror(-failed));
-	keep_directory();
-	unread = device_set_identify(&this_job.devices);
-	if (unread) {
-		helper_go(false);
-		device_set_clear(&this_job.devices);
-		atomic_store(&this_job.configured, true);
-		snprintf(why, sizeof(why), "devices cannot be read (%s)", strerror(-unread));
-		return say_off(why, job_config_binds());
-	}
+static void forget_devices(void)
+{
+	for (int i = 0; i < this_job.devices.count; i++)
+		if (job_pacer(i)) /* and a thread that counts in the device's books */
+			return;
+	device_set_clear(&this_job.devices);
+}
+
+/* What is decided among jobs, in this order. */
+static uint64_t (*const among_jobs[])(uint64_t now_ns) = {lending_step, exclusive_step, NULL};
+
+static enum outcome start_job(void)
+{
 	job_config_settle(&this_job.config, &this_job.devices);
 	atomic_store(&this_job.configured, true);
 	say_who_shares();
 	sharing_start(&this_job.devices, this_job.config.name, among_jobs);
 	exclusive_keep_environment();
 	lending_start(&this_job.devices);
-	if (!failed)
+	if (!*no_helper)
 		helper_join();
 	else if (!job_settings_hold_alone() || job_settings_must_hold())
-		return say_off(why, job_settings_must_hold());
-	if (!this_job.segment && job_settings_must_hold()) { /* the helper has said why */
-		helper_go(false);
-		return false;
-	}
+		return say_off(no_helper, job_settings_must_hold());
+	/* The helper has said why. */
+	return !this_job.segment && job_settings_must_hold() ? IS_REFUSED : GOES_ON;
+}
+
+static enum outcome start_books(void)
+{
 	/* While the helper sleeps. A job nobody named need not wait for it. */
 	if (!this_job.config.is_unnamed && in_use_open_nvml) {
 		loading_begin();
 		in_use_open_nvml(&this_job.devices.device[0].id);
 		loading_end();
 	}
-	entered = device_set_enter(&this_job.devices, this_job.segment, this_job.config.name) == 0;
-	if (!entered)
-		device_set_clear(&this_job.devices);
-	job_pace_start(&this_job.devices, this_job.config.name);
-	if (!entered || !has_room() || !job_settings_start()) {
-		helper_go(false);
+	if (device_set_enter(&this_job.devices, this_job.segment, this_job.config.name) != 0 ||
+	    !has_room())
 		return say_off("out of memory", job_settings_must_hold());
-	}
-	if (failed)
-		log_error("%s; " HELPER_NOT_IN_THE_BOOKS, why);
+	job_pace_start(&this_job.devices, this_job.config.name);
+	return GOES_ON;
+}
+
+static enum outcome start_settings(void)
+{
+	uint64_t began_ns;
+
+	if (!job_settings_start())
+		return say_off("out of memory", job_settings_must_hold());
+	if (*no_helper)
+		log_error("%s; " HELPER_NOT_IN_THE_BOOKS, no_helper);
 	if (this_job.segment && segment_begins_job(this_job.segment, &began_ns))
 		job_config_begin_life(&this_job.config, began_ns);
 	/* The override's place is known now: it holds from the first allocation on. */
 	job_config_complete(&this_job.config, &this_job.devices);
 	job_config_say_if_held(&this_job.config, &this_job.devices);
 	job_settings_apply();
-	if (!job_pace_holds() && job_settings_must_hold()) {
-		helper_go(false);
-		return say_off("out of memory", true);
-	}
+	return job_pace_holds() || !job_settings_must_hold() ? GOES_ON
+	                                                     : say_off("out of memory", true);
+}
+
+static const struct movable_kind *const what_moves[] = {&movable_chunks, &movable_own, NULL};
+
+static enum outcome start_parts(void)
+{
 	modules_call(started);
 	atomic_store(&wiped.statistics,
 	             this_job.devices.count == 1 ? this_job.devices.device[0].statistics : NULL);
@@ -274,7 +306,35 @@ static bool start(void)
 	mover_begin(what_moves);
 	atomic_store(&wiped.is_active, true);
 	helper_go(true);
-	return true;
+	return GOES_ON;
+}
+
+/* The steps, and how each is undone where a later one does not go on. */
+static const struct {
+	enum outcome (*take)(void);
+	void (*undo)(void);
+} steps[] = {
+    {start_configuration, NULL}, {start_helper, end_helper}, {start_devices, forget_devices},
+    {start_job, NULL},           {start_books, NULL},        {start_settings, NULL},
+    {start_parts, NULL},
+};
+
+/*
+ * Starts the process's part in the job, with the lock held. Whatever fails leaves a process that
+ * runs as without us, and a log line; or one that is refused, where the machine's file has it so:
+ * then it returns false.
+ */
+static bool start(void)
+{
+	enum outcome outcome = GOES_ON;
+	size_t taken = 0;
+
+	while (taken < sizeof(steps) / sizeof(*steps) && outcome == GOES_ON)
+		outcome = steps[taken++].take();
+	for (taken--; outcome != GOES_ON && taken > 0; taken--)
+		if (steps[taken - 1].undo)
+			steps[taken - 1].undo();
+	return outcome != IS_REFUSED;
 }
 
 bool job_start(void)
