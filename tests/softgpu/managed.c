@@ -9,6 +9,7 @@
 #include "tests/softgpu/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "tests/softgpu/machine.h"
@@ -23,7 +24,7 @@ struct advised {
 	bool accessed_by_host;
 };
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, DISCARDED = 0xdc /* what each byte is after it was discarded */ };
 
 struct managed {
 	pthread_mutex_t lock; /* kernels of several devices may touch blocks at once */
@@ -308,9 +309,11 @@ EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise ad
 	return advise(__func__, address, size, advice, location);
 }
 
+/* A range that is to be elsewhere, or is no longer needed as it is, when the stream comes to it. */
 struct prefetch {
 	struct work work;
 	uint64_t address, size;
+	bool discards, moves;
 	int home;
 };
 
@@ -320,10 +323,37 @@ static CUresult run_prefetch(struct work *work, CUresult broken)
 	struct prefetch *prefetch = (struct prefetch *)work;
 	pthread_rwlock_rdlock(&memory_lock);
 	struct range *range = managed_range(prefetch->address, prefetch->size);
-	if (range)
+	if (range && prefetch->discards)
+		memset((void *)prefetch->address, DISCARDED, prefetch->size);
+	if (range && prefetch->moves)
 		move_blocks(range, prefetch->address, prefetch->size, prefetch->home);
 	pthread_rwlock_unlock(&memory_lock);
 	return CUDA_SUCCESS;
+}
+
+/* Queues it; location NULL: it stays where it is. */
+static CUresult submit_prefetch(struct stream *stream, CUdeviceptr address, size_t size,
+                                bool discards, const CUmemLocation *location)
+{
+	struct prefetch *prefetch = calloc(1, sizeof(*prefetch));
+	struct managed *managed = managed_range(address, size)->managed;
+	if (!prefetch)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*prefetch = (struct prefetch){.work.run = run_prefetch,
+	                              .address = address,
+	                              .size = size,
+	                              .discards = discards,
+	                              .moves = location != NULL,
+	                              .home = location ? home_of(*location) : -1};
+	pthread_mutex_lock(&managed->lock);
+	if (location && keep_pages(managed)) {
+		uint64_t base = range_find(address)->base;
+		for (size_t i = (address - base) / PAGE; i <= (address + size - 1 - base) / PAGE;
+		     i++)
+			managed->page[i].last_prefetch = *location;
+	}
+	pthread_mutex_unlock(&managed->lock);
+	return stream_submit(stream, &prefetch->work);
 }
 
 static CUresult prefetch_to(const char *call, CUdeviceptr address, size_t size,
@@ -336,23 +366,11 @@ static CUresult prefetch_to(const char *call, CUdeviceptr address, size_t size,
 	struct stream *stream = stream_find(context, handle);
 	if (!stream)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
-	struct range *range = managed_range(address, size);
-	if (!range || flags != 0)
+	if (!managed_range(address, size) || flags != 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (!location_is_valid(location))
 		return leave(CUDA_ERROR_INVALID_DEVICE);
-	struct prefetch *prefetch = calloc(1, sizeof(*prefetch));
-	if (!prefetch)
-		return leave(CUDA_ERROR_OUT_OF_MEMORY);
-	*prefetch = (struct prefetch){
-	    .work.run = run_prefetch, .address = address, .size = size, .home = home_of(location)};
-	pthread_mutex_lock(&range->managed->lock);
-	if (keep_pages(range->managed))
-		for (size_t i = (address - range->base) / PAGE;
-		     i <= (address + size - 1 - range->base) / PAGE; i++)
-			range->managed->page[i].last_prefetch = location;
-	pthread_mutex_unlock(&range->managed->lock);
-	return leave(stream_submit(stream, &prefetch->work));
+	return leave(submit_prefetch(stream, address, size, false, &location));
 }
 
 static CUresult cuMemPrefetchAsync_on(const char *call, CUdeviceptr address, size_t size,
@@ -369,6 +387,110 @@ EXPORT_ON_STREAM(cuMemPrefetchAsync_v2,
                  (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags,
                   CUstream stream),
                  address, size, location, flags, stream)
+
+/* --- batches: checked as a whole, then queued one after the other --- */
+
+struct prefetch_batch {
+	const CUdeviceptr *addresses;
+	const size_t *sizes;
+	size_t count;
+	bool discards;
+	const CUmemLocation *locations; /* NULL: the ranges stay where they are */
+	const size_t *first;            /* the range each location begins with */
+	size_t location_count;
+};
+
+static bool batch_is_formed(const struct prefetch_batch *batch)
+{
+	if (!batch->addresses || !batch->sizes || batch->count == 0)
+		return false;
+	if (batch->discards && !batch->locations && batch->location_count == 0)
+		return true;
+	if (!batch->locations || !batch->first || batch->location_count == 0 ||
+	    batch->location_count > batch->count || batch->first[0] != 0)
+		return false;
+	for (size_t i = 1; i < batch->location_count; i++)
+		if (batch->first[i] <= batch->first[i - 1])
+			return false;
+	return batch->first[batch->location_count - 1] < batch->count;
+}
+
+static const CUmemLocation *batch_location(const struct prefetch_batch *batch, size_t index)
+{
+	size_t i = 0;
+	while (i + 1 < batch->location_count && batch->first[i + 1] <= index)
+		i++;
+	return batch->locations ? &batch->locations[i] : NULL;
+}
+
+static CUresult submit_batch(const char *call, const struct prefetch_batch *batch,
+                             unsigned long long flags, CUstream handle)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device_attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
+	if (!batch_is_formed(batch) || flags != 0 || handle == NULL || handle == CU_STREAM_LEGACY)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct stream *stream = stream_find(context, handle);
+	if (!stream)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	for (size_t i = 0; i < batch->count; i++) {
+		const CUmemLocation *location = batch_location(batch, i);
+		if (!managed_range(batch->addresses[i], batch->sizes[i]))
+			return leave(CUDA_ERROR_INVALID_VALUE);
+		if (location && !location_is_valid(*location))
+			return leave(CUDA_ERROR_INVALID_DEVICE);
+	}
+	for (size_t i = 0; i < batch->count && result == CUDA_SUCCESS; i++)
+		result = submit_prefetch(stream, batch->addresses[i], batch->sizes[i],
+		                         batch->discards, batch_location(batch, i));
+	return leave(result);
+}
+
+static CUresult cuMemPrefetchBatchAsync_on(const char *call, CUdeviceptr *addresses, size_t *sizes,
+                                           size_t count, CUmemLocation *locations, size_t *first,
+                                           size_t location_count, unsigned long long flags,
+                                           CUstream stream)
+{
+	const struct prefetch_batch batch = {addresses, sizes, count,         false,
+	                                     locations, first, location_count};
+	return submit_batch(call, &batch, flags, stream);
+}
+EXPORT_ON_STREAM(cuMemPrefetchBatchAsync,
+                 (CUdeviceptr * addresses, size_t *sizes, size_t count, CUmemLocation *locations,
+                  size_t *first, size_t location_count, unsigned long long flags, CUstream stream),
+                 addresses, sizes, count, locations, first, location_count, flags, stream)
+
+static CUresult cuMemDiscardBatchAsync_on(const char *call, CUdeviceptr *addresses, size_t *sizes,
+                                          size_t count, unsigned long long flags, CUstream stream)
+{
+	const struct prefetch_batch batch = {addresses, sizes, count, true, NULL, NULL, 0};
+	return submit_batch(call, &batch, flags, stream);
+}
+EXPORT_ON_STREAM(cuMemDiscardBatchAsync,
+                 (CUdeviceptr * addresses, size_t *sizes, size_t count, unsigned long long flags,
+                  CUstream stream),
+                 addresses, sizes, count, flags, stream)
+
+static CUresult cuMemDiscardAndPrefetchBatchAsync_on(const char *call, CUdeviceptr *addresses,
+                                                     size_t *sizes, size_t count,
+                                                     CUmemLocation *locations, size_t *first,
+                                                     size_t location_count,
+                                                     unsigned long long flags, CUstream stream)
+{
+	if (!locations)
+		return CUDA_ERROR_INVALID_VALUE;
+	const struct prefetch_batch batch = {addresses, sizes, count,         true,
+	                                     locations, first, location_count};
+	return submit_batch(call, &batch, flags, stream);
+}
+EXPORT_ON_STREAM(cuMemDiscardAndPrefetchBatchAsync,
+                 (CUdeviceptr * addresses, size_t *sizes, size_t count, CUmemLocation *locations,
+                  size_t *first, size_t location_count, unsigned long long flags, CUstream stream),
+                 addresses, sizes, count, locations, first, location_count, flags, stream)
 
 /*
  * Who else may touch the memory meanwhile is not checked; the call only has its place in the

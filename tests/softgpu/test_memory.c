@@ -358,6 +358,80 @@ static void managed(void)
 	       cuMemAdvise(memory, MIB, CU_MEM_ADVISE_SET_READ_MOSTLY, 0));
 }
 
+static int prefetched_to(CUdeviceptr memory, size_t size)
+{
+	int where = 99;
+	OK(cuMemRangeGetAttribute(&where, sizeof(where),
+	                          CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, memory, size));
+	return where;
+}
+
+static bool holds(CUdeviceptr memory, size_t size, unsigned char value)
+{
+	const unsigned char *at = (const unsigned char *)memory;
+	return at[0] == value && memcmp(at, at + 1, size - 1) == 0;
+}
+
+static void managed_batches(void)
+{
+	start();
+	uint64_t before = physical_bytes(0);
+	CUstream stream;
+	CUdeviceptr at[3];
+	size_t sizes[3] = {2 * MIB, 4 * MIB, 2 * MIB}, first[2] = {0, 2}, swapped[2] = {2, 1};
+	CUmemLocation to[2] = {{.type = CU_MEM_LOCATION_TYPE_DEVICE},
+	                       {.type = CU_MEM_LOCATION_TYPE_HOST}};
+	CUmemLocation absent = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 7};
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	for (int i = 0; i < 3; i++) {
+		OK(cuMemAllocManaged(&at[i], sizes[i], CU_MEM_ATTACH_GLOBAL));
+		memset((void *)at[i], i + 1, sizes[i]);
+	}
+	/* A location holds up to the next one's first range. */
+	OK(cuMemPrefetchBatchAsync(at, sizes, 3, to, first, 2, 0, stream));
+	OK(cuStreamSynchronize(stream));
+	CHECK(physical_bytes(0) == before + 6 * MIB);
+	CHECK(prefetched_to(at[0], sizes[0]) == 0 && prefetched_to(at[1], sizes[1]) == 0);
+	CHECK(prefetched_to(at[2], sizes[2]) == CU_DEVICE_CPU);
+	for (int i = 0; i < 3; i++)
+		CHECK(holds(at[i], sizes[i], (unsigned char)(i + 1)));
+	/* What is discarded stays where it is, and is not to be read. */
+	OK(cuMemDiscardBatchAsync(at, sizes, 1, 0, stream));
+	OK(cuStreamSynchronize(stream));
+	CHECK(physical_bytes(0) == before + 6 * MIB);
+	CHECK(!holds(at[0], sizes[0], 1) && holds(at[1], sizes[1], 2));
+	/* Both at once, of a part */
+	CUdeviceptr part = at[1] + 2 * MIB;
+	OK(cuMemDiscardAndPrefetchBatchAsync(&part, sizes, 1, &to[1], first, 1, 0, stream));
+	OK(cuStreamSynchronize(stream));
+	CHECK(physical_bytes(0) == before + 4 * MIB);
+	CHECK(holds(at[1], 2 * MIB, 2) && !holds(part, 2 * MIB, 2));
+	CHECK(prefetched_to(part, 2 * MIB) == CU_DEVICE_CPU && prefetched_to(at[1], 2 * MIB) == 0);
+	/* A batch is refused as a whole. */
+	CUdeviceptr wrong[2] = {at[2], 12345};
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuMemPrefetchBatchAsync(wrong, sizes, 2, to, first, 1, 0, stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemDiscardBatchAsync(wrong, sizes, 2, 0, stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuMemPrefetchBatchAsync(at, sizes, 3, to, swapped, 2, 0, stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuMemPrefetchBatchAsync(at, sizes, 2, to, first, 2, 0, stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuMemPrefetchBatchAsync(at, sizes, 3, to, first, 2, 1, stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuMemPrefetchBatchAsync(at, sizes, 3, to, first, 2, 0, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuMemDiscardAndPrefetchBatchAsync(at, sizes, 3, NULL, NULL, 0, 0, stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemDiscardBatchAsync(at, sizes, 0, 0, stream));
+	EXPECT(CUDA_ERROR_INVALID_DEVICE,
+	       cuMemPrefetchBatchAsync(at, sizes, 3, &absent, first, 1, 0, stream));
+	OK(cuStreamSynchronize(stream));
+	CHECK(holds(at[2], sizes[2], 3) && physical_bytes(0) == before + 4 * MIB);
+	for (int i = 0; i < 3; i++)
+		OK(cuMemFree_v2(at[i]));
+	OK(cuStreamDestroy_v2(stream));
+}
+
 static void pools(void)
 {
 	CUcontext context = start();
@@ -477,6 +551,7 @@ int main(void)
 	failed += RUN(without_host_numa, "SOFTGPU_NO_HOST_NUMA=1");
 	failed += RUN(pinned, NULL);
 	failed += RUN(managed, "SOFTGPU_MEMORY=64M");
+	failed += RUN(managed_batches, "SOFTGPU_MEMORY=64M");
 	failed += RUN(pools, NULL);
 	failed += RUN(pointer_attributes, NULL);
 	failed += RUN(peers, "SOFTGPU_DEVICES=2");
