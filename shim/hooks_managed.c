@@ -4,6 +4,8 @@
  * gate, and are followed as far as the limit allows. What may not come is prefetched to where it
  * is, so that the driver judges the call.
  */
+#include <stdlib.h>
+
 #include "shim/shim.h"
 
 #include "core/budget/device.h"
@@ -146,48 +148,64 @@ AFTER(cuMemRangeGetAttributes, (void **, data), (size_t *, dataSizes),
 		managed_answer(data[i], dataSizes[i], attributes[i], devPtr, count);
 }
 
-/*
- * Batches are charged as far as the limit allows, and followed as they are: a part cannot be left
- * out of one call.
- */
-static void charge_batch(const CUdeviceptr *dptrs, const size_t *sizes, size_t count)
+/* Returns whether each location is for the ranges from its index up to the next one's. */
+static bool batch_is_formed(size_t count, const size_t *first, size_t location_count)
 {
-	for (size_t i = 0; dptrs && sizes && i < count; i++) {
-		size_t size = sizes[i];
-
-		may_come(dptrs[i], &size);
-	}
+	for (size_t i = 0; i < location_count; i++)
+		if (i ? first[i] <= first[i - 1] : first[i] != 0)
+			return false;
+	return location_count != 0 && first[location_count - 1] < count;
 }
 
-/*
- * Notes what a batch prefetched. Each location is for the ranges from its index up to the next
- * one's.
- */
-static void batch_prefetched(const CUdeviceptr *dptrs, const size_t *sizes, size_t count,
-                             const CUmemLocation *locations, const size_t *first,
-                             size_t locations_count)
-{
-	for (size_t i = 0; i < locations_count; i++) {
-		size_t end = i + 1 < locations_count ? first[i + 1] : count;
+typedef CUresult batch_call(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+                            CUmemLocation *locations, size_t *first, size_t location_count,
+                            unsigned long long flags, CUstream stream);
 
-		for (size_t range = first[i]; range < end && range < count; range++)
-			prefetched(dptrs[range], sizes[range], locations[i]);
+/*
+ * Gives the driver the batch with each range cut to what may come, and with a location of its own.
+ * A range of which nothing may come is prefetched to the host. For example, with 4 MiB left below
+ * the limit a batch of 2, 4 and 2 MiB to the device becomes 2 and 2 MiB to the device and 2 MiB to
+ * the host.
+ */
+static CUresult batch_follow(batch_call *real, CUdeviceptr *dptrs, const size_t *sizes,
+                             size_t count, const CUmemLocation *locations, const size_t *first,
+                             size_t location_count, CUstream stream)
+{
+	KEEP_ERRNO;
+	size_t *follow = calloc(count, 2 * sizeof *follow + 2 * sizeof *locations);
+	size_t *each = follow + count, at = 0;
+	CUmemLocation *wanted = (CUmemLocation *)(each + count), *to = wanted + count;
+	CUresult result;
+
+	if (!follow)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < count; i++) {
+		at += at + 1 < location_count && first[at + 1] == i;
+		each[i] = i;
+		follow[i] = sizes[i];
+		wanted[i] = locations[at];
+		to[i] = may_go(dptrs[i], &follow[i], wanted[i]) ? wanted[i] : host;
 	}
+	result = PASSING_GATE(real(dptrs, follow, count, to, each, count, 0, stream));
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		prefetched(dptrs[i], sizes[i], wanted[i]);
+	free(follow);
+	return result;
 }
 
+/* The driver refuses a batch that is not formed. */
 #define PREFETCH_BATCH(symbol)                                                                     \
 	HOOK(symbol, CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, \
 	     size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,            \
 	     CUstream hStream)                                                                     \
 	{                                                                                          \
-		charge_batch(dptrs, sizes, count);                                                 \
-		CUresult result =                                                                  \
-		    PASSING_GATE(REAL(symbol)(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,  \
-		                              numPrefetchLocs, flags, hStream));                   \
-		if (result == CUDA_SUCCESS && dptrs && sizes && prefetchLocs && prefetchLocIdxs)   \
-			batch_prefetched(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,       \
-			                 numPrefetchLocs);                                         \
-		return result;                                                                     \
+		if (job_is_active() && dptrs && sizes && prefetchLocs && prefetchLocIdxs &&        \
+		    !flags && batch_is_formed(count, prefetchLocIdxs, numPrefetchLocs))            \
+			return batch_follow(REAL(symbol), dptrs, sizes, count, prefetchLocs,       \
+			                    prefetchLocIdxs, numPrefetchLocs, hStream);            \
+		return PASSING_GATE(REAL(symbol)(dptrs, sizes, count, prefetchLocs,                \
+		                                 prefetchLocIdxs, numPrefetchLocs, flags,          \
+		                                 hStream));                                        \
 	}
 PREFETCH_BATCH(cuMemPrefetchBatchAsync)
 PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz)

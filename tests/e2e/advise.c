@@ -2,7 +2,8 @@
 /*
  * Gives random advice for managed memory, prefetches it and asks for what was advised; prints each
  * answer. Beside it takes and gives back plain memory, so that under a limit some of it finds room
- * later. What it prints must not depend on the limit.
+ * later. What it prints must not depend on the limit. Standard error gets the most bytes that it was
+ * seen to hold on a device.
  *
  *   advise SEED STEPS
  */
@@ -11,6 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "tests/softgpu/machine.h"
 
 enum { MIB = 1 << 20, PAGE = 4096, BLOCKS = 4, PLAIN = 6, USERS = 4 };
 
@@ -19,7 +23,8 @@ static struct block {
 	size_t size;
 } block[BLOCKS];
 static CUdeviceptr plain[PLAIN];
-static unsigned long long state;
+static unsigned long long state, most_on_device;
+static CUstream stream;
 
 static unsigned int below(unsigned int n)
 {
@@ -134,12 +139,50 @@ static void turn_plain(void)
 	}
 }
 
+static void watch_devices(void)
+{
+	struct softgpu_truth truth[16];
+
+	for (int device = 0; device < 2; device++) {
+		int count = machine_truth(device, truth, 16);
+
+		for (int i = 0; i < count && i < 16; i++)
+			if (truth[i].pid == getpid() && truth[i].physical_bytes > most_on_device)
+				most_on_device = truth[i].physical_bytes;
+	}
+}
+
+/* Prefetches ranges of several blocks to one or two locations; rarely the batch is refused. */
+static void prefetch_batch(void)
+{
+	CUdeviceptr at[4];
+	size_t sizes[4], first[2] = {0, 1 + below(3)}, count = first[1] + 1;
+	CUmemLocation to[2];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct block *b = &block[below(BLOCKS)];
+		struct block range = below(16) ? *b : a_range();
+
+		at[i] = range.address;
+		sizes[i] = range.size;
+	}
+	for (int i = 0; i < 2; i++)
+		to[i] =
+		    below(16) ? (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE} : a_location();
+	printf("batch: %d\n", below(2) ? (int)cuMemPrefetchBatchAsync(at, sizes, count, to, first,
+	                                                              1 + below(2), 0, stream)
+	                               : (int)cuMemDiscardAndPrefetchBatchAsync(
+	                                     at, sizes, count, to, first, 2, 0, stream));
+	must(cuStreamSynchronize(stream), "cuStreamSynchronize");
+	watch_devices();
+}
+
 static void step(void)
 {
 	struct block range = a_range();
 	CUmem_advise advice = (CUmem_advise)(1 + below(6));
 
-	switch (below(10)) {
+	switch (below(11)) {
 	case 0:
 	case 1:
 		printf("advise %d: %d\n", advice,
@@ -162,6 +205,9 @@ static void step(void)
 		turn_plain();
 		break;
 	case 7:
+		prefetch_batch();
+		break;
+	case 8:
 		if (below(8) == 0) {
 			struct block *b = &block[below(BLOCKS)];
 
@@ -184,6 +230,7 @@ int main(int argc, char **argv)
 	must(cuInit(0), "cuInit");
 	must(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
 	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 	for (int i = 0; i < BLOCKS; i++)
 		allocate(&block[i]);
 	for (int i = 0; i < BLOCKS; i++)
@@ -192,5 +239,6 @@ int main(int argc, char **argv)
 		step();
 	for (int i = 0; i < BLOCKS; i++)
 		ask(block[i]);
+	fprintf(stderr, "%llu\n", most_on_device);
 	return 0;
 }

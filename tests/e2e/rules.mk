@@ -49,7 +49,7 @@ $(addprefix $(BUILD)/tests/e2e/,entry export_tables static_tls proc_addresses bl
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
-$(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/small $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(elastic_clients) $(guests) $(lives): %: %.o | $(BUILD)/softgpu/libcuda.so.1
+$(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/small $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(elastic_clients) $(guests) $(lives): %: %.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
 
@@ -70,7 +70,7 @@ $(BUILD)/tests/e2e/unlisted $(BUILD)/tests/e2e/unlisted-now: $(BUILD)/tests/e2e/
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -Wl,-z,$(if $(filter %-now,$@),now,lazy) -o $@ $^ -ldl
 
-$(BUILD)/tests/e2e/driven: $(BUILD)/tests/e2e/driven.o $(machine_obj) | $(BUILD)/softgpu/libcuda.so.1
+$(BUILD)/tests/e2e/driven $(BUILD)/tests/e2e/advise: %: %.o $(machine_obj) | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
 
