@@ -2,8 +2,8 @@
 /*
  * Gives random advice for managed memory, prefetches it and asks for what was advised; prints each
  * answer. Beside it takes and gives back plain memory, so that under a limit some of it finds room
- * later. What it prints must not depend on the limit. Standard error gets the most bytes that it was
- * seen to hold on a device.
+ * later. What it prints must not depend on the limit. Standard error gets the most bytes that it
+ * was seen to hold on a device.
  *
  *   advise SEED STEPS
  */
