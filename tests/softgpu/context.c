@@ -197,8 +197,10 @@ static void kill_context(struct context *context)
 	}
 	context->legacy = NULL;
 	context->dying = false;
-	if (!has_context(context->device))
+	if (!has_context(context->device)) {
 		pools_empty(context->device);
+		graph_memory_empty(context->device);
+	}
 	machine_give(context->device->machine_index, context->memory);
 	machine_count_context(context->device->machine_index, false);
 	announce_progress();

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory that graphs allocate and free. Its addresses are reserved when the node is made and stay;
- * physical memory comes with the first launch and is kept until cuDeviceGraphMemTrim(). Between a
- * free and the next allocation nobody may touch it: hardware would not notice. Managed memory is
- * the same, but lies where managed memory does, and its bytes come to a device by touches.
+ * physical memory comes with the first launch and is kept until cuDeviceGraphMemTrim(), beyond the
+ * end of its graph: later graphs take it. Between a free and the next allocation nobody may touch
+ * it: hardware would not notice. Managed memory is the same, but lies where managed memory does,
+ * its bytes come to a device by touches, and go with its graph.
  */
 #include <stdlib.h>
 
@@ -28,9 +29,19 @@ struct graph_memory {
 };
 
 static struct graph_memory *memories;
+
+/* Bytes that have physical memory: by one graph at least, or kept. */
 static struct {
-	uint64_t used, used_high, reserved, reserved_high;
+	uint64_t reserved, reserved_high, used_high;
 } books[MAX_DEVICES];
+
+/* Physical memory of graphs that are gone */
+static struct kept {
+	const struct device *device;
+	struct physical *physical;
+	uint64_t size;
+	struct kept *prev, *next;
+} * keeps;
 
 /* Every device may access managed memory; it counts on the one that it prefers. */
 static CUresult check_managed(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, struct device **device)
@@ -153,13 +164,59 @@ CUresult graph_memory_for_free(const struct graph *graph, CUdeviceptr address,
 	return CUDA_SUCCESS;
 }
 
-/* Gives the physical memory back; nothing may be queued that needs it. */
-static void unback(struct graph_memory *memory)
+static void count_reserved(const struct device *device, int64_t bytes)
+{
+	uint64_t reserved = books[device->index].reserved += (uint64_t)bytes;
+	if (reserved > books[device->index].reserved_high)
+		books[device->index].reserved_high = reserved;
+	if (reserved > books[device->index].used_high)
+		books[device->index].used_high = reserved;
+}
+
+static void drop(struct kept *kept)
+{
+	count_reserved(kept->device, -(int64_t)kept->size);
+	physical_drop(kept->physical);
+	DL_DELETE(keeps, kept);
+	free(kept);
+}
+
+/* Returns physical memory of that size from a graph that is gone, or NULL. */
+static struct physical *take_kept(const struct graph_memory *memory)
+{
+	struct kept *kept;
+	DL_FOREACH (keeps, kept) {
+		if (kept->device == memory->device && kept->size == memory->size) {
+			struct physical *physical = kept->physical;
+			DL_DELETE(keeps, kept);
+			free(kept);
+			return physical;
+		}
+	}
+	return NULL;
+}
+
+void graph_memory_empty(const struct device *device)
+{
+	struct kept *kept, *next;
+	DL_FOREACH_SAFE(keeps, kept, next)
+	{
+		if (kept->device == device)
+			drop(kept);
+	}
+}
+
+/* Takes the physical memory away, to keep it or not; nothing may be queued that needs it. */
+static void unback(struct graph_memory *memory, bool keeps_it)
 {
 	if (!memory->backed)
 		return;
 	memory->backed = false;
-	books[memory->device->index].reserved -= memory->size;
+	struct kept *kept = NULL;
+	if (keeps_it && !memory->managed)
+		kept = calloc(1, sizeof(*kept));
+	if (!kept)
+		count_reserved(memory->device, -(int64_t)memory->size);
 	if (memory->managed) {
 		managed_evict(memory->range);
 		return;
@@ -167,7 +224,13 @@ static void unback(struct graph_memory *memory)
 	pthread_rwlock_wrlock(&memory_lock);
 	window_unmap(memory->base, memory->size);
 	pthread_rwlock_unlock(&memory_lock);
-	physical_drop(memory->physical);
+	if (kept) {
+		*kept = (struct kept){
+		    .device = memory->device, .physical = memory->physical, .size = memory->size};
+		DL_APPEND(keeps, kept);
+	} else {
+		physical_drop(memory->physical);
+	}
 	memory->physical = NULL;
 }
 
@@ -175,9 +238,19 @@ static CUresult back(struct graph_memory *memory)
 {
 	if (memory->backed)
 		return CUDA_SUCCESS;
+	bool was_kept = false;
 	if (!memory->managed) {
-		CUresult result =
-		    physical_create(memory->device->index, memory->size, &memory->physical);
+		memory->physical = take_kept(memory);
+		was_kept = memory->physical != NULL;
+		CUresult result = CUDA_SUCCESS;
+		if (!was_kept)
+			result =
+			    physical_create(memory->device->index, memory->size, &memory->physical);
+		if (result != CUDA_SUCCESS) {
+			graph_memory_empty(memory->device);
+			result =
+			    physical_create(memory->device->index, memory->size, &memory->physical);
+		}
 		if (result != CUDA_SUCCESS)
 			return result;
 		pthread_rwlock_wrlock(&memory_lock);
@@ -185,9 +258,8 @@ static CUresult back(struct graph_memory *memory)
 		pthread_rwlock_unlock(&memory_lock);
 	}
 	memory->backed = true;
-	uint64_t reserved = books[memory->device->index].reserved += memory->size;
-	if (reserved > books[memory->device->index].reserved_high)
-		books[memory->device->index].reserved_high = reserved;
+	if (!was_kept)
+		count_reserved(memory->device, (int64_t)memory->size);
 	return CUDA_SUCCESS;
 }
 
@@ -197,20 +269,20 @@ void graph_memory_reference(struct graph_memory *memory)
 }
 
 /* The addresses mean nothing any more. */
-static void dissolve(struct graph_memory *memory)
+static void dissolve(struct graph_memory *memory, bool keeps_it)
 {
 	struct range *range = memory->range;
 	if (!range)
 		return;
 	if (memory->managed) {
-		unback(memory);
+		unback(memory, false);
 		memory->range = NULL;
 		managed_free(range);
 		return;
 	}
 	range_remove(range);
 	memory->range = NULL;
-	unback(memory);
+	unback(memory, keeps_it);
 	pthread_rwlock_wrlock(&memory_lock);
 	window_unreserve(memory->base, memory->size);
 	pthread_rwlock_unlock(&memory_lock);
@@ -220,7 +292,7 @@ void graph_memory_unreference(struct graph_memory *memory)
 {
 	if (--memory->references)
 		return;
-	dissolve(memory);
+	dissolve(memory, true);
 	DL_DELETE(memories, memory);
 	free(memory);
 }
@@ -228,26 +300,16 @@ void graph_memory_unreference(struct graph_memory *memory)
 /* Sets whether it is allocated; being allocated is one reference. */
 static void set_allocated(struct graph_memory *memory, bool allocated)
 {
-	if (memory->allocated == allocated)
-		return;
+	if (memory->allocated != allocated)
+		memory->references += allocated ? 1 : -1; /* the caller has one, too */
 	memory->allocated = allocated;
-	uint64_t *used = &books[memory->device->index].used;
-	if (allocated) {
-		memory->references++;
-		*used += memory->size;
-		if (*used > books[memory->device->index].used_high)
-			books[memory->device->index].used_high = *used;
-	} else {
-		*used -= memory->size;
-		memory->references--; /* the caller has one, too */
-	}
 }
 
 void graph_memory_forget(struct range *range)
 {
 	struct graph_memory *memory = range->graph_memory;
 	graph_memory_reference(memory);
-	dissolve(memory);
+	dissolve(memory, false);
 	set_allocated(memory, false);
 	graph_memory_unreference(memory);
 }
@@ -354,8 +416,9 @@ EXPORT CUresult cuDeviceGraphMemTrim(CUdevice ordinal)
 	struct graph_memory *memory;
 	DL_FOREACH (memories, memory) {
 		if (memory->device == device && !memory->allocated && !memory->queued)
-			unback(memory);
+			unback(memory, false);
 	}
+	graph_memory_empty(device);
 	return leave(CUDA_SUCCESS);
 }
 
@@ -369,7 +432,7 @@ EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attrib
 	if (!device)
 		return leave(CUDA_ERROR_INVALID_DEVICE);
 	const uint64_t answers[] = {
-	    [CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT] = books[device->index].used,
+	    [CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT] = books[device->index].reserved,
 	    [CU_GRAPH_MEM_ATTR_USED_MEM_HIGH] = books[device->index].used_high,
 	    [CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT] = books[device->index].reserved,
 	    [CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH] = books[device->index].reserved_high,
@@ -393,7 +456,7 @@ EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attrib
 	if (!value || *(const cuuint64_t *)value != 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
-		books[device->index].used_high = books[device->index].used;
+		books[device->index].used_high = books[device->index].reserved;
 	else if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
 		books[device->index].reserved_high = books[device->index].reserved;
 	else

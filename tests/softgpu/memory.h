@@ -181,6 +181,8 @@ CUresult pooled_free(struct range *range, struct stream *stream);
 CUresult graph_memory_free(struct range *range, struct stream *stream);
 /* Its context ends: the memory goes, whoever knows of it. */
 void graph_memory_forget(struct range *range);
+/* Gives back the device's memory that graphs which are gone have left. */
+void graph_memory_empty(const struct device *device);
 /* Returns whether it is allocated where the work is now, if it is managed. Hold memory_lock. */
 bool graph_memory_may_touch(const struct graph_memory *memory);
 CUmemAllocationHandleType pool_handle_types(const struct pool *pool);

@@ -641,7 +641,7 @@ static void memory(void)
 			CHECK(words[i] == 5 + i);
 		OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
 		OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &high));
-		CHECK(used == 2 * MIB && high == 4 * MIB);
+		CHECK(used == 4 * MIB && high == 4 * MIB);
 		EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(inner)); /* its graph frees it */
 		OK(round ? cuMemFreeAsync(kept, stream) : cuMemFree_v2(kept));
 		EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(kept, stream));
@@ -662,7 +662,42 @@ static void memory(void)
 	OK(cuGraphDestroy(graph));
 	OK(cuMemFreeAsync(kept, stream)); /* it outlived its graph */
 	OK(cuStreamSynchronize(stream));
+	/* So does the physical memory, for other graphs. */
+	CHECK(physical_bytes(0) == before + 4 * MIB);
+	OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &used));
+	CHECK(used == 4 * MIB);
+	begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	OK(cuMemAllocAsync(&inner, sizeof(words), stream));
+	OK(cuMemFreeAsync(inner, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphLaunch(exec, stream));
+	OK(cuStreamSynchronize(stream));
+	CHECK(physical_bytes(0) == before + 4 * MIB);
+	OK(cuDeviceGraphMemTrim(0));
 	CHECK(physical_bytes(0) == before);
+	OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
+	OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH, &high));
+	CHECK(used == 0 && high == 4 * MIB);
+}
+
+/* 0 bytes are allocated in a capture alone, and are no node of it. */
+static void no_memory(void)
+{
+	start();
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr nothing = 1;
+	CUgraphNode node;
+	CUgraph graph;
+	CUDA_MEM_ALLOC_NODE_PARAMS params = {
+	    .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}}};
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocAsync(&nothing, 0, stream));
+	begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	OK(cuMemAllocAsync(&nothing, 0, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	CHECK(nothing == 0 && count_of(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC) == 0);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params));
 }
 
 /* Memory of a graph that is used after its free is an illegal address, whatever is cached. */
@@ -742,6 +777,7 @@ int main(void)
 	failed += RUN(wrong_thread, NULL);
 	failed += RUN(dependencies, NULL);
 	failed += RUN(memory, NULL);
+	failed += RUN(no_memory, NULL);
 	failed += RUN(memory_after_free, NULL);
 	failed += RUN(nested_launch, NULL);
 	failed += RUN(context_ends, NULL);

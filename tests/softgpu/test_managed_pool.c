@@ -246,8 +246,8 @@ static void nodes(void)
 		else
 			OK(cuMemFreeAsync(what.dptr, stream));
 		OK(cuStreamSynchronize(stream));
-		CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT) == 0);
 	}
+	CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT) == 4 * MIB);
 	CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) == 4 * MIB);
 	OK(cuDeviceGraphMemTrim(0));
 	CHECK(graph_bytes(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) == 0);
