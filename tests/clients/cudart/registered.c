@@ -361,6 +361,33 @@ static void pitched_copies(void)
 	GOOD(cudaFree(cube.ptr));
 }
 
+/* Batches of one range, for a stream that is not the legacy one */
+static void batches(void *memory, size_t size)
+{
+#if CUDART_MAJOR != 12
+	struct cudaMemLocation host = {cudaMemLocationTypeHost, 0};
+	size_t first = 0;
+	int where = 7;
+	cudaStream_t stream;
+	GOOD(cudaStreamCreate(&stream));
+	WANT(cudaErrorInvalidValue,
+	     cudaMemPrefetchBatchAsync(&memory, &size, 1, &host, &first, 1, 0, NULL));
+	GOOD(cudaMemPrefetchBatchAsync(&memory, &size, 1, &host, &first, 1, 0, stream));
+	GOOD(cudaMemRangeGetAttribute(&where, sizeof(where),
+	                              cudaMemRangeAttributeLastPrefetchLocation, memory, size));
+	CHECK(where == cudaCpuDeviceId);
+	*(unsigned int *)memory = 5;
+	GOOD(cudaMemDiscardBatchAsync(&memory, &size, 1, 0, stream));
+	GOOD(cudaMemDiscardAndPrefetchBatchAsync(&memory, &size, 1, &host, &first, 1, 0, stream));
+	GOOD(cudaStreamSynchronize(stream));
+	CHECK(*(unsigned int *)memory != 5);
+	GOOD(cudaStreamDestroy(stream));
+#else
+	(void)memory;
+	(void)size;
+#endif
+}
+
 static void managed_memory(void)
 {
 	enum { COUNT = 5000 };
@@ -374,6 +401,9 @@ static void managed_memory(void)
 	*sum = 0;
 	struct cudaMemLocation there = {cudaMemLocationTypeDevice, 0};
 	GOOD(cudaMemPrefetchAsync(numbers, COUNT * sizeof(*numbers), there, 0, NULL));
+	batches(numbers, COUNT * sizeof(*numbers));
+	for (unsigned int i = 0; i < COUNT; i++)
+		numbers[i] = i;
 	void *arguments[] = {&sum, &numbers, &count};
 	GOOD(launch(&total, 2, 64, 64 * sizeof(*sum), NULL, arguments));
 	GOOD(cudaDeviceSynchronize());
@@ -584,8 +614,20 @@ cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph,
                                 const cudaGraphNode_t *dependencies, const cudaGraphEdgeData *edges,
                                 size_t count, struct cudaGraphNodeParams *params);
 #define ADD_NODE cudaGraphAddNode_v2
+#define CREATE_HANDLE(handle, graph, initial) \
+	cudaGraphConditionalHandleCreate(handle, graph, initial, cudaGraphCondAssignDefault)
 #else
+/* Of CUDA 13.1 */
+cudaError_t cudaGraphConditionalHandleCreate_v2(cudaGraphConditionalHandle *handle,
+                                                cudaGraph_t graph, void *context,
+                                                unsigned int initial, unsigned int flags);
+cudaError_t cudaDeviceGetDevResource(int device, void *resource, int type);
 #define ADD_NODE cudaGraphAddNode
+#define CREATE_HANDLE(handle, graph, initial)                                        \
+	(initial ? cudaGraphConditionalHandleCreate(handle, graph, initial,          \
+	                                            cudaGraphCondAssignDefault)      \
+	         : cudaGraphConditionalHandleCreate_v2(handle, graph, NULL, initial, \
+	                                               cudaGraphCondAssignDefault))
 #endif
 
 /*
@@ -616,8 +658,7 @@ static void general_nodes(void)
 		WANT(cudaErrorInvalidValue, cudaGraphConditionalHandleCreate(
 		                                NULL, graph, initial, cudaGraphCondAssignDefault));
 		WANT(cudaErrorInvalidValue, cudaGraphConditionalHandleCreate(&handle, graph, 1, 2));
-		GOOD(cudaGraphConditionalHandleCreate(&handle, graph, initial,
-		                                      cudaGraphCondAssignDefault));
+		GOOD(CREATE_HANDLE(&handle, graph, initial));
 		WANT(cudaErrorInvalidValue, ADD_NODE(&allocate, graph, NULL, NULL, 0, NULL));
 		allocating.alloc.poolProps.allocType = cudaMemAllocationTypePinned;
 		allocating.alloc.poolProps.location.type = cudaMemLocationTypeDevice;
@@ -661,6 +702,17 @@ static void general_nodes(void)
 }
 
 #if CUDART_MAJOR != 12
+/* All multiprocessors are one resource. */
+static void resources(void)
+{
+	unsigned int resource[36]; /* its type, padding up to 96 bytes, the multiprocessors */
+	int count;
+	GOOD(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0));
+	GOOD(cudaDeviceGetDevResource(0, resource, 1));
+	CHECK(resource[0] == 1 && resource[24] == (unsigned int)count);
+	WANT(cudaErrorInvalidDevice, cudaDeviceGetDevResource(9, resource, 1));
+}
+
 static void log_count(void *data, cudaLogLevel level, char *message, size_t length)
 {
 	CHECK(level == cudaLogLevelError && strlen(message) == length);
@@ -774,6 +826,7 @@ int main(int argc, char **argv)
 	failed += RUN(general_nodes, NULL);
 #if CUDART_MAJOR != 12
 	failed += RUN(logs, "SOFTGPU_QUIET=1");
+	failed += RUN(resources, NULL);
 #endif
 	failed += RUN(shared_pools, NULL);
 	failed += RUN(what_a_kernel_breaks_stays_broken, "SOFTGPU_QUIET=1");

@@ -220,3 +220,14 @@ EXPORT cudaError_t cudaProfilerStop(void)
 {
 	RUN(driver.cuProfilerStop());
 }
+
+#if CUDART_MAJOR != 12
+/* Since 13.1, where the structure is laid out as the driver's. */
+EXPORT cudaError_t cudaDeviceGetDevResource(int device, CUdevResource *resource,
+                                            CUdevResourceType type);
+EXPORT cudaError_t cudaDeviceGetDevResource(int device, CUdevResource *resource,
+                                            CUdevResourceType type)
+{
+	RUN(driver.cuDeviceGetDevResource(device, resource, type));
+}
+#endif

@@ -503,14 +503,13 @@ EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph,
 	return finish(error);
 }
 
-EXPORT cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle,
-                                                    cudaGraph_t graph, unsigned int initial,
-                                                    unsigned int flags)
+/* context: NULL is the current one. */
+static cudaError_t create_handle(cudaGraphConditionalHandle *handle, cudaGraph_t graph,
+                                 CUcontext context, unsigned int initial, unsigned int flags)
 {
 	cuuint64_t driver_handle = 0;
-	CUcontext context;
 	int error = handle ? enter() : (int)cudaErrorInvalidValue;
-	if (error == cudaSuccess)
+	if (error == cudaSuccess && !context)
 		error = (int)driver.cuCtxGetCurrent(&context);
 	if (error == cudaSuccess)
 		error = (int)driver.cuGraphConditionalHandleCreate(&driver_handle, graph, context,
@@ -519,3 +518,23 @@ EXPORT cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *
 		*handle = driver_handle;
 	return finish(error);
 }
+
+EXPORT cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle,
+                                                    cudaGraph_t graph, unsigned int initial,
+                                                    unsigned int flags)
+{
+	return create_handle(handle, graph, NULL, initial, flags);
+}
+
+#if CUDART_MAJOR != 12
+/* Since 13.1: its context is a CUcontext by another name (cudaExecutionContext_t). */
+EXPORT cudaError_t cudaGraphConditionalHandleCreate_v2(cudaGraphConditionalHandle *handle,
+                                                       cudaGraph_t graph, CUcontext context,
+                                                       unsigned int initial, unsigned int flags);
+EXPORT cudaError_t cudaGraphConditionalHandleCreate_v2(cudaGraphConditionalHandle *handle,
+                                                       cudaGraph_t graph, CUcontext context,
+                                                       unsigned int initial, unsigned int flags)
+{
+	return create_handle(handle, graph, context, initial, flags);
+}
+#endif

@@ -224,6 +224,50 @@ EXPORT_TWINS(cudaMemPrefetchAsync, _ptsz,
               cudaStream_t stream),
              pointer, size, location, flags, stream)
 
+#if CUDART_MAJOR != 12
+/* Locations are laid out alike. */
+_Static_assert(sizeof(struct cudaMemLocation) == sizeof(CUmemLocation), "a location");
+
+static cudaError_t cudaMemPrefetchBatchAsync_on(enum twin twin, void **pointers, size_t *sizes,
+                                                size_t count, struct cudaMemLocation *locations,
+                                                size_t *first, size_t location_count,
+                                                unsigned long long flags, cudaStream_t stream)
+{
+	RUN(driver.cuMemPrefetchBatchAsync[twin]((CUdeviceptr *)pointers, sizes, count,
+	                                         (CUmemLocation *)locations, first, location_count,
+	                                         flags, stream));
+}
+EXPORT_TWINS(cudaMemPrefetchBatchAsync, _ptsz,
+             (void **pointers, size_t *sizes, size_t count, struct cudaMemLocation *locations,
+              size_t *first, size_t location_count, unsigned long long flags, cudaStream_t stream),
+             pointers, sizes, count, locations, first, location_count, flags, stream)
+
+static cudaError_t cudaMemDiscardBatchAsync_on(enum twin twin, void **pointers, size_t *sizes,
+                                               size_t count, unsigned long long flags,
+                                               cudaStream_t stream)
+{
+	RUN(driver.cuMemDiscardBatchAsync[twin]((CUdeviceptr *)pointers, sizes, count, flags,
+	                                        stream));
+}
+EXPORT_TWINS(cudaMemDiscardBatchAsync, _ptsz,
+             (void **pointers, size_t *sizes, size_t count, unsigned long long flags,
+              cudaStream_t stream),
+             pointers, sizes, count, flags, stream)
+
+static cudaError_t cudaMemDiscardAndPrefetchBatchAsync_on(
+    enum twin twin, void **pointers, size_t *sizes, size_t count, struct cudaMemLocation *locations,
+    size_t *first, size_t location_count, unsigned long long flags, cudaStream_t stream)
+{
+	RUN(driver.cuMemDiscardAndPrefetchBatchAsync[twin]((CUdeviceptr *)pointers, sizes, count,
+	                                                   (CUmemLocation *)locations, first,
+	                                                   location_count, flags, stream));
+}
+EXPORT_TWINS(cudaMemDiscardAndPrefetchBatchAsync, _ptsz,
+             (void **pointers, size_t *sizes, size_t count, struct cudaMemLocation *locations,
+              size_t *first, size_t location_count, unsigned long long flags, cudaStream_t stream),
+             pointers, sizes, count, locations, first, location_count, flags, stream)
+#endif
+
 EXPORT cudaError_t cudaMemRangeGetAttribute(void *data, size_t data_size,
                                             enum cudaMemRangeAttribute attribute,
                                             const void *pointer, size_t size)
