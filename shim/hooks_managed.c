@@ -148,37 +148,30 @@ AFTER(cuMemRangeGetAttributes, (void **, data), (size_t *, dataSizes),
 		managed_answer(data[i], dataSizes[i], attributes[i], devPtr, count);
 }
 
-/* Returns whether each location is for the ranges from its index up to the next one's. */
-static bool batch_is_formed(size_t count, const size_t *first, size_t location_count)
-{
-	for (size_t i = 0; i < location_count; i++)
-		if (i ? first[i] <= first[i - 1] : first[i] != 0)
-			return false;
-	return location_count != 0 && first[location_count - 1] < count;
-}
-
-typedef CUresult batch_call(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                            CUmemLocation *locations, size_t *first, size_t location_count,
-                            unsigned long long flags, CUstream stream);
-
 /*
  * Gives the driver the batch with each range cut to what may come, and with a location of its own.
  * A range of which nothing may come is prefetched to the host. For example, with 4 MiB left below
  * the limit a batch of 2, 4 and 2 MiB to the device becomes 2 and 2 MiB to the device and 2 MiB to
- * the host.
+ * the host. A batch with wrong indices is for the driver to refuse.
  */
-static CUresult batch_follow(batch_call *real, CUdeviceptr *dptrs, const size_t *sizes,
-                             size_t count, const CUmemLocation *locations, const size_t *first,
-                             size_t location_count, CUstream stream)
+static CUresult prefetch_batch(typeof(cuMemPrefetchBatchAsync) *real, CUdeviceptr *dptrs,
+                               size_t *sizes, size_t count, CUmemLocation *locations, size_t *first,
+                               size_t location_count, unsigned long long flags, CUstream stream)
 {
 	KEEP_ERRNO;
-	size_t *follow = calloc(count, 2 * sizeof *follow + 2 * sizeof *locations);
-	size_t *each = follow + count, at = 0;
-	CUmemLocation *wanted = (CUmemLocation *)(each + count), *to = wanted + count;
+	CUmemLocation *wanted = NULL, *to;
+	size_t *follow, *each, at = 0;
 	CUresult result;
 
-	if (!follow)
+	if (job_is_active() && dptrs && sizes && locations && first && location_count &&
+	    !(wanted = calloc(count, 2 * sizeof *follow + 2 * sizeof *wanted)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!wanted)
+		return PASSING_GATE(
+		    real(dptrs, sizes, count, locations, first, location_count, flags, stream));
+	to = wanted + count;
+	follow = (size_t *)(to + count);
+	each = follow + count;
 	for (size_t i = 0; i < count; i++) {
 		at += at + 1 < location_count && first[at + 1] == i;
 		each[i] = i;
@@ -186,26 +179,24 @@ static CUresult batch_follow(batch_call *real, CUdeviceptr *dptrs, const size_t 
 		wanted[i] = locations[at];
 		to[i] = may_go(dptrs[i], &follow[i], wanted[i]) ? wanted[i] : host;
 	}
-	result = PASSING_GATE(real(dptrs, follow, count, to, each, count, 0, stream));
+	if (first[0] == 0 && at + 1 == location_count)
+		result = PASSING_GATE(real(dptrs, follow, count, to, each, count, flags, stream));
+	else
+		result = PASSING_GATE(
+		    real(dptrs, sizes, count, locations, first, location_count, flags, stream));
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		prefetched(dptrs[i], sizes[i], wanted[i]);
-	free(follow);
+	free(wanted);
 	return result;
 }
 
-/* The driver refuses a batch that is not formed. */
 #define PREFETCH_BATCH(symbol)                                                                     \
 	HOOK(symbol, CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, \
 	     size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,            \
 	     CUstream hStream)                                                                     \
 	{                                                                                          \
-		if (job_is_active() && dptrs && sizes && prefetchLocs && prefetchLocIdxs &&        \
-		    !flags && batch_is_formed(count, prefetchLocIdxs, numPrefetchLocs))            \
-			return batch_follow(REAL(symbol), dptrs, sizes, count, prefetchLocs,       \
-			                    prefetchLocIdxs, numPrefetchLocs, hStream);            \
-		return PASSING_GATE(REAL(symbol)(dptrs, sizes, count, prefetchLocs,                \
-		                                 prefetchLocIdxs, numPrefetchLocs, flags,          \
-		                                 hStream));                                        \
+		return prefetch_batch(REAL(symbol), dptrs, sizes, count, prefetchLocs,             \
+		                      prefetchLocIdxs, numPrefetchLocs, flags, hStream);           \
 	}
 PREFETCH_BATCH(cuMemPrefetchBatchAsync)
 PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz)

@@ -7,6 +7,9 @@ and resumes, and the time before each. SEED (environment) repeats a schedule; wh
 steps a change meets depends on the machine. Prints the seed and the number of changes; the exit
 status is the program's, or 1 when the tool refuses a change while the program runs.
 
+The tool waits for each change for two minutes without progress: work that is queued ends first,
+which takes more than its default of ten seconds on a machine with much else to do.
+
 Environment: SPILLWAY names the tool. TOTAL_KIB is the memory that the job has (limit and host
 together), OPTIONS holds more options of `spillway run`.
 """
@@ -46,7 +49,8 @@ def main():
             change, paused = ["pause", job, "--evict"], True
         else:
             change = ["set", job, "--memory", f"{some_limit()}KiB"]
-        asked = subprocess.run([tool, *change], capture_output=True, text=True, check=False)
+        asked = subprocess.run([tool, *change, "--timeout", "120"], capture_output=True, text=True,
+                               check=False)
         if asked.returncode == 0:
             done.append(change)
         elif done and "has ended" in asked.stderr:  # done with the GPU, and about to exit

@@ -169,10 +169,10 @@ static void prefetch_batch(void)
 	for (int i = 0; i < 2; i++)
 		to[i] =
 		    below(16) ? (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE} : a_location();
-	printf("batch: %d\n", below(2) ? (int)cuMemPrefetchBatchAsync(at, sizes, count, to, first,
-	                                                              1 + below(2), 0, stream)
-	                               : (int)cuMemDiscardAndPrefetchBatchAsync(
-	                                     at, sizes, count, to, first, 2, 0, stream));
+	printf("batch: %d\n", below(16) ? (int)cuMemPrefetchBatchAsync(at, sizes, count, to, first,
+	                                                               1 + below(2), 0, stream)
+	                                : (int)cuMemDiscardAndPrefetchBatchAsync(
+	                                      at, sizes, count, to, first, 2, 0, stream));
 	must(cuStreamSynchronize(stream), "cuStreamSynchronize");
 	watch_devices();
 }
