@@ -250,17 +250,10 @@ void pools_empty(struct device *device)
 	}
 }
 
-/*
- * In a captured stream an allocation is a node, and its memory the graph's. One of 0 bytes is
- * neither.
- */
+/* In a captured stream an allocation is a node, and its memory the graph's. */
 static CUresult capture_allocation(struct stream *stream, const struct pool *pool, size_t size,
                                    CUdeviceptr *out)
 {
-	if (size == 0) {
-		*out = 0;
-		return CUDA_SUCCESS;
-	}
 	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
 	params.alloc.poolProps = pool->properties;
 	params.alloc.poolProps.handleTypes = CU_MEM_HANDLE_TYPE_NONE; /* it is not the pool's */
@@ -291,8 +284,12 @@ static CUresult allocate_on(const char *call, CUdeviceptr *out, size_t size, CUs
 	                              : current_pool(stream->context->device);
 	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
-	if (!out || (size == 0 && !stream->capture) || !pool || pool->exporter)
+	if (!out || !pool || pool->exporter)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (size == 0) {
+		*out = 0;
+		return leave(CUDA_SUCCESS);
+	}
 	if (stream->capture)
 		return leave(capture_allocation(stream, pool, size, out));
 	result = capture_check_queue(stream);
@@ -326,6 +323,8 @@ static CUresult cuMemFreeAsync_on(const char *call, CUdeviceptr address, CUstrea
 	struct stream *stream = stream_find(context, handle);
 	if (!stream)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!address)
+		return leave(CUDA_SUCCESS);
 	if (stream->capture)
 		return leave(capture_free(stream, address));
 	struct range *range = range_find(address);
