@@ -117,5 +117,5 @@ same "one file" "mine: 1 passed; 0 unexplained or not the same" "$(cat "$scratch
 ! FILES=none $suites/compare mine "$scratch/suite" >"$scratch/said" 2>&1 || fail "no test is well"
 
 # A process that hangs is ended.
-! FILE_TIMEOUT=1 $suites/compare mine "$scratch/hanging" >"$scratch/said" 2>&1 || fail "hanging is well"
+! TEST_PATIENCE=1 $suites/compare mine "$scratch/hanging" >"$scratch/said" 2>&1 || fail "hanging is well"
 has "a process that hangs" "$(cat "$scratch/said")" "died"
