@@ -10,7 +10,8 @@ mkdir "$scratch/hidden"
 : >"$scratch/hidden/libnvJitLink.so.13"
 export LD_LIBRARY_PATH="$scratch/hidden:$LD_LIBRARY_PATH" PYTHON="$python_env/bin/python"
 # A copy: in its place pytest would put first the folder of numba-cuda's `cuda`, which
-# hides NVIDIA's. The wheel lacks core/__init__.py, which tests there need to import their neighbours.
+# hides NVIDIA's. The wheel lacks core/__init__.py, which tests there need to import what is beside
+# them.
 mkdir "$scratch/suite"
 cp -r "$packages/numba_cuda/numba/cuda/tests" "$scratch/suite/"
 touch "$scratch/suite/tests/core/__init__.py"
