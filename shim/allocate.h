@@ -4,13 +4,16 @@
 #define SPILLWAY_SHIM_ALLOCATE_H
 
 #include "core/memory/alloc/allocate.h"
+#include "core/memory/alloc/allocation.h"
 #include "core/registry/actions.h"
 
-/* Allocates as vmem_allocate() does. */
-static inline CUresult allocate_acted_on(const struct vmem_request *request, CUdeviceptr *address)
+/* Allocates as vmem_allocate() does. Inlined, so that the return address is the hook's. */
+__attribute__((always_inline)) static inline CUresult
+allocate_acted_on(const struct vmem_request *request, CUdeviceptr *address)
 {
 	struct vmem_act act = {.request = request};
 
+	allocation_site = __builtin_return_address(0);
 	act.result = actions_run(ACTION_PRE_ALLOC, &act);
 	if (act.result == CUDA_SUCCESS)
 		act.result = vmem_allocate(request, address);

@@ -19,7 +19,7 @@
 #else
 #define WIPED_PAGE 4096
 #endif
-enum { WIPED_GROUPS = 7 };
+enum { WIPED_GROUPS = 8 };
 
 struct action_list;
 struct counters;

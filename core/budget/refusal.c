@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/cuda/capture.h"
+#include "core/registry/actions.h"
 #include "core/rings/event.h"
 
 /*
@@ -111,7 +112,10 @@ static void refusal_say(struct device *device, enum refused_memory memory,
 	};
 	const uint64_t mib = (uint64_t)1 << 20, unit = 2 * mib;
 	char text[400], enough[96] = "";
+	struct refusal refusal = {.device = device, .refused = refused, .text = text};
 
+	refused_text(refused, what[memory], text, sizeof(text));
+	actions_run(ACTION_REFUSED, &refusal);
 	if (!refusal_is_new(memory, refused->reason))
 		return;
 	if (refused->reason == REFUSED_UNMOVABLE && refused->bytes <= device->id.memory)
@@ -119,9 +123,8 @@ static void refusal_say(struct device *device, enum refused_memory memory,
 		         (device_charged(device, SEGMENT_ON_DEVICE) +
 		          (refused->bytes + unit - 1) / unit * unit + mib - 1) /
 		             mib);
-	log_line(refused_is_warned(refused->reason) ? LOG_WARNING : LOG_INFO, "gpu %d: %s%s",
-	         device->id.ordinal, refused_text(refused, what[memory], text, sizeof(text)),
-	         enough);
+	log_line(refused_is_warned(refused->reason) ? LOG_WARNING : LOG_INFO, "gpu %d: %s%s%s",
+	         device->id.ordinal, text, enough, refusal.more);
 }
 
 void refusal_note(struct device *device, enum refused_memory memory, const struct refused *refused)

@@ -60,6 +60,14 @@ struct refused refusal_of_unmovable(struct device *device, uint64_t bytes);
  */
 void refusal_note(struct device *device, enum refused_memory memory, const struct refused *refused);
 
+/* A refusal, for those who add to what is said of it. */
+struct refusal {
+	struct device *device;
+	const struct refused *refused;
+	const char *text; /* which limit refused, and the next step */
+	char more[400];   /* "", or what is said behind that */
+};
+
 /* The spilled memory: its address and container; 0 and NULL where it has none. */
 struct spilled {
 	uint64_t object;

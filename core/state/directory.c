@@ -286,6 +286,11 @@ int directory_pause_path(const char *job, char *path, size_t size)
 	return file_path(job, ".pause.ini", path, size);
 }
 
+int directory_refused_path(const char *job, char *path, size_t size)
+{
+	return file_path(job, ".refused", path, size);
+}
+
 int directory_override_path(const char *job, char *path, size_t size)
 {
 	return file_path(job, ".override.ini", path, size);

@@ -36,11 +36,12 @@ const char *directory_of_node(char *path, size_t size);
 int directory_open(int create, char *message, size_t size);
 /* Opens this directory in the same way. */
 int directory_open_path(const char *path, int create, char *message, size_t size);
-/* Fills path with "DIR/JOB.segment", "DIR/JOB.pause.ini" or
+/* Fills path with "DIR/JOB.segment", "DIR/JOB.pause.ini", "DIR/JOB.refused" or
  * "DIR/JOB.override.ini". Returns 0, -EINVAL (not a
  * job's name) or -ENAMETOOLONG. */
 int directory_segment_path(const char *job, char *path, size_t size);
 int directory_pause_path(const char *job, char *path, size_t size);
+int directory_refused_path(const char *job, char *path, size_t size);
 int directory_override_path(const char *job, char *path, size_t size);
 /* Checks a job's name: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot. Returns 0 or
  * -EINVAL. */

@@ -85,7 +85,10 @@ bool segment_remove_override(int directory, const char *job)
 	return unlinkat(directory, name, 0) == 0;
 }
 
-/* Removes the override, pause, surveys and rings of events, and, if segment_too, the segment. */
+/*
+ * Removes the override, the pause, surveys, refusals and rings of events, and, if segment_too, the
+ * segment.
+ */
 static int remove_files(int directory, const char *job, bool segment_too)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
@@ -98,6 +101,8 @@ static int remove_files(int directory, const char *job, bool segment_too)
 		snprintf(name, sizeof name, "%s.survey-%d", job, i);
 		removed |= unlinkat(directory, name, 0) == 0;
 	}
+	snprintf(name, sizeof name, "%s.refused", job);
+	unlinkat(directory, name, 0);
 	rings_remove(directory, job, NULL, 0);
 	if (segment_too) {
 		snprintf(name, sizeof name, "%s.segment", job);

@@ -32,6 +32,13 @@ says metrics "$("$spillway" stat --format prometheus)" \
 	'^spillway_refused_reason\{spillway_job="host",.*reason="host_memory"\} 1$'
 says metrics "$("$spillway" stat --format prometheus)" '^spillway_refused_short_bytes\{spillway_job="host",.*\} 6291456$'
 
+# Which calls hold the memory: in the log, and in the job's last lines.
+holders='Largest holders: 24\.0 MiB by allocate\+0x[0-9a-f]+ \(3, oldest [0-9.]+ m?s\)\.'
+says holders "$(cat "$scratch/err")" "$sentence $holders\$"
+says "stat --refused" "$("$spillway" stat host --refused)" ": process [0-9]+, gpu 0: $sentence $holders\$"
+"$spillway" run --softgpu --quiet --name served "$allocate" --mib 8 --count 1 >/dev/null
+same "stat --refused of another job" "no memory was refused" "$("$spillway" stat served --refused)"
+
 # Where the log is not on standard error the summary has the sentence.
 for log in error "warning:$scratch/log"; do
 	SPILLWAY_LOG=$log refused elsewhere host_memory --memory 16MiB --host-memory 10MiB

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/printable.h"
 #include "core/base/units.h"
 #include "core/state/directory.h"
 #include "tools/cli/commands.h"
@@ -34,7 +35,7 @@ struct stat_options {
 	enum format format;
 	bool is_given; /* the format */
 	bool header, units;
-	bool resources;
+	bool resources, refused;
 	struct handle *handles; /* to be looked up */
 	size_t handle_count;
 	const char *listen, *textfile;
@@ -108,6 +109,9 @@ static void check_together(const struct stat_options *stat)
 		            stat->listen ? "listen" : "textfile");
 	if (stat->resources && (!stat->job || *stat->job == '/'))
 		usage_error("--resources: expected a job, and then handles");
+	if (stat->refused &&
+	    (!stat->job || *stat->job == '/' || stat->resources || stat->format != FORMAT_TEXT))
+		usage_error("--refused: expected a job, and the format text");
 	if (stat->handle_count && !stat->resources)
 		usage_error("a handle: expected --resources, which looks it up");
 	if (stat->resources && stat->format != FORMAT_TEXT && stat->format != FORMAT_JSON)
@@ -177,6 +181,8 @@ static void read_command_line(struct stat_options *stat, int argc, char **argv)
 	     "What the job's processes hold, each with bytes and age; of HANDLEs, those that are "
 	     "there",
 	     argument_flag, &stat->resources},
+	    {"refused", 0, NULL, "The job's latest refusals of memory, and what held it",
+	     argument_flag, &stat->refused},
 	    {"watch", 0, "SECONDS", "Again and again, in this interval", take_watch,
 	     &stat->watch_ns},
 	    {0},
@@ -329,6 +335,22 @@ static int show_rows(const struct stat_options *stat, bool first)
 	return whole ? TOOL_OK : TOOL_FAILED;
 }
 
+/* Prints the lines that the job's processes have kept (core/modules/holders). */
+static int show_refused(const char *job)
+{
+	char path[PATH_MAX], line[1024];
+	FILE *in = directory_refused_path(job, path, sizeof path) == 0 ? fopen(path, "re") : NULL;
+
+	if (!in) {
+		printf("no memory was refused\n");
+		return TOOL_OK;
+	}
+	while (fgets(line, sizeof line, in))
+		fputs(printable_lines(line), stdout);
+	fclose(in);
+	return TOOL_OK;
+}
+
 static int show_one(const struct stat_options *stat, bool as_json)
 {
 	struct segment_view *view = jobs_read(stat->job);
@@ -340,6 +362,8 @@ static int show_one(const struct stat_options *stat, bool as_json)
 		return TOOL_FAILED;
 	if (stat->handle_count) {
 		status = resources_look_up(view, stat->handles, stat->handle_count, as_json);
+	} else if (stat->refused) {
+		status = show_refused(view->job);
 	} else if (stat->resources) {
 		status = resources_show(view, as_json);
 	} else if (as_json) {

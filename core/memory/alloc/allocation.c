@@ -131,6 +131,8 @@ const struct resource_type allocation_type = {
     .leaves_unmarked = true,
 };
 
+__thread const void *allocation_site __attribute__((tls_model("initial-exec")));
+
 /* Makes one that was born at this time, by the coarse clock. */
 static struct allocation *create(const struct context *context, size_t size, enum segment_tier tier,
                                  uint64_t born_ns)
@@ -145,6 +147,7 @@ static struct allocation *create(const struct context *context, size_t size, enu
 	a->context = *context;
 	a->address = 0;
 	a->size = size;
+	a->site = allocation_site;
 	a->tier = tier;
 	atomic_init(&a->charged, 0);
 	a->backing = (struct backing){0};

@@ -60,7 +60,8 @@ struct allocation {
 	struct resource resource;
 	struct context context; /* it was made in */
 	CUdeviceptr address;
-	size_t size; /* as asked for */
+	size_t size;      /* as asked for */
+	const void *site; /* the program's call, by its return address */
 	enum segment_tier tier;
 	bool is_managed;
 	_Atomic bool is_in_books;     /* else it was freed, and goes as soon as may be */
@@ -85,6 +86,9 @@ struct allocation {
 };
 
 extern const struct resource_type allocation_type;
+
+/* Where the program calls from, by the return address, while it allocates; of this thread. */
+extern __thread const void *allocation_site __attribute__((tls_model("initial-exec")));
 
 /* Notes that the driver has made a handle of the allocation by which other processes open it. */
 void allocation_exported(struct allocation *allocation, const void *handle, size_t size);
