@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocating, with what acts on allocations around it. */
+/* Allocating, with the actions on allocations around it. */
 #ifndef SPILLWAY_SHIM_ALLOCATE_H
 #define SPILLWAY_SHIM_ALLOCATE_H
 

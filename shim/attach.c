@@ -5,9 +5,9 @@
  * Rules: nothing here runs before the program calls the driver; a failure leaves every entry point
  * with a defined answer.
  *
- * Entry points are published once, complete, and the loader is asked before anything is locked: of
- * a thousand first calls at once none slips past its hook, and a library that calls the driver
- * while it is being loaded waits for nobody.
+ * Entry points are published once, complete, and the loader is asked before anything is locked. So
+ * of a thousand first calls at once none slips past its hook, and a library that calls the driver
+ * while it is being loaded waits for no thread.
  */
 #include "shim/attach.h"
 
@@ -49,7 +49,7 @@ static const char names[] =
 
 extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
 
-/* Told by who calls us first. */
+/* Told by the first caller. */
 static const struct trampolines *_Atomic trampolines;
 #define PLACE(table)                                             \
 	((void *)((uintptr_t)&atomic_load(&trampolines)->table + \
@@ -70,7 +70,7 @@ static void *driver_handle; /* NULL: there is no driver */
 static _Atomic bool refused;
 static struct once attach_once;
 
-/* Stands in for what the driver at hand does not have. */
+/* Stands in for a function that the driver at hand does not have. */
 static CUresult missing_function(void)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
@@ -206,7 +206,7 @@ void shim_refuse(void)
 			__atomic_store_n(&TARGET[i], (void *)refused_call, __ATOMIC_RELEASE);
 }
 
-/* The loader's answers: what one thread found, until it is taken or proves to be late. */
+/* The loader's answers to one thread, until they are taken or prove to be late. */
 struct found {
 	void *handle;
 	void *real[ENTRY_COUNT];
@@ -263,7 +263,7 @@ static void attach(void)
 
 /*
  * Waits until the first thread has attached: one is enough. But it may be waiting for the loader,
- * which waits for us where a library calls the driver as it is loaded: so others wait only so long.
+ * which waits for us where a library calls the driver as it is loaded: so the wait has a bound.
  */
 static void wait_for_the_first(void)
 {

@@ -11,7 +11,7 @@
 enum { TRAMPOLINE_BYTES = 16, GUARD_BYTES = 64 };
 
 /*
- * The tables of trampolines.S: the exported functions one after the other, what stands before each
+ * The tables of trampolines.S: the exported functions one after the other, the word before each
  * hook, and where each trampoline leads. Each is a distance from its own place, which the loader
  * need not write, so a process without CUDA pays nothing for them; likewise those of a hook, which
  * are walked once.
@@ -27,12 +27,12 @@ struct hook {
 
 /* Our hook for each entry point, or NULL. Written by attach.c alone. */
 extern void *shim_hook[ENTRY_COUNT];
-/* The code whose calls a hook is not meant for: the driver's, and ours. */
+/* Code that calls past the hooks: the driver's, and ours. */
 extern struct code shim_inside[2];
 
 /*
  * Opens the driver and fills the tables, once per process. path: the driver's file as the program
- * itself named it, NULL when it did not. from: shim_trampolines, told by who calls, because they
+ * itself named it, NULL when it did not. from: shim_trampolines, given by the caller, because they
  * are above us.
  */
 void shim_attach(const char *path, const struct trampolines *from);
@@ -63,8 +63,8 @@ void *shim_resolve_unlisted(struct unlisted *function, const struct trampolines 
 bool shim_withholds(const char *symbol, const char *by);
 
 /*
- * Refuses every further call of the driver with CUDA_ERROR_NOT_PERMITTED: what the machine's file
- * asks of the process cannot be held.
+ * Refuses every further call of the driver with CUDA_ERROR_NOT_PERMITTED: the process cannot keep
+ * the rules of the machine's file.
  */
 void shim_refuse(void);
 

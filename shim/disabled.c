@@ -33,8 +33,8 @@ static const char *soname_of(const struct link_map *map)
 }
 
 /*
- * Returns whether another Spillway comes first in the loader's order: it is whom the program calls,
- * and what it asks of the loader is not to come back to it. Says so once.
+ * Returns whether another Spillway comes first in the loader's order: the program calls that one,
+ * and its requests to the loader are not to come back to it. Logs it once.
  */
 static bool is_second(void)
 {
@@ -68,9 +68,9 @@ static bool is_second(void)
 }
 
 /*
- * Returns whether nothing is to be hooked; in a set-uid process nothing is, too: its environment is
- * not to be trusted. Where the machine's file is enforced both take part, without an environment:
- * anybody who is in two groups can make a program set-gid.
+ * Returns whether nothing is to be hooked. In a set-uid process nothing is, either: its environment
+ * is not to be trusted. Where the machine's file is enforced both take part, without an
+ * environment: any user in two groups can make a program set-gid.
  */
 bool shim_is_disabled(void)
 {

@@ -69,7 +69,7 @@ static const char *exchange(const char *file, const struct trampolines *trampoli
 	char path[PATH_MAX];
 
 	if (is_soname(file)) {
-		/* Who opens the driver may look its symbols up next. */
+		/* A program that opens the driver may look its symbols up next. */
 		shim_attach(NULL, trampolines);
 		return companion_or(DRIVER_LIBRARY);
 	} else if (driver_library_locate(file, path, sizeof(path))) {
@@ -80,8 +80,8 @@ static const char *exchange(const char *file, const struct trampolines *trampoli
 }
 
 /*
- * Returns whether it is a driver, by its name or by what it says it is. A copy of another name that
- * was passed on would be a driver of its own, some of whose calls of itself reach the shim.
+ * Returns whether it is a driver, by its name or by its SONAME. A copy of another name that was
+ * passed on would be a driver of its own, some of whose calls of itself reach the shim.
  */
 static bool is_driver(const char *file)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading a driver's symbols. Rules: the table is the loader's, which has judged it; who looks up
+ * Reading a driver's symbols. Rules: the table is the loader's, which has judged it; a look-up
  * takes no lock.
  */
 #include "shim/driver_symbols.h"
@@ -83,7 +83,10 @@ OF_THE_LOADER void driver_symbols_read(struct driver_symbols *s, void *handle)
 		take_hashes(s, table);
 }
 
-/* Returns the hash of the table; of two letters at a time, as each waits for what was before it. */
+/*
+ * Returns the hash of the table; of two letters at a time, because each step waits for the one
+ * before.
+ */
 static uint32_t hash_of(const char *name)
 {
 	const unsigned char *c = (const unsigned char *)name;
@@ -94,7 +97,7 @@ static uint32_t hash_of(const char *name)
 	return c[0] ? hash * 33 + c[0] : hash;
 }
 
-/* Returns whether the loader takes this one for the name as it stands there, whatever comes. */
+/* Returns whether the loader always takes this symbol for the name. */
 static bool is_plain(const struct driver_symbols *s, uint32_t i)
 {
 	enum { HIDDEN_OR_NUMBER = 0x7fff, FIRST_OF_VERSIONS = 2 };

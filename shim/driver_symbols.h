@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding a driver's functions: what dlsym() answers, without asking it for each of hundreds.
+ * Finding a driver's functions: dlsym()'s answers, without asking it for each of hundreds.
  *
  * Where nothing but the driver itself can have a symbol, because it needs none but glibc's own
- * libraries, and its symbol is a plain one, the driver's table is read. Everything else dlsym() is
- * asked: a driver without such a table, an indirect or versioned symbol, a loader that is audited.
+ * libraries, and its symbol is a plain one, the driver's table is read. dlsym() is asked for the
+ * rest: a driver without such a table, an indirect or versioned symbol, a loader that is audited.
  */
 #ifndef SPILLWAY_SHIM_DRIVER_SYMBOLS_H
 #define SPILLWAY_SHIM_DRIVER_SYMBOLS_H
@@ -26,9 +26,9 @@ struct driver_symbols {
 	uint32_t bucket_count, first, filter_mask, filter_shift;
 };
 
-/* Looks what there is to be read, once for what a dlopen() returned. */
+/* Reads the tables once, for a handle that dlopen() returned. */
 void driver_symbols_read(struct driver_symbols *symbols, void *handle);
-/* Returns what dlsym(handle, name) returns. name: one that none of glibc's libraries has. */
+/* Returns dlsym(handle, name)'s answer. name: one that none of glibc's libraries has. */
 void *driver_symbol(const struct driver_symbols *symbols, const char *name);
 
 #endif

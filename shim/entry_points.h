@@ -2,17 +2,17 @@
 /*
  * Every symbol the CUDA driver exports, one row each: the shim's only list.
  *
- * FUNCTION(symbol, class, what a complete shim does with it): account, spill, pace, gate,
- * virtualise, track, heat, refuse (where memory is limited) or passthrough. What is paced passes
- * the gate as well; "pace" on copies and memsets means the gate only.
+ * FUNCTION(symbol, class, its use in a complete shim): account, spill, pace, gate, virtualise,
+ * track, heat, refuse (where memory is limited) or passthrough. A paced function passes the gate as
+ * well; "pace" on copies and memsets means the gate only.
  *
  * OBJECT(symbol, bytes): data a debugger reads by name.
  *
- * Export list, trampolines, lookup table and the test of `nm -D` are made from it; whoever includes
- * it defines FUNCTION and OBJECT. A hook is added by writing HOOK(symbol, ...) in a hooks_*.c file;
- * nothing changes here. Sorted by symbol. `make entry-points` adds the rows of a newer header, and
- * tools/dev/cuda-versions says which was the last. Source: the headers from CUDA 11.8 on, the stub
- * library, and the driver libraries 535.261, 550 and 555.
+ * Export list, trampolines, lookup table and the test of `nm -D` are made from it; a file that
+ * includes it defines FUNCTION and OBJECT. A hook is added by writing HOOK(symbol, ...) in a
+ * hooks_*.c file; nothing changes here. Sorted by symbol. `make entry-points` adds the rows of a
+ * newer header, and tools/dev/cuda-versions names the last. Source: the headers from CUDA 11.8 on,
+ * the stub library, and the driver libraries 535.261, 550 and 555.
  */
 FUNCTION(cuArray3DCreate, array, refuse)
 FUNCTION(cuArray3DCreate_v2, array, account_track)

@@ -3,15 +3,15 @@
  * Hides the entry points that the driver at hand lacks, so that dlsym answers as it would without
  * us.
  *
- * A program that probes for features by dlsym must find NULL, and dlerror() must say why. So the
- * symbols are taken out of our own dynamic symbol table: the loader passes over those without a
- * value. (An indirect function that yields NULL would leave dlerror() empty, on which Python's
- * ctypes crashes.) It happens when the driver is opened: by dlopen of its name at the latest,
- * before anyone can probe. References bound before that lead to the trampoline and
+ * A program that probes for features by dlsym must find NULL, and dlerror() must give the reason.
+ * So the symbols are taken out of our own dynamic symbol table: the loader passes over those
+ * without a value. (An indirect function that yields NULL would leave dlerror() empty, on which
+ * Python's ctypes crashes.) It happens when the driver is opened: by dlopen of its name at the
+ * latest, before the program can probe. References bound before that lead to the trampoline and
  * CUDA_ERROR_NOT_SUPPORTED.
  *
  * Seen with glibc 2.31 and 2.36, Python 3.9 and 3.11; a lazily bound direct call even jumps to
- * NULL. Who bypasses our dlopen (RTLD_DEEPBIND) finds the trampoline, too.
+ * NULL. A program that bypasses our dlopen (RTLD_DEEPBIND) finds the trampoline, too.
  */
 #include "shim/hide.h"
 
@@ -68,8 +68,8 @@ static bool protect(const struct table *table, int rights)
 void shim_hide(bool (*is_missing)(const char *symbol, uintptr_t address))
 {
 	/*
-	 * The driver and NVML may be opened at once: nobody makes the table read-only under
-	 * another.
+	 * The driver and NVML may be opened at once: neither thread makes the table read-only under
+	 * the other.
 	 */
 	static LOCK_OF(HIDDEN) lock = LOCK_FREE;
 	struct table table = {0};

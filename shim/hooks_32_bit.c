@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The forms from before CUDA 3.2, whose sizes and addresses are of 32 bits.
+ * The forms from before CUDA 3.2, with sizes and addresses of 32 bits.
  *
- * No memory of ours is at such an address, so they go straight to the driver: it answers them as it
- * would without us, and what it gives by them is in no books. Those that take device memory are
- * refused where memory is limited, or it would be beyond the limit.
+ * No memory of ours is at such an address, so they go straight to the driver. It answers them as it
+ * would without us, and memory that it gives by them is in no books. Those that take device memory
+ * are refused where memory is limited, or it would be beyond the limit.
  */
 #include "core/budget/device.h"
 #include "core/budget/terms.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the host:
- * beyond the limit the program gets out of memory, as on a device of that size. All that the driver
- * may take for one is charged first. Once it is there it is charged the bytes it holds and, as
- * measured, what the driver took beyond them. Arrays that other calls hand out are not in the
+ * beyond the limit the program gets out of memory, as on a device of that size. The most that the
+ * driver may take for one is charged first. Once it is there it is charged the bytes it holds and,
+ * as measured, the driver's bytes beyond them. Arrays that other calls hand out are not in the
  * books.
  */
 #include "shim/track.h"
@@ -23,7 +23,7 @@ struct making {
 	uint64_t lacked; /* where the driver refused that */
 	struct terms terms;
 	struct deadline until;
-	struct reclaim reclaim; /* goes on where the driver refuses what was charged */
+	struct reclaim reclaim; /* goes on where the driver refuses charged memory */
 };
 
 static void begin_reclaim(struct making *making)
@@ -34,7 +34,7 @@ static void begin_reclaim(struct making *making)
 	                                   .may_demote = true};
 }
 
-/* Counts what the program is told in the end. */
+/* Counts the answer that the program gets in the end. */
 static void note_refusal(const struct making *making, enum spill_reason why)
 {
 	struct device *device = making->context.device;
@@ -57,7 +57,7 @@ static bool begin(struct making *making, const struct array_extent *extent)
 		making->until = reclaim_deadline(&making->terms, true);
 		begin_reclaim(making);
 	}
-	/* First, so that what is charged by us is none of what grows. */
+	/* First, so that our own charges are no part of the growth. */
 	measured_begin(&making->measuring);
 	if (!making->taken ||
 	    reclaim_and_charge(&making->reclaim, SEGMENT_ON_DEVICE, making->taken) == 0)
@@ -76,9 +76,9 @@ static bool make_room(struct making *making)
 }
 
 /*
- * Returns whether the device is full although the limit is not, and another try is worth it. What
- * the layout takes is not known, and nothing of formats that came later: where what was lacked came
- * and was too little, it is twice as much, within one deadline.
+ * Returns whether the device is full although the limit is not, and another try is worth it. The
+ * size of the layout is not known, and nothing of later formats. Where the missing bytes came and
+ * were too few, twice as many are tried, within one deadline.
  */
 static bool is_full(struct making *making, CUresult result)
 {

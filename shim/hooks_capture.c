@@ -20,7 +20,10 @@ static CUcontext begins(CUstream stream)
 	return context_current(&current) ? current.handle : NULL;
 }
 
-/* Notes that a capture began. Called inside the gate: who closes it then knows of the capture. */
+/*
+ * Notes that a capture began. Called inside the gate: the thread that closes it then knows of the
+ * capture.
+ */
 static CUresult begun(CUresult result, CUstream stream, CUcontext context)
 {
 	if (result == CUDA_SUCCESS && job_is_active())

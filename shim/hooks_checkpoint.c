@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checkpoints: while this process is locked or checkpointed its device memory is on its way
- * elsewhere, so Spillway makes no driver call of its own, just as while a capture is active. What
- * is done to another process is that one's matter.
+ * elsewhere, so Spillway makes no driver call of its own, just as while a capture is active. A
+ * checkpoint of another process is that process's matter.
  */
 #include "shim/shim.h"
 
@@ -35,7 +35,7 @@ static CUresult note(CUresult result, int pid, const char *what, bool quiet)
 
 HOOK(cuCheckpointProcessLock, int pid, CUcheckpointLockArgs *args)
 {
-	/* Inside the gate: who closes it then knows of the lock. */
+	/* Inside the gate: the thread that closes it then knows of the lock. */
 	return PASSING_GATE(note(REAL(cuCheckpointProcessLock)(pid, args), pid, "locked", true));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts: what was made in one goes with it. */
+/* Contexts: objects made in one go with it. */
 #include "shim/interop.h"
 #include "shim/track.h"
 
@@ -22,8 +22,8 @@ static struct measuring begin_making(CUdevice dev)
 }
 
 /*
- * Enters a context that did not exist before. What is known under its handle is leaving, or ended
- * without our seeing it.
+ * Enters a context that did not exist before. The context known under its handle is leaving, or
+ * ended without our seeing it.
  */
 static void enter_new(CUcontext made, CUdevice dev, CUgreenCtx green)
 {
@@ -46,7 +46,7 @@ static void end_making(const struct measuring *measuring, CUcontext made, CUdevi
 }
 
 /*
- * A context is charged what it takes. The first forms have the second's parameters, on 64-bit
+ * A context is charged its measured size. The first forms have the second's parameters, on 64-bit
  * machines.
  */
 #define MAKES_CONTEXT(symbol, out, dev, ...)                                                    \
@@ -181,9 +181,7 @@ CHANGES_CURRENT(cuCtxSetCurrent, (CUcontext, ctx))
 
 /* --- destroyed --- */
 
-/*
- * Ends a context's leaving, after the driver's answer: what is kept of it goes, or is what it was.
- */
+/* Ends a context's leaving, after the driver's answer: its records go, or stay. */
 static void end_leaving(struct context *context, struct leaving *cost, bool gone)
 {
 	/* Not where another thread, which was given the handle, does it. */

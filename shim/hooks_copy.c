@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies: they pass the gate, and tell what is in use. A failed or waiting copy is the driver's to
- * report.
+ * Copies: they pass the gate, and tell which memory is in use. A failed or waiting copy is the
+ * driver's to report.
  */
 #include "core/cuda/idle.h"
 #include "core/job/job.h"
@@ -89,7 +89,7 @@ static __attribute__((noinline)) bool asynchronous_peer(const CUDA_MEMCPY3D_PEER
 	return shape_of_peer(copy, &shape) && make(&shape, stream, result);
 }
 
-/* Hooks as COPIES_NOW does, for what returns when the copy is done. */
+/* Hooks as COPIES_NOW does, for calls that return when the copy is done. */
 #define WAITS(symbol, stream, to, from, ...)                                                       \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                                \
 	{                                                                                          \
@@ -162,7 +162,7 @@ COPIES_ASYNC_2(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, dstDevice, srcDevice,
                (CUdeviceptr, dstDevice), (CUcontext, dstContext), (CUdeviceptr, srcDevice),
                (CUcontext, srcContext), (size_t, ByteCount), (CUstream, hStream))
 
-/* Memsets: they pass the gate, and tell what is in use. */
+/* Memsets: they pass the gate, and tell which memory is in use. */
 
 COPIES_2(cuMemsetD16Async, cuMemsetD16Async_ptsz, sampled_copy(dstDevice, 0),
          (CUdeviceptr, dstDevice), (unsigned short, us), (size_t, N), (CUstream, hStream))

@@ -34,7 +34,7 @@ static bool shape_of(const struct batch *batch, size_t index, struct async_copy 
 	return has_one;
 }
 
-/* Returns whether any copy would wait. What is captured is kept where it is. */
+/* Returns whether any copy would wait. Captured memory is kept where it is. */
 static bool would_wait(const struct batch *batch)
 {
 	struct async_copy shape;
@@ -146,7 +146,7 @@ PLAIN_2(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, false, NULL, (CUdevic
         (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count), (CUmemcpyAttributes *, attrs),
         (size_t *, attrsIdxs), (size_t, numAttrs), (CUstream, hStream))
 
-/* A copy alone, whose attributes are its own. */
+/* A copy alone, with attributes of its own. */
 static CUresult attributed_alone(const struct batch *batch, size_t index)
 {
 	const struct plain *plain = batch->of;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Graphs: nodes go with their graph, and know what they launch or allocate; an executable graph
- * knows the sum, and that it was changed. Addresses in nodes stay what they are: Spillway never
- * moves memory to another address.
+ * Graphs: nodes go with their graph, and know the kernel they launch or the memory they allocate;
+ * an executable graph knows the sum, and that it was changed. Addresses in nodes stay valid:
+ * Spillway never moves memory to another address.
  */
 #include "shim/sampled.h"
 #include "shim/track.h"
@@ -72,7 +72,7 @@ static struct object_weight weight_of(const CUgraphNodeParams *p)
 #define CHILD_USE(g) ((struct node_use){.child = (g)})
 #define NO_USE       ((struct node_use){0})
 
-/* Returns what a kernel node uses. A kernel goes by its function or by itself. */
+/* Returns the memory that a kernel node uses. A kernel goes by its function or by itself. */
 static struct node_use kernel_use(const CUDA_KERNEL_NODE_PARAMS *p)
 {
 	struct node_use use = KERNEL_USE(p);
@@ -120,8 +120,8 @@ static void node_added(const CUgraphNode *node, CUgraph graph, const struct obje
 #define NOTHING ((struct object_weight){0})
 
 /*
- * Hooks what adds a node: its weight, the memory it uses, and the parameters after those with which
- * every form begins.
+ * Hooks a call that adds a node: its weight, the memory it uses, and the parameters after those
+ * with which every form begins.
  */
 #define ADDS(symbol, weight, use, ...)                                 \
 	AFTER(symbol, (CUgraphNode *, phGraphNode), (CUgraph, hGraph), \
@@ -150,7 +150,7 @@ ADDS(cuGraphAddMemAllocNode, {.bytes = nodeParams ? nodeParams->bytesize : 0}, N
      (size_t, numDependencies), (CUDA_MEM_ALLOC_NODE_PARAMS *, nodeParams))
 ADDS(cuGraphAddMemFreeNode, NOTHING, NO_USE, (size_t, numDependencies), (CUdeviceptr, dptr))
 
-/* Sums up what a graph's own nodes launch; of one that was captured nothing is known. */
+/* Sums up the launches of a graph's own nodes; of one that was captured nothing is known. */
 static struct object_weight sum_of(CUgraph graph)
 {
 	struct object_weight sum = NOTHING;
@@ -216,7 +216,7 @@ static void weigh(const struct resource_type *type, uint64_t object,
 	resource_release(known);
 }
 
-/* Hooks what changes a node, which may weigh and use something else now. */
+/* Hooks a call that changes a node, which may weigh and use something else now. */
 #define CHANGES_NODE(symbol, weight, use, ...)                           \
 	AFTER(symbol, (CUgraphNode, hNode), __VA_ARGS__)                 \
 	{                                                                \
@@ -237,8 +237,8 @@ CHANGES_NODE(cuGraphNodeSetParams_v2, weight_of(nodeParams), use_of(nodeParams),
              (CUgraphNodeParams *, nodeParams))
 
 /*
- * Hooks what changes a node of an executable graph: it weighs what it did, set anew, because what
- * the whole costs is to be learnt anew.
+ * Hooks a call that changes a node of an executable graph: the graph gets its old weight anew,
+ * because its cost is to be learnt anew.
  */
 static void weigh_anew(CUgraphExec exec)
 {
@@ -278,7 +278,7 @@ CHANGES(cuGraphExecNodeSetParams, use_of(nodeParams), (CUgraphNode, hNode),
         (CUgraphNodeParams *, nodeParams))
 CHANGES(cuGraphNodeSetEnabled, NO_USE, (CUgraphNode, hNode), (unsigned int, isEnabled))
 
-/* Notes that an executable graph is now what that graph is. */
+/* Notes that an executable graph now equals that graph. */
 static void updated(CUgraphExec exec, CUgraph graph)
 {
 	const struct object_weight weight = sum_of(graph);

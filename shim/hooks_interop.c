@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory, semaphores and resources of other APIs. Who made the memory pays for it. */
+/* Memory, semaphores and resources of other APIs. The maker of the memory is charged for it. */
 #include "shim/interop.h"
 
 #include "shim/track.h"

@@ -49,7 +49,7 @@ static uint64_t threads_of(const CUlaunchConfig *c)
 /* Said here, too: the compiler loses it on the way. */
 #define IS_ACTED_ON __builtin_expect(job_launch_has_actions(), 0)
 
-/* look: at what it was given, now and then; sampled.h. */
+/* look: at a sample of parameters; sampled.h. */
 #define LAUNCH(stream, function, threads, parameters, extra, call)                                 \
 	SAMPLED(IS_ACTED_ON                                                                        \
 	            ? HELD_BACK(LAUNCH_KERNEL, stream, function, threads, parameters, extra, call) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream-ordered allocation, and the pools it draws from. What a capture allocates or frees is a
- * node of its graph.
+ * Stream-ordered allocation, and its pools. An allocation or a free in a capture is a node of its
+ * graph.
  */
 #include "shim/shim.h"
 
@@ -272,7 +272,7 @@ AFTER(cuMemSetMemPool, (CUmemLocation *, location), (CUmemAllocationType, type),
 	meet(&pool, location, type);
 }
 
-/* The driver may keep less, by what is kept here. */
+/* The driver may keep less, by the bytes kept here. */
 HOOK(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
 {
 	KEEP_ERRNO;
@@ -319,7 +319,7 @@ HOOK(cuDeviceGraphMemTrim, CUdevice device)
 	return result;
 }
 
-/* Rights to a pool are rights to what was spilled instead of being allocated from it. */
+/* Rights to a pool are rights to memory that was spilled instead of being allocated from it. */
 AFTER(cuMemPoolSetAccess, (CUmemoryPool, pool), (const CUmemAccessDesc *, map), (size_t, count))
 {
 	struct pool *known = map ? pool_find(pool) : NULL;

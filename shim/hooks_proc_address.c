@@ -2,13 +2,13 @@
 /*
  * cuGetProcAddress: the driver chooses the function, we exchange its address for our hook's.
  *
- * Whatever name, version and flags were asked, the address returned is an exported symbol's; so the
- * right ABI needs no table of names and versions.
+ * For any name, version and flags, the address returned is an exported symbol's; so the right ABI
+ * needs no table of names and versions.
  *
  * Checked against NVIDIA's driver libraries 450, 470, 535, 550 and 555, and 535 for aarch64,
- * without a GPU: each name at each CUDA version, and (x86-64) each function's answer to
- * meaningless arguments. The exported symbol is handed out, not the hook: debuggers and profilers
- * see its name, and addresses compare equal to dlsym's.
+ * without a GPU: each name at each CUDA version, and (x86-64) each function's answer to meaningless
+ * arguments. The exported symbol is handed out, not the hook: debuggers and profilers see its name,
+ * and addresses compare equal to dlsym's.
  */
 #include "shim/attach.h"
 

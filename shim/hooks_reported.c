@@ -7,7 +7,7 @@
 #include "core/budget/reported.h"
 #include "core/memory/alloc/pointer.h"
 
-/* Puts right what the driver answered, as far as it was asked for: what was not is NULL. */
+/* Corrects the driver's answer, as far as the program asked: a figure without a pointer is NULL. */
 static void tell_info(size_t *free, size_t *total)
 {
 	struct context context;
@@ -79,7 +79,7 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 	return REAL(cuPointerGetAttribute)(data, attribute, ptr);
 }
 
-/* The driver answers all it knows; what depends on the backing is put right after. */
+/* The driver answers all it knows; answers that depend on the backing are corrected after. */
 HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *attributes,
      void **data, CUdeviceptr ptr)
 {
@@ -96,7 +96,7 @@ HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *at
 		is_for_network |= attributes[i] == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE;
 	keep_asked(ptr, __builtin_return_address(0), is_for_network);
 	for (unsigned int i = 0; i < numAttributes; i++) {
-		/* What there is not, the list has as NULL: those are pointers all. */
+		/* The list has NULL for an attribute without a value: those are pointers all. */
 		if (pointer_attribute(attributes[i], ptr, data[i], &one) && one != CUDA_SUCCESS)
 			*(void **)data[i] = NULL;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: made and destroyed; and what is put into them beside launches, copies and fills: events,
+ * Streams: made and destroyed; and work put into them beside launches, copies and fills: events,
  * the program's own functions, waits for and writes of values, batches of them, memory for one
  * stream, semaphores and resources of other APIs. That passes the gate.
  */
@@ -112,9 +112,9 @@ GATED_2(cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync_ptsz,
 /*
  * Events: made, shared with other processes, recorded, destroyed.
  *
- * An event that keeps time comes after a slot that is due; one that may end what is timed is
- * recorded at once. Of a chain of events with work between them each is both, and what they time
- * contains the slots.
+ * An event that keeps time comes after a slot that is due; one that may end a timed span is
+ * recorded at once. Of a chain of events with work between them each is both, and their times
+ * contain the slots.
  */
 
 /* Its flags are kept: whether it keeps time is asked when it is recorded. */
@@ -134,7 +134,7 @@ AFTER(cuIpcGetEventHandle, (CUipcEventHandle *, pHandle), (CUevent, event))
 	track_owned(&object_type_ipc_event, HANDLE(event), NULL, &object_type_event, HANDLE(event));
 }
 
-/* Puts the idle slot before an event that keeps time: what is timed does not begin with one. */
+/* Puts the idle slot before an event that keeps time: a timed span does not begin with one. */
 static void before_record(CUevent event)
 {
 	struct resource *known;
@@ -165,9 +165,9 @@ RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (un
 /* Waiting for the GPU: then memory can be given back, and moved. */
 
 /*
- * Hooks a wait. Where work is waited for, the driver gives back what its pools need not keep; where
- * all of it was, what was freed goes. That the program has waited comes last: what else is to be
- * done now would wait for what moves.
+ * Hooks a wait. Where work is waited for, the driver gives back memory that its pools need not
+ * keep; where all of it was, freed memory goes. The note that the program has waited comes last:
+ * the other actions would wait for memory that moves.
  */
 #define WAITS(symbol, is_for_all, parameters, arguments) \
 	HOOK(symbol, parameters)                         \

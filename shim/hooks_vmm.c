@@ -90,7 +90,7 @@ HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *handle, void *ad
 	return result;
 }
 
-/* To another process: what it may then have open must stay where it is. */
+/* To another process: memory that it may then have open must stay where it is. */
 HOOK(cuMemExportToShareableHandle, void *shareableHandle, CUmemGenericAllocationHandle handle,
      CUmemAllocationHandleType handleType, unsigned long long flags)
 {
@@ -281,7 +281,7 @@ HOOK(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr dptr, size_t size,
 }
 
 /*
- * --- multicast objects: little memory of their own; what is bound to them must stay on its device
+ * --- multicast objects: little memory of their own; memory bound to them must stay on its device
  * ---
  */
 

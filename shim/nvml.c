@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVML's memory queries: within a job they tell of its limit, as cuMemGetInfo does.
+ * NVML's memory queries: within a job they report its limit, as cuMemGetInfo does.
  *
  * Our two functions stand before NVML's in every process that has them: for a program linked to
  * NVML because this library is preloaded; for one that opens it because shim_nvml_file() gives it
@@ -8,7 +8,7 @@
  * that dlsym finds ours, and for every other name the real one's. A process that never touches NVML
  * pays nothing.
  *
- * Rules: those of shim.h; what cannot be found out leaves the real numbers.
+ * Rules: those of shim.h; an unknown figure leaves the real numbers.
  */
 #include "shim/nvml.h"
 
@@ -63,8 +63,8 @@ static void *real(const char *symbol)
 }
 
 /*
- * Returns whether the caller is in the library of this function. NVML is not linked -Bsymbolic:
- * what it asks itself comes here too, and is to hear the truth.
+ * Returns whether the caller is in the library of this function. NVML is not linked -Bsymbolic: its
+ * own questions come here too, and get the true answer.
  */
 static bool is_called_by(void *library_function, void *caller)
 {
@@ -77,8 +77,8 @@ static bool is_called_by(void *library_function, void *caller)
 /* --- the queries --- */
 
 /*
- * Identifies the device. Returns false where it cannot be told from others. Fields NVML refuses
- * stay empty.
+ * Identifies the device. Returns false where two devices look alike. Fields NVML refuses stay
+ * empty.
  */
 static bool identify(nvmlDevice_t handle, struct config_device *device)
 {
@@ -150,7 +150,7 @@ static nvmlReturn_t missing(void)
 	}
 
 TELLS(nvmlDeviceGetMemoryInfo, nvmlMemory_t, told.total, told.free, told.used)
-/* Nothing is reserved of what the job may have. */
+/* No part of the job's memory is reserved. */
 TELLS(nvmlDeviceGetMemoryInfo_v2, nvmlMemory_v2_t, memory->version, told.total, 0, told.free,
       told.used)
 
@@ -185,11 +185,11 @@ static bool is_switched_off(void)
 
 static char stand_in[PATH_MAX];
 
-static _Atomic int packed = -1; /* what is within this object, as a file that has no name */
+static _Atomic int packed = -1; /* the library within this object, as a file without a name */
 
 /*
  * Makes such a file. The loader knows a library by the path it was opened by, also when the file is
- * closed: this one is spelt as nobody else spells it.
+ * closed: no other library is spelt like this one.
  */
 static void unpack_stand_in(void)
 {
@@ -227,8 +227,8 @@ static bool lacks(const char *symbol, uintptr_t address)
 }
 
 /*
- * Loads the stand-in. Once it is loaded it stays, and NVML with it: who has functions of ours may
- * call them any time.
+ * Loads the stand-in. Once it is loaded it stays, and NVML with it: a program that has functions of
+ * ours may call them any time.
  */
 static bool load_stand_in(int mode)
 {
@@ -257,8 +257,8 @@ static bool load_stand_in(int mode)
 
 /*
  * Returns the file to open instead of NVML, mostly `file` itself. NVML is opened as the program
- * named it, so that what is not there, or is another file, is as without us. A second NVML beside
- * the first is left alone: our functions speak to the first.
+ * named it, so that a missing file, or another one, is as without us. A second NVML beside the
+ * first is left alone: our functions speak to the first.
  */
 const char *shim_nvml_file(const char *file, int mode)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device's use as NVML tells it. Its memory, without a CUDA context, which is the one way to
- * learn what the first context of a process takes, and by process. Its time, of which events tell a
- * process only what was its own or somebody else's. NVML is loaded for it, and stays.
+ * A device's use as NVML reports it. Its memory, without a CUDA context, which is the one way to
+ * learn the size of a process's first context, and by process. Its time: events tell a process only
+ * its own part. NVML is loaded for it, and stays.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -87,8 +87,8 @@ static bool used_without_context(const struct config_device *device, uint64_t *u
 }
 
 /*
- * Asks what this process holds. In a container NVML may number processes as the host does: then it
- * is not found.
+ * Asks for the memory of this process. In a container NVML may number processes as the host does:
+ * then it is not found.
  */
 static bool used_by_process(const struct config_device *device, uint64_t *used)
 {
@@ -150,7 +150,7 @@ static void read_numbers(struct numbers *numbers)
 	}
 }
 
-/* Returns what samples say of one process: percent, or -1 where they say nothing of it. */
+/* Returns the samples' figure for one process: percent, or -1 where they have none. */
 static int sampled_use(const nvmlProcessUtilizationSample_t *samples, unsigned int count,
                        unsigned int pid)
 {

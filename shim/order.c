@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who stands before us in the loader's order. LD_PRELOAD does, before /etc/ld.so.preload, and a
- * program that is linked to the driver calls whom it names: the driver itself, say, or an older
- * Spillway. Where the machine's file is enforced such a program is not run, because none of its
- * calls would be ours to refuse.
+ * The libraries before us in the loader's order. LD_PRELOAD comes before /etc/ld.so.preload, and a
+ * program that is linked to the driver calls the library it names: the driver itself, for example,
+ * or an older Spillway. Where the machine's file is enforced such a program is not run, because
+ * none of its calls would be ours to refuse.
  *
- * Runs in every process of the machine, before main, and is all that does: where nobody stands
- * before us, which is nearly always, it follows two pointers.
+ * Runs in every process of the machine, before main, and is all that does. Nearly always no library
+ * stands before us, and it follows two pointers.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -30,7 +30,7 @@ static bool lies_beside(const char *one, const char *other)
 	return length && strncmp(one, other, length) == 0 && !strchr(other + length, '/');
 }
 
-/* Returns whose cuInit the program calls, NULL: ours. */
+/* Returns the library whose cuInit the program calls, NULL: ours. */
 static const struct link_map *first_driver(const struct link_map *ours)
 {
 	struct link_map *map = NULL;

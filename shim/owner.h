@@ -8,7 +8,7 @@
 
 #define HANDLE(object) ((uint64_t)(uintptr_t)(object))
 
-/* Returns the address of who owns it; its own when nobody does. */
+/* Returns the address of its owner; its own when it has none. */
 uint64_t owner_of(const struct resource_type *type, uint64_t object);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* As what the object is preloaded. */
+/* The role in which the object is preloaded. */
 #include "shim/role.h"
 
 #include <dlfcn.h>

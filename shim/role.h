@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * As what the object is preloaded: libspillway.so, or libvgpu.so, which is one file and has with it
- * what stands beside the other.
+ * The role in which the object is preloaded: libspillway.so, or libvgpu.so, which is one file and
+ * contains the files that stand beside the other.
  */
 #ifndef SPILLWAY_ROLE_H
 #define SPILLWAY_ROLE_H
@@ -14,7 +14,7 @@ extern const struct shim_role {
 	const char *nvml, *nvml_end;
 } shim_role;
 
-/* Says so to whoever reads the configuration; before anybody does. */
+/* Tells the configuration the role, before it is read. */
 void shim_take_role(void);
 
 #endif

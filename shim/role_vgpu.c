@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The role of libvgpu.so: HAMi and others mount this one file into a container. What is opened in
- * place of NVML is within it.
+ * The role of libvgpu.so: HAMi and its kin mount this one file into a container. The library opened
+ * in place of NVML is within it.
  */
 #include "shim/role.h"
 

@@ -6,15 +6,15 @@
  *   cuFoo        exported: the trampoline in trampolines.S, a jump through shim_target[]; a call of
  *                the driver itself by it is the driver's own again, never the hook
  *   hook_cuFoo   our function, where Spillway acts: HOOK(cuFoo, parameters) { body }
- *   REAL(cuFoo)  the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
+ *   REAL(cuFoo)  the driver's own, never NULL: a missing function answers NOT_SUPPORTED
  *
- * Rules of every file in this folder: the process is someone else's. No signal handler, no umask,
+ * Rules of every file in this folder: the process belongs to the user. No signal handler, no umask,
  * no exit, no stdout; errno is preserved; a CUresult returned is one the API called may return;
  * NULL parameters are the driver's to judge; nothing is linked but glibc.
  *
  * PASSING_GATE stands around the driver's call and nothing else, except where a capture must be
  * known before the gate can close. Allocating from a pool is kept out: it holds the pool's lock,
- * which whoever holds the gate may need.
+ * which the holder of the gate may need.
  */
 #ifndef SPILLWAY_SHIM_H
 #define SPILLWAY_SHIM_H

@@ -9,14 +9,14 @@
 #include "core/job/job.h"
 #include "shim/sampled.h"
 
-/* Of others, at first: about what a context takes, or what part of a small device. */
+/* Of other jobs, at first: about the size of a context, or a part of a small device. */
 #define ASKED_FIRST ((uint64_t)512 << 20)
 enum { ASKED_PART = 16 };
 
 /*
- * More is kept of some objects, elsewhere and by their handle. It goes with them, before another
- * one of that handle is entered or with the one that leaves, whichever is first: never what is the
- * next one's. The driver is asked for nothing but the current context under it.
+ * Some objects have more records, elsewhere and by their handle. These go with them, before another
+ * object of that handle is entered or with the one that leaves, whichever is first: never the next
+ * one's. The driver is asked for nothing but the current context under it.
  */
 static LOCK_OF(KEPT) kept_lock = LOCK_FREE;
 
@@ -29,7 +29,7 @@ static bool keeps_more(const struct resource_type *type)
 	       type == &object_type_module || type == &object_type_library;
 }
 
-/* Forgets what is kept of an object elsewhere. Called with the lock held. */
+/* Forgets the records of an object elsewhere. Called with the lock held. */
 static void forget_kept(const struct resource_type *type, uint64_t object)
 {
 	if (type == &object_type_stream)
@@ -37,11 +37,11 @@ static void forget_kept(const struct resource_type *type, uint64_t object)
 	else if (type == &object_type_graph || type == &object_type_graph_exec)
 		sampled_forget_graph((const void *)object);
 	else
-		sampled_forget_asked(); /* its functions' handles may be others' now */
+		sampled_forget_asked(); /* its functions' handles may be another module's now */
 }
 
 /*
- * Forgets what is kept of an object of this handle that is in the books and is gone, or about to
+ * Forgets the records of an object of this handle that is in the books and is gone, or about to
  * leave them. Called with the lock held.
  */
 static void forget_kept_of_last(const struct object_entry *entry)
@@ -54,8 +54,8 @@ static void forget_kept_of_last(const struct object_entry *entry)
 }
 
 /*
- * Returns whether a type belongs to no context: what cuda.h makes without one, and what outlives
- * all of them.
+ * Returns whether a type belongs to no context: cuda.h makes it without one, or it outlives all of
+ * them.
  */
 static bool belongs_to_no_context(const struct resource_type *type)
 {
@@ -141,7 +141,7 @@ void track_owned(const struct resource_type *type, uint64_t object,
 	KEEP_ERRNO;
 	struct object_entry entry = {.type = type, .address = object};
 
-	/* What leaves unmarked is made anew each time. */
+	/* An object that leaves unmarked is made anew each time. */
 	if (!job_is_active() ||
 	    (!type->leaves_unmarked && is_handed_out(type, object, owner_type, owner)))
 		return;

@@ -8,8 +8,8 @@
  *   HANDS_OUT(cuModuleGetFunction, function, hfunc, module, hmod, (CUfunction *, hfunc), ...)
  *   DESTROYS(cuEventDestroy_v2, event, hEvent, (CUevent, hEvent))
  *
- * The second word is the type in OBJECT_TYPES (core/registry/object.h). HANDS_OUT is for what
- * belongs to another object, goes with it and may be asked for again; after the out-parameter stand
+ * The second word is the type in OBJECT_TYPES (core/registry/object.h). HANDS_OUT is for an object
+ * that belongs to another, goes with it and may be asked for again; after the out-parameter stand
  * its owner's type and handle. A hook with a body of its own uses CREATED, HANDED_OUT and DESTROYED
  * around the driver's call. Out-parameters are read only after the driver succeeded; NULL ones are
  * the driver's to judge.
@@ -60,8 +60,8 @@
 	})
 
 /*
- * It is leaving while the driver is asked (registry.h): a refusal changes nothing, and what the
- * driver gives its address to meanwhile stays.
+ * It is leaving while the driver is asked (registry.h): a refusal changes nothing, and an object
+ * that gets its address meanwhile stays.
  */
 #define DESTROYED(call, type, object)                                  \
 	({                                                             \
@@ -73,11 +73,11 @@
 	})
 
 /*
- * A call during which the driver may take memory that it tells nobody of: charged to `owner`
+ * A call during which the driver may take memory without reporting it: charged to `owner`
  * afterwards. `owner` and `most` are evaluated after it, if it is measured and succeeds.
  */
 #define MEASURED(call, owner, most) MEASURED_FROM(begin_measuring(false), call, owner, most)
-/* Measures in the same way what is done often and seldom takes anything. */
+/* Measures in the same way a call that is frequent and seldom takes memory. */
 #define MEASURED_SELDOM(call, owner, most) MEASURED_FROM(begin_measuring(true), call, owner, most)
 #define MEASURED_FROM(begin, call, owner, most)                                       \
 	({                                                                            \
@@ -103,10 +103,10 @@
 			overhead_note();    \
 		noted_;                     \
 	})
-/* As CREATED, and what it takes is its own. */
+/* As CREATED, and the memory it takes is its own. */
 #define CREATED_MEASURED(call, type, out) \
 	CREATED(MEASURED(call, (out) ? HANDLE(*(out)) : 0, MEASURED_MOST_OBJECT), type, out)
-/* As DESTROYED, for what may have been measured. */
+/* As DESTROYED, for an object that may have been measured. */
 #define DESTROYED_MEASURED(call, type, object)                           \
 	({                                                               \
 		struct leaving cost_ = begin_forgetting(HANDLE(object)); \
@@ -123,7 +123,7 @@ struct tracked {
 	struct before_leaving before; /* else */
 };
 
-/* Enters an object made in the current context; what its address stood for before is gone. */
+/* Enters an object made in the current context; the object that had its address before is gone. */
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes);
 void track_weighed(const struct resource_type *type, uint64_t object,
                    const struct object_weight *weight);
@@ -135,24 +135,18 @@ void track_flagged(const struct resource_type *type, uint64_t object, unsigned i
 void track_owned(const struct resource_type *type, uint64_t object,
                  const struct object_weight *weight, const struct resource_type *owner_type,
                  uint64_t owner);
-/*
- * Begins to take an object out of the books, whatever context it was made in, the current one
- * first.
- */
+/* Begins to take an object out of the books, from any context, the current one first. */
 void untrack(const struct resource_type *type, uint64_t object, struct tracked *going);
-/*
- * Ends it after the driver's answer: gone for good, with what is kept of it elsewhere, or as it
- * was.
- */
+/* Ends it after the driver's answer: gone for good, with its records elsewhere, or unchanged. */
 void untrack_end(struct tracked *going, CUresult result);
 
 /* Set with the first mapping of external memory: until then no free looks for one. */
 extern _Atomic bool track_any_mapped_buffer;
 
 /*
- * How much other jobs are asked to give of what they borrowed or do not use, for what the driver
- * takes and tells nobody of: a 16th of the device at first, twice as much each time, for 5 s in
- * all. Begins zeroed.
+ * How much borrowed or unused memory other jobs are asked to give for memory that the driver takes
+ * without reporting it: a 16th of the device at first, twice as much each time, for 5 s in all.
+ * Begins zeroed.
  */
 struct asking {
 	const struct device *device; /* on which they have given; NULL: on none */
@@ -161,7 +155,7 @@ struct asking {
 };
 /*
  * Return whether they have given after the device was full, so that another try is worth it: again
- * after each try, whatever it came to. On this device; on that of the current context.
+ * after each try, with any result. On this device; on that of the current context.
  */
 bool others_gave(CUresult result, CUdevice device, struct asking *asking);
 bool others_gave_here(CUresult result, struct asking *asking);

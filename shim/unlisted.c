@@ -37,7 +37,7 @@ static bool is_news(const char *symbol)
 
 /*
  * Returns whether calls of that name are given handles of memory, or pin it: the driver would not
- * know a handle of ours, and what it pinned would move.
+ * know a handle of ours, and memory that it pinned would move.
  */
 static bool takes_memory(const char *symbol)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The address map. Rules: runs inside the user's process; nothing is freed, so that a reader never
- * meets what is gone.
+ * follows a pointer to freed memory.
  */
 #include "core/base/address_map.h"
 
@@ -45,7 +45,7 @@ typedef _Atomic uintptr_t top_entry;
 /* Of PART_LEAVES entries each, once a range was added there: a process may have little room. */
 static _Atomic(void *) parts[PARTS];
 static LOCK_OF(ADDRESSES) lock = LOCK_FREE;
-/* Counts what was taken out: a node is used again only after its own leaving was counted. */
+/* Counts removals: a node is used again only after its own removal was counted. */
 static _Atomic uint32_t removals;
 static struct node *spare, *fresh, *fresh_end; /* taken out; never used */
 

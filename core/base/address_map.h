@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address map: whose an address is, whatever owns it.
+ * The address map finds the owner of an address, of any kind.
  *
- * Two levels of tables by 2 MiB, so that a look-up costs two reads however much there is; what
- * shares such a piece is chained by address. Reading takes no lock and waits for nobody; it begins
- * again only where something was taken out meanwhile. Ranges never overlap. Thread-safe.
+ * Two levels of tables by 2 MiB, so that a look-up costs two reads for any number of ranges. Ranges
+ * that share such a piece are chained by address. A reader takes no lock and waits for no thread;
+ * it starts again only where a range was removed meanwhile. Ranges never overlap. Thread-safe.
  */
 #ifndef SPILLWAY_ADDRESS_MAP_H
 #define SPILLWAY_ADDRESS_MAP_H
@@ -20,7 +20,7 @@ enum address_kind {
 	ADDRESS_OF_SLAB,   /* an allocation of the driver's that is cut into blocks */
 };
 
-/* A copy of what was found: the owner may be gone by now, unless its kind never goes (arenas). */
+/* A copy of the range: its owner may be gone by now, unless its kind is never freed (arenas). */
 struct address_range {
 	uint64_t first, size;
 	void *owner;
@@ -32,7 +32,10 @@ struct address_range {
  * are no such addresses; or -ENOMEM.
  */
 int address_map_add(const struct address_range *range);
-/* Takes out what begins at this address, if it is this owner's. Returns whether it was there. */
+/*
+ * Removes the range that begins at this address, if it is this owner's. Returns whether it was
+ * there.
+ */
 bool address_map_remove(uint64_t first, const void *owner);
 /* Finds the range around an address. Takes no lock. */
 bool address_map_find(uint64_t address, struct address_range *found);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Bells. Rules: runs inside the user's process; a wait ends at its deadline, whatever fails. */
+/*
+ * Bells. Rules: runs inside the user's process; a wait ends at its deadline, even if every call
+ * fails.
+ */
 #include "core/base/bells.h"
 
 #include <errno.h>

@@ -26,9 +26,9 @@ struct bells {
 /* Adds a word that is expected to be `seen`. NULL, or one too many, is not added. */
 void bells_add(struct bells *bells, _Atomic uint32_t *word, uint32_t seen);
 /*
- * Sleeps until a word is rung or is not what was seen, or until the deadline (CLOCK_MONOTONIC).
- * Returns whether it was rung. Where the kernel waits for one word alone (before Linux 5.16) that
- * is the first.
+ * Sleeps until a word is rung or differs from the seen value, or until the deadline
+ * (CLOCK_MONOTONIC). Returns whether it was rung. Where the kernel waits for one word alone (before
+ * Linux 5.16) that is the first.
  */
 bool bells_wait(const struct bells *bells, uint64_t deadline_ns);
 /* Returns whether bells_wait() heeds all words. */

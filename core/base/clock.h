@@ -3,7 +3,7 @@
  * The clock: now, and waiting until then. Simulations and tests put their own in place of the
  * kernel's.
  *
- * word  a counter that changes when what is waited for may have happened; in shared memory it wakes
+ * word  a counter that changes when the awaited event may have happened; in shared memory it wakes
  *       other processes too
  */
 #ifndef SPILLWAY_CLOCK_H
@@ -23,7 +23,7 @@ struct clock {
 	 * point; keeps errno.
 	 */
 	void (*wait)(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns);
-	/* Changes the word and wakes all who wait for it. */
+	/* Changes the word and wakes all threads that wait for it. */
 	void (*wake)(_Atomic uint32_t *word);
 };
 

@@ -2,10 +2,10 @@
 /*
  * Deadlines: how long a call may be kept waiting in all.
  *
- * A deadline is made once, where a request or a wait begins, and handed down to everything that
- * waits for its sake. Its time begins with the first wait, so that what waits for nothing does not
- * even read the clock. It is a point in time and no number of naps: a nap of 50 us lasts 2 ms on a
- * busy machine.
+ * A deadline is made once, where a request or a wait begins, and handed down to every function that
+ * waits for its sake. Its time begins with the first wait, so that a call that does not wait does
+ * not even read the clock. It is a point in time and no number of naps: a nap of 50 us lasts 2 ms
+ * on a busy machine.
  */
 #ifndef SPILLWAY_DEADLINE_H
 #define SPILLWAY_DEADLINE_H
@@ -17,16 +17,16 @@
 
 struct deadline {
 	uint64_t patience_ns; /* 0: no wait at all */
-	uint64_t until_ns;    /* of the clock; 0: nobody has waited yet */
+	uint64_t until_ns;    /* of the clock; 0: no wait has begun yet */
 };
 
 #define DEADLINE_IN(ns) ((struct deadline){.patience_ns = (ns)})
 
-/* Begins it if nobody has waited yet. Returns when it ends, by the clock. */
+/* Begins it unless a wait has begun it. Returns when it ends, by the clock. */
 uint64_t deadline_ends(struct deadline *deadline);
-/* Begins it if nobody has waited yet. */
+/* Begins it unless a wait has begun it. */
 bool deadline_has_passed(struct deadline *deadline);
-/* Returns how long it still is; 0: it has passed. Begins it if nobody has waited yet. */
+/* Returns the time that is left; 0: it has passed. Begins it unless a wait has begun it. */
 uint64_t deadline_left(struct deadline *deadline);
 /* Makes a deadline for a part of a wait: so long from now on, and no longer than the whole. */
 struct deadline deadline_within(struct deadline *whole, uint64_t patience_ns);
@@ -35,7 +35,7 @@ struct deadline deadline_within(struct deadline *whole, uint64_t patience_ns);
  * false, at once, if that has passed. No cancellation point; keeps errno.
  */
 bool deadline_nap(struct deadline *deadline, uint64_t ns);
-/* Waits so long; for who has no deadline and looks again. */
+/* Waits so long; for a caller that has no deadline and looks again. */
 void deadline_sleep(uint64_t ns);
 /*
  * Waits as deadline_nap() does, and goes on when the word is not `seen`: clock_in_use->wake()

@@ -176,7 +176,7 @@ static bool is_ours(const struct stat *file, const char *shim)
 
 /*
  * Returns whether the file can be the driver, neither empty nor the driver for 32-bit programs: a
- * search passes over what cannot be loaded.
+ * search skips files that the loader would refuse.
  */
 static bool is_library(const char *path)
 {

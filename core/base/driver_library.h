@@ -3,11 +3,11 @@
  * Finds the CUDA driver library a program would get without Spillway.
  *
  * Places, in order: SPILLWAY_DRIVER, the file the program named, LD_LIBRARY_PATH, the loader's
- * cache, the usual folders. The loader's own search by name would find the shim, whose SONAME is
- * the driver's. Allocates nothing.
+ * cache, the usual folders. The loader's own search by name would find the shim, because its SONAME
+ * is the driver's. Allocates nothing.
  *
- * A file that is no library for this machine is passed over. One search serves the shim and
- * doctor, so what doctor says is what happens.
+ * The search skips a file that is no library for this machine. One search serves the shim and
+ * doctor, so doctor's answer is the shim's.
  */
 #ifndef SPILLWAY_DRIVER_LIBRARY_H
 #define SPILLWAY_DRIVER_LIBRARY_H

@@ -7,7 +7,7 @@
 #ifndef SPILLWAY_KEPT_H
 #define SPILLWAY_KEPT_H
 
-/* Takes what is kept; NULL: nothing is. */
+/* Takes the kept record; NULL: there is none. */
 void *kept_take(void);
 /* Keeps an object, or frees it where one is kept already. */
 void kept_give(void *object);

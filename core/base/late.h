@@ -3,8 +3,8 @@
  * Late memory: large tables that are mapped at their first use.
  *
  * A library's own zeroed memory counts within RLIMIT_AS when the loader maps it, and the loader
- * passes over a preloaded library that does not fit. So what is large is no part of the library.
- * Where it cannot be mapped the caller does without it, as its own page says.
+ * passes over a preloaded library that does not fit. So large tables are no part of the library.
+ * Where a table cannot be mapped the caller works without it, as its own header says.
  */
 #ifndef SPILLWAY_LATE_H
 #define SPILLWAY_LATE_H

@@ -15,7 +15,7 @@
 #ifndef SPILLWAY_LOADING_H
 #define SPILLWAY_LOADING_H
 
-/* Surrounds what opens libraries. May be nested; the same thread may fork meanwhile. */
+/* Surrounds a call that opens libraries. May be nested; the same thread may fork meanwhile. */
 void loading_begin(void);
 void loading_end(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks: how a quick one is waited for, and, in builds that check, what a thread holds. Rules: of
- * the latter nothing is in what is shipped.
+ * Locks: the wait for a quick one, and, in builds that check, the list of locks that a thread
+ * holds. Rules: installed objects have no such list.
  */
 #include "core/base/lock.h"
 
@@ -10,8 +10,8 @@
 #include "core/base/clock.h"
 
 /*
- * Waits until the calling thread has it. By the kernel's clock, whichever is in use: it is no wait
- * that anybody is to notice.
+ * Waits until the calling thread has it. By the kernel's clock, with any clock in use: the wait is
+ * too short to be simulated.
  */
 void lock_quick_wait(struct quick_mutex *mutex)
 {

@@ -5,16 +5,16 @@
  * rank  every lock of core/ and shim/ has one, from the table below: a thread that holds locks
  *       waits only for one of a higher rank, so no two threads wait for each other
  *
- * The table also says what may be done while a lock is held: whether the driver may be called,
- * which may take milliseconds and has locks of its own, and whether the thread may wait for
- * another one. At the gate a thread holds none: it may wait there for as long as memory is moved,
- * and everybody who wants its lock would wait with it.
+ * The table also says which calls are allowed while a lock is held: whether the driver may be
+ * called, which may take milliseconds and has locks of its own, and whether the thread may wait for
+ * another thread. At the gate a thread holds no lock: it may wait there for as long as memory is
+ * moved, and every thread that wants its lock would wait with it.
  *
  * The rank is in a lock's type and takes no memory. In builds with SPILLWAY_CHECK_LOCKS (unit
- * tests, and all with a sanitizer; included before everything, see the Makefile) each thread keeps
- * a list of what it holds, and the process ends where a rule is broken, naming the locks.
- * Elsewhere a lock is the mutex that is in it and nothing else. What lock_try() takes may be out of
- * order, because it is not waited for.
+ * tests, and all with a sanitizer; included first, see the Makefile) each thread keeps a list of
+ * its locks, and the process ends where a rule is broken, naming the locks. Elsewhere a lock is
+ * its mutex and nothing else. A lock that lock_try() takes may be out of order, because the thread
+ * does not wait for it.
  */
 #ifndef SPILLWAY_LOCK_H
 #define SPILLWAY_LOCK_H
@@ -34,7 +34,7 @@ enum {
 	LOCK_MAY_BOTH = LOCK_MAY_DRIVER | LOCK_MAY_WAIT,
 };
 
-/* Ranks, the first taken first: X(name, what its holder may do meanwhile, what it guards). */
+/* Ranks, the first taken first: X(name, allowed calls of its holder, guarded data). */
 /* clang-format off */
 #define LOCKS(X) \
 	/* at starts and ends */ \
@@ -44,7 +44,7 @@ enum {
 	X(OVERHEAD,     DRIVER,  "what contexts and modules of a device were measured to take") \
 	X(HIDDEN,       NOTHING, "which symbols are hidden") \
 	X(NVML,         NOTHING, "what a process without CUDA tells those who ask NVML") \
-	/* what is moved, and what stands beside it */ \
+	/* memory that moves, and its surroundings */ \
 	X(IMPORT_TURN,  NOTHING, "whose turn it is to open or close memory of other processes") \
 	X(EXPORTS,      DRIVER,  "memory that other processes were given") \
 	X(MOVER,        NOTHING, "what the mover is asked for") \
@@ -59,7 +59,7 @@ enum {
 	X(SPARES,       NOTHING, "spare chunks") \
 	X(ADDRESSES,    NOTHING, "the address map, while it is changed") \
 	X(ADVICE,       NOTHING, "the advice that the program gave on an allocation") \
-	/* what is kept of the program's objects */ \
+	/* records of the program's objects */ \
 	X(KEPT,         DRIVER,  "who takes away what is kept of a handle") \
 	X(FREED,        DRIVER,  "memory that was freed and may be in use") \
 	X(POOLS,        DRIVER,  "which pools there are") \
@@ -78,7 +78,7 @@ enum {
 	X(PACER,        DRIVER,  "the rounds of a device") \
 	X(STEPS,        NOTHING, "how the steps of a device are found") \
 	X(STEP_RECORDS, NOTHING, "which step a device is in") \
-	/* what everybody uses */ \
+	/* data of all rooms */ \
 	X(LAUNCHES,     NOTHING, "who says what acts on launches") \
 	X(ACTIONS,      NOTHING, "who adds and removes actions") \
 	X(REGISTRY,     NOTHING, "the resources of a device") \
@@ -102,8 +102,8 @@ enum lock_rank {
 
 /*
  * A mutex that is taken by one atomic operation and given back by a store, half the price of
- * glibc's: for what is held for moments on the way of each allocation. Nobody is woken: who finds
- * it taken looks again, at once, when others have run, and then in naps.
+ * glibc's: for locks that are held for moments on the way of each allocation. No thread is woken: a
+ * thread that finds it taken looks again, at once, after a yield, and then in naps.
  */
 struct quick_mutex {
 	_Atomic uint32_t is_taken;
@@ -119,7 +119,7 @@ struct quick_mutex {
 /* clang-format on */
 #define LOCK_RANK(lock) ((enum lock_rank)sizeof(*(lock)->ranked))
 
-/* --- what a thread holds --- */
+/* --- a thread's locks --- */
 
 #ifdef SPILLWAY_CHECK_LOCKS
 
@@ -140,10 +140,10 @@ void locks_before(const void *lock, enum lock_rank rank);
 void locks_taken(const void *lock, enum lock_rank rank);
 void locks_missed(void); /* instead of that */
 void locks_given(const void *lock);
-/* Forgets who holds a lock that is made anew: nobody holds it, in a forked child. */
+/* Forgets the holder of a lock that is made anew: in a forked child no thread holds it. */
 void locks_forget(const void *lock);
 /*
- * Says what the calling thread does: it is at the gate; it calls the driver; it waits (and has
+ * Notes the state of the calling thread: it is at the gate; it calls the driver; it waits (and has
  * given one back, or NULL).
  */
 void locks_at_gate(void);
@@ -258,7 +258,7 @@ static inline void lock_shared_release(pthread_rwlock_t *shared)
 	pthread_rwlock_unlock(shared);
 }
 
-/* Calls what is for this kind of mutex. */
+/* Calls the function for this kind of mutex. */
 #define LOCK_KIND(lock, what)                         \
 	_Generic(&(lock)->mutex, struct quick_mutex * \
 	         : lock_quick_##what, default         \
@@ -274,7 +274,7 @@ static inline void lock_shared_release(pthread_rwlock_t *shared)
 
 /* --- conditions --- */
 
-/* Makes one whose waits are by the monotonic clock. */
+/* Makes a condition whose waits are by the monotonic clock. */
 static inline void condition_init(pthread_cond_t *condition)
 {
 	pthread_condattr_t by_monotonic;

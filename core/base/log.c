@@ -2,10 +2,9 @@
 /*
  * The log: one line, one write(2).
  *
- * It runs inside the user's process, on any thread, at any time, in a forked child too: errno is
- * preserved, nothing is allocated, no lock is taken, nobody who reads is waited for, no signal is
- * let through that the write causes, no thread is cancelled here, and no descriptor is trusted to
- * be still ours.
+ * It runs inside the user's process, on any thread, at any time, in a forked child too. So it keeps
+ * errno, allocates nothing, takes no lock, waits for no reader, lets no signal through that the
+ * write causes, is no cancellation point, and checks that a descriptor is still its own.
  */
 #include "core/base/log.h"
 
@@ -41,11 +40,11 @@ static atomic_uint lost;   /* lines since the last that could be written */
 static atomic_bool is_cut; /* the last line that was written has no end */
 
 /*
- * Writes to the program's own stderr without waiting for whoever reads it. O_NONBLOCK would be the
- * program's, too, and of everybody who shares the open file: so a pipe or a terminal is opened anew
- * for this line, and a socket is told with the call. Where it cannot be opened anew (no /proc, not
- * our file by now) only what poll() says has room is written to: for a pipe a line fits then,
- * unless another thread was faster.
+ * Writes to the program's own stderr without waiting for its reader. O_NONBLOCK would also apply to
+ * the program and to every process that shares the open file. So a pipe or a terminal is opened
+ * anew for this line, and a socket is told with the call. Where it cannot be opened anew (no /proc,
+ * not our file by now) the line is written only where poll() reports room: for a pipe a line fits
+ * then, unless another thread was faster.
  */
 static ssize_t write_without_waiting(int fd, const char *text, size_t length)
 {
@@ -83,9 +82,9 @@ static ssize_t write_without_waiting(int fd, const char *text, size_t length)
 }
 
 /*
- * Writes all of it or tells what was left out: a terminal and a stream may take a part. Nothing
- * that the write causes may end or stop the user's process: a pipe whose reader has gone, a file at
- * its size limit, a terminal that belongs to others.
+ * Writes all of the line or counts it as lost: a terminal and a stream may take a part. No effect
+ * of the write may end or stop the user's process: a pipe without a reader, a file at its size
+ * limit, a terminal of another process group.
  */
 static bool write_line(int fd, bool is_own, const char *line, size_t length)
 {
@@ -115,7 +114,7 @@ static bool write_line(int fd, bool is_own, const char *line, size_t length)
 	return written == (ssize_t)length;
 }
 
-/* Writes the line behind a word about those before it that nobody took, as one. */
+/* Writes the line behind a note about the lost lines before it, as one. */
 static void write_or_count(int fd, bool is_own, const char *line, size_t length)
 {
 	char together[LOG_LINE_MAX + 128];
@@ -155,7 +154,10 @@ static uint64_t identify(int fd)
 	return (file.st_ino << 16 ^ file.st_dev) | 1;
 }
 
-/* Returns whether fd is still ours: programs close what they do not know and get its number. */
+/*
+ * Returns whether fd is still ours: programs close descriptors that they do not know and get their
+ * numbers.
+ */
 static bool still_ours(int fd)
 {
 	return fd >= 0 && identify(fd) == atomic_load(&state.identity);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One line to stderr (or a file) per thing worth saying: "spillway: error: ...".
+ * One line to stderr (or a file) per message: "spillway: error: ...".
  *
  * This code runs inside the user's process: each line is one write(2), errno is preserved, nothing
  * is allocated, stdout is never touched. SPILLWAY_LOG is a level (off, error, warning, info, debug;
  * default warning), optionally followed by ":FILE" (appended to, opened on first use, CLOEXEC).
  * log_line() is thread-safe; log_configure() comes before other threads log. Lines longer than
- * LOG_LINE_MAX bytes, newline included, are cut and end in "..."; what is not printable becomes
- * "?". Nobody who reads is waited for: a line that a full pipe, a terminal that was stopped or a
- * file does not take is lost and counted, and the next that is taken follows a line that says how
- * many were.
+ * LOG_LINE_MAX bytes, newline included, are cut and end in "..."; an unprintable byte becomes "?".
+ * The log waits for no reader: a line that a full pipe, a stopped terminal or a file does not take
+ * is lost and counted, and the next line that is taken follows a line with the number of lost ones.
  */
 #ifndef SPILLWAY_LOG_H
 #define SPILLWAY_LOG_H
@@ -31,8 +30,8 @@ bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Writes text to somebody's descriptor as a line is written to stderr: it waits for no reader, and
- * no signal comes of it. Returns whether all of it was taken.
+ * Writes text to a given descriptor as a line is written to stderr: it waits for no reader, and no
+ * signal comes of it. Returns whether all of it was taken.
  */
 bool log_write(int fd, const char *text, size_t length);
 

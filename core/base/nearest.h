@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which word was meant: for those who mistype a key, a command or an option. */
+/* Finds the intended word for a mistyped key, command or option. */
 #ifndef SPILLWAY_NEAREST_H
 #define SPILLWAY_NEAREST_H
 

@@ -113,7 +113,7 @@ int numa_nodes(const char *root, int from, int nodes[NUMA_NODES_MAX])
 	return count;
 }
 
-/* Adds what a node's file says of this, in bytes. */
+/* Adds one figure of a node's file, in bytes. */
 static void add_number(const char *meminfo, const char *key, uint64_t *sum)
 {
 	const char *line = strstr(meminfo, key);

@@ -15,8 +15,8 @@ struct queue;
 
 struct queue *queue_create(size_t room); /* NULL: no memory, or room is 0 */
 /*
- * Destroys a queue that nobody uses any more. release() is given what is left; NULL: nothing is
- * done with it.
+ * Destroys a queue that is no longer in use. release() is given the items that are left; NULL:
+ * nothing is done with them.
  */
 void queue_destroy(struct queue *queue, void (*release)(void *item));
 /* Waits for room. Returns 0, -ETIMEDOUT, or -EPIPE where it is closed. */

@@ -95,7 +95,7 @@ int shared_file_reserve(int fd, size_t at, size_t size)
 
 int shared_file_refill(int fd, size_t at, size_t size)
 {
-	/* Not posix_fallocate(), whose substitute writes. */
+	/* Not posix_fallocate(): its substitute writes. */
 	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)size) == 0)
 		return 0;
 	return errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ? -errno : 0;

@@ -52,7 +52,7 @@ int shared_file_new(int directory, const char *name);
 /* Begins a file under its unfinished name, in the place of one that was left. As above. */
 int shared_file_begin(int directory, const char *unfinished);
 /*
- * Gives the file its mode, whatever the umask, and its name: what had the name is replaced. Without
+ * Gives the file its mode, with any umask, and its name: a file of that name is replaced. Without
  * success the unfinished file is removed. The descriptor stays the caller's.
  */
 int shared_file_complete(int fd, int directory, const char *unfinished, const char *name,
@@ -62,8 +62,8 @@ int shared_file_put(int directory, const char *unfinished, const char *name, mod
                     const void *bytes, size_t size);
 
 /*
- * Gives a file pages that nobody uses yet, size bytes from `at`: a full disk is an answer here and
- * a SIGBUS when a mapping is touched. -EFBIG: beyond the process's limit of file sizes.
+ * Gives a file unused pages, size bytes from `at`: a full disk is an answer here and a SIGBUS when
+ * a mapping is touched. -EFBIG: beyond the process's limit of file sizes.
  */
 int shared_file_reserve(int fd, size_t at, size_t size);
 /* Gives an existing file back the pages that were cut out of it. Never writes. */

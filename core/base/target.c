@@ -61,7 +61,7 @@ static bool is_own_descriptor(int folder, const char *name)
 	       one.st_dev == own.st_dev && one.st_ino == own.st_ino;
 }
 
-/* Returns whether a link here is the kernel's, to a descriptor: what it says is no path. */
+/* Returns whether a link here is the kernel's, to a descriptor: its text is no path. */
 static bool is_of_proc(int folder)
 {
 	struct statfs system;
@@ -141,7 +141,7 @@ int target_find(const char *path, struct target *target)
 	return -ELOOP;
 }
 
-/* Connects to a socket, which cannot be opened; whoever listens there takes packets or a stream. */
+/* Connects to a socket, which cannot be opened; the listener takes packets or a stream. */
 static int connect_to(const char *path)
 {
 	static const int types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Targets: where output goes that somebody named a file for: to a new file, over an old one, or
- * into what is there.
+ * Targets: the destination of output to a file that the user named: a new file, an old one that is
+ * replaced, or an object that is written into.
  *
- * Renaming a finished file over what is there is right for a file, of which nobody then sees half,
- * and wrong for everything else: a device would become a file, for all programs of the machine. A
- * link leads on, as with any program that writes, unless somebody else put it into a directory
- * where everybody may, as /tmp is: so the kernel has it, where fs.protected_symlinks is set. No
- * allocation; errno is untouched on success.
+ * Renaming a finished file over the old one is right for a file, because readers never see half of
+ * it. It is wrong for everything else: a device would become a file, for all programs of the
+ * machine. A link is followed, as by any program that writes, unless another user put it into a
+ * directory that all users may write to, as /tmp is: so the kernel does, where
+ * fs.protected_symlinks is set. No allocation; errno is untouched on success.
  */
 #ifndef SPILLWAY_TARGET_H
 #define SPILLWAY_TARGET_H
@@ -39,9 +39,9 @@ struct target {
  */
 int target_find(const char *path, struct target *target);
 /*
- * Opens a TARGET_STREAM, without waiting: -ENXIO for a pipe that nobody reads, -EAGAIN where
- * something else has come into its place meanwhile. Returns a descriptor of its own, CLOEXEC, that
- * does not wait either, or a negative errno.
+ * Opens a TARGET_STREAM, without waiting: -ENXIO for a pipe without a reader, -EAGAIN where another
+ * object has come into its place meanwhile. Returns a descriptor of its own, CLOEXEC, that does not
+ * wait either, or a negative errno.
  */
 int target_open(const struct target *target);
 

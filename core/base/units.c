@@ -32,7 +32,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Reads digits[.digits]. Returns what follows it, or NULL when there is no such number. */
+/* Reads digits[.digits]. Returns the text after it, or NULL when there is no such number. */
 static const char *scan_decimal(const char *text, struct decimal *out)
 {
 	/* More digits than this are below any unit's resolution. */

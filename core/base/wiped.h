@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wiped pages: what a forked child finds zero, however it was forked (fork, _Fork, raw clone):
- * pages of their own that the kernel wipes. It is what a launch looks at, and all that an unpaced
- * one does: a child takes part in nothing, nothing acts on its calls, and it is paid for by no look
- * at the process number. Each field is its owner's to read and write.
+ * Wiped pages: a forked child finds them zero, however it was forked (fork, _Fork, raw clone). They
+ * are pages of their own that the kernel wipes. A launch looks at them, and an unpaced launch at
+ * nothing else: a child takes part in nothing, no action follows its calls, and no look at the
+ * process number is needed. Each field is its owner's to read and write.
  *
  * Before Linux 4.14 the process number is compared instead, off the launch path.
  */

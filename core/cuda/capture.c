@@ -28,7 +28,10 @@ static _Atomic unsigned int announced;
 
 bool capture_sync_enter(void)
 {
-	/* In the thread's own line: nobody else waits for it. The announcement is read after it. */
+	/*
+	 * In the thread's own line: no other thread waits for it. The announcement is read after
+	 * it.
+	 */
 	atomic_fetch_add(&gate_thread_here()->asks, 1);
 	if (!atomic_load(&announced) && !atomic_load(&capture_count))
 		return true;
@@ -96,7 +99,7 @@ void capture_began_in(CUcontext context, CUstream stream)
 	lock_acquire(&lock);
 	if (make_room())
 		capturing[known++] = (struct capture){context, stream};
-	else /* nobody will know its end: better no memory moves than it is invalidated */
+	else /* its end will never be known: better no memory moves than it is invalidated */
 		log_once(LOG_WARNING, "out of host memory: a capture is taken as one that never "
 		                      "ends, and no memory moves");
 	capture_count++;

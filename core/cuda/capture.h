@@ -2,10 +2,10 @@
 /*
  * Stream captures that are active in this process.
  *
- * While there is one, Spillway makes no event query and no synchronisation: from whatever thread,
- * they would invalidate the capture. Thread-safe.
+ * While there is one, Spillway makes no event query and no synchronisation: from any thread, they
+ * would invalidate the capture. Thread-safe.
  *
- * A call that waits for a context and one that begins a capture know of each other: either the one
+ * A call that waits for a context and one that begins a capture know of each other. Either the call
  * that begins sees the wait and lets it begin first, or the wait sees the capture and is not made.
  */
 #ifndef SPILLWAY_CAPTURE_H
@@ -26,9 +26,9 @@ static inline bool capture_is_active(void)
 
 /*
  * Begins a call that waits for a context, which would invalidate a capture. Returns false when one
- * is active or about to begin; then neither that call may be made, nor capture_sync_leave().
- * However a capture begins, either it is seen here, or it is begun after the call: whoever begins
- * one waits until the call is made, 100 ms at most, by when it is.
+ * is active or about to begin; then neither that call may be made, nor capture_sync_leave(). Either
+ * the capture is seen here, or it begins after the call: the thread that begins it waits until the
+ * call is made, 100 ms at most, by when it is.
  */
 bool capture_sync_enter(void);
 void capture_sync_leave(void);

@@ -39,7 +39,7 @@ static CUmemAllocationProp pinned_at(CUmemLocationType type, int id)
 	return prop;
 }
 
-/* Says what will not be otherwise as long as the process lives. */
+/* Returns whether the error stays for the life of the process. */
 static bool never_works(uint32_t error)
 {
 	return error == CUDA_ERROR_NOT_SUPPORTED || error == CUDA_ERROR_NOT_PERMITTED;
@@ -57,8 +57,8 @@ static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUr
 }
 
 /*
- * Makes one on the first node that has room. What the nearest says counts; another one that is
- * refused has none.
+ * Makes one on the first node that has room. The answer of the nearest counts; another node that
+ * refuses has no room.
  */
 static CUresult make_on_nodes(const struct chunk_source *source, struct chunk *chunk,
                               CUmemAllocationProp *prop)
@@ -106,7 +106,7 @@ static CUresult make_on_host(const struct chunk_source *source, struct chunk *ch
 	return result;
 }
 
-/* Returns whether other hardware can reach a chunk. What it shall reach must be made for it. */
+/* Returns whether other hardware can reach a chunk. A chunk must be made for that. */
 static unsigned char can_rdma(CUdevice device)
 {
 	int can = 0;
@@ -133,7 +133,7 @@ CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk)
 
 void chunk_release(const struct chunk *chunk)
 {
-	/* Asked twice: one that stays is memory nobody ever gets back. */
+	/* Asked twice: a handle that stays is memory that is never returned. */
 	if (driver.cuMemRelease(chunk->handle) != CUDA_SUCCESS)
 		driver.cuMemRelease(chunk->handle);
 }

@@ -28,7 +28,7 @@ struct chunk_source {
 	int host_node_count;
 	bool avoids_numa;             /* this driver does not survive being asked for it */
 	_Atomic uint32_t *numa_error; /* why HOST_NUMA memory is refused; 0: it is not */
-	struct counters *counters;    /* what works on the host, and why something does not */
+	struct counters *counters; /* providers that work on the host, and the errors of the rest */
 };
 
 /* True once this process has made one on the host. */
@@ -42,8 +42,8 @@ size_t chunk_granularity(const struct chunk_source *source, enum segment_tier ti
                          CUmemAllocationGranularity_flags option);
 
 /*
- * Mapping and unmapping, each asked of the driver once more where it fails: what stays mapped keeps
- * its memory for good, and what cannot be mapped back is lost to the program. Thread-safe.
+ * Mapping and unmapping, each asked of the driver once more where it fails: memory that stays
+ * mapped is never freed, and memory that cannot be mapped back is lost to the program. Thread-safe.
  */
 CUresult mapping_make(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
 CUresult mapping_remove(CUdeviceptr address, size_t size);

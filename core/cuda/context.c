@@ -109,7 +109,7 @@ static bool make_room(void)
 	return true;
 }
 
-/* Returns whether another thread gives up what is kept of an earlier context of this handle. */
+/* Returns whether another thread releases the records of an earlier context of this handle. */
 static bool is_being_given_up(CUcontext handle)
 {
 	const struct context *known;
@@ -430,7 +430,7 @@ unsigned int context_generation(void)
 	return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-/* Takes out of the books what is there of one that is gone. */
+/* Takes the objects of a context that is gone out of the books. */
 static void clean_up(const struct context *gone)
 {
 	struct resource *access;
@@ -441,7 +441,7 @@ static void clean_up(const struct context *gone)
 	registry_delete_object(gone->of->registry, NULL, &object_type_context,
 	                       (uintptr_t)gone->handle);
 	/*
-	 * Nobody reaches it any more. What is current is not asked: that may be the one just
+	 * No thread reaches it any more. The current context is not asked: it may be the one just
 	 * forgotten.
 	 */
 	for (int i = 0; i < atomic_load(&device_count); i++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts: which device a CUDA context belongs to, and the registry container it stands for.
+ * Contexts: the device of a CUDA context, and the registry container that stands for it.
  *
  * A context may be met first at any call (the runtime library can make the primary one behind our
- * back), so context_current() enters what it does not know yet. Thread-safe.
+ * back), so context_current() enters unknown ones. Thread-safe.
  *
- * The mover and the waiting thread use contexts that are the program's to destroy: each is
- * borrowed before it is made current (context_push()), and who destroys it waits until it is given
- * back, 5 s at most. Nobody borrows one that is leaving, and who would have to wait for its work
- * waits until the driver, which waits for that too, has answered.
+ * The mover and the waiting thread use contexts that are the program's to destroy. Each is borrowed
+ * before it is made current (context_push()), and the thread that destroys it waits until it is
+ * given back, 5 s at most. No thread borrows a context that is leaving. A thread that would have to
+ * wait for its work waits until the driver, which waits for that too, has answered.
  */
 #ifndef SPILLWAY_CONTEXT_H
 #define SPILLWAY_CONTEXT_H
@@ -22,7 +22,7 @@
 /* As many devices as a job's segment has. */
 enum { CONTEXT_DEVICES = 16 };
 
-/* A device, as far as it is known here: the rest is known to whoever handed it over. */
+/* A device, as far as it is known here: the caller that handed it over knows the rest. */
 struct device;
 struct context_device {
 	CUdevice handle;
@@ -41,8 +41,8 @@ struct context {
 	unsigned int number;   /* "1", ...; a handle may come again, a number does not */
 	unsigned int borrowed; /* by context_push(); guarded */
 	unsigned int leaving;  /* calls that ask the driver to destroy it; likewise */
-	bool is_gone;          /* it agreed, and what is kept of it is being given up; likewise */
-	pthread_t giver;       /* by whom */
+	bool is_gone;          /* it agreed, and its records are being released; likewise */
+	pthread_t giver;       /* the thread that does so */
 };
 
 /* Takes the devices over, before any other call: until then no context is known. */
@@ -50,20 +50,20 @@ void context_start(const struct context_device *devices, int count);
 /* Returns the devices that context_start() was given; *count is 0 before. */
 const struct context_device *context_devices(int *count);
 /*
- * Copies the calling thread's current context: handle, device and container, which stay what they
- * are. False when there is none or its device is unknown.
+ * Copies the calling thread's current context: handle, device and container, which do not change.
+ * False when there is none or its device is unknown.
  */
 bool context_current(struct context *context);
 /*
  * Returns the current context as the thread's own copy, until it asks again. NULL: there is none.
  */
 const struct context *context_here(void);
-/* Called with no lock held after a context was entered, perhaps again; NULL: nobody cares. */
+/* Called with no lock held after a context was entered, perhaps again; NULL: no module wants it. */
 extern void (*context_met)(const struct context *context);
 bool context_find(CUcontext handle, struct context *context);
 /*
- * Enters a context of which the program was told, current or not; waits while what is kept of an
- * earlier one of its handle is being given up. green: it was made from; NULL: none.
+ * Enters a context that the program was given, current or not; waits while the records of an
+ * earlier one of its handle are being released. green: it was made from; NULL: none.
  */
 void context_enter(CUcontext handle, CUdevice device, CUgreenCtx green);
 /* Counts one more use of a context that was attached to. */
@@ -79,15 +79,15 @@ void context_pop(CUcontext handle);
 
 /*
  * Begins leaving, before the driver is asked to destroy a context, which it may refuse: until it
- * has agreed the context is known and all that was made in it is there. From now on nobody borrows
- * the context any more; those who have are waited for, at most 5 s. *leaving: the context as it is
- * known. Returns false when it is not known.
+ * has agreed the context is known with all its objects. From now on no thread borrows the context
+ * any more; current borrowers are waited for, at most 5 s. *leaving: the context as it is known.
+ * Returns false when it is not known.
  *
- * context_stay() says that the driver refused. Returns whether nobody else asks.
+ * context_stay() notes that the driver refused. Returns whether no other thread asks.
  *
- * context_gone() says that it agreed. One thread gives up what is kept of the context: the one that
+ * context_gone() notes that it agreed. One thread releases the records of the context: the one that
  * asked, or one that was given its handle for a new context before the driver answered. Returns
- * whether that is the caller, who is to call context_forget() then.
+ * whether that is the caller, which calls context_forget() then.
  */
 bool context_leave(CUcontext handle, struct context *leaving);
 bool context_stay(const struct context *leaving);
@@ -120,8 +120,8 @@ unsigned int context_generation(void);
 void context_forget(CUcontext handle);
 
 /*
- * Finds an object in the books of whatever context and device, the current ones first, and rather
- * one that is not leaving. It has a reference for the caller; NULL: it is nowhere.
+ * Finds an object in the books of any context and device, the current ones first, and prefers one
+ * that is not leaving. It has a reference for the caller; NULL: it is nowhere.
  */
 struct resource *context_find_object(const struct resource_type *type, uint64_t object);
 /* Finds it likewise, before the driver is asked to let it go (registry_left()). */
@@ -130,8 +130,8 @@ struct leaving context_leave_object(const struct resource_type *type, uint64_t o
 void context_leave_unheld(const struct resource_type *type, uint64_t object,
                           struct leaving *leaving);
 /*
- * For types that leave unmarked: before the driver is asked, and after it agreed. Returns what was
- * there, and the registry's reference is the caller's; or NULL.
+ * For types that leave unmarked: before the driver is asked, and after it agreed. Returns the
+ * object that was there, and the registry's reference is the caller's; or NULL.
  */
 struct before_leaving {
 	uint64_t entries[CONTEXT_DEVICES];
@@ -142,8 +142,8 @@ struct resource *context_take_before(const struct resource_type *type, uint64_t 
 /* Returns the device of this handle, or NULL. */
 struct device *context_device(CUdevice handle);
 /*
- * Returns the registry of the process's first device, whose default container is for what belongs
- * to no context.
+ * Returns the registry of the process's first device; its default container is for objects without
+ * a context.
  */
 struct registry *context_free_registry(void);
 

@@ -5,7 +5,7 @@
 #include "core/registry/object.h"
 
 /*
- * Looks in all books, rather for one that stays: what leaves may have handed its address on
+ * Looks in all books, and prefers one that stays: an object that leaves may have lost its address
  * already.
  */
 static struct resource *look_everywhere(const struct resource_type *type, uint64_t object,

@@ -3,7 +3,7 @@
  * The driver as core/ sees it: a struct of the functions it calls, and nothing else.
  *
  * The shim fills it with the real driver's; unit tests fill it with their own. No member is NULL
- * once filled: what the driver lacks answers CUDA_ERROR_NOT_SUPPORTED.
+ * once filled: a function that the driver lacks answers CUDA_ERROR_NOT_SUPPORTED.
  */
 #ifndef SPILLWAY_DRIVER_H
 #define SPILLWAY_DRIVER_H

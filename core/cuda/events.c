@@ -196,7 +196,7 @@ bool fence_set(void)
 	unsigned int generation;
 	struct context context;
 
-	/* What is forgotten while the others are gone through may hide one. */
+	/* An entry that is forgotten during the walk may hide another. */
 	do {
 		generation = context_generation();
 		for (size_t i = 0; context_at(i, &context); i++) {
@@ -218,7 +218,7 @@ static bool is_still_ahead(const struct point *p)
 		result = driver.cuEventQuery(p->event);
 		context_pop(p->context);
 	} else if (context_is_leaving(p->context)) {
-		result = CUDA_ERROR_NOT_READY; /* whoever destroys it waits for its work */
+		result = CUDA_ERROR_NOT_READY; /* the thread that destroys it waits for its work */
 	}
 	capture_sync_leave();
 	return result == CUDA_ERROR_NOT_READY || idle_is_refused(result);

@@ -24,7 +24,7 @@ void events_forget_context(CUcontext context);
 struct stream_point {
 	CUcontext context;
 	CUstream stream; /* NULL: it is gone */
-	uint64_t thread; /* whose default stream it is; 0: any other stream */
+	uint64_t thread; /* the thread of this default stream; 0: any other stream */
 	uint64_t order;  /* the caller's: later is more */
 	CUevent event;   /* recorded there; NULL: it has been passed */
 };

@@ -22,7 +22,7 @@ enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000, SEIZE_NS = 200000 };
 _Atomic uint32_t gate_state;
 __thread struct gate_thread *gate_thread __attribute__((tls_model("initial-exec")));
 
-/* They are reused and never freed: who closes the gate walks them without a lock. */
+/* They are reused and never freed: the thread that closes the gate walks them without a lock. */
 static _Atomic(struct gate_thread *) known_threads;
 /*
  * Of all threads for which there was no memory: while one of them is inside the gate cannot
@@ -34,12 +34,12 @@ static _Atomic bool without_memory_is_used;
 static LOCK_OF(GATE) closing = LOCK_FREE;
 static _Atomic uint64_t gate_thread_key; /* a thread's key and 1; 0: none yet */
 static _Atomic uint32_t
-    reopened;                    /* changes when it is open or seized no more: for those who wait */
-static _Atomic uint64_t expiry;  /* ns; of the one who holds it */
-static _Atomic uint64_t let_in;  /* who has waited since before then gets in; 0: nobody */
+    reopened; /* changes when it is open or seized no more: for threads that wait */
+static _Atomic uint64_t expiry;  /* ns; of the holder */
+static _Atomic uint64_t let_in;  /* a thread that has waited since before then gets in; 0: none */
 static _Atomic pid_t closer;     /* the process that closed it; a raw clone() is another */
 static _Atomic uint64_t used_ns; /* when a look has found a passage last */
-static _Atomic(_Atomic uint32_t *) told_passage; /* NULL: nobody is told */
+static _Atomic(_Atomic uint32_t *) told_passage; /* NULL: none */
 
 static void full_fence(void)
 {
@@ -185,7 +185,7 @@ __attribute__((noinline)) void gate_enter_slowly(struct gate_thread *thread)
 	for (;;) {
 		/* Seized before: seen below. Seized later: the thread is seen inside. */
 		full_fence();
-		/* Who is inside already is being waited for. */
+		/* A thread inside already is being waited for. */
 		if (may_pass(atomic_load(&gate_state), since) || atomic_load(&thread->inside) > 1)
 			break;
 		atomic_store(&thread->inside, 0);
@@ -272,7 +272,7 @@ bool gate_seize(void)
 	bool is_seized;
 
 	atomic_fetch_or(&gate_state, GATE_SEIZED);
-	/* Since the gate is held, who is inside got there slowly, past a fence: no membarrier. */
+	/* Since the gate is held, a thread inside got there slowly, past a fence: no membarrier. */
 	full_fence();
 	/* A newcomer sits down before he looks, and gets up again at once. */
 	is_seized = wait_until_nobody_is_inside(SEIZE_NS);
@@ -293,7 +293,7 @@ void gate_unseize(void)
 	change_and_wake(GATE_SEIZED);
 }
 
-/* Returns whether somebody is at the entrance who has come before then. */
+/* Returns whether a thread is at the entrance that has come before then. */
 static bool anybody_waits(uint64_t before)
 {
 	for (struct gate_thread *thread = atomic_load(&known_threads); thread;

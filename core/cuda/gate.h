@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The gate: what every call that hands work or memory to the driver passes; closed for the short
- * time in which memory must not be used.
+ * The gate: every call that hands work or memory to the driver passes it. It is closed for the
+ * short time in which memory must not be used.
  *
- * thread  what the gate knows of one thread: how deep in calls it is
- * closed  those outside wait at the entrance until it opens; those inside are waited for, bounded
- * held    closed, but who has waited long enough passes for one call: what runs on the device may
- *         wait for that very thread, and whoever holds the gate may wait for the device
- * seized  closed without that exception: nobody is inside, and nobody gets in
+ * thread  the gate's record of one thread: how deep in calls it is
+ * closed  threads outside wait at the entrance until it opens; those inside are waited for, bounded
+ * held    closed, but a thread that has waited long enough passes for one call: work on the device
+ *         may wait for that very thread, and the holder of the gate may wait for the device
+ * seized  closed without that exception: no thread is inside, and none gets in
  *
  * Cost of a passage: two stores, two loads, one predictable branch. The fence between "I am inside"
- * and "is it closed" is paid by who closes (membarrier), or by each passage where the kernel
- * refuses that.
+ * and "is it closed" is paid by the closing thread (membarrier), or by each passage where the
+ * kernel refuses that.
  */
 #ifndef SPILLWAY_GATE_H
 #define SPILLWAY_GATE_H
@@ -39,7 +39,7 @@ enum { GATE_CLOSED = 1, GATE_FENCES = 2, GATE_SEIZED = 4, GATE_WATCHED = 8 };
 extern _Atomic uint32_t gate_state;
 extern __thread struct gate_thread *gate_thread __attribute__((tls_model("initial-exec")));
 struct gate_thread *gate_thread_take(void);
-/* Returns what the gate knows of the calling thread. */
+/* Returns the gate's record of the calling thread. */
 static inline struct gate_thread *gate_thread_here(void)
 {
 	struct gate_thread *thread = gate_thread;
@@ -83,43 +83,43 @@ static inline void gate_leave(void)
 /*
  * Readies the gate for being closed, when it is first called: asks the kernel for membarrier. In a
  * process of several threads that lasts some milliseconds, and if the process exits meanwhile, so
- * does its end; so it is left to the thread that closes the gate, until there is something to move.
- * Where it is refused, whoever is inside came in without a fence: the caller does something else
- * for a moment before it closes the gate.
+ * does its end. So it is left to the thread that closes the gate, until memory has to move. Where
+ * it is refused, threads inside came in without a fence: the caller does other work for a moment
+ * before it closes the gate.
  */
 void gate_start(void);
 /*
- * Closes the gate and waits until nobody is inside, at most `patience_ns`. A thread that has waited
- * `expiry_ns` at the entrance gets in, and with its next call waits again. True: it is held; the
- * same thread must gate_open() soon. False: somebody stayed inside, or the kernel refuses
- * membarrier since now; the gate is open again, and later is worth another try. The caller is
- * outside; until it opens the gate it does not enter, and takes no lock that others hold while they
+ * Closes the gate and waits until no thread is inside, at most `patience_ns`. A thread that has
+ * waited `expiry_ns` at the entrance gets in, and with its next call waits again. True: it is held;
+ * the same thread must gate_open() soon. False: a thread stayed inside, or the kernel refuses
+ * membarrier since now; the gate is open again, and the caller tries later. The caller is outside.
+ * Until it opens the gate it does not enter, and takes no lock that other threads hold while they
  * enter.
  */
 bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns);
 /*
- * Seizes the gate that is held. Returns false when somebody got in and is still inside; the gate
+ * Seizes the gate that is held. Returns false when a thread got in and is still inside; the gate
  * stays held.
  */
 bool gate_seize(void);
 /* Lets go of a seized gate, which is held again. */
 void gate_unseize(void);
 /*
- * Lets go of a seized gate, which is held again, and lets in whoever waits at the entrance by now,
- * for one call each. Returns when they are in, or after so long: a thread may not be run.
+ * Releases a seized gate, which is held again, and lets in the threads that wait at the entrance by
+ * now, for one call each. Returns when they are in, or after so long: a thread may not be run.
  */
 void gate_let_in(uint64_t patience_ns);
 /* Opens the gate, held or seized. */
 void gate_open(void);
 
 /*
- * Returns since when nobody has passed: the last look that found a passage since the one before
- * (now_ns, at the first). The next passage costs a few stores more. Any thread.
+ * Returns the time since which no thread has passed: the last look that found a passage since the
+ * one before (now_ns, at the first). The next passage costs a few stores more. Any thread.
  */
 uint64_t gate_unused_since(uint64_t now_ns);
-/* Has the next passage after a look change this word, and wake who waits for it; NULL: none. */
+/* Has the next passage after a look change this word, and wake its waiters; NULL: none. */
 void gate_tell(_Atomic uint32_t *word);
-/* Opens the gate in a forked child: the other threads are gone, and with them whoever closed it. */
+/* Opens the gate in a forked child: all other threads are gone, the holder with them. */
 void gate_forked(void);
 
 #endif

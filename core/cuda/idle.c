@@ -33,7 +33,7 @@ static CUresult synchronize(void)
 	CUresult result;
 	int cancel;
 
-	/* A thread that went while it waits would take along what it frees. */
+	/* A thread that ended while it waits would leave memory that it frees. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (capture_sync_enter()) {
@@ -123,7 +123,7 @@ CUresult idle_wait(CUcontext own)
 
 	if (context_is_alone(own))
 		return wait_for(own);
-	/* What is forgotten while the others are gone through may hide one. */
+	/* An entry that is forgotten during the walk may hide another. */
 	do {
 		generation = context_generation();
 		result = wait_for_others(own);
@@ -131,7 +131,7 @@ CUresult idle_wait(CUcontext own)
 	return own && !idle_is_refused(result) ? wait_for(own) : result;
 }
 
-/* --- asking, by anybody --- */
+/* --- queries, on any thread --- */
 
 /* Threads that ask, and streams that are about to go: each is raised before the other is read. */
 static _Atomic unsigned int asking, leaving;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Idle: whether anything of this process runs on a device.
+ * Idle: whether any work of this process runs on a device.
  *
- * Streams are asked one by one, which disturbs nothing. What has no handle we could ask (other
- * threads' default streams, streams of libraries) is waited for by cuCtxSynchronize, on a thread of
- * its own whose late answer is ignored: a stream may wait for something that happens only after we
- * let go.
+ * Streams are queried one by one, which disturbs nothing. Streams without a known handle (other
+ * threads' default streams, streams of libraries) are waited for by cuCtxSynchronize, on a thread
+ * of its own. Its late answer is ignored: a stream may wait for an event that happens only after
+ * the gate opens.
  *
  * No function here may be called while a capture is active: it would be invalidated.
  */
@@ -19,22 +19,22 @@
 
 /*
  * Waits for all work of all contexts, without an end; that of `own` last (NULL: none is special),
- * whose answer it is. Thread-safe.
+ * whose answer is returned. Thread-safe.
  */
 CUresult idle_wait(CUcontext own);
 /* Returns whether the driver refused a call for a capture's sake: it has not waited. */
 bool idle_is_refused(CUresult result);
 /* Says that a wait has answered an error, so that some context may be broken. */
 extern _Atomic bool idle_has_failed;
-/* Notes what a wait has answered. */
+/* Notes the answer of a wait. */
 static inline void idle_note(CUresult result)
 {
 	if (__builtin_expect(result != CUDA_SUCCESS, 0) && !idle_is_refused(result))
 		atomic_store_explicit(&idle_has_failed, true, memory_order_relaxed);
 }
 /*
- * Returns what the driver says of the current context: an error that stays, or CUDA_SUCCESS. It is
- * asked once in a tick of the kernel's clock, and while some wait has failed; no more often,
+ * Returns the driver's answer about the current context: an error that stays, or CUDA_SUCCESS. It
+ * is asked once in a tick of the kernel's clock, and while some wait has failed; no more often,
  * because each allocation wants to know. now_ns: clock_coarse().
  * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture is active or about to begin.
  */
@@ -46,15 +46,15 @@ CUresult idle_judge(const struct context *context, uint64_t now_ns);
  */
 bool idle_is_seen(void);
 /*
- * Surround what a thread of ours asks the driver beside the program, which goes on: idle_ask()
- * returns false, and nothing may be asked, while a capture is active, a stream is about to go, or
- * the process exits. Never waits.
+ * Surround the queries of a thread of ours beside the program, which goes on: idle_ask() returns
+ * false, and no query is allowed, while a capture is active, a stream is about to go, or the
+ * process exits. Never waits.
  */
 bool idle_ask(void);
 void idle_asked(void);
 /*
- * Surround a call by which streams go, and keep their handles from those who ask. The first waits
- * for them, bounded; who exits calls it alone. Called with no lock held.
+ * Surround a call by which streams go, and keep their handles from queries. The first waits for
+ * running queries, bounded; a thread that exits calls it alone. Called with no lock held.
  */
 void idle_streams_leave(void);
 void idle_streams_left(void);
@@ -77,7 +77,7 @@ extern _Atomic bool blocking_streams;
 
 /*
  * Notes one: a stream made without CU_STREAM_NON_BLOCKING, or a per-thread default stream that is
- * used. It counts from then on, as others of its kind come.
+ * used. It counts from then on; more of its kind follow.
  */
 static inline void blocking_stream_is_used(void)
 {

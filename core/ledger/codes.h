@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counters that are codes, each with what it can say and the word for it, from one list per code.
+ * Counters that are codes, each with its values and the word for each, from one list per code.
  *
- * CODES_<unit>(X): X(constant, word). The first says that there is nothing to tell and is 0; of
- * several processes the highest counts, so what matters more comes later. CODES(X): X(unit), every
- * code there is.
+ * CODES_<unit>(X): X(constant, word). The first means that there is nothing to report and is 0; of
+ * several processes the highest counts, so graver ones come later. CODES(X): X(unit), every code
+ * there is.
  */
 #ifndef SPILLWAY_CODES_H
 #define SPILLWAY_CODES_H
@@ -41,7 +41,7 @@
 	X(REFUSED_HOST_FULL, "host_full")     /* the machine, or its memory cgroup */       \
 	X(REFUSED_POOL_SIZE, "pool_size")     /* the maxSize of the program's own pool */   \
 	X(REFUSED_NO_BOOKS, "no_books")       /* the process is not in its job's books */   \
-	X(REFUSED_DEVICE_FULL, "device_full") /* the device, whatever the limit */          \
+	X(REFUSED_DEVICE_FULL, "device_full") /* the device, with any limit */              \
 	X(REFUSED_FIRST, "spill_after")       /* so that the program frees its cache */     \
 	X(REFUSED_PROCESS, "process")         /* the process has no memory for its books */ \
 	X(REFUSED_BOOKS_HELD, "books_held")   /* another process stands still with them */  \
@@ -55,21 +55,24 @@
 	X(MOVE_INSIDE, "inside")           /* a thread stays inside a call of the driver */ \
 	X(MOVE_WORK, "work")               /* work on the device does not end */            \
 	X(MOVE_HOST_LIMIT, "host_memory")  /* the host has no room */                       \
-	X(MOVE_PINNED, "pinned")           /* what is left must stay where it is */         \
-	X(MOVE_DEVICE_FULL, "device_full") /* the device has no room, whatever the limit */ \
+	X(MOVE_PINNED, "pinned")           /* the rest must stay where it is */             \
+	X(MOVE_DEVICE_FULL, "device_full") /* the device has no room, with any limit */     \
 	X(MOVE_FAILED, "failed")           /* the driver refuses; it is tried again */
 
 /* Says whether the device's allocations live in the arena, and if not, why. */
 #define CODES_elastic(X)                                                                           \
-	X(ELASTIC_UNUSED, "-") /* nothing was allocated, or nobody set a limit or named the job */ \
+	X(ELASTIC_UNUSED,                                                                          \
+	  "-") /* nothing was allocated, or the job has neither a name nor a limit */              \
 	X(ELASTIC_YES, "yes")                                                                      \
 	X(ELASTIC_NO_VMM, "no_vmm")   /* driver or device have no virtual memory management */     \
 	X(ELASTIC_NO_HOST, "no_host") /* nor physical memory on the host: old, or not permitted */ \
 	X(ELASTIC_SPILL, "spill")     /* spill = managed or pinned: such memory cannot move */     \
 	X(ELASTIC_NO_ADDRESSES, "no_addresses")
 
-/* Why limit_held is above limit_set, or memory of an evicted job on the device: what of it cannot
- * be moved. */
+/*
+ * Why limit_held is above limit_set, or memory of an evicted job on the device: the kind of memory
+ * that cannot be moved.
+ */
 #define CODES_held(X)                                                                          \
 	X(HELD_NONE, "-")                                                                      \
 	X(HELD_CHANGING, "changing")   /* settings change faster than they can be read */      \
@@ -99,12 +102,12 @@
 	X(IDLE_PAUSE, "pause")       /* the share is 0 */             \
 	X(IDLE_PRIORITY, "priority") /* jobs that go first leave no time */
 
-/* What decides which memory is on the host. */
-#define CODES_placement(X)                                                                  \
-	X(PLACED_NOWHERE, "-")         /* no memory that can move is on the host */         \
-	X(PLACED_BY_HEAT, "heat")      /* how lately it was used */                         \
-	X(PLACED_SURVEYED, "survey")   /* heat, until what kernels use has been measured */ \
-	X(PLACED_KEPT, "kept")         /* a survey: little would be gained elsewhere */     \
+/* The rule by which memory is on the host. */
+#define CODES_placement(X)                                                                 \
+	X(PLACED_NOWHERE, "-")         /* no memory that can move is on the host */        \
+	X(PLACED_BY_HEAT, "heat")      /* how lately it was used */                        \
+	X(PLACED_SURVEYED, "survey")   /* heat, until a survey has measured the kernels */ \
+	X(PLACED_KEPT, "kept")         /* a survey: little would be gained elsewhere */    \
 	X(PLACED_BALANCED, "balanced") /* a survey: it is where it costs kernels least */
 
 /* How memory leaves where the limit falls. */
@@ -127,16 +130,16 @@ enum shrink_code { CODES_shrink(X) };
 #undef X
 
 /*
- * How a process's memory is placed on a device, and what that is worth: one word, so that whoever
- * looks has all of it, or 0. It stands beside the ledger; the mover alone writes it.
+ * How a process's memory is placed on a device, and the worth of that: one word, so that a reader
+ * has all of it, or 0. It stands beside the ledger; the mover alone writes it.
  */
 struct placed {
 	enum placement_code placement;
 	enum shrink_code shrink;
 	/*
-	 * The time of the program's kernels, in percent of what they take with nothing on the host,
-	 * as a survey found it, and as it said it would be with memory where it is best; 0: none
-	 * was made. At most PLACED_MOST.
+	 * The time of the program's kernels, in percent of their time with nothing on the host, as
+	 * a survey found it, and as it estimated it with memory where it is best; 0: none was made.
+	 * At most PLACED_MOST.
 	 */
 	uint32_t before, best;
 };

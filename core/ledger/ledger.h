@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The ledger: the facts of one process on one device. It stands in the process's slot, or,
- * where the process has none, in its own memory. What follows from it is computed (verdict.h) and
+ * where the process has none, in its own memory. Conclusions from it are computed (verdict.h) and
  * stored nowhere.
  *
- * facts     of the settings, and what the mover met under them; published together (publish.h), so
- *           that whoever is killed while it writes them leaves the old ones
+ * facts     of the settings, and the mover's results under them; published together (publish.h), so
+ *           that a process that is killed while it writes them leaves the old ones
  * words     charges and peaks, which change under the segment's lock, or the device's where there
- *           is no segment; spares and what must stay, which any thread counts. Who reads the facts
- *           first and then the words sees charges that are at least as new as the limit it compares
- *           them with
+ *           is no segment; spares and memory that must stay, which any thread counts. A reader of
+ *           the facts first and then the words sees charges that are at least as new as the limit
+ *           it compares them with
  * open      charges that their process changes without the lock, in one atomic operation each: a
- *           bit of the word itself says so, so that whoever takes the bit away, under the lock or
- *           without, knows all that was charged before, and nothing is after (quota.c)
+ *           bit of the word itself says so. A thread that takes the bit away, under the lock or
+ *           without, knows all charges before it, and none comes after (quota.c)
  */
 #ifndef SPILLWAY_LEDGER_H
 #define SPILLWAY_LEDGER_H
@@ -34,7 +34,7 @@ struct facts {
 	uint64_t share;
 	uint64_t evicted;            /* 1: all that can move is to be on the host */
 	uint64_t elastic;            /* enum elastic: whether memory can move */
-	uint64_t blocker;            /* enum move_pending: what kept the mover from moving, */
+	uint64_t blocker;            /* enum move_pending: why the mover did not move, */
 	uint64_t blocker_generation; /* and under which settings */
 };
 
@@ -43,14 +43,14 @@ struct facts {
 struct ledger {
 	PUBLISHED(struct facts) facts;
 	_Atomic uint64_t charged[LEDGER_TIERS], peak[LEDGER_TIERS];
-	_Atomic uint64_t spare[LEDGER_TIERS]; /* of what is charged: held ready for new chunks */
-	_Atomic uint64_t pinned;              /* of what is charged: what must stay on the device */
+	_Atomic uint64_t spare[LEDGER_TIERS]; /* part of the charges: held ready for new chunks */
+	_Atomic uint64_t pinned; /* part of the charges: memory that must stay on the device */
 	_Atomic uint64_t driver_used,
-	    driver_peak;              /* of what is charged: what the driver took for itself */
+	    driver_peak; /* part of the charges: memory that the driver took for itself */
 	_Atomic uint64_t reserved[6]; /* 0 in version 8 of the segment */
 };
 
-/* A copy of a ledger, for whoever judges it. */
+/* A copy of a ledger, to be judged. */
 struct ledger_copy {
 	bool is_whole; /* false: its facts change too often to be copied, and are 0 here */
 	struct facts facts;
@@ -59,7 +59,7 @@ struct ledger_copy {
 };
 
 struct ledger_copy ledger_read(const struct ledger *ledger);
-/* Makes an empty one of it; who looks meanwhile finds whole facts. */
+/* Makes an empty one of it; a reader meanwhile finds whole facts. */
 void ledger_clear(struct ledger *ledger);
 /* Lets the facts be those of a process that has not met the device. */
 void ledger_forget_facts(struct ledger *ledger);
@@ -71,18 +71,22 @@ static inline uint64_t ledger_charged(const struct ledger *ledger, int tier)
 	return atomic_load_explicit(&ledger->charged[tier], memory_order_relaxed) & ~LEDGER_OPEN;
 }
 
-/* Charges bytes, or gives them back, without the lock. Returns false, and nothing is done, where
- * the charges are not open, or are fewer than what is to be given back. */
+/*
+ * Charges bytes, or gives them back, without the lock. Returns false, and nothing is done, where
+ * the charges are not open, or are fewer than the bytes to give back.
+ */
 bool ledger_change_open(struct ledger *ledger, int tier, int64_t bytes);
 void ledger_open(struct ledger *ledger, int tier);
 void ledger_close(struct ledger *ledger, int tier);
-/* Charges bytes, or gives them back; whoever does holds the lock under which all charges of the job
- * change, and they are closed. */
+/*
+ * Charges bytes, or gives them back; the caller holds the lock under which all charges of the job
+ * change, and they are closed.
+ */
 void ledger_charge(struct ledger *ledger, int tier, uint64_t bytes);
 /* Returns how many of the bytes were not charged, and cannot be given back. */
 uint64_t ledger_give_back(struct ledger *ledger, int tier, uint64_t bytes);
 /*
- * Counts bytes, of what is charged, that the driver took for itself; negative: that it gave back.
+ * Counts bytes, part of the charges, that the driver took for itself; negative: that it gave back.
  */
 void ledger_note_driver(struct ledger *ledger, int64_t change);
 

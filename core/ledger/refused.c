@@ -6,7 +6,7 @@
 
 #include "core/base/units.h"
 
-/* What refused, and the next step. */
+/* The limit that refused, and the next step. */
 struct refused_words {
 	const char *because, *advice;
 };

@@ -25,7 +25,7 @@ bool refused_is_warned(enum refusal_reason reason);
 const char *refused_because(enum refusal_reason reason);
 /*
  * Writes "refused 12 MiB for an array: ... (limit 10 MiB, 2 MiB too little). Raise it with ...".
- * what: " for an array", or "". Returns buf.
+ * what is " for an array", or "". Returns buf.
  */
 const char *refused_text(const struct refused *refused, const char *what, char *buf, size_t size);
 

@@ -13,12 +13,12 @@
  * (thousandths of a percent), error (a CUresult), or a code of codes.h.
  *
  * A counter is written by the owning process alone with relaxed atomics and read by anyone; nothing
- * is decided by it. What belongs together is changed between statistics_begin() and
- * statistics_end(), which wait for nobody; who looks sees none of it or all (view.c). Launches are
- * counted in a place of the thread's own, if it is one of the first, because a locked add costs as
- * much as all else that is done on a launch; counters_get() adds the places up.
+ * is decided by it. Counters that belong together are changed between statistics_begin() and
+ * statistics_end(), which wait for no reader; a reader sees none of the changes or all (view.c).
+ * Launches are counted in a place of the thread's own, if it is one of the first, because a locked
+ * add costs as much as the rest of a launch; counters_get() adds the places up.
  *
- * All that names every figure (JSON, CSV, Prometheus, its man page) is made from this list by
+ * Each list of all figures (JSON, CSV, Prometheus, its man page) is made from this list by
  * tools/view/counters.c; a new unit does not compile until each format knows it.
  */
 #ifndef SPILLWAY_STATISTICS_H
@@ -139,7 +139,7 @@ static inline uint64_t counters_sum(const struct counters *counters,
 	}
 	return sum;
 }
-/* Returns a counter by its name, with what was counted in places. */
+/* Returns a counter by its name, with the counts of all places. */
 #define counters_get(counters, name) counters_sum(counters, &(counters)->name)
 
 /* Begins a change of several counters. Any number of threads may be between begin and end at a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Verdicts. A pure function: it reads nothing but what it is given. */
+/* Verdicts. A pure function: it reads its arguments alone. */
 #include "core/ledger/verdict.h"
 
 static uint64_t higher(uint64_t a, uint64_t b)
@@ -7,7 +7,7 @@ static uint64_t higher(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Returns what kept the mover from moving, under the settings that are in force. */
+/* Returns why the mover did not move, under the settings that are in force. */
 static enum move_pending blocker_of(const struct ledger_copy *ledger)
 {
 	return ledger->facts.blocker_generation == ledger->facts.generation
@@ -31,7 +31,7 @@ static enum held_reason why_it_stays(const struct ledger_copy *ledger,
 	}
 }
 
-/* Returns the reason that matters most of those who hold memory there. */
+/* Returns the gravest reason of the processes that hold memory there. */
 static enum held_reason why_held(const struct ledger_copy *ledger, int count,
                                  const struct standing *standing)
 {
@@ -40,7 +40,7 @@ static enum held_reason why_held(const struct ledger_copy *ledger, int count,
 	for (int i = 0; i < count; i++)
 		if (ledger[i].charged[0])
 			why = (enum held_reason)higher(why, why_it_stays(&ledger[i], standing));
-	/* Nobody who lives: it is of the dead. */
+	/* No live process: it is memory of dead ones. */
 	if (why == HELD_NONE)
 		why = standing->orphaned ? HELD_PINNED : HELD_FOREIGN;
 	return why;

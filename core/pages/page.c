@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages: writing one's own, and reading anybody's.
+ * Pages: writing one's own, and reading those of all users.
  *
- * Runs inside the user's process, on the helper thread: a file is new, complete and then renamed;
- * nothing of others is followed, mapped, waited for or removed. Of what is read only the file's
- * owner is sure. page_withdraw() runs on whatever thread exits, in a signal handler perhaps: no
- * lock, no allocation.
+ * Runs inside the user's process, on the helper thread: a file is new, complete and then renamed.
+ * Files of other users are never followed, mapped, waited for or removed. Of a page that is read
+ * only the file's owner is sure. page_withdraw() runs on any thread that exits, in a signal handler
+ * perhaps: no lock, no allocation.
  */
 #include "core/pages/page.h"
 
@@ -39,7 +39,7 @@ struct page_owner {
 	int pages, refused;
 };
 
-/* A table of those who have any, by uid, never more than half full. */
+/* A table of the users that have any, by uid, never more than half full. */
 struct page_owners {
 	struct page_owner *of;
 	uint32_t size, used;    /* size: a power of two */
@@ -75,8 +75,8 @@ static bool grow(struct page_owners *owners)
 }
 
 /*
- * Returns what is counted of this user, and counts him among those that were met: whoever asks
- * counts something of him.
+ * Returns the count of this user, and enters the user into the table: the caller counts something
+ * of this user.
  */
 static struct page_owner *page_owner_of(struct page_owners *owners, uid_t uid)
 {
@@ -128,7 +128,7 @@ static int open_directory(const char *path)
 	return path[0] == '/' ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 }
 
-/* --- who wrote it --- */
+/* --- the writer --- */
 
 static uint64_t own_pid_namespace(void)
 {
@@ -136,7 +136,7 @@ static uint64_t own_pid_namespace(void)
 	return file_status("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
 }
 
-/* Returns when a process started; no other of this number did so then. 0: nobody says. */
+/* Returns when a process started; no other of this number did so then. 0: not known. */
 static uint64_t started_at(pid_t pid)
 {
 	enum { FIELDS = 20 }; /* from behind the command, in parentheses, to the time */
@@ -192,7 +192,7 @@ static int check(const struct page *page, ssize_t length, off_t file_size, char 
 }
 
 /*
- * Reads NAME in the node's directory, whose descriptor is given, and checks it. 0, or a negative
+ * Reads NAME in the node's directory, given by its descriptor, and checks it. 0, or a negative
  * errno and why: -EPROTO not a page, or of another version.
  */
 static int page_read(int directory, const char *name, struct page *page, uid_t *owner, char *why,
@@ -218,7 +218,7 @@ static int page_read(int directory, const char *name, struct page *page, uid_t *
 	error = check(page, length, found.st_size, why, size);
 	if (error)
 		return error;
-	/* a second name of somebody's page would be a second job */
+	/* a second name of a page would be a second job */
 	name_of(found.st_uid, page->job, page->number, expected);
 	if (strcmp(name, expected) != 0)
 		return state_refuse(-EPROTO, why, size, "page of another name");
@@ -274,7 +274,7 @@ static int look(int directory, const char *name, struct page_owners *owners,
 		                    (unsigned)status.st_uid, PAGE_OF_OWNER_MAX);
 	}
 	int error = page_read(directory, name, &found->page, &found->owner, why, size);
-	/* somebody else's by now, who was not counted */
+	/* another user's by now, not the counted one */
 	if (!error && found->owner != status.st_uid)
 		error = -ENOENT;
 	if (error)
@@ -285,8 +285,8 @@ static int look(int directory, const char *name, struct page_owners *owners,
 }
 
 /*
- * Judges whether the page's job lives. A killed job leaves a page that says what it held: nobody
- * else can rewrite it, and its memory has gone with it.
+ * Judges whether the page's job lives. A killed job leaves a page with its last figures: no other
+ * process can rewrite it, and its memory has gone with it.
  */
 static void page_judge(struct page_found *found)
 {
@@ -345,7 +345,7 @@ static bool page_is_stale(const struct stat *found)
 	return file_status_age(found) > PAGE_STALE_NS / 1000000000;
 }
 
-/* Returns whether it is what a killed process of this user left unfinished. */
+/* Returns whether it is an unfinished file of a killed process of this user. */
 static bool is_left_unfinished(int directory, const char *name)
 {
 	struct stat found;
@@ -382,7 +382,7 @@ struct page_sweep {
 };
 
 /*
- * Removes a page of the user's own whose job has ended, or what is unfinished. A file of another
+ * Removes a page of the user's own whose job has ended, or an unfinished one. A file of another
  * user costs a look at its name.
  */
 static bool page_sweep_one(void *cookie, int directory, const char *name)
@@ -405,8 +405,8 @@ static bool page_sweep_one(void *cookie, int directory, const char *name)
 }
 
 /*
- * Removes what ended jobs of the user left, and returns how many pages. node: as it was when the
- * job was joined, as the environment is the program's.
+ * Removes the pages of ended jobs of the user, and returns how many. node: as it was when the job
+ * was joined, because the environment is the program's.
  */
 static int sweep(const char *node)
 {
@@ -466,7 +466,7 @@ static void fill(const struct segment *segment, struct page *page)
 		page->processes += slot_is_in_use(file, n);
 	segment_copy_text(page->job, sizeof page->job, header->job);
 	segment_copy_text(page->labels, sizeof page->labels, header->labels);
-	printable(page->labels); /* a page with others would not be read */
+	printable(page->labels); /* a page with other labels would not be read */
 	segment_copy_text(page->directory, sizeof page->directory, segment->directory);
 	page->device_count = atomic_load(&header->device_count);
 	for (uint32_t i = 0; i < page->device_count && i < SEGMENT_DEVICES; i++) {
@@ -481,8 +481,8 @@ void page_note_host_limit(struct segment *segment, int device, uint64_t and_one)
 }
 
 /*
- * Returns whether there is nothing to tell that does not stand there, and it was told lately. What
- * this process does not know of a device stays as another has told it.
+ * Returns whether the page already says all of it, and was written lately. A device that this
+ * process does not know stays as another process has written it.
  */
 static bool is_told(int directory, const char *name, struct page *page)
 {
@@ -504,7 +504,7 @@ static bool is_told(int directory, const char *name, struct page *page)
 }
 
 /*
- * Writes a page for everybody to read, whatever the umask. Returns false when something of others
+ * Writes a page that all users may read, with any umask. Returns false when a file of another user
  * has its name, or there is no room.
  */
 static bool write_page(int directory, const char *name, const struct page *page)

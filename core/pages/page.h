@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages: what the jobs of a node tell everybody on it, one file per job in the node's directory
+ * Pages: the figures that a job publishes on its node, one file per job in the node's directory
  * (directory.h).
  *
  * page    job-UID-NAME-NUMBER.page, 0644: name, labels, devices, use, limits and shares of one job,
  *         written by one of its processes at a time, by rename, when something changed and now and
  *         then as a sign of life
- * owner   the user whose file it is; what a page does not say
- * token   the job's segment, so that who can read that needs no page of it
- * number  random, so that nobody sits on the page's name beforehand. Whoever has seen it and takes
- *         it while the page is away gains nothing: the next one bears another. The file it is
+ * owner   the user of the file; the page itself does not name one
+ * token   the job's segment, so that a process that can read that needs no page of it
+ * number  random, so that no process sits on the page's name before. A user that has seen it and
+ *         takes it while the page is away gains nothing: the next one bears another. The file it is
  *         written as first has a random name each time.
  *
- * A hint: everybody may put files there. What is read is one fixed size, checked before it is
- * believed, and nothing depends on it but what is shown, and which directory of its owner's root is
- * led to. How many files are looked at is bounded for each user, so that nobody's files hide those
- * of others.
+ * A hint: all users may put files there. A page has one fixed size and is checked before it is
+ * believed. Nothing depends on it except the display, and to which directory of its owner root is
+ * led. The number of files that are looked at is bounded for each user, so that no user's files
+ * hide those of another.
  *
  * Root acts on the job of another user only after becoming that user for good, so a forged page
- * leads nowhere its owner could not go. That a page is stale is known from its writer's start
- * time, and in another pid namespace from its age.
+ * leads nowhere its owner could not go. A page is stale by its writer's start time, and in another
+ * pid namespace by its age.
  */
 #ifndef SPILLWAY_PAGE_H
 #define SPILLWAY_PAGE_H
@@ -58,7 +58,7 @@ struct page {
 	uint64_t number;
 	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
 	uint64_t written_ns; /* CLOCK_MONOTONIC */
-	/* Who wrote it; what tells its death sooner, if it was alone, to those in its namespace. */
+	/* The writer; if it was alone, processes in its namespace learn its death by these. */
 	uint64_t pid_namespace; /* 0: not known */
 	uint64_t pid_started;   /* in the kernel's ticks; 0: not known */
 	int32_t pid;
@@ -81,16 +81,16 @@ void page_note_host_limit(struct segment *segment, int device, uint64_t and_one)
 /*
  * Writes the job's page if it is due and this process is the one to do it. The helper thread calls
  * it with segment_poll(). Without a directory of the node nothing is done. Opens files; waits for
- * nobody.
+ * no process.
  */
 void page_publish(struct segment *segment);
 /*
- * Withdraws the page as the process exits, after segment_exiting(), unless others are in the job.
- * Any thread may call it.
+ * Withdraws the page as the process exits, after segment_exiting(), unless the job has other
+ * processes. Any thread may call it.
  */
 void page_withdraw(struct segment *segment);
 
-/* --- for those who look --- */
+/* --- readers --- */
 
 struct page_found {
 	struct page page; /* of a job that is dead: without processes, and nothing is charged */
@@ -104,7 +104,7 @@ struct page_found {
  */
 int page_list(void (*each)(void *cookie, const struct page_found *found), void *cookie, char *why,
               size_t size);
-/* Removes pages of our user whose jobs are dead. Number removed. */
+/* Removes pages of our user for dead jobs. Returns how many. */
 int page_sweep(void);
 
 #endif

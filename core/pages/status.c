@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The status file: what stands in it, and pushing it.
+ * The status file: its contents, and pushing it.
  *
  * Runs inside the user's process: no more than some kilobytes on the stack, a new file and a
- * rename. What is there and is no file is written into without waiting; a link that somebody else
- * put there is not followed (core/base/target.h).
+ * rename. A pipe or a device is written into without waiting; a link that another user put there is
+ * not followed (core/base/target.h).
  */
 #include "core/pages/status.h"
 
@@ -23,11 +23,11 @@
 #include "core/base/target.h"
 #include "core/state/layout.h"
 
-/* --- what stands in it --- */
+/* --- its contents --- */
 
 /*
- * Writes "0000:3B:00.0" without its domain and in lower case, as AntMan names a GPU. It is data
- * from others, but nothing in it has to be escaped.
+ * Writes "0000:3B:00.0" without its domain and in lower case, as AntMan names a GPU. It is data of
+ * another process, but no character in it has to be escaped.
  */
 static void short_pci_bus_id(const char given[16], char name[16])
 {
@@ -49,7 +49,7 @@ static size_t format_device(const struct status_device *device, char *text, size
 	char name[16];
 
 	short_pci_bus_id(device->pci_bus_id, name);
-	/* nothing is charged that holds nothing, so what is held is what AntMan calls stable */
+	/* each charge is for memory in use, so the memory in use is AntMan's stable figure */
 	return (size_t)snprintf(
 	    text, size,
 	    "\"%s\":{\"deviceMemUsedMax\":%" PRIu64 ",\"deviceMemUsedMin\":%" PRIu64
@@ -62,8 +62,8 @@ static size_t format_device(const struct status_device *device, char *text, size
 }
 
 /*
- * Writes how long a step takes. AntMan's graph is here what a job repeats on a GPU. Writes nothing
- * where no steps are known.
+ * Writes how long a step takes. AntMan's graph is here the sequence that a job repeats on a GPU.
+ * Writes nothing where no steps are known.
  */
 static size_t format_steps(const struct status *status, char *text)
 {
@@ -164,10 +164,10 @@ static bool is_news(const struct status *now, const struct status *told)
 	return false;
 }
 
-/* By then who pushed has renamed the file, too. */
+/* By then the process that pushed has renamed the file, too. */
 #define RENAMED_NS 1000000000ull
 
-/* Returns whether the file says that. Of one that is being replaced nobody can tell. */
+/* Returns whether the file says that. While a file is being replaced the answer is unknown. */
 static bool stands_there(const struct status *status, const char *path)
 {
 	char text[STATUS_TEXT_MAX], found[512];
@@ -187,15 +187,15 @@ static bool stands_there(const struct status *status, const char *path)
 }
 
 /*
- * Returns whether another process of the job has pushed something else, which nobody there may know
- * to be wrong by now.
+ * Returns whether another process of the job has pushed other contents, which that process cannot
+ * know to be wrong by now.
  */
 static bool is_pushed_over(const struct status *now, uint64_t pushed_ns,
                            const struct target *target, struct status *told)
 {
 	if (pushed_ns == told->pushed_ns || clock_now() - pushed_ns < RENAMED_NS)
 		return false;
-	/* what went into a pipe nobody can look at */
+	/* text in a pipe cannot be read back */
 	if (target->kind != TARGET_STREAM && !stands_there(now, target->path))
 		return true;
 	told->pushed_ns = pushed_ns;
@@ -227,7 +227,7 @@ static int write_into(const struct target *target, const char *text, size_t leng
 	return error;
 }
 
-/* Replaces the file by one for everybody to read, whatever the umask. */
+/* Replaces the file by one that all users may read, with any umask. */
 static int replace(const char *path, int slot, const char *text, size_t length)
 {
 	char unfinished[PATH_MAX];

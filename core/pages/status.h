@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The status file: what schedulers made for AntMan read of a job in its GPU_STATUS_FILE.
- * `status_file` names it, and `spillway stat --format antman` prints the same.
+ * The status file: the figures of a job that schedulers made for AntMan read in its
+ * GPU_STATUS_FILE. `status_file` names it, and `spillway stat --format antman` prints the same.
  *
  * A process of the job pushes it, by rename, when memory changed or the time of a step moved by 1
  * %, and not before STATUS_PUSH_NS after the last time. Names and meanings of the fields are
@@ -39,9 +39,9 @@ enum { STATUS_TEXT_MAX = 680 * SEGMENT_DEVICES + 128 };
 size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX]);
 
 /*
- * Writes the file if it is time and *told, what this process knows to stand there, is no longer so.
- * 0, also when there was nothing to do, or a negative errno. For the helper thread; waits for
- * nobody.
+ * Writes the file if it is time and *told, the contents as this process knows them, is out of date.
+ * 0, also when there was nothing to do, or a negative errno. For the helper thread; waits for no
+ * reader.
  */
 int status_push(struct segment *segment, const char *path, struct status *told);
 

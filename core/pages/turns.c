@@ -2,10 +2,10 @@
 /*
  * Finding or making a device's turn file.
  *
- * Runs inside the user's process: nothing is followed, believed or waited for without bound that
- * others may have put there; a descriptor is CLOEXEC and closed again. A file is completed under
- * its lock, so nobody maps a half-made one; what a killed maker leaves has no magic yet and is
- * completed by the next.
+ * Runs inside the user's process: a file that another user may have put there is never followed,
+ * believed or waited for without bound; a descriptor is CLOEXEC and closed again. A file is
+ * completed under its lock, so no process maps a half-made one; an unfinished file of a killed
+ * maker has no magic yet and is completed by the next.
  */
 #include "core/pages/turns.h"
 
@@ -52,7 +52,7 @@ struct place {
 	char name[80];
 };
 
-/* The caller, who wants to know why not. */
+/* The caller, and the place for its message. */
 struct asker {
 	char *message;
 	size_t size;
@@ -100,9 +100,9 @@ static int open_directory(const struct place *place, bool make, const struct ask
 }
 
 /*
- * Checks whose file it is. Whoever may write to a file may cut it short, and who then touches the
- * mapping is killed (SIGBUS). So only those may whom we trust with that: root, ourselves, and the
- * group that root gave it to.
+ * Checks the file's owner. A process that may write to a file may cut it short, and a process that
+ * then touches the mapping is killed (SIGBUS). So only trusted writers are allowed: root,
+ * ourselves, and the group that root gave it to.
  */
 static int check_owner(const struct stat *found, const struct place *place,
                        const struct asker *asker)
@@ -134,7 +134,7 @@ static int open_file(int directory, const struct place *place, bool make, const 
 {
 	/*
 	 * NONBLOCK: it might be a pipe. Made only where there is none: protected_regular refuses
-	 * O_CREAT on others'
+	 * O_CREAT on another user's file
 	 */
 	const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 	int fd = openat(directory, place->name, flags);
@@ -182,7 +182,7 @@ static int write_at(int fd, const void *bytes, size_t size, size_t at)
 	return length < 0 ? -errno : -EIO;
 }
 
-/* Writes everything but what check() looks at, and that last. */
+/* Writes everything except the fields that check() looks at, and those last. */
 static int initialise(int fd)
 {
 	static const char none[sizeof(struct turns)];
@@ -261,8 +261,8 @@ static struct turns *map_file(int fd, const struct place *place, const struct as
 }
 
 /*
- * Returns the first place to look at. A directory of the node that nobody chose for turns is
- * everybody's, and what is mapped there could be cut short by all.
+ * Returns the first place to look at. A directory of the node that root did not choose for turns is
+ * open to all users, and each could cut short a file that is mapped there.
  */
 static int first_place(void)
 {

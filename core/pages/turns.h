@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The turn file of a device: what processes of all jobs on it tell each other, so that one works at
- * a time.
+ * The turn file of a device: words by which processes of all jobs on it take turns, so that one
+ * works at a time.
  *
- * Processes of whom any one may write to the file may also cut it short, which kills those who have
- * mapped it. So it is shared by those alone who could harm each other anyway, or whom the
+ * A process that may write to the file may also cut it short, which kills the processes that have
+ * mapped it. So it is shared only by processes that could harm each other anyway, or that the
  * administrator chose. The first that will do:
  *
  * turns-UUID      in the node's directory (/run/spillway, SPILLWAY_NODE_DIR), made by root, empty
- *                 or not, for whoever its mode lets write, others excepted
+ *                 or not, for the users that its mode lets write, except for all of them
  * turns-UUID-UID  there, made by us, 0600: for our user's jobs in all Docker containers that have
  *                 this directory
  * turns-UUID      in the state directory (directory.h), made by us, 0600: for our user's jobs that
@@ -17,14 +17,14 @@
  * A file of another version serves no more. Once no process has it, it is made anew; root's is
  * emptied by root alone (turns_clean()), and until then a user's own serves.
  *
- * What is in it is not trusted all the same: whatever it says, a wait for it ends
+ * Its contents are not trusted all the same: with any contents, a wait for it ends
  * (core/pace/turn.h).
  *
  * lane  one process that paces this device; free while its owner is 0
  *
  * No mode gives the right to write without that to cut short; files on tmpfs cannot be sealed,
  * sealed memory has no name, System V segments end at the border of a container, and a handler for
- * SIGBUS would be one in the user's program. Jobs of users who share no file are to each other as
+ * SIGBUS would be one in the user's program. Jobs of users that share no file are to each other as
  * programs without Spillway.
  */
 #ifndef SPILLWAY_TURNS_H
@@ -52,17 +52,18 @@ struct turns {
 	char magic[8]; /* "SPILTURN" */
 	uint32_t version;
 	uint32_t size;             /* of the file */
-	_Atomic uint64_t holder;   /* owner of the lane whose turn it is; 0: nobody's */
+	_Atomic uint64_t holder;   /* owner of the lane that has the turn; 0: none */
 	_Atomic uint64_t began_ns; /* when it got it */
-	_Atomic uint32_t changed;  /* whoever waits for the turn waits for this word */
+	_Atomic uint32_t changed;  /* a process that waits for the turn waits for this word */
 	_Atomic uint32_t lanes;    /* those at and above this index were never used */
 	struct turn_lane lane[TURN_LANES];
 };
 
 /*
  * Maps the turn file of the device with this UUID, made when there is none. NULL: there cannot be
- * one, jobs do not take turns; message says why. The mapping stays for the life of the process.
- * Opens files, waits a second or two at most for others who do; any thread may call it.
+ * one, jobs do not take turns; message has the reason. The mapping stays for the life of the
+ * process. Opens files, waits a second or two at most for other processes that do; any thread may
+ * call it.
  */
 struct turns *turns_open(const char *uuid, char *message, size_t size);
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Actions. Rules: runs inside the user's process, on its launch path; whoever runs a group takes no
- * lock.
+ * Actions. Rules: runs inside the user's process, on its launch path; the thread that runs a group
+ * takes no lock.
  */
 #include "core/registry/actions.h"
 
@@ -14,14 +14,16 @@
 
 static_assert((int)ACTION_GROUPS == (int)WIPED_GROUPS, "a pointer per group");
 
-/* Never changed and never freed once published: who runs the group may be anywhere in it. */
+/*
+ * Never changed and never freed once published: a thread that runs the group may be anywhere in it.
+ */
 struct action_list {
 	const struct action_list *next; /* of all lists that the group has ever had */
 	int count;
 	struct action action[ACTIONS_MAX];
 };
 
-static LOCK_OF(ACTIONS) lock = LOCK_FREE; /* of who adds and removes */
+static LOCK_OF(ACTIONS) lock = LOCK_FREE; /* of the thread that adds or removes */
 static struct kept {
 	const struct action_list *first;
 	int count;

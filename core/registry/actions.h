@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The action registry: what is done around a launch and an allocation, at the end of a step and
- * with new settings.
+ * The action registry: actions around a launch and an allocation, at the end of a step and with new
+ * settings.
  *
  * group    the occasion; its actions get its subject
  * phase    their order, ascending; within a phase they come in the order in which they were added
  *
  * Running a group calls its actions until one answers something else than 0, which is the group's
  * answer. An empty group costs a relaxed load and a predictable branch. Running takes no lock and
- * never waits for who adds or removes: a group is an immutable list behind one pointer. Lists are
- * kept, and published again when the same actions stand again, so that what is switched on and off
- * takes no more memory than its first time. Thread-safe. In a forked child all groups are empty.
+ * never waits for a thread that adds or removes: a group is an immutable list behind one pointer.
+ * Lists are kept, and published again when the same actions stand again. So an action that is
+ * switched on and off takes no more memory than its first time. Thread-safe. In a forked child all
+ * groups are empty.
  *
- * A job is paced by being in the groups. What ends a launch is never removed, so that what was
- * begun is ended. A list is never changed or freed, because a thread may sleep in the middle of it
- * for as long as the job is paused. What comes before a launch or an allocation can refuse it;
- * what comes after can no longer.
+ * A job is paced by being in the groups. An action at the end of a launch is never removed, so that
+ * each launch that began also ends. A list is never changed or freed, because a thread may sleep in
+ * the middle of it for as long as the job is paused. An action before a launch or an allocation can
+ * refuse it; one after it no longer can.
  */
 #ifndef SPILLWAY_ACTIONS_H
 #define SPILLWAY_ACTIONS_H
@@ -27,8 +28,8 @@
 #include "core/base/wiped.h"
 
 /*
- * Groups of actions, each with its subject, and what becomes of its answer. After the driver, or
- * the refusal, what the call answered stands.
+ * Groups of actions, each with its subject, and the use of its answer. After the driver, or the
+ * refusal, the call's answer stands.
  */
 enum action_group {
 	/* struct job_launch (job/launch.h); refused: nothing is launched, and that is the answer */
@@ -67,12 +68,12 @@ int action_add(enum action_group group, const struct action *action);
 bool action_find(enum action_group group, int phase, const char *name, struct action *action);
 /*
  * Removes an action. Returns 0 or a negative errno, and it is still there: -ENOENT, -ENOSPC,
- * -ENOMEM. Calls of the group that have begun may call it after that: what it needs must stay.
+ * -ENOMEM. Calls of the group that have begun may call it after that: its data must stay.
  */
 int action_remove(enum action_group group, int phase, const char *name);
 /*
- * Makes the lock anew in a forked child, whose other threads may have held it. The groups are
- * wiped.
+ * Makes the lock anew in a forked child: another thread of the parent may have held it. The groups
+ * are wiped.
  */
 void actions_forked(void);
 

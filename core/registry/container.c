@@ -15,7 +15,7 @@ enum { FIRST_CAPACITY = 32, FIRST_SHIFT = 64 - 5 };
 static size_t home_of(const struct address_table *table, uint64_t address)
 {
 	/*
-	 * Fibonacci hashing: what differs in the middle of an address reaches the top bits, and
+	 * Fibonacci hashing: differences in the middle of an address reach the top bits, and
 	 * addresses at even distances are spread evenly. An address that is of several types is of
 	 * few.
 	 */
@@ -181,7 +181,7 @@ static struct resource *address_table_remove(struct address_table *table,
 {
 	struct resource *resource = removed->resource;
 
-	/* close the gap: whatever would no longer be reached from its home moves up */
+	/* close the gap: each entry that could no longer be reached from its home moves up */
 	size_t mask = table->capacity - 1, gap = (size_t)(removed - table->entry);
 	for (size_t i = (gap + 1) & mask; table->entry[i].resource; i = (i + 1) & mask) {
 		const struct address_entry *entry = &table->entry[i];

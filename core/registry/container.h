@@ -13,7 +13,7 @@
 
 /*
  * Address table: (type, address, container) -> resource, for names that are addresses. One for all
- * containers of a registry, so that an object is found whichever it is in. Flat, linear probing, no
+ * containers of a registry, so that an object is found in any of them. Flat, linear probing, no
  * allocation per resource, so that a look-up touches one line, and the resource's own. Not locked;
  * holds no reference. Private.
  *
@@ -21,15 +21,15 @@
  * machine, a look-up among a thousand takes 2.5 ns and 20 with uthash, among a million 50 and 206;
  * entering and taking out 7 and 15, 48 and 143; an entry takes 32 bytes and 88 of the heap.
  *
- * What is used again and again costs 38 ns among a thousand, 54 among a million; any of a million
- * is cold in two lines (0.2 to 0.5 us, by machine). `make bench` says all of it (lookup_*,
- * create_delete_*, resource_bytes).
+ * A resource that is used again and again costs 38 ns among a thousand, 54 among a million; any of
+ * a million is cold in two lines (0.2 to 0.5 us, by machine). `make bench` prints all of it
+ * (lookup_*, create_delete_*, resource_bytes).
  */
 struct container;
 
 /*
- * 24 bytes, so that a resource takes few. Its type stands in the resource, which whoever looks it
- * up will touch anyway.
+ * 24 bytes, so that a resource takes few. Its type stands in the resource, which the look-up
+ * touches anyway.
  */
 struct address_entry {
 	uint64_t address;
@@ -52,8 +52,8 @@ struct address_entry *address_table_find_any(const struct address_table *table,
                                              const struct container *preferred,
                                              const struct resource_type *type, uint64_t address);
 /*
- * Finds the newest entry of this type, in whatever container, that is none of those entered after
- * so many.
+ * Finds the newest entry of this type, in any container, that is none of those entered after so
+ * many.
  */
 struct address_entry *address_table_find_before(const struct address_table *table,
                                                 const struct resource_type *type, uint64_t address,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Container info: in which container and by which name a new resource is registered, from what was
- * asked for.
+ * Container info: the container and the name of a new resource, from the request.
  *
  * container  given, else the default one
- * name       given, else the maker's own if it says so: shared, whoever asks for the name gets the
- *            resource; else a unique one "_N_OWN": private, its maker's alone, who takes it out
+ * name       given, else the maker's own if it says so: shared, every request for the name gets the
+ *            resource; else a unique one "_N_OWN": private, its maker's alone, which takes it out
  *            again
  *
  * Names of resources that begin with "_" are the registry's to give. Thread-safe.
@@ -32,8 +31,8 @@ struct container_info {
 int container_info_make(struct registry *registry, const struct container_wish *wish,
                         struct container_info *info);
 /*
- * Says that the maker is done: what is private is deleted, what is shared stays. Returns whether it
- * was deleted.
+ * Ends the maker's use: a private resource is deleted, a shared one stays. Returns whether it was
+ * deleted.
  */
 bool container_info_end(struct registry *registry, const struct container_info *info,
                         const struct resource_type *type);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Factories: ways of making one kind of thing, of which the one with the highest priority that
- * works is chosen.
+ * Factories: ways of making one kind of thing. The one with the highest priority that works is
+ * chosen.
  *
- * They are tried in that order, whatever the order they stand in; no two of a kind have the same
- * priority.
+ * They are tried by priority, in any order of the list; no two of a kind have the same priority.
  *
  * `cuda` comes before `soft`, then the host's NUMA nodes to which devices spill, as `cpu:N`;
  * `managed` before `pinned`. The lists are constant: nothing registers itself at run time.
@@ -14,7 +13,7 @@
 
 #include <stddef.h>
 
-/* First member of whatever makes something. */
+/* First member of every maker. */
 struct factory {
 	const char *name;
 	int priority;

@@ -34,7 +34,7 @@ const char *handle_format(const struct handle *handle, char *buf, size_t size)
 }
 
 /*
- * Reads the next part of a path, behind "/" and prefix. Returns what follows it; NULL: it is not
+ * Reads the next part of a path, behind "/" and prefix. Returns the text after it; NULL: it is not
  * there, or too long.
  */
 static const char *take_part(const char *text, const char *prefix, char *part, size_t size)
@@ -125,8 +125,8 @@ int registry_lookup_handle(struct registry *registry, const struct handle *handl
 }
 
 /*
- * Finds what stands under the handle's name instead: *other a type, or NULL. Returns whether there
- * is its container.
+ * Finds the object that stands under the handle's name instead: *other a type, or NULL. Returns
+ * whether its container is there.
  */
 static bool look_around(struct registry *registry, const struct handle *handle,
                         const struct resource_type **other)

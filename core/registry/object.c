@@ -21,7 +21,7 @@ struct object {
 	struct object *next, **link;
 
 	unsigned int flags;
-	bool was_linked; /* to an owner or as one; set by who holds a reference */
+	bool was_linked; /* to an owner or as one; set by a holder of a reference */
 };
 static_assert(sizeof(struct object) <= 88, "the most are events: 96 bytes of the heap");
 
@@ -107,7 +107,7 @@ static void leave(struct resource *object)
 	registry_delete_resource(o->registry, o->address, object);
 }
 
-/* Destroys an object. The last reference is gone: nobody else can give it something any more. */
+/* Destroys an object. The last reference is gone: no thread can give it something any more. */
 static void object_destroy(struct resource *resource)
 {
 	struct object *o = object_of(resource), *going;
@@ -154,7 +154,7 @@ OBJECT_TYPES_WEIGHED(X)
 OBJECT_TYPES_CHAINED(X)
 #undef X
 
-/* Gives an object to an owner, if nobody has it. */
+/* Gives an object to an owner, if it has none. */
 static void give(struct resource *object, struct resource *owner)
 {
 	struct object *o = object_of(object);
@@ -263,7 +263,7 @@ void object_use(struct resource *object, int64_t change)
 	lock_release(&owned_lock);
 }
 
-/* Returns what is kept if it is of this type; else NULL, and says so. */
+/* Returns the kept resource if it is of this type; else NULL, with a message. */
 static struct resource *verified(struct resource *kept, const struct resource_type *type,
                                  const struct object *o)
 {

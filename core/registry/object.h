@@ -3,23 +3,20 @@
  * Object: the resource for a CUDA object that needs no book-keeping but its address, container,
  * bytes and owner (contexts, modules, streams, events, ...).
  *
- * owner   what an object goes with: a function with its module, a stream with its green context.
- *         When the owner is destroyed, what it owns leaves the registry, in whatever container or
- *         device it is.
+ * owner   the object with which another one goes: a module for its functions, a green context for
+ *         its streams. When the owner is destroyed, its objects leave the registry, in any
+ *         container or device.
  *
  * Thread-safe.
  *
- * Of a graph's nodes is kept what pacing and memory ask for: grids and bytes.
+ * Of a graph's nodes the registry keeps the figures that pacing and memory need: grids and bytes.
  */
 #ifndef SPILLWAY_OBJECT_H
 #define SPILLWAY_OBJECT_H
 
 #include "core/registry/registry.h"
 
-/*
- * Those that weigh nothing and have nothing of their own take 88 bytes, streams 160, the others
- * 136.
- */
+/* Types without a weight and without data of their own take 88 bytes, streams 160, the rest 136. */
 #define OBJECT_TYPES_LIGHT(X) \
 	X(context)            \
 	X(green_context)      \
@@ -64,17 +61,16 @@ OBJECT_TYPES(X)
 #undef X
 
 /*
- * What an object weighs: its device memory; what a kernel node or all kernel nodes of a graph
- * launch.
+ * The weight of an object: its device memory; the launch of a kernel node or of all kernel nodes of
+ * a graph.
  */
 struct object_weight {
 	uint64_t bytes;
-	uint64_t most;        /* of code: device memory it may come to */
-	uint64_t threads;     /* of grids, saturating */
-	int64_t uses;         /* references that others hold on it, as far as they were told of */
+	uint64_t most;    /* of code: device memory it may come to */
+	uint64_t threads; /* of grids, saturating */
+	int64_t uses;     /* references that other objects hold on it, as far as they are known */
 	unsigned int kernels; /* kernel nodes */
-	unsigned int
-	    changes; /* times it was made anew: what was learnt about it may be out of date */
+	unsigned int changes; /* times it was made anew: facts learnt about it may be out of date */
 };
 
 struct object_entry {
@@ -82,12 +78,12 @@ struct object_entry {
 	uint64_t address;
 	struct object_weight weight; /* of a type that weighs nothing: 0 */
 	unsigned int flags;          /* it was made with */
-	struct resource *owner;      /* an object, referenced by the caller; NULL: nobody */
+	struct resource *owner;      /* an object, referenced by the caller; NULL: none */
 };
 
 /*
- * Registers a CUDA object by its address; what that stood for before is gone. Of what an owner
- * hands out again object_belongs_to() says so first. Returns 0 or a negative errno (as
+ * Registers a CUDA object by its address; the object there before is gone. Of an object that an
+ * owner hands out again object_belongs_to() says so first. Returns 0 or a negative errno (as
  * registry_add_object).
  */
 int object_enter(struct registry *registry, const char *container,
@@ -95,7 +91,7 @@ int object_enter(struct registry *registry, const char *container,
 /* Tracks in the same way an object with nothing but an address. */
 int object_track(struct registry *registry, const char *container, const struct resource_type *type,
                  const void *address);
-/* Returns the sum over what the object owns of a type. */
+/* Returns the sum over the object's own objects of a type. */
 struct object_weight object_owned_weight(struct resource *owner, const struct resource_type *type);
 uint64_t object_owner(struct resource *object); /* its address; 0: none */
 struct object_owner {
@@ -112,11 +108,11 @@ unsigned int object_flags(const struct resource *object);
 void object_weigh(struct resource *object, const struct object_weight *weight);
 void object_use(struct resource *object, int64_t change);
 /*
- * Returns what is kept for an object as long as it lives, with a reference for the caller: made
- * when it is first asked for, the same from then on, released with the object. NULL: create()
- * failed or answered another type, something of another type is kept already (both are said), or
- * the object's type weighs nothing. Of two who ask first at the same time both may create, and one
- * resource is released again.
+ * Returns the resource that is kept for an object as long as it lives, with a reference for the
+ * caller. It is made at the first request, the same from then on, and released with the object.
+ * NULL: create() failed or answered another type, a resource of another type is kept already (both
+ * are logged), or the object's type weighs nothing. Of two threads that ask first at the same time
+ * both may create, and one resource is released again.
  */
 struct resource *object_kept(struct resource *object, const struct resource_type *type,
                              struct resource *(*create)(void *cookie), void *cookie);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registry: containers under one lock, and who may create.
+ * The registry: containers under one lock, and the right to create.
  *
  * Runs inside the user's process: foreign code (destroy, create, each) runs outside the lock,
  * running out of memory is an answer, nothing here reaches the driver.
@@ -190,7 +190,7 @@ static struct resource *registry_find_named(struct registry *registry, const cha
 	return found ? resource_hold(found) : NULL;
 }
 
-/* Replaces a resource. What was there is handed out, to be released without the lock. */
+/* Replaces a resource. The old one is handed out, to be released without the lock. */
 static int replace(struct registry *registry, const char *container_name,
                    const struct resource_name *name, struct resource *resource,
                    struct resource **before)
@@ -322,7 +322,7 @@ int registry_replace_object(struct registry *registry, const char *container, ui
 	return error;
 }
 
-/* Finds what registry_find_object() finds, or NULL; under the lock. */
+/* Finds the entry that registry_find_object() finds, or NULL; under the lock. */
 static struct address_entry *registry_find_any(struct registry *registry, const char *preferred,
                                                const struct resource_type *type, uint64_t object)
 {
@@ -420,8 +420,8 @@ size_t registry_clear(struct registry *registry)
 }
 
 /*
- * Who may create: one thread for each name, and the others wait for it. create() runs outside the
- * registry's lock.
+ * The right to create: one thread has it for each name, and other threads wait for it. create()
+ * runs outside the registry's lock.
  */
 
 #define LOOK_AGAIN_NS 1000000000ull
@@ -472,7 +472,7 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 	lock_acquire(&registry->lock);
 	while (!(found = registry_find_named(registry, container, type, &key)) &&
 	       (other = find_creation(registry, &mine))) {
-		/* create() asking for what it is about to make would wait for itself */
+		/* create() would wait for itself if it asked for the resource that it makes */
 		if (pthread_equal(other->thread, mine.thread)) {
 			lock_release(&registry->lock);
 			return NULL;
@@ -508,11 +508,11 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 	return found;
 }
 
-/* Leaving: what is known while the driver is asked to let an object go. */
+/* Leaving: objects that the driver is asked to release. */
 
 /*
  * Counts one call more, or fewer, that asks the driver to destroy the resource; under the lock,
- * which all who change the count hold: it is read without.
+ * which every thread that changes the count holds: it is read without.
  */
 static void mark(struct resource *resource, uint32_t change)
 {
@@ -558,8 +558,8 @@ bool registry_leave_object(struct registry *registry, const char *preferred,
 }
 
 /*
- * Takes out what left, found by the number of its entry, too: without a reference another resource
- * may be at its place in memory by now, and it is not touched before it is found.
+ * Takes out the resource that left, found by the number of its entry, too: without a reference
+ * another resource may be at its place in memory by now, and it is not touched before it is found.
  */
 bool registry_left(const struct leaving *leaving, bool gone)
 {
@@ -572,7 +572,7 @@ bool registry_left(const struct leaving *leaving, bool gone)
 	struct address_entry *entry = address_table_find_resource(
 	    &registry->addresses, leaving->object, leaving->place, leaving->resource);
 	if (entry && entry->resource->entry == leaving->entry) {
-		if (gone) /* nobody asks any more; who has a reference still sees that it went */
+		if (gone) /* no thread asks any more; holders of a reference still see it go */
 			taken = registry_take(registry, entry);
 		else
 			mark(entry->resource, (uint32_t)-1);

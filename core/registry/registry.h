@@ -15,7 +15,7 @@
  *
  * Types are keyed by pointer inside a process; the hash of their name serves handles. Creations in
  * flight in lookup_or_create are a list on their callers' stacks; create() runs unlocked and may
- * create others.
+ * create other resources.
  */
 #ifndef SPILLWAY_REGISTRY_H
 #define SPILLWAY_REGISTRY_H
@@ -35,7 +35,7 @@ void registry_destroy(struct registry *registry);
 /*
  * Adds a resource, and takes over the caller's reference on success. container NULL or "": the
  * default one ("default"). Returns 0, -EEXIST, -EINVAL (a name empty, too long, with '/' or a
- * control character; a type whose name means another type already), -ENOMEM.
+ * control character; a type with a name that means another type already), -ENOMEM.
  */
 int registry_add(struct registry *registry, const char *container, const char *name,
                  struct resource *resource);
@@ -44,9 +44,9 @@ struct resource *registry_lookup(struct registry *registry, const char *containe
                                  const struct resource_type *type, const char *name);
 /*
  * Looks a resource up, or makes it; with a reference for the caller. create() runs outside the
- * registry's lock, once under races: others who want the same wait for it and, when it fails, try
- * themselves. Returns NULL when it fails, answers another type (which is said), or asks for the
- * very resource it is to make.
+ * registry's lock, once under races: other threads that want the same wait for it and, when it
+ * fails, try themselves. Returns NULL when it fails, answers another type (which is logged), or
+ * asks for the very resource it is to make.
  */
 struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
                                            const struct resource_type *type, const char *name,
@@ -68,7 +68,7 @@ int registry_add_object(struct registry *registry, const char *container, uint64
 struct resource *registry_lookup_object(struct registry *registry, const char *container,
                                         const struct resource_type *type, uint64_t object);
 /*
- * Returns what is() answers of the object, under the registry's lock: it looks at the resource
+ * Returns the answer of is() for the object, under the registry's lock: is() looks at the resource
  * alone, and quickly. Returns false when the object is not there.
  */
 bool registry_object_is(struct registry *registry, const char *container,
@@ -77,7 +77,7 @@ bool registry_object_is(struct registry *registry, const char *container,
                         const void *cookie);
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object);
-/* Adds like registry_add_object(), but what the address stood for before is deleted. */
+/* Adds like registry_add_object(), but deletes the resource that the address stood for before. */
 int registry_replace_object(struct registry *registry, const char *container, uint64_t object,
                             struct resource *resource);
 /*
@@ -86,16 +86,14 @@ int registry_replace_object(struct registry *registry, const char *container, ui
  */
 struct resource *registry_find_object(struct registry *registry, const char *preferred,
                                       const struct resource_type *type, uint64_t object);
-/*
- * Finds an object in whatever container and takes it out: the registry's reference is the caller's.
- */
+/* Finds an object in any container and takes it out: the registry's reference is the caller's. */
 struct resource *registry_take_object(struct registry *registry, const struct resource_type *type,
                                       uint64_t object);
 /*
  * Leaving: while the driver is asked to destroy an object, and may refuse, the object is found,
- * listed and charged as ever. The driver may give its address to the next object of another thread
- * before it has answered: what is entered under the address then supersedes what leaves, look-ups
- * by address prefer it, and registry_left() takes out what left alone.
+ * listed and charged as before. The driver may give its address to the next object of another
+ * thread before it has answered. An object that is then entered under the address supersedes the
+ * leaving one, look-ups by address prefer it, and registry_left() takes out the leaving one alone.
  */
 struct leaving {
 	struct registry *registry;
@@ -108,9 +106,9 @@ struct leaving {
  */
 struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found);
 /*
- * Finds it as registry_find_object() does and begins that, in one; of what is leaving already
- * nothing is begun. holds: with a reference for the caller; else the resource is not the caller's
- * to touch. Returns whether it was found.
+ * Finds it as registry_find_object() does and begins that, in one; for an object that is leaving
+ * already nothing begins. holds: with a reference for the caller; else the resource is not the
+ * caller's to touch. Returns whether it was found.
  */
 bool registry_leave_object(struct registry *registry, const char *preferred,
                            const struct resource_type *type, uint64_t object, bool holds,
@@ -122,10 +120,10 @@ bool registry_leave_object(struct registry *registry, const char *preferred,
  */
 bool registry_left(const struct leaving *leaving, bool gone);
 /*
- * Returns the number of the last entry, to be asked before the driver is. A type that leaves
+ * Returns the number of the last entry, to be read before the driver is asked. A type that leaves
  * unmarked, which is half the price, leaves by it: when the driver has agreed,
- * registry_take_before() takes out what stood under the address then, and the registry's reference
- * is the caller's. Returns NULL if there was none.
+ * registry_take_before() takes out the object that stood under the address then, and the registry's
+ * reference is the caller's. Returns NULL if there was none.
  */
 uint64_t registry_entries(struct registry *registry);
 struct resource *registry_take_before(struct registry *registry, const struct resource_type *type,
@@ -160,9 +158,9 @@ int handle_parse(const char *text, struct handle *handle); /* 0 or -EINVAL */
 int registry_lookup_handle(struct registry *registry, const struct handle *handle,
                            struct resource **resource);
 /*
- * Finds the resource that a handle names, for who expects it to be of this type. Returns 0; -EXDEV:
- * of another device; -EPROTOTYPE: of another type; -ENOENT: it is not there. Then message says why,
- * for people: what the handle names and what there is.
+ * Finds the resource that a handle names, for a caller that expects this type. Returns 0; -EXDEV:
+ * of another device; -EPROTOTYPE: of another type; -ENOENT: it is not there. Then message has the
+ * reason, for people: the object that the handle names and the one that is there.
  */
 int registry_lookup_verified(struct registry *registry, const struct handle *handle,
                              const struct resource_type *type, struct resource **resource,
@@ -173,8 +171,8 @@ bool handle_is_initialized(struct registry *registry, const struct handle *handl
 const char *registry_type_name(struct registry *registry, uint64_t hash);
 
 /*
- * Walks a copy of what was there at the call; each() holds no lock. Returns the number of entries,
- * 0 also when there is no memory for the copy.
+ * Walks a copy of the entries at the time of the call; each() holds no lock. Returns the number of
+ * entries, 0 also when there is no memory for the copy.
  */
 struct registry_entry {
 	const char *container, *name;
@@ -188,15 +186,15 @@ struct registry_listing {
 	uint64_t bytes, born_ns;
 };
 /*
- * Lists what is there, `most` at most, without taking a reference: who asks never destroys
- * anything. memory_used() runs under the registry's lock. Returns how many there are.
+ * Lists entries, `most` at most, without taking a reference: the caller never destroys anything.
+ * memory_used() runs under the registry's lock. Returns how many there are.
  */
 size_t registry_list(struct registry *registry, struct registry_listing *listing, size_t most);
 /* Counts the live resources of a type, NULL: of all; registry_memory() sums up their memory. */
 size_t registry_count(struct registry *registry, const struct resource_type *type);
 /*
- * Keeps the number of a type's resources in the caller's word from here on, so that others may read
- * it. Returns 0, -EINVAL or -ENOMEM, as registry_add().
+ * Keeps the number of a type's resources in the caller's word from here on, for readers without the
+ * lock. Returns 0, -EINVAL or -ENOMEM, as registry_add().
  */
 int registry_count_in(struct registry *registry, const struct resource_type *type,
                       _Atomic uint64_t *word);

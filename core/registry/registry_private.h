@@ -18,7 +18,7 @@ struct known_type {
 	struct known_type *next;
 };
 
-/* A create() that runs now, on its caller's stack; others who want the same wait for it. */
+/* A create() that runs now, on its caller's stack; other threads that want the same wait for it. */
 struct creation {
 	const char *container;
 	const struct resource_type *type;

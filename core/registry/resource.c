@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Resources: counted references, and what a type's name stands for. */
+/* Resources: counted references, and the meaning of a type's name. */
 #include "core/base/hash.h"
 #include "core/registry/resource.h"
 
@@ -23,7 +23,7 @@ bool resource_hold_if_alive(struct resource *resource)
 
 void resource_release(struct resource *resource)
 {
-	/* acq_rel: whoever destroys sees what the other holders did */
+	/* acq_rel: the thread that destroys sees the writes of all other holders */
 	if (resource &&
 	    atomic_fetch_sub_explicit(&resource->references, 1, memory_order_acq_rel) == 1)
 		resource->type->destroy(resource);

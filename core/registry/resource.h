@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Resources: counted references to what has a type; the first member of whatever is registered.
+ * Resources: counted references to typed objects; the first member of every registered object.
  * Thread-safe.
  */
 #ifndef SPILLWAY_RESOURCE_H
@@ -31,13 +31,13 @@ struct resource_type {
 	 */
 	size_t chain;
 	/*
-	 * It leaves without a mark (registry_take_before()), because nobody asks whether it does;
-	 * of several of one address the newest is found.
+	 * It leaves without a mark (registry_take_before()), because no caller asks whether it
+	 * does; of several of one address the newest is found.
 	 */
 	bool leaves_unmarked;
 };
 
-/* First member of whatever is registered. */
+/* First member of every registered object. */
 struct resource {
 	const struct resource_type *type;
 	_Atomic uint32_t references;
@@ -69,8 +69,8 @@ static inline void resource_init(struct resource *resource, const struct resourc
 }
 struct resource *resource_hold(struct resource *resource);
 /*
- * Takes a reference for who knows the resource without one. Returns false when its last one is
- * gone, and destroy() has begun.
+ * Takes a reference for a caller that knows the resource without one. Returns false when its last
+ * one is gone, and destroy() has begun.
  */
 bool resource_hold_if_alive(struct resource *resource);
 void resource_release(struct resource *resource); /* NULL is fine; last one destroys */

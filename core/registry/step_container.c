@@ -34,8 +34,8 @@ static bool has_ended(struct step_container *step)
 }
 
 /*
- * Marks the step as used, before anything is put in: whoever ends it later cleans up. Returns false
- * when it has ended before that.
+ * Marks the step as used, before a resource is put in: the thread that ends it later cleans up.
+ * Returns false when it has ended before that.
  */
 static bool use(struct step_container *step)
 {

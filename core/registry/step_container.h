@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Step container: a container for one step of the program; what was made within the step goes with
- * its end.
+ * Step container: a container for one step of the program; resources that are made within the step
+ * go with its end.
  *
- * It exists in the registry only once something was put in, so a step in which nothing was made
- * costs nothing. What comes after the end is refused, however late. Thread-safe, but for the
- * beginning.
+ * It exists in the registry only once a resource was put in, so an empty step costs nothing. A
+ * resource that comes after the end is refused. Thread-safe, except for the beginning.
  */
 #ifndef SPILLWAY_STEP_CONTAINER_H
 #define SPILLWAY_STEP_CONTAINER_H
@@ -18,7 +17,7 @@ struct step_container {
 	_Atomic unsigned int state;
 };
 
-/* Begins a new step, in a struct that nobody uses any more. Allocates nothing. */
+/* Begins a new step, in a struct that is no longer in use. Allocates nothing. */
 void step_container_begin(struct step_container *step, struct registry *registry, uint64_t number);
 /*
  * Adds as registry_add() and registry_lookup_or_create() do. Returns -ECANCELED, or NULL, when the

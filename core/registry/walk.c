@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at everything the registry holds: over a copy, so that no lock is held while others look.
- */
+/* Walks everything in the registry, over a copy, so that no lock is held while the caller looks. */
 #include <stdlib.h>
 #include <string.h>
 

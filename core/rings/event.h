@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events: what happened when, on which device; each process writes its own into its ring (ring.h).
+ * Events: the acts of a process and their times, on which device; each process writes its own into
+ * its ring (ring.h).
  *
  * EVENTS(X): X(kind, time, meaning, and three values, each a name and its unit). time: SPAN (has a
  * begin and a duration) or MOMENT (a begin alone). Unit: bytes, count, ns, millipercent, flag (0 or
- * 1), a code of codes.h, or none, whose name is _. `used` is the device memory, host_used the host
- * memory in its place that this process holds just then.
+ * 1), a code of codes.h, or none, named _. `used` is the device memory, host_used the host memory
+ * in its place that this process holds just then.
  *
  * event_note() may be called in any thread, with any lock held, and in a signal handler: no lock,
- * no system call, no allocation. Where nobody reads along there is no ring, and it is one load and
- * one branch.
+ * no system call, no allocation. Without a reader there is no ring, and it is one load and one
+ * branch.
  */
 #ifndef SPILLWAY_EVENT_H
 #define SPILLWAY_EVENT_H
@@ -54,7 +55,7 @@ enum event_kind {
 	    EVENT_KINDS
 };
 
-/* allocation and free are noted above this, which is what lies in slabs. */
+/* allocation and free are noted above this size; smaller ones lie in slabs. */
 #define EVENT_ALLOCATION_LEAST ((uint64_t)1 << 20)
 #define EVENT_NO_DEVICE        (-1)
 
@@ -78,8 +79,8 @@ void ring_write(struct ring *ring, const struct event *event);
 uint32_t event_context(const char *container);
 
 /*
- * event_note(.kind = EVENT_burst, .device = ordinal, ...): what is said is evaluated only if it is
- * kept.
+ * event_note(.kind = EVENT_burst, .device = ordinal, ...): the arguments are evaluated only if the
+ * event is kept.
  */
 #define event_note(...)                                                                          \
 	do {                                                                                     \

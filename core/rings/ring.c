@@ -102,7 +102,7 @@ void ring_write(struct ring *ring, const struct event *event)
 	/* Before the record, which may be lost below. */
 	if (ticket == RING_RECORDS_FIRST / 4 && room < RING_RECORDS)
 		grow(ring);
-	/* Another is at work here, or came after us and was quicker: what we have is lost. */
+	/* Another thread is at work here, or came after us and was quicker: our record is lost. */
 	if ((found & 1) || found > 2 * ticket ||
 	    !atomic_compare_exchange_strong_explicit(&record->sequence, &found, 2 * ticket + 1,
 	                                             memory_order_acquire, memory_order_relaxed))

@@ -4,8 +4,8 @@
  *
  * Bounded: the newest 8192 are kept, older ones are overwritten. The first of them have 64 KiB;
  * when a quarter of that is written the ring gets the rest of its 528 KiB, where there is room. The
- * file outlives the process, so that what it wrote last can be read; it goes with the segment, when
- * a new run of the job begins, and when RING_KEPT processes of the run have ended since.
+ * file outlives the process, so that its last events can be read; it goes with the segment, when a
+ * new run of the job begins, and when RING_KEPT processes of the run have ended since.
  *
  * Any number of threads write at the same time (event.h). A writer that is killed leaves one record
  * that readers skip.
@@ -29,8 +29,8 @@ struct segment;
  */
 int ring_create(const struct segment *segment, struct ring **ring, char *message, size_t size);
 /*
- * Says how the process's ring is made, by make(), once there is something to write: ring_begin()
- * says that, and waits until it is made. Who has begun before makes it at once.
+ * Sets how the process's ring is made, by make(), once there is an event to write: ring_begin()
+ * starts that, and waits until it is made. A process that has begun before makes it at once.
  */
 void ring_prepare(void (*make)(void));
 void ring_begin(void);

@@ -2,7 +2,7 @@
 /*
  * A ring as it lies in its file, and what the files of this room share about it. Private.
  *
- * Whoever changes a struct here, EVENTS, or what a code of an event means (codes.h), raises
+ * A change of a struct here, of EVENTS, or of a code's meaning in an event (codes.h) raises
  * RING_VERSION. magic, version and size keep their places.
  *
  * ticket    number of a record: the first is 0. It lies in place ticket % records
@@ -47,7 +47,7 @@ struct ring_header {
 	_Alignas(64) _Atomic uint64_t next; /* ticket */
 };
 
-/* Fields are written one by one while others may read: each is atomic. */
+/* Fields are written one by one while a reader may read: each is atomic. */
 struct ring_record {
 	_Atomic uint64_t sequence;
 	_Atomic uint64_t begin_ns, duration_ns;

@@ -67,7 +67,7 @@ static int read_header(int directory, const char *job, struct segment_header *he
 	if (fd < 0)
 		return fd;
 	error = segment_check(header, file_size, job, NULL, 0);
-	/* Processes come and go: what is theirs may be summed up in part. */
+	/* Processes come and go: their figures may be summed up in part. */
 	if (!error && (header->sequence % 2 != 0 || header->device_count > SEGMENT_DEVICES ||
 	               !is_of_this_boot(header) || !somebody_lives(fd, header) ||
 	               pread(fd, &after, sizeof after, offsetof(struct segment_header, sequence)) !=

@@ -33,7 +33,7 @@
 #include "core/state/layout.h"
 
 /*
- * Summaries: what is shown of a job, from a copy of its segment that was read and checked.
+ * Summaries: the figures shown of a job, from a copy of its segment that was read and checked.
  * Private.
  */
 
@@ -42,14 +42,15 @@
 struct job_copy {
 	struct segment_file file;
 	uid_t owner;
-	uint16_t changing[SEGMENT_SLOTS]; /* a bit per device whose facts could not be had whole */
+	uint16_t
+	    changing[SEGMENT_SLOTS]; /* a bit per device whose facts were changing at each try */
 	enum segment_slot_state state[SEGMENT_SLOTS]; /* now */
 	struct ledger_copy ledger[SEGMENT_SLOTS];     /* of the live ones, of the device at hand */
 };
 
 /*
- * Returns whether the slot is free, live or draining, though nobody may have noticed a
- * death yet.
+ * Returns whether the slot is free, live or draining, also where no process has noticed a death
+ * yet.
  */
 static enum segment_slot_state state_now(const struct segment_file *copy, int number,
                                          bool this_boot)
@@ -69,8 +70,8 @@ static enum segment_slot_state state_now(const struct segment_file *copy, int nu
 }
 
 /*
- * Reads a count that is stored as one more than there are, whatever stands in the file. Returns -1
- * where it is not known.
+ * Reads a count that is stored as one more than there are, from any file contents. Returns -1 where
+ * it is not known.
  */
 static int counted(uint32_t count)
 {
@@ -98,7 +99,7 @@ static void add_process(struct segment_view *view, const struct segment_file *co
 		}
 }
 
-/* Returns the peak. What is charged was read later, and may be more. */
+/* Returns the peak. The charges were read later, and may be more. */
 static uint64_t peak(const struct segment_file *copy, const struct segment_view *view, int device,
                      enum segment_tier tier)
 {
@@ -112,7 +113,7 @@ static uint64_t peak(const struct segment_file *copy, const struct segment_view 
 	return is > was ? is : was;
 }
 
-/* Returns the peak of what the driver took for itself. */
+/* Returns the peak of the driver's own memory. */
 static uint64_t driver_peak(const struct segment_file *copy, const struct statistics *total,
                             int device)
 {
@@ -126,7 +127,7 @@ static uint64_t driver_peak(const struct segment_file *copy, const struct statis
 	return is > was ? is : was;
 }
 
-/* --- what is shown --- */
+/* --- the figures shown --- */
 
 static void show_counters(struct statistics *shown, const struct counters *counters)
 {
@@ -185,8 +186,7 @@ static void show_process(struct statistics *shown, const struct segment_books *b
 }
 
 /*
- * Returns what is known of a job without processes: the settings of the last one, which holds
- * nothing.
+ * Returns the facts of a job without processes: the settings of the last one, which holds nothing.
  */
 static struct verdict verdict_of_ended(const struct facts *facts, const struct standing *standing)
 {
@@ -237,7 +237,7 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d)
 	}
 	verdict = live ? verdict_of(job->ledger, live, &standing)
 	               : verdict_of_ended(&known.facts, &standing);
-	/* who has older settings is judged by the newest */
+	/* a process with older settings is judged by the newest */
 	standing.generation = verdict.generation;
 	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;) {
 		struct ledger_copy ledger = copy_ledger(job, n, d);
@@ -255,8 +255,8 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d)
 }
 
 /*
- * Adds what a process that lives has open, or may come to, although its owner is gone; the next
- * look of one of them says.
+ * Adds memory that a live process has open, or may open, although its owner is gone; the next look
+ * of such a process decides.
  */
 static void add_orphaned(struct segment_view *view, const struct job_copy *job)
 {
@@ -481,7 +481,7 @@ static bool slots_are_valid(const struct segment_file *copy)
 }
 
 /*
- * Makes text printable. What a program wrote is read by others, root among them: it drives no
+ * Makes text printable. A program's text is read by other users, root among them: it drives no
  * terminal of theirs.
  */
 static void make_printable(struct segment_file *copy)
@@ -530,7 +530,7 @@ int segment_read(const char *job, struct segment_view *view, char *message, size
 {
 	if (directory_check_name(job) != 0)
 		return state_refuse(-EINVAL, message, size, "not a job name: %s", job ? job : "");
-	/* as large as a job can be; of what is not read there are no pages */
+	/* as large as a job can be; parts that are not read have no pages */
 	struct job_copy *copy = mmap(NULL, sizeof *copy, PROT_READ | PROT_WRITE,
 	                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (copy == MAP_FAILED)

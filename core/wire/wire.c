@@ -164,7 +164,7 @@ static bool is_of_our_user(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-/* --- who listens --- */
+/* --- the listener --- */
 
 static int bind_in(int directory, const char *name)
 {
@@ -245,7 +245,7 @@ int wire_accept(int listener)
 	return fd;
 }
 
-/* --- who connects --- */
+/* --- the connecting process --- */
 
 static int connect_in(int directory, const char *name, uint64_t deadline)
 {
@@ -257,7 +257,7 @@ static int connect_in(int directory, const char *name, uint64_t deadline)
 		return fd;
 	while (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
 		error = -errno;
-		/* EAGAIN: too many others wait to be accepted. */
+		/* EAGAIN: too many connections wait to be accepted. */
 		if ((error != -EAGAIN && error != -EINTR) || !deadline ||
 		    !milliseconds_left(deadline)) {
 			close(fd);
@@ -286,8 +286,8 @@ int wire_connect(const struct wire_token *token, uint64_t deadline)
 }
 
 /*
- * Removes a stale socket. Between its binding and its listening a socket refuses as well: only what
- * is old is stale.
+ * Removes a stale socket. Between its binding and its listening a socket refuses as well: only an
+ * old one is stale.
  */
 static void remove_if_stale(int directory, const char *name)
 {

@@ -3,7 +3,7 @@
  * The messages of two processes about memory that one gives to the other: the handle, the messages,
  * the socket.
  *
- * handle    64 bytes that stand for one allocation; they say whose socket to ask
+ * handle    64 bytes that stand for one allocation; they name the socket to ask
  * token     a random name of the process that gives memory; its socket is share-TOKEN.socket in the
  *           state directory
  * piece     one physical allocation of the driver, which travels as a file descriptor
@@ -85,16 +85,16 @@ int wire_listen(const struct wire_token *token, char *message, size_t size);
 void wire_socket_path(const struct wire_token *token, char *path, size_t size);
 /*
  * Returns whether the descriptor is still that socket, or one that was accepted from it: programs
- * close what they do not know.
+ * close descriptors that they do not know.
  */
 bool wire_is_socket_of(int fd, const struct wire_token *token);
 /* Takes the socket's name away. */
 void wire_unlink(const struct wire_token *token);
-/* Removes the names of sockets that nobody listens at any more. */
+/* Removes the names of sockets without a listener. */
 void wire_sweep(void);
 /*
- * Accepts a connection. Returns its descriptor; -EAGAIN: nobody is waiting; -EPERM: it is another
- * user's, who is refused.
+ * Accepts a connection. Returns its descriptor; -EAGAIN: none is waiting; -EPERM: it is another
+ * user's and is refused.
  */
 int wire_accept(int listener);
 /*
@@ -108,18 +108,18 @@ int wire_send(int fd, const void *message, size_t size, const int *descriptors, 
               uint64_t deadline);
 /*
  * Receives one message of exactly this size (else -EPROTO; -EPIPE: the other side has gone) and at
- * most `room` descriptors, now the caller's and CLOEXEC. *count may be less than what was sent
+ * most `room` descriptors, now the caller's and CLOEXEC. *count may be less than the sent number
  * where the process can have no more.
  */
 int wire_receive(int fd, void *message, size_t size, int *descriptors, size_t room, size_t *count,
                  uint64_t deadline);
 
 /*
- * The messages between who asks for the resources of a live process, `spillway stat JOB
+ * The messages between a process that asks for the resources of a live process, `spillway stat JOB
  * --resources`, and that process.
  *
- * The one who asks listens, on a socket in the state directory whose name only those know who can
- * read the segment; the process asked (core/modules/resources) connects and sends one packet with
+ * The asking process listens, on a socket in the state directory with a name that only readers of
+ * the segment know. The process asked (core/modules/resources) connects and sends one packet with
  * one descriptor: an anonymous file, of a line per resource.
  */
 enum {

@@ -6,8 +6,8 @@
  *   version 13000
  *   device 0 node 0 NVIDIA L40S
  *
- * driver-probe DRIVER DEVICE NODES: tries, each in a process of its own, what some drivers do not
- * survive or refuse, and prints the answers, a line each:
+ * driver-probe DRIVER DEVICE NODES: tries, each in a process of its own, calls that some drivers do
+ * not survive or refuse, and prints the answers, a line each:
  *
  *   numa NODE ERROR   physical memory on each of these NUMA nodes of the host ("1,0")
  *   host ERROR        the same without a node
@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-__asm__(".symver dlopen,dlopen@GLIBC_2.2.5"); /* as core/base/glibc.h has others */
+__asm__(".symver dlopen,dlopen@GLIBC_2.2.5"); /* as core/base/glibc.h has for other names */
 #elif defined(__aarch64__)
 __asm__(".symver dlopen,dlopen@GLIBC_2.17");
 #endif
@@ -147,7 +147,7 @@ static CUresult copy(void)
 	return CALL(cuCtxSynchronize);
 }
 
-/* Puts memory of the device in the place of what is mapped there. */
+/* Puts memory of the device in the place of the memory mapped there. */
 static CUresult replace(CUdeviceptr address)
 {
 	CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
@@ -240,7 +240,7 @@ static CUresult unmap(void)
 	TRY(make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
 	TRY(CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING));
 	TRY(CALL(cuLaunchHostFunc, stream, run, NULL));
-	/* The device itself has something before it, too: who waits may ask only that. */
+	/* The device itself has something before it, too: a waiting thread may ask only that. */
 	TRY(CALL(cuMemsetD8Async, used, 1, UNIT, stream));
 	TRY(CALL(cuMemUnmap, memory, UNIT));
 	TRY(CALL(cuMemRelease, handle));
@@ -251,7 +251,7 @@ static CUresult unmap(void)
 
 /*
  * Opens the driver by glibc's own dlopen, which is in its own library: where the machine preloads
- * the shim into every process the shim's stands before it, and what is asked here is the driver.
+ * the shim into every process the shim's stands before it, and these questions are for the driver.
  */
 static void *open_driver(const char *driver)
 {

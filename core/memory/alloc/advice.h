@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Advice: what the program advised for managed memory, and where it last prefetched it to.
+ * Advice: the program's advice for managed memory, and the place where it last prefetched it to.
  *
  * The driver keeps this itself, but where the limit holds memory back our own advice stands there
  * in place of the program's. So a book is kept for that part of an allocation, page by page in
- * pieces that are alike, from which the program's questions are answered and its advice is given to
+ * pieces that are alike. From it the program's questions are answered and its advice is given to
  * the driver once the memory may come. Thread-safe; calls no driver.
  */
 #ifndef SPILLWAY_ADVICE_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ADVICE_DEVICES = 64 }; /* of others it is not known who uses memory */
+enum { ADVICE_DEVICES = 64 }; /* of further devices it is not known which use the memory */
 
 struct advice {
 	CUmemLocation preferred, prefetched; /* of type CU_MEM_LOCATION_TYPE_INVALID: none */
@@ -32,15 +32,15 @@ void advice_book_free(struct advice_book *book);
 uint64_t advice_book_from(const struct advice_book *book);
 
 /*
- * Writes down what of the program's call for [from, to), which the driver has taken, concerns the
- * book. Without memory for it the older advice stays.
+ * Writes down the part of the program's call for [from, to), which the driver has taken, that
+ * concerns the book. Without memory for it the older advice stays.
  */
 void advice_given(struct advice_book *book, uint64_t from, uint64_t to, CUmem_advise advice,
                   CUmemLocation location);
 void advice_prefetched(struct advice_book *book, uint64_t from, uint64_t to,
                        CUmemLocation location);
 
-/* Reads what holds for all of [from, to), which is in the book. */
+/* Reads the advice that is common to all of [from, to), which is in the book. */
 struct advice advice_common(struct advice_book *book, uint64_t from, uint64_t to);
 /* Reads the advice at `from` and how far it holds, at most to `to`. Returns that end. */
 uint64_t advice_piece(struct advice_book *book, uint64_t from, uint64_t to, struct advice *advice);
@@ -48,7 +48,7 @@ uint64_t advice_piece(struct advice_book *book, uint64_t from, uint64_t to, stru
 /* Returns how often something was written down. */
 uint64_t advice_changes(const struct advice_book *book);
 
-/* Narrows `all` to what holds for both. */
+/* Narrows `all` to the advice that is common to both. */
 void advice_narrow(struct advice *all, const struct advice *other);
 /* Returns how a location is told where there is but a number for it. */
 int advice_ordinal(CUmemLocation location);

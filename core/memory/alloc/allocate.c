@@ -2,7 +2,7 @@
 /*
  * The allocator's front. Rules: runs inside the user's process, within its calls.
  *
- * What the driver would answer now is asked of it, because memory of the arena needs no context:
+ * The driver is asked whether it would allocate now, because memory of the arena needs no context:
  * an empty query shows a broken one, and while a capture is active a byte is allocated and freed,
  * which the driver refuses where it would refuse the program. The byte is charged as 2 MiB first.
  */
@@ -27,7 +27,7 @@
 #include "core/memory/uses/measured.h"
 #include "core/memory/uses/overhead.h"
 
-/* What the driver thinks of allocating now, where memory is made without it. */
+/* Whether the driver would allocate now, where memory is made without it. */
 
 /*
  * Asks by a byte, for which the driver may take a block of 2 MiB: that is charged first. Without
@@ -51,8 +51,8 @@ static CUresult judge_try(struct device *device)
 }
 
 /*
- * Asks what the driver thinks of allocating now: a capture may forbid it, and is invalidated by it;
- * in a broken context nothing is allocated, and the driver is left to say so. Memory of the arena
+ * Asks whether the driver would allocate now: a capture may forbid it, and is invalidated by it; in
+ * a broken context nothing is allocated, and the driver is left to say so. Memory of the arena
  * needs no context, and would not show it. in_pool: it is from a pool, and in stream order; now_ns:
  * clock_coarse(). CUDA_ERROR_NOT_SUPPORTED: the driver is to serve it itself.
  */
@@ -153,7 +153,7 @@ static const struct config_gpu *settings_of(struct serving *s)
 
 /* --- in the arena --- */
 
-/* Frees nothing: the driver does not know what it did not allocate. */
+/* Frees nothing: the driver did not allocate it. */
 static CUresult free_nothing(void *cookie, CUdeviceptr address)
 {
 	(void)cookie;
@@ -161,7 +161,9 @@ static CUresult free_nothing(void *cookie, CUdeviceptr address)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Keeps it on the device, where a job's memory is given to others behind the driver's back. */
+/*
+ * Keeps it on the device, in a job whose memory may be registered without the driver's knowledge.
+ */
 static CUresult pin_new(struct serving *s, CUdeviceptr address)
 {
 	if (elastic_pin(s->device, address) ||
@@ -389,7 +391,7 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 	s->lack = (struct lack){SEGMENT_ON_HOST, size, size, SPILL_HOST_LIMIT};
 	if (device_charge_host(device, size, terms_host_limit(&s->terms, device)) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	s->lack.bytes = 0; /* what is wanting from here on is not room below the limit */
+	s->lack.bytes = 0; /* from here on the lack is not room below the limit */
 	a = allocation_create(s->context, 0, size, SEGMENT_ON_HOST, size);
 	if (!a) {
 		s->lack.why = SPILL_NONE;
@@ -442,7 +444,7 @@ static bool lives_in_arena(struct serving *s)
 	       (!asked->pool || may_be_elastic(s->device, asked->pool)) && has_arena(s);
 }
 
-/* Returns whether what the device has no room for may be on the host. */
+/* Returns whether memory without room on the device may be on the host. */
 static bool may_spill(struct serving *s)
 {
 	struct pool *pool = s->asked->pool;
@@ -493,8 +495,8 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 }
 
 /*
- * Begins a request. While the device is evicted or yields, what can be on the host is placed there;
- * where the host has no room, the program still has what the limit allows.
+ * Begins a request. While the device is evicted or yields, movable memory is placed on the host;
+ * where the host has no room, the program still has the device up to its limit.
  */
 static void begin_anew(struct serving *s)
 {
@@ -516,7 +518,7 @@ static bool go_elsewhere(struct serving *s)
 	if (!(s->tried & 1u << other) && (other == ON_DEVICE || may_spill(s))) {
 		if (other == ON_HOST)
 			s->reason = s->lack.why;
-		else /* what is on the host in a run is behind what is on the device */
+		else /* in a run, memory on the host is behind memory on the device */
 			drop(s);
 		s->place = other;
 		return true;
@@ -535,7 +537,7 @@ static bool go_elsewhere(struct serving *s)
 	return true;
 }
 
-/* Makes room for what is lacking. Whoever asks for a context may change the thread's own copy. */
+/* Makes room for the lacking bytes. A query for a context may change the thread's own copy. */
 static bool make_room(struct serving *s)
 {
 	settings_of(s);
@@ -575,7 +577,7 @@ static struct allocation *take_freed(const struct serving *s)
 /*
  * Returns whether a block of a slab may serve it. A job without a name and a limit keeps the
  * driver's own: nothing depends on the few bytes it counts too few, and its allocations stay as
- * fast as they are. So do those that others are likely to open.
+ * fast as they are. Allocations that other processes are likely to open are the driver's own, too.
  */
 static bool lives_in_slab(struct serving *s)
 {

@@ -2,10 +2,10 @@
 /*
  * Allocating: the front behind cuMemAlloc and its kin.
  *
- * A request is charged to the job's quota and served on the device, in an arena or by the driver;
- * what exceeds the limit, or what a full device refuses, is placed on the host, at an address that
- * kernels, copies and memsets use like any other. To the program it is device memory. What a try
- * lacks is made room for (reclaim.h), and the try goes on.
+ * A request is charged to the job's quota and served on the device, in an arena or by the driver.
+ * The part beyond the limit, or that a full device refuses, is placed on the host, at an address
+ * that kernels, copies and memsets use like any other. To the program it is device memory. Room is
+ * made for the bytes that a try lacks (reclaim.h), and the try goes on.
  *
  * Everything here answers with CUresults the API called may return. Thread-safe.
  */
@@ -31,8 +31,8 @@ struct vmem_request {
 };
 
 /*
- * Serves a request in the current context; *address is set on success only. What is not ours to
- * judge (no context, size 0, NULL) is left to the driver.
+ * Serves a request in the current context; *address is set on success only. A request that is not
+ * ours to judge (no context, size 0, NULL) is left to the driver.
  */
 CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address);
 
@@ -46,13 +46,13 @@ struct vmem_act {
 
 /*
  * Counts allocations from here on; is_elastic: and lets them live in the arena, where there can be
- * one, because somebody named or limited the job.
+ * one, because the job has a name or a limit.
  */
 void vmem_start(struct device_set *devices, bool is_elastic);
 bool vmem_is_elastic(void);
 /*
- * Charges small allocations exactly from here on, because somebody named or limited the job, now or
- * earlier: without an arena they come from slabs of ours (small.h).
+ * Charges small allocations exactly from here on, because the job has or had a name or a limit:
+ * without an arena they come from slabs of ours (small.h).
  */
 void vmem_count_exactly(void);
 /*

@@ -65,7 +65,7 @@ static uint64_t allocation_memory_used(const struct resource *resource)
 {
 	const struct allocation *a = (const struct allocation *)resource;
 
-	/* an elastic one's chunks are charged, and a pool for what comes from it */
+	/* the chunks of an elastic one are charged, and a pool for its allocations */
 	return a->charged ? a->charged : a->size;
 }
 
@@ -97,7 +97,7 @@ static void allocation_destroy(struct resource *resource)
 		device_uncharge(a->context.device, a->tier, a->charged);
 	if (a->is_in_books) {
 		ipc_take_back(&a->shared_as);
-		/* The registry let go of what was not freed: it is the book. */
+		/* The registry has let an allocation go that was not freed: it is the book. */
 		if (elastic_is(a))
 			elastic_disown(a->address, &nobody);
 		else if (small_is(a))
@@ -392,9 +392,9 @@ static struct allocation *find_in(const struct context *context, CUdeviceptr add
 }
 
 /*
- * Lets a new allocation supersede what had its address, because the driver gives that address
- * again: the old one is leaving, or gone by a way that we did not see. Returns false if there is
- * nothing in the way.
+ * Lets a new allocation supersede the one that had its address, because the driver gives that
+ * address again: the old one is leaving, or gone by a way that we did not see. Returns false if
+ * there is nothing in the way.
  */
 static bool supersede(const struct allocation *a)
 {
@@ -416,7 +416,9 @@ int allocation_enter(struct allocation *a)
 {
 	int error;
 
-	/* It says so before others find it, so that whoever takes it out has the last word. */
+	/*
+	 * Set before other threads find it, so that the thread that takes it out has the last word.
+	 */
 	atomic_store_explicit(&a->is_in_books, true, memory_order_relaxed);
 	do
 		error = enter(a);

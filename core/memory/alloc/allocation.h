@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Allocation: what the application asked for by cuMemAlloc and its kin, as a registry resource.
+ * Allocation: the application's request by cuMemAlloc and its kin, as a registry resource.
  *
  * Its last reference gives its bytes back to the quota; the memory itself is freed before that by
  * free.c. Spilled and managed allocations are also in the address map, so that a pointer into the
  * middle of one is recognised.
  *
- * The driver's own plain memory (no arena) is charged what the driver takes for it at most: whole
+ * The driver's own plain memory (no arena) is charged the most that the driver takes for it: whole
  * pages of 2 MiB. In a job without a name and a limit small requests count 512 bytes, because the
  * driver has them share a page and no limit depends on it.
  */
@@ -35,7 +35,7 @@ struct allocation;
 struct backing {
 	const struct provider *provider;
 	CUdeviceptr address;
-	size_t size; /* bytes really taken, at least what was asked for */
+	size_t size; /* bytes really taken, at least the requested ones */
 	void *host;  /* pinned */
 };
 
@@ -64,11 +64,11 @@ struct allocation {
 	const void *site; /* the program's call, by its return address */
 	enum segment_tier tier;
 	bool is_managed;
-	_Atomic bool is_in_books;     /* else it was freed, and goes as soon as may be */
-	_Atomic bool is_shared;       /* others may have it open: it must stay where it is */
+	_Atomic bool is_in_books; /* else it was freed, and goes as soon as may be */
+	_Atomic bool is_shared;   /* another process may have it open: it must stay where it is */
 	_Atomic uint64_t exported_as; /* a key of exported.h; 0: none */
 	_Atomic bool is_in_order;   /* synchronous calls that touch it are done when they return */
-	_Atomic uint64_t buffer_id; /* the number that programs know it by; 0: nobody asked */
+	_Atomic uint64_t buffer_id; /* the number that programs know it by; 0: never asked for */
 	_Atomic bool is_given_away; /* it has, or had, a number in ipc/server.c */
 	_Atomic uint64_t shared_as; /* its number in ipc/server.c; 0: it has none */
 	_Atomic uint64_t
@@ -79,8 +79,8 @@ struct allocation {
 	uint64_t pool_live; /* bytes in use of the pool's: on the device it is charged for them */
 	uint64_t pool_span; /* elastic: bytes of the pool's reserve */
 	struct advice_book
-	    *advice; /* managed: of what was held back when it was made; NULL: nothing */
-	/* freed.c's: the next of those that wait for the same, and for what */
+	    *advice; /* managed: of the part held back when it was made; NULL: none */
+	/* freed.c's: the next of those that wait for the same, and for which event */
 	struct allocation *freed_next;
 	struct stream_point freed_at;
 };
@@ -115,7 +115,7 @@ bool allocation_is_freed_by_driver(const struct allocation *allocation);
 bool elastic_is(const struct allocation *allocation);
 /* Returns whether it is a block of a slab of the driver's. */
 bool small_is(const struct allocation *allocation);
-/* Gives back memory that was made by us, which nobody uses any more. */
+/* Gives back memory that was made by us and is no longer in use. */
 CUresult allocation_give_back(const struct allocation *allocation);
 /*
  * Returns how many bytes the driver takes for an allocation of its own. is_exact: at most;
@@ -123,16 +123,16 @@ CUresult allocation_give_back(const struct allocation *allocation);
  */
 uint64_t allocation_rounded(size_t size, bool is_exact);
 /*
- * Enters it in the registry (and the address map), in the place of what is leaving or gone; takes
- * over the reference.
+ * Enters it in the registry (and the address map), in the place of one that is leaving or gone;
+ * takes over the reference.
  */
 int allocation_enter(struct allocation *allocation);
 /* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
  */
 bool allocation_leave(struct allocation *allocation);
 /*
- * Begins to free the allocation at this first address, whatever context is current. Until the
- * driver agrees (allocation_left()) it is found and charged.
+ * Begins to free the allocation at this first address, with any context current. Until the driver
+ * agrees (allocation_left()) it is found and charged.
  */
 struct leaving allocation_leaving(CUdeviceptr address);
 /*
@@ -142,15 +142,15 @@ struct leaving allocation_leaving(CUdeviceptr address);
  */
 struct allocation *allocation_take(struct device *device, CUdeviceptr address);
 /*
- * Takes an allocation of the driver's own, which it has freed, out of the registry: what stood
- * under the address before the driver was asked. Returns it in the same way.
+ * Takes an allocation of the driver's own, which it has freed, out of the registry: the one that
+ * stood under the address before the driver was asked. Returns it in the same way.
  */
 struct allocation *allocation_take_before(CUdeviceptr address, const struct before_leaving *before);
-/* Ends what allocation_leaving() began, in the registry and the address map. */
+/* Ends allocation_leaving(), in the registry and the address map. */
 bool allocation_left(const struct leaving *leaving, bool gone);
 /*
- * Finds an allocation by its first address, whatever context is current. Returns it with a
- * reference, or NULL.
+ * Finds an allocation by its first address, with any context current. Returns it with a reference,
+ * or NULL.
  */
 struct allocation *allocation_find(CUdeviceptr address);
 /* Finds the allocation around an address of a slab of the driver's; likewise. */

@@ -53,7 +53,9 @@ static CUresult may_free(const struct vmem_free *how)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	/* The driver says of any address what it thinks of freeing now; none of its own is odd. */
+	/*
+	 * The driver answers for any address whether it may be freed now; none of its own is odd.
+	 */
 	if (capture_is_active())
 		result = how->native(how->cookie, 1);
 	return idle_is_refused(result) ? result : CUDA_SUCCESS;
@@ -88,8 +90,8 @@ static CUresult free_ours(const struct leaving *leaving, const struct vmem_free 
 }
 
 /*
- * Frees managed memory, or memory of ours while a capture is active: of either the driver is asked,
- * but not of what is free already, which it may still know.
+ * Frees managed memory, or memory of ours while a capture is active: the driver is asked in both
+ * cases, but not about memory that is free already, which it may still know.
  */
 static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 {
@@ -111,9 +113,7 @@ static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 	return result;
 }
 
-/*
- * Frees what is in no range that is known: the driver's own, or memory of another process's pool.
- */
+/* Frees memory in no known range: the driver's own, or memory of another process's pool. */
 static CUresult free_driver_s(CUdeviceptr address, const struct vmem_free *how)
 {
 	struct before_leaving before;
@@ -160,7 +160,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	return result;
 }
 
-/* Takes out of the books what went with a context, because the driver has freed it. */
+/* Takes memory that went with a context out of the books, because the driver has freed it. */
 static void leave_with_context(void *cookie, struct allocation *a)
 {
 	(void)cookie;

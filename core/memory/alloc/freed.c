@@ -13,7 +13,9 @@
 
 enum { BUCKETS = 64, AHEAD_MAX = 16 };
 
-/* Places of the list. What waits for a stream lies by its bytes: others may have it. */
+/*
+ * Places of the list. Memory that waits for a stream lies by its bytes: other requests may have it.
+ */
 enum {
 	BEHIND = BUCKETS, /* the fence that is set */
 	LATER,            /* freed since: the next fence */
@@ -161,7 +163,7 @@ static bool wait_and_give_back(struct allocation *list)
 	return false;
 }
 
-/* --- what waits for its stream --- */
+/* --- memory that waits for its stream --- */
 
 static bool keep_for_stream(struct allocation *a, CUstream stream)
 {
@@ -178,7 +180,7 @@ static bool keep_for_stream(struct allocation *a, CUstream stream)
 	return true;
 }
 
-/* Finds one freed on this stream, or that nobody uses. Returns what points to it, or NULL. */
+/* Finds one freed on this stream, or one without a user. Returns the pointer to it, or NULL. */
 static struct allocation **find(struct allocation **list, const struct pool *pool, uint64_t span,
                                 const struct stream_point *point)
 {
@@ -306,7 +308,7 @@ void freed_stream_gone(CUstream stream)
 	lock_release(&lock);
 }
 
-/* --- what waits for the fence --- */
+/* --- memory that waits for the fence --- */
 
 /* Keeps an allocation for the next fence. Returns false if there can be no fence. */
 static bool keep_for_fence(struct allocation *a)
@@ -323,7 +325,10 @@ static bool keep_for_fence(struct allocation *a)
 	return is_kept;
 }
 
-/* Sets a fence for what was freed since the last. The lock is held, nothing behind the fence. */
+/*
+ * Sets a fence for memory that was freed since the last. The lock is held, nothing behind the
+ * fence.
+ */
 static void set_next(void)
 {
 	move_all(LATER, BEHIND);
@@ -397,7 +402,7 @@ CUresult freed_take_over(struct allocation *a, CUstream wait)
 	return result;
 }
 
-/* Takes out all of these places, or what is there of a context. */
+/* Takes out all of these places, or those of a context. */
 static struct allocation *take_from(size_t first, CUcontext context)
 {
 	struct allocation *taken = NULL;
@@ -450,7 +455,7 @@ bool freed_wait(void)
 	       !capture_is_active() && wait_and_give_back(take_from(BEHIND, NULL));
 }
 
-/* Postpones what waits for streams of a context whose events are gone. The lock is held. */
+/* Postpones memory that waits for streams of a context without events. The lock is held. */
 static void postpone_of(CUcontext context)
 {
 	struct allocation *waiting = NULL;

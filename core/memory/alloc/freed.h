@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of ours that the program has freed, and that work may still use: one list of it, by what
- * each waits for.
+ * Memory of ours that the program has freed, and that work may still use: one list of it, by the
+ * event that each waits for.
  *
  * stream   memory of a pool that was freed in stream order (cuMemFreeAsync): an event that was
- *          recorded there. The stream may have it again at once; others, and the device, once that
- *          has been passed. Then it is given back when the program waits for work, as far as the
- *          pool's release threshold allows, when the pool is trimmed, and when room is wanted
- * fence    deferred_free says so, or it was freed in stream order: all that the contexts had been
- *          given (events.h), which is looked at in later calls. Where there can be no fence, it is
- *          waited for after all
+ *          recorded there. The stream may have it again at once, other streams and the device once
+ *          that has been passed. Then it is given back when the program waits for work, as far as
+ *          the pool's release threshold allows, when the pool is trimmed, and when room is wanted
+ * fence    deferred_free says so, or it was freed in stream order: all work that the contexts had
+ *          been given (events.h), which is looked at in later calls. Where there can be no fence it
+ *          is waited for after all
  * wait     the driver forbids to wait while a stream is captured. Where its own free would succeed
  *          in spite of that, the program is told it did; the memory goes when no capture is active
  *          any more and the program makes a call that may wait
  *
- * It has left the books, so that nobody finds it, and stays charged until it goes. The driver's own
+ * It has left the books, so no thread finds it, and stays charged until it goes. The driver's own
  * cuMemFree waits for the work that may use the memory; so must we. Nothing here asks for an event
  * while a capture is active. Thread-safe.
  *
@@ -49,7 +49,7 @@ static inline bool freed_is_any(enum freed_kind kind)
 
 /*
  * Frees one that has left the books. wait: it was freed in this stream's order (by its explicit
- * name); NULL: after all work of its context. Returns what the program is told.
+ * name); NULL: after all work of its context. Returns the answer for the program.
  */
 CUresult freed_take_over(struct allocation *allocation, CUstream wait);
 /*
@@ -68,11 +68,11 @@ struct allocation *freed_take(struct pool *pool, size_t size, CUstream stream);
  */
 bool freed_has(CUdeviceptr address);
 
-/* Gives back what is behind a fence that was passed. Never waits; any call may do it. */
+/* Gives back memory behind a fence that was passed. Never waits; any call may do it. */
 void freed_poll(void);
 /*
- * Gives back as freed_poll() does, and waits for what was postponed, unless a capture is active;
- * for calls that wait anyway, or may wait.
+ * Gives back as freed_poll() does, and waits for postponed memory, unless a capture is active; for
+ * calls that wait anyway, or may wait.
  */
 void freed_settle_now(void);
 static inline void freed_settle(void)
@@ -80,18 +80,18 @@ static inline void freed_settle(void)
 	if (freed_is_any(FREED_OF_FENCE) || freed_is_any(FREED_OF_WAIT))
 		freed_settle_now();
 }
-/* Puts what was postponed behind a fence instead, where it can be: in calls that may not wait. */
+/* Puts postponed memory behind a fence instead, where it can be: in calls that may not wait. */
 void freed_fence(void);
 /*
- * Gives back, because the program has waited for work, also what is beyond the release thresholds
- * of the pools.
+ * Gives back, because the program has waited for work, also memory beyond the release thresholds of
+ * the pools.
  */
 void freed_waited(void);
-/* Gives back what one pool has freed, until no more than so many bytes are reserved for it. */
+/* Gives back freed memory of one pool, until no more than so many bytes are reserved for it. */
 void freed_trim(struct pool *pool, uint64_t keep);
 /*
- * Gives back what no work uses any more, of a device's pools all of it. Returns whether work is
- * still to be done on more.
+ * Gives back memory that no work uses any more, of a device's pools all of it. Returns whether work
+ * is still to be done on more.
  */
 bool freed_give_back(struct device *device);
 /* Returns the bytes that have come back so far without having been waited for. */
@@ -102,8 +102,9 @@ bool freed_wait(void);
 /* Forgets a destroyed stream: another may get its name, or has it and was given nothing yet. */
 void freed_stream_gone(CUstream stream);
 /*
- * Gives back what was freed in a context that is gone, once the others' work is done, or as soon as
- * no capture is active. What the driver has freed with the context is not freed again.
+ * Gives back memory that was freed in a context that is gone, once the work of all other contexts
+ * is done, or as soon as no capture is active. Memory that the driver has freed with the context is
+ * not freed again.
  */
 void freed_forget_context(CUcontext context);
 

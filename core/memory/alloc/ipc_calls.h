@@ -27,8 +27,8 @@ struct ipc_calls {
 	 */
 	bool (*give)(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result);
 	/*
-	 * Takes back what is known by this number, which becomes 0: from now on no process opens
-	 * it, or is doing so when this returns.
+	 * Withdraws the memory with this number, which becomes 0: from now on no process opens it,
+	 * or is doing so when this returns.
 	 */
 	void (*withdraw)(_Atomic uint64_t *number);
 	/* Returns whether open() is to be asked: it is a handle of give(), of any process. */

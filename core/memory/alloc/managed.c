@@ -13,8 +13,8 @@ static uint64_t rounded(uint64_t size)
 }
 
 /*
- * Charges as much as is left below the limit, and no more than there is when others take it at the
- * same time.
+ * Charges as much as is left below the limit, and no more than there is when another thread takes
+ * it at the same time.
  */
 static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 {
@@ -65,7 +65,7 @@ static void tell_piece(const struct allocation *a, CUdeviceptr address, size_t s
 	    is_used ? CU_MEM_ADVISE_SET_ACCESSED_BY : CU_MEM_ADVISE_UNSET_ACCESSED_BY, device);
 }
 
-/* Gives the driver the program's advice for [from, to) of what may come. */
+/* Gives the driver the program's advice for [from, to) of memory that may come. */
 static void tell(const struct allocation *a, uint64_t from, uint64_t to)
 {
 	while (from < to) {
@@ -79,9 +79,9 @@ static void tell(const struct allocation *a, uint64_t from, uint64_t to)
 
 /*
  * Counts how often memory was let come. An advice that the program gives meanwhile may reach the
- * driver before ours is taken back, and the book after it was read: so who lets memory come reads
- * the book again if it has changed, and who wrote into it tells the driver again if memory was let
- * come since before.
+ * driver before ours is taken back, and the book after it was read. So a thread that lets memory
+ * come reads the book again if it has changed, and a thread that wrote into it tells the driver
+ * again if memory was let come since before.
  */
 static _Atomic uint64_t turns;
 
@@ -245,7 +245,7 @@ static void put_ours_back(const struct part *part, CUmem_advise advice, CUmemLoc
 		                   CU_MEM_ADVISE_SET_ACCESSED_BY, location.id);
 }
 
-/* Tells what came meanwhile again. */
+/* Tells the driver again about memory that came meanwhile. */
 static void tell_what_came(const struct part *part)
 {
 	const struct allocation *a = part->allocation;
@@ -305,7 +305,7 @@ static CUmemLocation ask_location(CUdeviceptr address, size_t size, CUmem_range_
 	return advice_location(value);
 }
 
-/* Asks the driver for what an attribute says of a range that is not in a book. */
+/* Asks the driver for an attribute of a range that is not in a book. */
 static struct advice ask(CUmem_range_attribute attribute, CUdeviceptr address, size_t size)
 {
 	struct advice all = {.preferred = advice_location(CU_DEVICE_INVALID),
@@ -389,7 +389,7 @@ static void write_answer(const struct advice *all, CUmem_range_attribute attribu
 	}
 }
 
-/* Narrows `all` to what holds for a part of a range. */
+/* Narrows `all` to the advice for a part of a range. */
 static void narrow_to(struct advice *all, const struct part *part, CUmem_range_attribute attribute,
                       bool is_first)
 {

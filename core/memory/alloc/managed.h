@@ -2,11 +2,11 @@
 /*
  * Managed memory of the program.
  *
- * Its pages come to the device when something touches them there, which nobody can see. So it is
+ * Its pages come to the device when a kernel touches them there, which no call shows. So it is
  * charged when it is allocated, as if all of it were on the device, but never more than is left
  * below the limit: as with the driver's own over-subscription an allocation larger than that
- * succeeds. What is not charged, its tail, is advised to stay on the host and be used from there,
- * which holds the limit; a prefetch or an advice of the program that would bring it over is
+ * succeeds. Its tail, which is not charged, is advised to stay on the host and be used from there,
+ * which holds the limit. A prefetch or an advice of the program that would bring it over is
  * followed as far as the limit allows by then. Thread-safe.
  */
 #ifndef SPILLWAY_MANAGED_H
@@ -23,9 +23,9 @@ void managed_made(CUdeviceptr address, size_t size);
 void managed_made_by_pool(struct pool *pool, CUdeviceptr address, size_t size,
                           CUmemLocation preferred);
 /*
- * Charges what is not charged yet of [address, address + size), which the program wants on the
- * device, as far as the limit allows. Returns how many bytes from address on may come; size where
- * not all of the memory is known, which the driver judges.
+ * Charges the uncharged part of [address, address + size), which the program wants on the device,
+ * as far as the limit allows. Returns how many bytes from address on may come; size where not all
+ * of the memory is known, which the driver judges.
  */
 size_t managed_may_come(CUdeviceptr address, size_t size);
 
@@ -36,7 +36,7 @@ void managed_advised(CUdeviceptr address, size_t size, CUmem_advise advice, CUme
                      uint64_t mark);
 /* Notes a prefetch of the program's that the driver took, perhaps of a part or to the host. */
 void managed_prefetched(CUdeviceptr address, size_t size, CUmemLocation location);
-/* Puts the program's advice in place of ours in what the driver answered. */
+/* Puts the program's advice in place of ours in the driver's answer. */
 void managed_answer(void *data, size_t data_size, CUmem_range_attribute attribute,
                     CUdeviceptr address, size_t size);
 

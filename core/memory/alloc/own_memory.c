@@ -16,7 +16,7 @@
 /* Returns whether the memory gets a handle of the shim's; else it stays where it is made. */
 static bool can_move(struct device *device, enum segment_tier tier, const CUmemAllocationProp *prop)
 {
-	/* A job that nobody named or limited moves nothing but what the device was too full for. */
+	/* A job without a name and a limit moves only memory for which the device was too full. */
 	return !prop->allocFlags.usage && (vmem_is_elastic() || tier == SEGMENT_ON_HOST) &&
 	       arena_of(device);
 }
@@ -42,7 +42,7 @@ static bool is_for_export(const CUmemAllocationProp *prop)
 /*
  * Returns whether it can be nowhere but on the device. A descriptor is only had by a call, before
  * which the memory comes. PyTorch asks for GPUDirect for each chunk, so that alone says nothing;
- * pin_new is for what the network reaches.
+ * pin_new is for memory that the network reaches.
  */
 static bool must_be_there(const struct own_making *m)
 {
@@ -52,7 +52,9 @@ static bool must_be_there(const struct own_making *m)
 	       (types & ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
 }
 
-/* Returns whether others leave the device for it: so that it is there when it is exported. */
+/*
+ * Returns whether other memory leaves the device for it: so that it is there when it is exported.
+ */
 static bool is_preferred_there(const struct own_making *m)
 {
 	return is_for_export(m->prop) || m->terms->settings.pin_new;
@@ -96,7 +98,7 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 	if ((spill != SPILL_AUTO && spill != SPILL_VMM) || must_be_there(m) ||
 	    !host_probe_allows(device))
 		return false;
-	/* Told first is who is at its limit, not who is evicted or yields. */
+	/* The first reason reported is a limit that was reached, not an eviction or a yield. */
 	if (reason != SPILL_EVICTED && reason != SPILL_YIELDED &&
 	    refusal_is_wanted(device, m->terms)) {
 		m->refused = REFUSED_FIRST;
@@ -133,7 +135,7 @@ static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle
 
 /*
  * Makes memory on the host while the device is evicted or yields; where the host has no room, the
- * program still has what the limit allows.
+ * program still has the device up to its limit.
  */
 static bool create_on_host_first(struct own_making *m, CUmemGenericAllocationHandle *handle)
 {
@@ -193,7 +195,7 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 
 	if (handle && size && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		making.device = device_set_by_handle(devices, prop->location.id);
-	/* The driver refuses what is no multiple of any granularity, or of no kind. */
+	/* The driver refuses a size that is no multiple of any granularity, or of no kind. */
 	if (!making.device || size % ((size_t)2 << 20) || flags ||
 	    prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return create(handle, size, prop, flags);
@@ -203,8 +205,8 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 	making.terms = &terms;
 	until = reclaim_deadline(&terms, is_preferred_there(&making));
 	/*
-	 * What may be exported has others leave the device; what cannot goes to the host and comes
-	 * back when it is needed.
+	 * For memory that may be exported, other memory leaves the device; other requests go to the
+	 * host and come back when they are needed.
 	 */
 	reclaim = (struct reclaim){.device = making.device,
 	                           .terms = &terms,

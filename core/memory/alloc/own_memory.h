@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room for the program's own memory (own/own.h): made, or imported, it is charged, and what is in
+ * Room for the program's own memory (own/own.h): made, or imported, it is charged, and memory in
  * the way goes first. Beyond the limit it is made on the host instead, unless another node may
- * reach it. Memory for a descriptor has others leave the device first.
- * Thread-safe; may wait for the mover, so none is to be called inside the gate.
+ * reach it. For memory with a descriptor, other memory leaves the device first. Thread-safe; may
+ * wait for the mover, so none is to be called inside the gate.
  */
 #ifndef SPILLWAY_OWN_MEMORY_H
 #define SPILLWAY_OWN_MEMORY_H
@@ -38,7 +38,7 @@ CUresult own_memory_may_export(CUmemGenericAllocationHandle handle, unsigned int
 CUresult own_memory_import(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                            const void *shareable, CUmemAllocationHandleType type);
 /*
- * Charges what is missing before the memory is mapped up to `end`. *charged: to be given to
+ * Charges the missing bytes before the memory is mapped up to `end`. *charged: to be given to
  * own_not_mapped() where the driver refuses.
  */
 CUresult own_memory_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged);

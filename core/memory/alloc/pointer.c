@@ -15,7 +15,10 @@
 #include "core/memory/alloc/ipc_calls.h"
 #include "core/memory/alloc/freed.h"
 
-/* Finds what the driver would call its mapping: the chunks it lies in. Returns their bytes. */
+/*
+ * Finds the range that the driver would call its mapping: the chunks it lies in. Returns their
+ * bytes.
+ */
 static uint64_t mapping_of(const struct allocation *a, CUdeviceptr *base)
 {
 	*base = a->address / ARENA_UNIT * ARENA_UNIT;
@@ -29,7 +32,7 @@ static uint64_t mapping_of(const struct allocation *a, CUdeviceptr *base)
  */
 static uint64_t id_of(struct allocation *a)
 {
-	static _Atomic uint64_t last = UINT64_C(1) << 62; /* beyond what a driver comes to */
+	static _Atomic uint64_t last = UINT64_C(1) << 62; /* beyond any number of a driver */
 	uint64_t found = 0, fresh;
 
 	if ((found = atomic_load(&a->buffer_id)) != 0)
@@ -190,7 +193,10 @@ bool vmem_is_gone(CUdeviceptr address)
 	return !a;
 }
 
-/* Brings what lies there in arenas to the device and keeps it there: others know its addresses. */
+/*
+ * Brings the memory there in arenas to the device and keeps it there: other processes know its
+ * addresses.
+ */
 static CUresult pin_in_arena(CUdeviceptr address, size_t size)
 {
 	CUdeviceptr end = address + size;
@@ -236,7 +242,7 @@ void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network)
 		pointer_pin(address, 1);
 }
 
-/* Is set once anybody has asked for it, so that copies of programs that did not pay one load. */
+/* Set once a program has asked for it, so that copies of programs that did not pay one load. */
 static _Atomic bool any_in_order;
 
 bool pointer_keep_order(CUdeviceptr address, bool on)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pointer queries: what the driver's answer for spilled memory, the same as for cuMemAlloc's,
- * whatever the backing. Thread-safe.
+ * Pointer queries: the driver's answers for spilled memory, the same as for cuMemAlloc's, with any
+ * backing. Thread-safe.
  */
 #ifndef SPILLWAY_POINTER_H
 #define SPILLWAY_POINTER_H
@@ -19,12 +19,12 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
 /* Returns whether the program has nothing at the address, although the driver still knows it. */
 bool vmem_is_gone(CUdeviceptr address);
 /*
- * Brings what lies there to its device, where it must stay. Waits for the mover, so it is not to be
- * called inside the gate.
+ * Brings the memory there to its device, where it must stay. Waits for the mover, so it is not to
+ * be called inside the gate.
  */
 void pointer_pin(CUdeviceptr address, size_t size);
 /*
- * Does so, unless pin_new = no, where a library of the network asks about it, or anybody asks
+ * Does so, unless pin_new = no, where a library of the network asks about it, or any caller asks
  * whether a network may reach it, in a process that can register memory: that comes next, unseen.
  */
 void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network);

@@ -94,7 +94,7 @@ static bool is_final(CUresult result)
 	       result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* Notes which provider serves the device, for those who ask why it is not another. */
+/* Notes which provider serves the device, for `stat`. */
 static void note_served(struct device *device, const struct provider *provider)
 {
 	statistics_set(&device->statistics->provider,

@@ -33,7 +33,7 @@ struct deadline reclaim_deadline(const struct terms *terms, bool for_good)
 	return DEADLINE_IN(freed_ns > UINT64_MAX - least_ns ? UINT64_MAX : least_ns + freed_ns);
 }
 
-/* --- what nobody uses --- */
+/* --- unused memory --- */
 
 static bool give_spares(struct reclaim *r, const struct lack *lack)
 {
@@ -51,7 +51,7 @@ static bool give_pools(struct reclaim *r, const struct lack *lack)
 	return graph_memory_make_room(r->device) || pools;
 }
 
-/* --- what the program has freed --- */
+/* --- memory that the program has freed --- */
 
 /* Looks until so many bytes came back, perhaps as spares, or nothing more can. */
 static bool look_for_freed(struct reclaim *r, const struct lack *lack, struct deadline *until)
@@ -59,7 +59,7 @@ static bool look_for_freed(struct reclaim *r, const struct lack *lack, struct de
 	uint64_t before = freed_came_back();
 	int cancel;
 
-	/* The caller may hold addresses that nobody knows of yet. */
+	/* The caller may hold addresses that no other thread knows yet. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	while (freed_give_back(r->device) && freed_came_back() - before < lack->bytes &&
 	       !capture_is_active() && deadline_nap(until, FREED_LOOK_NS))
@@ -98,7 +98,7 @@ bool reclaim_all_freed(struct reclaim *r, uint64_t bytes, bool in_order)
 	return spare_trim(r->device, SEGMENT_ON_HOST, true) || came;
 }
 
-/* --- what the dead have left --- */
+/* --- memory of dead processes --- */
 
 static bool give_orphans(struct reclaim *r, const struct lack *lack)
 {
@@ -121,11 +121,14 @@ static bool fits(const struct reclaim *r, enum segment_tier tier, uint64_t bytes
 	return bytes <= limit && device_charged(r->device, tier) <= limit - bytes;
 }
 
-/* Returns whether memory of the dead is in the way of so much, and what the living hold is not. */
+/*
+ * Returns whether memory of dead processes is in the way of so much, and memory of live ones is
+ * not.
+ */
 static bool is_drained_for(const struct reclaim *r, enum segment_tier tier, uint64_t bytes)
 {
 	const struct device *device = r->device;
-	/* The order matters: who is let go meanwhile is not taken for one of the living. */
+	/* The order matters: a process that is let go meanwhile is not taken for a live one. */
 	uint64_t draining = segment_draining(device->segment, device->index, tier);
 	uint64_t charged = segment_charged(device->segment, device->index, tier);
 	uint64_t limit = limit_on(r, tier);
@@ -152,7 +155,7 @@ static bool wait_for_drained(struct reclaim *r, const struct lack *lack)
 	return has_waited && fits(r, tier, lack->least);
 }
 
-/* --- what others use --- */
+/* --- memory in use by other jobs --- */
 
 static bool demote(struct reclaim *r, const struct lack *lack)
 {
@@ -195,7 +198,9 @@ bool reclaim(struct reclaim *r, const struct lack *lack)
 		const struct reclaim_step *step = &steps[*at];
 		bool came = (r->until || !step->takes_long) && step->climb(r, lack);
 
-		/* The limit may fall, or others take what came: demotion is tried again. */
+		/*
+		 * The limit may fall, or other requests take the new room: demotion is tried again.
+		 */
 		if (!came || step->climb != demote || ++r->demotions == DEMOTIONS_MAX)
 			++*at;
 		if (came)

@@ -5,7 +5,7 @@
  *
  * Only free runs have tags, in their first and last unit; all other tags are zero. So the
  * neighbours of a run that is given back show in one look to the left and one to the right, and
- * whoever takes a run needs no memory for it.
+ * taking a run needs no memory.
  *
  * Free runs of about one size are a list. A class doubles the size, its steps divide that evenly;
  * sizes below 2 * ADDRESS_STEPS have a list each.

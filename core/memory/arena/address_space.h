@@ -32,9 +32,9 @@ int address_space_open(struct address_space *space, uint32_t units);
 /* Gives its own memory back. */
 void address_space_close(struct address_space *space);
 /*
- * Takes a run of so many units. Returns its first unit, whose index is a multiple of `alignment` (a
- * power of two), or ADDRESS_NONE if no free run can hold it. Takes constant time, unless only the
- * free runs nearest to it in size are left, which are then all looked at.
+ * Takes a run of so many units. Returns its first unit, with an index that is a multiple of
+ * `alignment` (a power of two), or ADDRESS_NONE if no free run can hold it. Takes constant time,
+ * unless only the free runs nearest to it in size are left, which are then all looked at.
  */
 uint32_t address_space_take(struct address_space *space, uint32_t units, uint32_t alignment);
 /* Gives a run back, exactly as it was taken. */

@@ -85,7 +85,7 @@ static bool make_with(struct arena *arena, uint64_t units)
 	return false;
 }
 
-/* Reserves several times the device's memory, or what there are addresses and a table for. */
+/* Reserves several times the device's memory, or as much as there are addresses and a table for. */
 static bool reserve(struct arena *arena)
 {
 	uint64_t units = TIMES_MEMORY * (arena->device->id.memory / ARENA_UNIT);

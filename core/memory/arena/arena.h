@@ -8,9 +8,9 @@
  *         device or the host
  * run     the chunks of one allocation, one behind the other; a slab is a run of one unit
  *
- * The table of units is never freed and addresses never change, so that what only looks (heat)
- * needs no lock. What changes it holds the arena's lock. A chunk's physical memory is exchanged by
- * the mover alone, with the gate closed.
+ * The table of units is never freed and addresses never change, so that a reader (heat) needs no
+ * lock. A writer holds the arena's lock. A chunk's physical memory is exchanged by the mover alone,
+ * with the gate closed.
  */
 #ifndef SPILLWAY_ARENA_H
 #define SPILLWAY_ARENA_H
@@ -28,7 +28,7 @@ struct allocation;
 
 enum chunk_kind { UNIT_FREE, UNIT_OF_ALLOCATION, UNIT_OF_SLAB };
 
-/* One unit. What is said of a chunk stands in its first unit. */
+/* One unit. The fields of a chunk stand in its first unit. */
 struct unit {
 	CUmemGenericAllocationHandle handle; /* of the chunk */
 	union {

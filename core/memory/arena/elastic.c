@@ -14,8 +14,8 @@
  * Reach: which devices reach a device's memory: itself, and the peers that its program has let
  * reach it. Thread-safe.
  *
- * Devices with access to a device's memory reach what it has spilled, too: enabling peer access,
- * or a right to a pool, opens the mappings.
+ * Devices with access to a device's memory reach its spilled memory, too: enabling peer access, or
+ * a right to a pool, opens the mappings.
  */
 
 /* Returns the right of a device to read and write. */
@@ -164,7 +164,10 @@ static CUresult place_some(struct run *run)
 	return result;
 }
 
-/* Unmaps units that nobody knows of; their memory becomes spare, or without terms is released. */
+/*
+ * Unmaps units that no other thread knows; their memory becomes spare, or without terms is
+ * released.
+ */
 static bool clear(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms)
 {
 	struct chunk chunks[AT_ONCE];
@@ -242,8 +245,8 @@ static bool take_addresses(struct run *run)
 
 /*
  * Takes addresses for run->units units, and chunks for them, each charged to its tier, and maps
- * them. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no room; run->lack says for what. What it
- * has it keeps, and another call goes on. It ends with success, or with run_drop().
+ * them. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no room; run->lack names the missing bytes.
+ * The run keeps its chunks, and another call goes on. It ends with success, or with run_drop().
  */
 static CUresult run_place(struct run *run)
 {
@@ -266,7 +269,7 @@ static CUresult run_place(struct run *run)
 	return place_chunks(run);
 }
 
-/* Gives back what a run has that is not made. */
+/* Gives back the chunks of a run that is not made. */
 static void run_drop(struct run *run)
 {
 	if (run->first != ADDRESS_NONE && clear(run->arena, run->first, run->done, NULL))
@@ -309,8 +312,8 @@ static void run_unpin(struct arena *arena, struct unit *unit)
 }
 
 /*
- * Lets others find the run and its owner (an allocation or a slab) from here on. The arena's lock
- * is held.
+ * Lets other threads find the run and its owner (an allocation or a slab) from here on. The arena's
+ * lock is held.
  */
 static void run_publish(const struct run *run, enum chunk_kind kind, void *owner)
 {
@@ -335,8 +338,8 @@ static void run_publish(const struct run *run, enum chunk_kind kind, void *owner
 }
 
 /*
- * Gives the right to a published run to who has come to reach the device's memory meanwhile. Who
- * comes to reach it after that finds the run by itself; see elastic_open_to().
+ * Gives the right to a published run to devices that have come to reach the device's memory
+ * meanwhile. A device that comes later finds the run by itself; see elastic_open_to().
  */
 static void run_open(const struct run *run)
 {
@@ -351,7 +354,7 @@ static void run_open(const struct run *run)
 	gate_leave();
 }
 
-/* Makes the units nobody's but the caller's from here on. The arena's lock is held. */
+/* Makes the units the caller's alone from here on. The arena's lock is held. */
 static void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)
 {
 	for (uint32_t i = first; i < first + units; i++) {
@@ -368,9 +371,9 @@ static void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)
 }
 
 /*
- * Unmaps a run that nobody knows of any more, and gives its addresses back. Its memory becomes
- * spare, or without terms is released. What the driver refuses to unmap stays as it is, addresses
- * and charge too.
+ * Unmaps a run that no other thread knows any more, and gives its addresses back. Its memory
+ * becomes spare, or without terms is released. Memory that the driver refuses to unmap stays as it
+ * is, addresses and charge too.
  */
 static void run_remove(struct arena *arena, uint32_t first, uint32_t units,
                        const struct terms *terms)
@@ -445,7 +448,7 @@ static CUresult make_slab(struct making *m, unsigned int class)
 	if (result != CUDA_SUCCESS)
 		return result;
 	m->on_host += run->on_host;
-	run->first = ADDRESS_NONE; /* others may take its blocks before we do */
+	run->first = ADDRESS_NONE; /* other threads may take its blocks before we do */
 	run->done = 0;
 	run->on_host = 0;
 	return CUDA_SUCCESS;
@@ -469,8 +472,8 @@ static bool take_of_slab(const struct making *m, unsigned int class, CUdeviceptr
 
 /*
  * Returns whether a block was taken, or it is this request's turn to make a slab: one thread at a
- * time does, so that not each makes one. seen: what arena->slabs.made is until whoever makes one
- * has ended.
+ * time does, so that not each makes one. seen: the value of arena->slabs.made until the maker has
+ * ended.
  */
 static bool take_or_turn(struct making *m, unsigned int class, CUdeviceptr *address, uint32_t *seen)
 {
@@ -498,9 +501,9 @@ static void end_turn(struct making *m)
 }
 
 /*
- * Takes a block. A slab that is being made, which may take long, is a mark and no lock: others wait
- * for it, and who has waited long enough makes one as well. The mark stays while room is made for
- * it.
+ * Takes a block. A slab that is being made, which may take long, is a mark and no lock: other
+ * threads wait for it, and a thread that has waited long enough makes one as well. The mark stays
+ * while room is made for it.
  */
 static CUresult take_block(struct making *m, CUdeviceptr *address)
 {
@@ -522,7 +525,7 @@ static CUresult take_block(struct making *m, CUdeviceptr *address)
 			return result;
 		end_turn(m);
 	}
-	if (m->turn.makes) /* somebody has given one back meanwhile */
+	if (m->turn.makes) /* another thread has given one back meanwhile */
 		elastic_drop(m);
 	return CUDA_SUCCESS;
 }
@@ -568,9 +571,9 @@ static bool may_go(const struct arena *arena, const struct slab *slab)
 }
 
 /*
- * Releases a block. is_spent: a block that was given away is nobody's until its slab goes. Another
- * process may have it open, and to it the block is memory of its own, as of the driver's, which
- * nobody writes to any more. Who has opened it is not always known.
+ * Releases a block. is_spent: a block that was exported has no owner until its slab goes. Another
+ * process may have it open, and to it the block is memory of its own, as of the driver's, to which
+ * no one writes any more. The processes that have opened it are not always known.
  */
 static bool release_block(struct arena *arena, CUdeviceptr address, bool is_spent)
 {
@@ -728,7 +731,7 @@ void elastic_open_to(struct device *owner, struct device *reader)
 
 	if (owner == reader || (atomic_fetch_or(&owner->reached_by, bit) & bit))
 		return;
-	/* What the mover maps elsewhere from now on has the right as well. */
+	/* Memory that the mover maps elsewhere from now on has the right as well. */
 	gate_enter();
 	arena = arena_made(owner);
 	if (arena)

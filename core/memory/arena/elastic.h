@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The elastic allocator: memory in the arena, each chunk placed on its own, on the device or on the
- * host. It knows its owners by their pointers alone, makes no room and tells nobody: who asks does.
+ * host. It knows its owners by their pointers alone, and makes no room: the caller does.
  * Thread-safe.
  */
 #ifndef SPILLWAY_ELASTIC_H
@@ -17,14 +17,14 @@
  * Runs: the chunks of one allocation, or of a slab, mapped one behind the other at addresses of the
  * arena.
  *
- * A run is placed and cleared while nobody knows of it: by who makes it, or after it was withdrawn.
- * Published, it is the mover's to move.
+ * A run is placed and cleared while only its maker knows it, or after it was withdrawn. Published,
+ * it is the mover's to move.
  */
 
 /* The tier on which new chunks are made. */
 enum run_place { RUN_ON_DEVICE, RUN_ON_HOST };
 
-/* A run that is being made: its chunks are mapped one after the other. Nobody else knows of it. */
+/* A run that is being made: its chunks are mapped one after the other. Only its maker knows it. */
 struct run {
 	struct arena *arena;
 	const struct terms *terms;
@@ -65,7 +65,7 @@ struct making {
 	struct deadline *until; /* for a slab that another thread makes */
 
 	struct run
-	    run; /* place is the caller's to change between two calls; lack says what was wanting */
+	    run; /* place is the caller's between two calls; lack names the missing bytes */
 	uint64_t on_host; /* bytes that were placed there for it */
 	struct slab_turn turn;
 };
@@ -73,23 +73,28 @@ struct making {
 void elastic_begin(struct making *making, struct arena *arena, const struct terms *terms);
 /*
  * Takes memory and sets *address on success. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no
- * room; making->run.lack says for what. What it has it keeps, and another call goes on. It ends
- * with success, or with elastic_drop().
+ * room; making->run.lack names the missing bytes. It keeps its chunks, and another call goes on. It
+ * ends with success, or with elastic_drop().
  */
 CUresult elastic_take(struct making *making, CUdeviceptr *address);
 void elastic_drop(struct making *making);
 /*
- * Gives back the memory at its first address. is_spent: others may have it open, so nobody gets it
- * again. Returns whether that leaves room to which something may come back.
+ * Gives back the memory at its first address. is_spent: another process may have it open, so it is
+ * not allocated again. Returns whether that leaves room to which memory may come back.
  */
 bool elastic_give(struct device *device, CUdeviceptr address, bool is_spent);
-/* Pins what is there (its slab) for good if all of it is on the device. Returns whether it is. */
+/*
+ * Pins the memory there (its slab) for good if all of it is on the device. Returns whether it is.
+ */
 bool elastic_pin(struct device *device, CUdeviceptr address);
-/* Makes `nobody` the owner of what begins there, because its owner is gone: it stays there. */
+/*
+ * Makes `nobody` the owner of the memory that begins there, because its owner is gone: it stays
+ * there.
+ */
 void elastic_disown(CUdeviceptr address, struct allocation *nobody);
 /*
- * Returns the owner of what is at an address of an arena if hold() agrees, which is called with the
- * arena's lock held; or NULL.
+ * Returns the owner of an address of an arena if hold() agrees, which is called with the arena's
+ * lock held; or NULL.
  */
 struct allocation *elastic_owner(CUdeviceptr address,
                                  bool (*hold)(struct allocation *owner, CUdeviceptr address));
@@ -97,8 +102,8 @@ struct allocation *elastic_owner(CUdeviceptr address,
 /* Releases slabs that hold nothing. Returns their bytes. */
 uint64_t elastic_trim(struct device *device);
 /*
- * Lets `reader` reach what `owner` allocates from now on, and what is in its arena already. A right
- * once given stays.
+ * Lets `reader` reach the memory that `owner` allocates from now on, and the memory in its arena
+ * already. A right once given stays.
  */
 void elastic_open_to(struct device *owner, struct device *reader);
 
@@ -109,7 +114,7 @@ struct elastic_piece {
 	uint64_t size;
 };
 /*
- * Lists the chunks of what is at an address, in order, as far as there is room for them, and says
+ * Lists the chunks of the memory at an address, in order, as far as there is room for them, and
  * where in the first one the address is. Returns how many there are.
  */
 size_t elastic_pieces(CUdeviceptr address, struct elastic_piece *pieces, size_t room,

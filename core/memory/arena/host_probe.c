@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of memory on the host. Rules: runs inside the user's process, within its calls and
- * in the mover's thread; files are read and none waits. */
+/*
+ * The facts about memory on the host. Rules: runs inside the user's process, within its calls and
+ * in the mover's thread; files are read and none waits.
+ */
 #include "core/memory/arena/host_probe.h"
 
 #include <errno.h>
@@ -19,7 +21,7 @@
 enum { FIRST_THAT_SURVIVES = 13020 }; /* CUDA's version of R595 */
 #define LOOK_AGAIN_NS 1000000000ull
 
-/* What is supposed of a device, and what was found; known is one of them and never goes back. */
+/* The assumption about a device, and the finding; known is one of them and never goes back. */
 struct probed {
 	struct host_probe untried, found;
 	const struct host_probe *_Atomic known; /* NULL: it was not looked up */
@@ -47,7 +49,7 @@ static int numa_untried(void)
 	return driver_version() >= FIRST_THAT_SURVIVES ? CUDA_SUCCESS : PROBE_CRASHED;
 }
 
-/* Returns whether it works; what there was no memory for when it was tried may, later. */
+/* Returns whether it works; a provider without memory at its try may work later. */
 static bool can_be(int answer)
 {
 	return answer == CUDA_SUCCESS || answer == CUDA_ERROR_OUT_OF_MEMORY;
@@ -73,7 +75,9 @@ static int node_answer(const struct probe_answers *answers, int node)
 	return node >= 0 && node < PROBE_NODES ? answers->numa[node] : PROBE_UNKNOWN;
 }
 
-/* Keeps the nodes that work. Where none does, says what the nearest one that was tried answers. */
+/*
+ * Keeps the nodes that work. Where none does, keeps the answer of the nearest one that was tried.
+ */
 static void probe_take_nodes(const struct device *device, const struct probe_answers *answers,
                              struct host_probe *found)
 {
@@ -102,7 +106,7 @@ static void probe_take_nodes(const struct device *device, const struct probe_ans
 		found->numa = numa_untried();
 }
 
-/* Fills in what is supposed of a device without a cache. */
+/* Fills in the assumptions about a device without a cache. */
 static void probe_take_untried(const struct device *device, struct host_probe *untried)
 {
 	untried->node_count = numa_nodes("", device->host_node, untried->nodes);
@@ -122,7 +126,7 @@ static void probe_take(struct device *device, const struct probe_answers *answer
 	probe_take_nodes(device, answers, found);
 	if (allows(found))
 		return;
-	/* What is in the arena stays there, on the device; nothing more comes to it. */
+	/* Memory in the arena stays there, on the device; no more comes to it. */
 	device_note_elastic(device, ELASTIC_NO_HOST);
 	log_info("gpu %d: memory on the host is refused, or not safe with this driver: memory on "
 	         "the GPU does not move",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the driver at hand does with physical memory on the host, as a probe of the machine found it
- * (core/state/probe_cache.h): some drivers end the process in cuMemCreate, and they differ in how
- * they copy over memory on both tiers. A process reads the cache and never asks the driver such a
- * question, because the probe takes memory and may crash. Thread-safe.
+ * The abilities of the driver at hand with physical memory on the host, as a probe of the machine
+ * found them (core/state/probe_cache.h): some drivers end the process in cuMemCreate, and they
+ * differ in how they copy over memory on both tiers. A process reads the cache and never asks the
+ * driver such a question, because the probe takes memory and may crash. Thread-safe.
  *
  * Without a cache, memory without a NUMA node is used with drivers that are known to crash, and no
  * allocation is mixed. The process then looks for a cache again, at most once a second.
@@ -38,12 +38,12 @@ void host_probe_by(const char *driver_path);
  * "JOB.probe" in the state directory, with the driver's path: `spillway run` then makes the probe.
  */
 void host_probe_look(struct device_set *devices, const char *job);
-/* Returns what is known of the device. The answer may be another one later. */
+/* Returns the facts of the device. The answer may change later. */
 const struct host_probe *host_probe_of(struct device *device);
 /* Returns whether chunks can be on the host. */
 bool host_probe_allows(struct device *device);
 /*
- * Returns what is known of unmapping and releasing beside work: CUDA_SUCCESS, it does not wait for
+ * Returns the fact about unmapping and releasing beside work: CUDA_SUCCESS, it does not wait for
  * it. PROBE_UNKNOWN before the first look; this opens no file.
  */
 int host_probe_unmap(const struct device *device);

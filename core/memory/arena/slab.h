@@ -25,9 +25,9 @@ struct slab {
 	};
 	uint32_t block_size;
 	uint16_t class, blocks, used;
-	uint16_t spent; /* blocks that nobody has and nobody gets */
+	uint16_t spent; /* blocks without an owner that are not allocated again */
 	bool has_room;
-	void **owners;       /* per block: what the caller put there, NULL while free */
+	void **owners;       /* per block: the caller's pointer, NULL while free */
 	uint64_t words;      /* a bit each: the word of the bitmap is not 0 */
 	uint64_t bitmap[64]; /* 1: free */
 };
@@ -36,7 +36,7 @@ struct slabs {
 	struct slab *with_room[SLAB_CLASSES];
 	struct slab *full;          /* a search for leaks does not look at the arena's tables */
 	bool is_made[SLAB_CLASSES]; /* of this class a thread makes one */
-	_Atomic uint32_t made; /* changes when one is, or cannot be: for those who wait for it */
+	_Atomic uint32_t made; /* changes when one is, or cannot be: for threads that wait for it */
 };
 
 /*
@@ -65,7 +65,7 @@ uint64_t slab_span(size_t size);
  * it. The caller gives it its chunk.
  */
 struct slab *slab_create(struct slabs *slabs, unsigned int class);
-/* Frees a slab in which nobody has a block, and takes it out of the list. */
+/* Frees a slab without a block in use, and takes it out of the list. */
 void slab_destroy(struct slabs *slabs, struct slab *slab);
 /* Returns a slab of this class with a free block, or NULL. */
 struct slab *slab_with_room(const struct slabs *slabs, unsigned int class);
@@ -74,8 +74,8 @@ uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner);
 /* Gives the block that begins at this offset back. Returns whether the slab is empty now. */
 bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset);
 /*
- * Gives a block back as slab_give() does, but nobody gets it again while the slab lives: another
- * process may have it open, whose bytes it then keeps.
+ * Gives a block back as slab_give() does, but it is not allocated again while the slab lives:
+ * another process may have it open, with its bytes.
  */
 bool slab_spend(struct slab *slab, uint32_t offset);
 /* Gives a taken block another owner (not NULL). */

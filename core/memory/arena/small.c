@@ -151,7 +151,7 @@ static CUresult small_publish(struct small_making *m, CUdeviceptr base)
 	return result;
 }
 
-/* Makes a slab: others may take its blocks before this request does. */
+/* Makes a slab: other threads may take its blocks before this request does. */
 static CUresult small_make(struct small_making *m)
 {
 	struct device *device = m->context->device;
@@ -164,7 +164,7 @@ static CUresult small_make(struct small_making *m)
 	m->lack.why = SPILL_DEVICE_FULL;
 	result = driver.cuMemAlloc_v2(&base, SLAB_BYTES);
 	if (result == CUDA_SUCCESS) {
-		m->lack.bytes = 0; /* room on the device is not what is lacking from here on */
+		m->lack.bytes = 0; /* from here on the lack is not room on the device */
 		result = small_publish(m, base);
 		m->has_no_entry = result != CUDA_SUCCESS;
 		if (m->has_no_entry)
@@ -191,7 +191,7 @@ static CUdeviceptr small_take_of(struct small_context *c, const struct small_mak
 
 /*
  * Takes a block, or finds whether it is this request's turn to make a slab. Returns the slabs of
- * the context; NULL without memory for them. seen: what slabs->made is until a slab is made.
+ * the context; NULL without memory for them. seen: the value of slabs->made until a slab is made.
  */
 static struct slabs *small_take_or_turn(struct small_making *m, CUdeviceptr *address,
                                         uint32_t *seen)
@@ -266,7 +266,7 @@ void small_drop(struct small_making *m)
 
 /* --- giving back --- */
 
-/* What became of a slab's memory that was to go back to the driver. */
+/* The result of giving a slab's memory back to the driver. */
 enum returned { RETURNED, REFUSED, LEFT_TO_CONTEXT };
 
 /* The context need not be the current one, and may be going: then its memory goes with it. */

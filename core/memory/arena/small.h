@@ -3,8 +3,8 @@
  * Small requests without an arena: blocks of slabs, where a slab is one allocation of the driver's.
  *
  * The driver takes 2 MiB for the first small allocation of a context and does not say when it takes
- * the next 2 MiB. A limit that is charged what was asked would be exceeded by up to 2 MiB for each
- * process. So a slab is charged whole, before the driver is asked, and its blocks cost nothing
+ * the next 2 MiB. A limit that is charged the requested bytes would be exceeded by up to 2 MiB for
+ * each process. So a slab is charged whole, before the driver is asked, and its blocks cost nothing
  * more. For example, eight processes with 4 KiB each are charged 16 MiB, and the driver takes 16
  * MiB.
  *
@@ -36,7 +36,8 @@ struct small_making {
 
 /*
  * Takes a block and sets *address on success. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no
- * room; lack says for what. Another call goes on. It ends with success, or with small_drop().
+ * room; lack names the missing bytes. Another call goes on. It ends with success, or with
+ * small_drop().
  */
 CUresult small_take(struct small_making *making, CUdeviceptr *address);
 void small_drop(struct small_making *making);
@@ -50,8 +51,8 @@ struct small_giving {
 void small_give(CUdeviceptr address, const struct small_giving *how);
 /*
  * Makes the driver's handle of the slab around an address, by which other processes open all of it.
- * *offset: the address's in it. From then on the slab is charged until nobody of the job can hold
- * it.
+ * *offset: the address's in it. From then on the slab is charged until no process of the job can
+ * hold it.
  */
 CUresult small_export(CUdeviceptr address, CUipcMemHandle *handle, uint64_t *offset);
 /* Returns whether the address lies in a slab. Takes no lock. */

@@ -171,7 +171,7 @@ static unsigned int keep(struct device *device, struct chunk *chunks, unsigned i
 	return left;
 }
 
-/* Returns whether to release memory now would wait for what runs. */
+/* Returns whether to release memory now would wait for running work. */
 static bool would_wait(const struct device *device)
 {
 	int unmap = host_probe_unmap(device);

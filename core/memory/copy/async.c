@@ -20,7 +20,10 @@ enum {
 	PAGE_NULL = 4096,
 };
 
-/* What is at an address, as the books know: nothing, memory, or memory that can be on the host. */
+/*
+ * The object at an address, as the books know it: nothing, memory, or memory that can be on the
+ * host.
+ */
 enum found { NOTHING, MEMORY, SPILLED };
 
 static enum found found_at(CUdeviceptr address)
@@ -30,12 +33,10 @@ static enum found found_at(CUdeviceptr address)
 	const struct unit *unit;
 
 	if (!address_map_find(address, &range) || range.kind == ADDRESS_OF_SLAB)
-		return NOTHING; /* the driver knows what it made */
+		return NOTHING; /* the driver knows its own memory */
 	if (range.kind != ADDRESS_OF_ARENA)
 		return range.kind == ADDRESS_OF_ALLOCATION ? MEMORY : SPILLED;
-	/*
-	 * What is said of a chunk stands in its first unit. Nothing moves: this is inside the gate.
-	 */
+	/* The fields of a chunk stand in its first unit. Nothing moves: this is inside the gate. */
 	arena = range.owner;
 	unit = arena_unit(arena, address);
 	for (int i = 0; !unit->units && unit > arena->units && i < CHUNK_UNITS; i++)
@@ -45,7 +46,7 @@ static enum found found_at(CUdeviceptr address)
 	return unit->tier == SEGMENT_ON_HOST ? SPILLED : MEMORY;
 }
 
-/* Returns what the driver takes an address for; 0: it does not know it, so it is pageable. */
+/* Returns the driver's type of an address; 0: it does not know it, so it is pageable. */
 static unsigned int type_of(CUdeviceptr address)
 {
 	unsigned int type = 0;
@@ -164,7 +165,7 @@ static bool would_wait(const struct async_copy *copy)
 	return is_concerned(copy) && driver.cuStreamQuery(copy->stream) == CUDA_ERROR_NOT_READY;
 }
 
-/* --- what waits with the memory on the device, too --- */
+/* --- waits that exist with memory on the device, too --- */
 
 static size_t size_of(const struct async_copy *copy)
 {
@@ -201,7 +202,7 @@ struct graph {
 	CUgraphNode last; /* NULL: there is none yet */
 	CUcontext context;
 	struct piece run; /* pieces that follow one another, not in the graph yet */
-	bool is_joined;   /* the run by what follows it */
+	bool is_joined;   /* the run by its successor */
 	char *taken;      /* the bytes of the source that were taken along; NULL: none */
 	size_t used;      /* of them */
 };
@@ -281,7 +282,7 @@ static CUresult add_piece(struct graph *g, const struct async_copy *copy, const 
 	return result;
 }
 
-/* Fills the graph, whose last node frees what was taken along. */
+/* Fills the graph; its last node frees the memory taken along. */
 static CUresult fill(struct graph *g, const struct async_copy *copy)
 {
 	const CUDA_HOST_NODE_PARAMS end = {.fn = free, .userData = g->taken};
@@ -379,7 +380,7 @@ static bool queue(const struct async_copy *copy, CUcontext context, CUresult *re
 	return true;
 }
 
-/* Does what async_copy() does, inside the gate: what is looked at stays where it is. */
+/* Does async_copy(), inside the gate: memory that is looked at stays where it is. */
 static bool copy_here(const struct async_copy *copy, CUresult *result)
 {
 	struct context context;

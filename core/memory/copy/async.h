@@ -3,10 +3,10 @@
  * Asynchronous copies between memory that was spilled and memory of the host.
  *
  * Between memory of the host a copy is synchronous, in all its forms ("API synchronization
- * behavior" in NVIDIA's documents of the driver API). A program whose stream waits for something
- * that the host does later would wait in the copy for ever, although with its memory on the device
- * it goes on. So such a copy is launched as a graph, which comes back at once. It takes no memory
- * of the device and waits for nothing. Thread-safe.
+ * behavior" in NVIDIA's documents of the driver API). A program with a stream that waits for an
+ * event of the host would wait in the copy for ever, although with its memory on the device it goes
+ * on. So such a copy is launched as a graph, which comes back at once. It takes no memory of the
+ * device and waits for nothing. Thread-safe.
  */
 #ifndef SPILLWAY_ASYNC_H
 #define SPILLWAY_ASYNC_H

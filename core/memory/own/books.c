@@ -60,8 +60,8 @@ void own_unname(struct own *p)
 }
 
 /*
- * Supersedes what had a handle that the driver gives to new memory: it is leaving, or gone by a way
- * that we did not see.
+ * Supersedes the memory that had a handle which the driver gives to new memory: it is leaving, or
+ * gone by a way that we did not see.
  */
 static void supersede(CUmemGenericAllocationHandle handle)
 {
@@ -155,13 +155,13 @@ void own_forget(struct own *p)
 
 /*
  * Drops it, with the lock held, unless it has a handle or a mapping or is leaving. Where the last
- * mapping of one of ours is gone, nobody but us has a handle of it.
+ * mapping of one of ours is gone, no other process has a handle of it.
  */
 void own_drop_unless_used(struct own *p)
 {
 	if (p->handles || p->mappings || p->leaving)
 		return;
-	/* Asked twice: what stays is memory nobody ever gets back. */
+	/* Asked twice: a handle that stays is memory that is never returned. */
 	if (own_is_ours(p->name) && driver.cuMemRelease(p->handle) != CUDA_SUCCESS)
 		driver.cuMemRelease(p->handle);
 	own_forget(p);

@@ -32,20 +32,20 @@ struct own {
 	struct device *device;
 	enum segment_tier tier;
 	uint64_t bytes;
-	uint64_t charged;     /* to this process; what it imported, where the job has not paid */
+	uint64_t charged;     /* to this process; for imported memory, where the job has not paid */
 	uint64_t exported_as; /* a key; 0: it was not exported, or is not followed */
 	uint64_t imported_as; /* a key: a process of the job is charged for it; 0: none is */
 	unsigned int handles; /* how often the program has it */
-	unsigned int leaving; /* calls that ask the driver to release one of them; they keep what is
-	                         written here */
-	bool is_named;        /* is in own_by_name */
+	unsigned int
+	    leaving;   /* calls that ask the driver to release one of them; they keep this record */
+	bool is_named; /* is in own_by_name */
 	struct mapped_range *mappings;
 	CUmemAllocationProp asked; /* by the program */
 	bool imported;             /* another's */
 	bool is_weightless;        /* no memory of a device */
 	bool pinned;               /* must stay where it is */
 	bool is_known;   /* the driver was told of it since it was made, so it may have contents */
-	bool is_counted; /* in the statistics of what must stay on the device */
+	bool is_counted; /* in the statistics of memory that must stay on the device */
 	UT_hash_handle hh;
 };
 
@@ -61,7 +61,7 @@ bool own_name(struct own *p);
 void own_unname(struct own *p);
 /* Takes it out of the books, with its charge. The memory is released already. */
 void own_forget(struct own *p);
-/* Lets go what has neither mapping nor handle any more; of ours nobody but us has one. */
+/* Lets memory go that has neither mapping nor handle any more; of ours no other process has one. */
 void own_drop_unless_used(struct own *p);
 /*
  * Wakes the mover, because room was left on the device (NULL: none was) to which something may come

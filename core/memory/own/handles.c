@@ -154,8 +154,8 @@ void own_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address)
 }
 
 /*
- * Finds what this process has exported and imports again: it is pinned, so the driver's handle is
- * still the same.
+ * Finds memory that this process has exported and imports again: it is pinned, so the driver's
+ * handle is still the same.
  */
 static struct own *exported_by_us(CUmemGenericAllocationHandle handle)
 {
@@ -240,7 +240,7 @@ void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handl
 	lock_acquire(&own_lock);
 	p = own_find(handle);
 	if (p && p->imported && !p->is_weightless && !p->imported_as && !p->charged) {
-		/* Nobody knows yet how much it is: who imports it finds no mark, either. */
+		/* Its size is not known yet: the importer finds no mark, either. */
 		device = NULL;
 	} else if (p && p->imported_as) {
 		device = p->device;
@@ -260,7 +260,7 @@ void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handl
 	lock_release(&own_lock);
 }
 
-/* --- what the program is told --- */
+/* --- answers to the program --- */
 
 bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop)
 {

@@ -35,7 +35,7 @@ static void take_out(struct mapped_range *range)
 }
 
 /*
- * Forgets what lies there and was mapped so far, with the lock held. The device of some of it;
+ * Forgets mappings that lie there and are this old, with the lock held. The device of some of it;
  * NULL: none was.
  */
 static struct device *forget_mapped(CUdeviceptr address, CUdeviceptr end, uint64_t so_far)
@@ -120,7 +120,7 @@ static void each_mapped(CUdeviceptr address, size_t size,
 		struct mapped_range *range = own_mapping(address);
 
 		if (!range)
-			return; /* programs map without holes what they then use as one range */
+			return; /* programs map without holes if they then use it as one range */
 		with(range, cookie);
 		address = range->address + range->size;
 	}
@@ -255,7 +255,7 @@ void own_pin_range(CUdeviceptr address, size_t size)
 	lock_release(&own_lock);
 }
 
-/* --- what the program is told --- */
+/* --- answers to the program --- */
 
 struct device *own_device(CUdeviceptr address)
 {

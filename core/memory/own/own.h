@@ -4,12 +4,12 @@
  *
  * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead,
  * unless another node may reach it. Where there is an arena, the program gets a handle of ours for
- * it, which stays the same while the mover exchanges the memory behind the program's mapping. It
- * does that with what is mapped once and has been given rights to; what has left the program's
- * hands (exported, bound, registered) stays where it is.
+ * it, which stays the same while the mover exchanges the memory behind the program's mapping. The
+ * mover does that with memory that is mapped once and has rights. Memory that has left the
+ * program's hands (exported, bound, registered) stays where it is.
  *
- * Handles of ours are known by their value; all functions leave others as they are. What takes a
- * handle to the driver, and what follows, is done inside the gate. Thread-safe.
+ * Handles of ours are known by their value; all functions leave other handles as they are. A call
+ * that takes a handle to the driver, and its consequences, are inside the gate. Thread-safe.
  *
  * PyTorch's expandable segments work this way; they ask for memory that can be exported, so that
  * moves until it is exported. A handle of ours has 0x5350 in its upper 16 bits, which no address
@@ -46,7 +46,7 @@ struct own_fresh {
 bool own_is_fresh(CUmemGenericAllocationHandle handle, unsigned int types, struct own_fresh *fresh);
 /*
  * Puts memory of the device, made and charged, in its place, and pins it. Returns false where it is
- * fresh no longer; then the caller keeps what it made.
+ * fresh no longer; then the caller keeps its memory.
  */
 bool own_remake(CUmemGenericAllocationHandle handle, CUmemGenericAllocationHandle made);
 
@@ -66,13 +66,13 @@ bool own_translate(CUmemGenericAllocationHandle *handle);
 bool own_release(CUmemGenericAllocationHandle handle, CUresult *result);
 /*
  * Begins and ends its leaving, around the driver's call that releases one of its own: until it has
- * agreed the memory is known and charged, and what is made under the same handle meanwhile is not
+ * agreed the memory is known and charged, and memory made under the same handle meanwhile is not
  * taken for it. Returns NULL where it is not known.
  */
 struct own *own_leave(CUmemGenericAllocationHandle handle);
 void own_left(struct own *leaving, bool gone);
 /*
- * Counts mappings, before the driver is asked to unmap: what is mapped there after this is not
+ * Counts mappings, before the driver is asked to unmap: mappings made there after this are not
  * meant.
  */
 uint64_t own_mapped_so_far(void);
@@ -89,7 +89,8 @@ void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle h
 void own_unmapped(CUdeviceptr address, size_t size, uint64_t so_far);
 void own_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count);
 /*
- * Marks a shareable handle of this type that was made of it: who imports it is to know what it is.
+ * Marks a shareable handle of this type that was made of it: an importer recognises the memory by
+ * it.
  */
 void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
                   CUmemAllocationHandleType type, const void *shareable);
@@ -124,9 +125,9 @@ void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
 CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types);
 void own_pin_range(CUdeviceptr address, size_t size);
 
-/* Returns the device of what is mapped there, or NULL. */
+/* Returns the device of the mapping there, or NULL. */
 struct device *own_device(CUdeviceptr address);
-/* Returns in *prop what the program asked for, whatever the backing. False: as the driver says. */
+/* Returns in *prop the program's request, with any backing. False: as the driver answers. */
 bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop);
 /* Answers as pointer_attribute(), of memory that the driver has on the host. */
 bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,

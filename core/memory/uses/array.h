@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Bytes of arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the
- * host. All that the driver may take for one is charged first. Afterwards it is charged the bytes
- * it holds, and what the driver took beyond them is measured.
+ * host. The most that the driver may take for one is charged first. Afterwards it is charged the
+ * bytes it holds, and the driver's bytes beyond them are measured.
  */
 #ifndef SPILLWAY_ARRAY_H
 #define SPILLWAY_ARRAY_H
@@ -34,8 +34,8 @@ uint64_t array_taken(const struct array_extent *extent);
 /* The driver takes memory in blocks of this size. */
 #define ARRAY_UNIT ((uint64_t)2 << 20)
 /*
- * Returns what its layout may take beyond so many bytes: padding and tiles at most double what is
- * not tiny; formats that are not known have no figure to go by, and 1 GiB is much.
+ * Returns the most that its layout takes beyond so many bytes: padding and tiles at most double an
+ * array that is not tiny; for unknown formats there is no figure, and 1 GiB is much.
  */
 uint64_t array_most_beyond(uint64_t bytes);
 

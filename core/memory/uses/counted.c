@@ -73,7 +73,7 @@ static struct counted *create(const struct context *context, const struct resour
 	return s;
 }
 
-/* Enters it once more. More may be charged for it each time; the rest is what it was. */
+/* Enters it once more. More may be charged for it each time; the rest is unchanged. */
 static void enter_again(struct counted *s, uint64_t charged)
 {
 	atomic_fetch_add(&s->entered, 1);
@@ -84,7 +84,7 @@ static void enter_again(struct counted *s, uint64_t charged)
 
 /*
  * Returns whether one of this type may be there again, opened or grown; any other under the same
- * name is a new one, whose like is gone without our seeing it.
+ * name is a new one: the old one is gone without our seeing it.
  */
 static bool may_be_again(const struct resource_type *type)
 {
@@ -165,8 +165,10 @@ void counted_enter_import(const struct context *context, uint64_t object,
 {
 	bool again;
 
-	/* Two threads may have opened it at once: it is one mapping, of which the other has said
-	 * what it is. */
+	/*
+	 * Two threads may have opened it at once: it is one mapping, and the other thread has
+	 * entered it.
+	 */
 	lock_acquire(&again_lock);
 	again = was_entered_again_locked(&counted_type_ipc_mapping, context, object, 0);
 	if (!again)
@@ -182,8 +184,8 @@ bool counted_is_open_again(const struct context *context, uint64_t object)
 }
 
 /*
- * Counts it once less, and returns whether that was the last. Opening again and closing are told
- * apart by nobody but the driver: in whatever order, what is left is counted.
+ * Counts it once less, and returns whether that was the last. Only the driver can tell opening
+ * again and closing apart: in any order, the remaining ones are counted.
  */
 static bool is_last(struct counted *s)
 {

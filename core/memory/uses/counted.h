@@ -3,14 +3,14 @@
  * Counted memory: memory that is counted and never moved. Registry resources in the container of
  * their context, named by address or handle.
  *
- *   array            cuArrayCreate and its kin; charged what was asked for
+ *   array            cuArrayCreate and its kin; charged by the request
  *   host_allocation  pinned host memory the program allocates or registers; in the statistics,
  *                    not in a quota
  *   ipc_mapping      another process's memory, by cuIpcOpenMemHandle; charged where its owner is
  *                    not of the job
- *   imported_memory  another's, by pools' pointers; its owner is charged, we are not
+ *   imported_memory  another process's, by pools' pointers; its owner is charged, we are not
  *   reservation      addresses alone
- *   measured         what the driver took for an object and tells nobody of (measured.h)
+ *   measured         memory that the driver took for an object and does not report (measured.h)
  *
  * Thread-safe; never calls the driver on the application's objects.
  */

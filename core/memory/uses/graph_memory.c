@@ -19,7 +19,7 @@ void graph_memory_start(struct device_set *set)
 	devices = set;
 }
 
-/* Settles the charge with what the driver says it has reserved, with the lock held. */
+/* Settles the charge with the reserved bytes that the driver reports, with the lock held. */
 static void settle(struct device *device)
 {
 	uint64_t *mine = &charged[device->id.ordinal];

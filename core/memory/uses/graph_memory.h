@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory that graphs allocate: addresses come with the node, physical memory with a launch, and the
- * driver keeps it for the next until it is trimmed. Charged for what the driver says it has
- * reserved, which is asked after each launch, upload, trim and end of a graph once there is a graph
+ * driver keeps it for the next until it is trimmed. Charged for the reserved bytes that the driver
+ * reports. It is asked after each launch, upload, trim and end of a graph once there is a graph
  * with such a node. Thread-safe.
  */
 #ifndef SPILLWAY_GRAPH_MEMORY_H
@@ -37,7 +37,7 @@ static inline void graph_memory_settle(void)
 		graph_memory_settle_all();
 }
 
-/* Has the device's graphs give back what none uses now. Whether anything came back. */
+/* Has the device's graphs give back unused memory. Whether anything came back. */
 bool graph_memory_make_room(struct device *device);
 
 /* Sets the devices, before any other call. */

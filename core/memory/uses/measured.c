@@ -25,8 +25,8 @@
 #include "core/state/layout.h"
 
 /*
- * Alone: of a user's processes one at a time makes a context on a device, where what it takes is
- * measured: of two that do so at once each would be charged what the other's takes.
+ * Alone: of a user's processes one at a time makes a context on a device, where the context is
+ * measured: of two that do so at once each would be charged both contexts.
  *
  * alone-UUID  a file in the state directory, locked as long as the call takes. The lock is that of
  *             the open file, which a mapping holds open: no descriptor is kept, and a process that
@@ -35,7 +35,7 @@
 
 struct device;
 
-/* No longer than this somebody who was stopped in his call holds the others up. */
+/* A process that was stopped within its call holds other processes up no longer than this. */
 #define PATIENCE_NS 1000000000ull
 
 enum { SIZE = 4096 }; /* of the mapping; nothing in it is ever touched */
@@ -69,8 +69,9 @@ static void *hold(int fd, bool *waited)
 }
 
 /*
- * Waits until nobody else makes a context there, for a second at most. Returns what alone_end()
- * gives back; NULL: there is nothing to give back, and others may be at it. *waited: somebody was.
+ * Waits until no other process makes a context there, for a second at most. Returns the argument of
+ * alone_end(); NULL: there is nothing to give back, and another process may be at it. *waited: one
+ * was.
  */
 static void *alone_begin(const struct device *device, bool *waited)
 {
@@ -91,7 +92,7 @@ static void *alone_begin(const struct device *device, bool *waited)
 	return held;
 }
 
-/* Lets the others go on. NULL is fine. */
+/* Lets other processes go on. NULL is fine. */
 static void alone_end(void *held)
 {
 	int saved = errno;
@@ -101,7 +102,7 @@ static void alone_end(void *held)
 	errno = saved;
 }
 
-/* How to learn what is in use; both ends of a measurement use the same way. */
+/* The ways to learn the memory in use; both ends of a measurement use the same way. */
 enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };
 
 enum { READ_TRIES = 4 };
@@ -139,7 +140,7 @@ static struct reading *reading_of(const struct device *device, enum way way)
 	return &readings[device->id.ordinal][way];
 }
 
-/* Reads what the user's other processes are charged on the device. Returns whether it is known. */
+/* Reads the charges of the user's other processes on the device. Returns whether they are known. */
 static bool read_others(const struct device *device, struct charges *others)
 {
 	others->count = 0;
@@ -157,8 +158,8 @@ static bool read_once(struct reading *r, struct device *device, enum way way)
 }
 
 /*
- * Reads both, likewise, until nothing was charged to others between. What they have under way is
- * charged by then, and may not be there yet.
+ * Reads both, likewise, until no other process was charged between. Memory that they have under way
+ * is charged by then, and may not be there yet.
  */
 static bool read_taken(struct reading *r, struct device *device, enum way way)
 {
@@ -226,8 +227,8 @@ static bool is_there(const struct context *context)
 }
 
 /*
- * Charges what was left out, with the reading's lock held. Returns it, to be entered without the
- * lock.
+ * Charges the bytes that were left out, with the reading's lock held. Returns them, to be entered
+ * without the lock.
  */
 static struct left_out charge_left_out(struct reading *r, struct device *device)
 {
@@ -268,7 +269,7 @@ static bool begin(struct device *device, enum way way)
 	return known;
 }
 
-/* ahead: bytes charged before the call for what grew. */
+/* ahead: bytes charged before the call for its growth. */
 static uint64_t end_ahead(struct device *device, enum way way, const struct context *context,
                           const void *owner, uint64_t most, uint64_t ahead)
 {
@@ -371,7 +372,7 @@ static void leave_out(const struct measuring *measuring, const void *owner, uint
 		                      memory_order_relaxed);
 	}
 	lock_release(&r->lock);
-	if (is_first) /* the longer it waits, the more of others is in the difference */
+	if (is_first) /* the difference grows by memory of other processes */
 		wanted_wake(measuring->device);
 }
 
@@ -400,7 +401,7 @@ bool measured_end_ahead(const struct measuring *measuring, const void *owner, ui
 	return true;
 }
 
-/* Returns whether what was read a moment ago for the first context need not be read again. */
+/* Returns whether the reading of a moment ago for the first context need not be repeated. */
 static bool is_fresh(struct reading *r, const struct device *device, bool waited)
 {
 	return r->waits_for_first && !waited && rest_ns(r) && read_others(device, &r->now.others) &&
@@ -408,8 +409,8 @@ static bool is_fresh(struct reading *r, const struct device *device, bool waited
 }
 
 /*
- * Begins to measure the first context of a device, or the first after all have gone: what others
- * took until now is theirs. waited: somebody has just made one.
+ * Begins to measure the first context of a device, or the first after all have gone: memory that
+ * other processes took until now is theirs. waited: another process has just made one.
  */
 static void begin_first(struct device *device, bool waited)
 {
@@ -478,7 +479,8 @@ uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 }
 
 /*
- * Leaves to its context what was left out for an object that is gone: it was the context's at most.
+ * Leaves the bytes that were left out for an object that is gone to its context: they were the
+ * context's at most.
  */
 static void forget_left_out(const void *owner)
 {

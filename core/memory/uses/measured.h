@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Measured costs: device memory that the driver takes for contexts, modules, arrays, graphs and the
- * like, and tells nobody how much.
+ * like, and does not report.
  *
  * Where NVML knows this process they are one figure per device (overhead.h), and nothing here asks
- * the driver. Where it does not, as in some containers, the difference in what the device has in
- * use before and after the call is charged to the job, without a limit: the driver has it already.
- * It belongs to an object and goes with it, or with the object's context. What a stream takes is
- * then not known.
+ * the driver. Where it does not, as in some containers, the difference between the device's memory
+ * in use before and after the call is charged to the job, without a limit: the driver has it
+ * already. It belongs to an object and goes with it, or with the object's context. The memory of a
+ * stream is then not known.
  *
- * The difference has what others take meanwhile, too. What the user's processes were charged in
- * that time, this one included, is taken out, process by process (charges_change()), and contexts,
- * which are charged once they are there, are made one at a time. A process that dies
- * meanwhile can make the figure too small, never too large. What remains, of what those have
- * under way, of other users' jobs and of programs without Spillway, is bounded by the most that is
- * plausible for the object. A difference below zero is zero. While a stream capture is active
- * nothing is measured, because a query from another thread could invalidate it. Several
+ * The difference contains memory that other processes take meanwhile, too. The charges of the
+ * user's processes in that time, this one included, are taken out, process by process
+ * (charges_change()). Contexts are charged once they are there, so they are made one at a time. A
+ * process that dies meanwhile can make the figure too small, never too large. A rest remains, of
+ * memory under way, of other users' jobs and of programs without Spillway. It is bounded by the
+ * most that is plausible for the object. A difference below zero is zero. While a stream capture is
+ * active nothing is measured, because a query from another thread could invalidate it. Several
  * measurements may run at once without waiting for each other: together they are charged for all,
- * each for what came since the last one ended.
+ * each for the growth since the last one ended.
  *
  * A function is looked up more often than that may cost: of such calls at most one in 50 ms is
- * measured, and what the others took is charged by the next measurement or allocation, or by the
+ * measured. The bytes of the rest are charged by the next measurement or allocation, or by the
  * mover, to the first that was left out.
  *
  * Thread-safe; makes driver calls, so no caller may hold a lock the driver's callbacks need.
@@ -32,7 +32,7 @@
 #include "core/memory/uses/counted.h"
 
 /*
- * The most that is plausible, bytes; of a module or library it is what its image can hold
+ * The most that is plausible, bytes; of a module or library it is the size that its image can hold
  * (image.h).
  */
 #define MEASURED_MOST_CONTEXT ((uint64_t)2 << 30)
@@ -46,17 +46,18 @@ struct measuring {
 	struct device *device; /* NULL: nothing is measured, and the rest is not set */
 	bool is_told;          /* by NVML */
 	bool is_left_out;
-	void *alone;            /* of a context: what keeps others from making one; or NULL */
+	void
+	    *alone; /* of a context: the lock that keeps other processes from making one; or NULL */
 	struct context context; /* the one that was current */
 };
 
 /* Begins to measure, before the call, in the context it is for. */
 void measured_begin(struct measuring *measuring);
-/* Begins likewise, for what is done often and seldom takes anything. */
+/* Begins likewise, for calls that are frequent and seldom take memory. */
 void measured_begin_seldom(struct measuring *measuring);
 /*
- * Ends the measuring after the call, whatever it answered. owner: the object that came to be, or
- * that grew; NULL after a failure. Returns the bytes charged.
+ * Ends the measuring after the call, with any answer. owner: the object that came to be, or that
+ * grew; NULL after a failure. Returns the bytes charged.
  */
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most);
 /*
@@ -68,8 +69,8 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 bool measured_end_ahead(const struct measuring *measuring, const void *owner, uint64_t most,
                         uint64_t ahead);
 /*
- * Charges what was left out on a device. For the next call that takes memory, and for the mover
- * once measured_rest_ns() is 0: until then another job's memory would be taken for it.
+ * Charges the bytes that were left out on a device. For the next call that takes memory, and for
+ * the mover once measured_rest_ns() is 0: until then another job's memory would be taken for it.
  */
 extern _Atomic bool measured_is_behind[DEVICE_MAX];
 uint64_t measured_rest_ns(const struct device *device);
@@ -83,15 +84,15 @@ static inline void measured_catch_up(struct device *device)
 }
 
 /*
- * Begins and ends the same around what makes a context, which needs none before. made: NULL after a
- * failure.
+ * Begins and ends the same around a call that makes a context, which needs none before. made: NULL
+ * after a failure.
  */
 void measured_begin_context(struct measuring *measuring, struct device *device);
 uint64_t measured_end_context(const struct measuring *measuring, CUcontext made);
 /*
  * Contexts may be made behind our back, by the runtime library through the driver's private tables.
- * What the first of a device takes is then the difference between measured_start(), before there is
- * any, and the moment it is met.
+ * The bytes of the first of a device are then the difference between measured_start(), before there
+ * is any, and the moment it is met.
  */
 void measured_start(struct device_set *set);
 void measured_first_met(const struct context *context);

@@ -21,11 +21,11 @@ struct figure {
 	struct resource resource;
 	struct device *device;
 	struct overhead overhead; /* under the device's lock below */
-	_Atomic uint64_t charged; /* overhead.bytes, for who lists it */
+	_Atomic uint64_t charged; /* overhead.bytes, for listings */
 };
 
 static struct asking {
-	LOCK_OF(OVERHEAD) lock; /* of who asks */
+	LOCK_OF(OVERHEAD) lock; /* of the asking thread */
 	_Atomic uint64_t asked_ns;
 	bool is_open;   /* the last look changed the figure, or could not be had */
 	uint64_t ahead; /* charged for memory that the figure is about to include */
@@ -130,7 +130,10 @@ static void overhead_give_back(struct device *device)
 	asked->ahead = 0;
 }
 
-/* Asks NVML what this process has, with the lock held. Returns whether it knows the process. */
+/*
+ * Asks NVML for the memory of this process, with the lock held. Returns whether it knows the
+ * process.
+ */
 static bool ask(struct device *device)
 {
 	struct overhead_look look = {.charged[0] = device_used(device, SEGMENT_ON_DEVICE),
@@ -243,7 +246,7 @@ bool overhead_poll(struct device_set *set)
 		return false;
 	is_noted = atomic_exchange(&overhead_is_noted, false);
 	for (int i = 0; i < set->count; i++) {
-		/* A look while memory came or went took what was on its way for the driver's. */
+		/* A look while memory came or went took the memory on its way for the driver's. */
 		if (device_take_new_charges(&set->device[i]) || is_noted)
 			is_open |= ask_again(&set->device[i]);
 	}

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Overhead: device memory that the driver takes for contexts, modules, streams, graphs and the like
- * and tells nobody of, as one figure per device: what NVML says the process has less what it is
- * charged for all else.
+ * without reporting it, as one figure per device: the bytes that NVML reports for the process, less
+ * its other charges.
  *
- * It is charged to the job whatever its limit is, because the driver has it already, and shown
- * apart (device_charge_driver()). It is a resource of the device's registry, "overhead". What may
+ * It is charged to the job with any limit, because the driver has it already, and shown apart
+ * (device_charge_driver()). It is a resource of the device's registry, "overhead". A call that may
  * have changed it is noted, which costs one store. NVML is asked when a context was made or has
  * gone, after a load once 50 ms have passed, and by the helper thread each second for the rest.
  *
- * charged    before the driver takes memory, and until after it gave it back: so a thread that is
- *            about to do either makes the figure too small for one look, and one that is smaller
- *            holds once two looks in a row say so. And what was on its way is not taken for the
- *            driver's for long: who is charged or gives back has the helper thread look again
- * elsewhere  of what is charged, what the driver may not count as this process's: managed memory,
- *            and memory of other processes. Within it the figure stays what it is
- * uncharged  what the driver may count as this process's that it is not charged: exported memory of
- *            the job that it has open, or has given up while others hold it. Within it likewise
+ * charged    before the driver takes memory, and until after it gave it back. So a thread that is
+ *            about to do either makes the figure too small for one look, and a smaller figure holds
+ *            once two looks in a row agree. Memory on its way is not taken for the driver's for
+ *            long: a thread that charges or gives back has the helper thread look again
+ * elsewhere  charges that the driver may not count as this process's: managed memory, and memory of
+ *            other processes. Within it the figure stays the same
+ * uncharged  memory that the driver may count as this process's and that is not charged: exported
+ *            memory of the job that it has open, or has given up while other processes hold it.
+ *            Within it likewise
  *
  * Thread-safe; no driver call.
  */
@@ -42,8 +43,10 @@ struct overhead_look {
 
 extern const struct resource_type overhead_type;
 
-/* Set once NVML has told what this process has on the device; until then nothing is told, and
- * differences are measured. */
+/*
+ * Set once NVML has reported this process's memory on the device; until then nothing is reported,
+ * and differences are measured.
+ */
 extern _Atomic bool overhead_is_told[DEVICE_MAX];
 static inline bool overhead_is_known(const struct device *device)
 {
@@ -60,11 +63,11 @@ static inline void overhead_note(void)
 	atomic_store_explicit(&overhead_is_noted, true, memory_order_relaxed);
 }
 
-/* Asks NVML now, whatever was asked before. Returns whether it knows the process. */
+/* Asks NVML now, even if it was just asked. Returns whether it knows the process. */
 bool overhead_ask(struct device *device);
 /*
- * Gives back bytes that were charged ahead of a call, once the figure has what the driver took:
- * now, or after a capture.
+ * Gives back bytes that were charged ahead of a call, once the figure has the driver's bytes: now,
+ * or after a capture.
  */
 void overhead_settle(struct device *device, uint64_t ahead);
 /* Returns the figure's bytes; 0: there is none. */

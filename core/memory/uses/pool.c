@@ -26,8 +26,9 @@ struct pool {
 	_Atomic bool is_managed; /* set once, after the location that its memory prefers */
 	CUmemLocation location;
 
-	LOCK_OF(POOL) lock; /* guards what follows, and stands around the driver's allocations */
-	bool destroyed;     /* its handle means nothing any more */
+	LOCK_OF(POOL)
+	lock;           /* guards the fields below, and stands around the driver's allocations */
+	bool destroyed; /* its handle means nothing any more */
 	_Atomic uint64_t charged; /* changed under the lock; lists of resources read it without */
 	uint64_t live;
 	uint64_t spilled, used_high, reserved_high;
@@ -125,9 +126,9 @@ static struct pool *pool_create(struct device *device, CUmemoryPool handle)
 	return pool;
 }
 
-/* --- what it is charged --- */
+/* --- its charges --- */
 
-/* Returns what it may still hold of its chunks when the driver no longer tells. */
+/* Returns the bytes of its chunks that it may still hold when the driver no longer answers. */
 static uint64_t guess(const struct pool *pool)
 {
 	uint64_t chunks = (pool->live + POOL_CHUNK - 1) / POOL_CHUNK * POOL_CHUNK;
@@ -147,8 +148,8 @@ static uint64_t ask(const struct pool *pool, CUmemPool_attribute attribute)
 }
 
 /*
- * Counts the pool among those with a surplus, or no more, with the pool's lock held, after what is
- * charged or live has changed.
+ * Counts the pool among those with a surplus, or no more, with the pool's lock held, after a change
+ * of the charged or live bytes.
  */
 static void count_surplus(const struct pool *pool, bool had_surplus)
 {
@@ -156,9 +157,9 @@ static void count_surplus(const struct pool *pool, bool had_surplus)
 }
 
 /*
- * Charges what it has reserved now; `granted` of it was charged in advance. Returns whether that is
- * within the limit, where that matters (is_limited): the driver has taken it already, so beyond it
- * is charged all the same. With the lock held.
+ * Charges the bytes it has reserved now; `granted` of it was charged in advance. Returns whether
+ * that is within the limit, where that matters (is_limited): the driver has taken it already, so
+ * beyond it is charged all the same. With the lock held.
  */
 static bool pool_settle(struct pool *pool, uint64_t granted, bool is_limited)
 {
@@ -223,7 +224,7 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CU
 	}
 	lock_acquire(&pool->lock);
 	if (device_charge(pool->device, granted) != 0) {
-		/* No room to grow; what it has may be enough. */
+		/* No room to grow; its reserved memory may be enough. */
 		granted = 0;
 		if (ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) <
 		    ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) + rounded) {

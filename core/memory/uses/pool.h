@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory pools: what cuMemAllocAsync draws from.
+ * Memory pools: the source of cuMemAllocAsync's memory.
  *
- * A pool is charged for what the driver reserves for it, not for what is allocated from it: it
- * grows by chunks and keeps them after frees, until a synchronisation, a trim, or as long as its
+ * A pool is charged for the bytes that the driver reserves for it, not for those allocated from it:
+ * it grows by chunks and keeps them after frees, until a synchronisation, a trim, or as long as its
  * release threshold says. The driver is asked after each event that may change it.
  *
  * live       bytes allocated from it by the driver and not freed
- * surplus    charged, but not live: given back to the device when somebody needs room
+ * surplus    charged, but not live: given back to the device when a request needs room
  * spilled    bytes that the program allocated from it and that are on the host instead
- * elastic    what the program allocated from it and lives in the arena, which is charged by itself:
- *            bytes in use, and bytes reserved, with those that are kept for the next
- * (alloc/freed.h)
+ * elastic    memory that the program allocated from it and that lives in the arena, which is
+ *            charged by itself: bytes in use, and bytes reserved, with those that are kept for
+ *            the next (alloc/freed.h)
  *
  * Thread-safe.
  */
@@ -34,7 +34,7 @@ void pool_met(struct device *device, CUmemoryPool handle);
  */
 struct leaving pool_leave(CUmemoryPool handle);
 void pool_left(struct leaving *leaving, bool gone);
-/* Bounds what the pool may hold, as the program says; 0: it does not. */
+/* Bounds the pool's memory, as the program asks; 0: it does not. */
 void pool_bound(struct pool *pool, uint64_t most);
 /* Returns whether so much more is beyond that bound. */
 bool pool_is_bounded(struct pool *pool, uint64_t bytes);
@@ -50,13 +50,11 @@ void pool_release(struct pool *pool); /* NULL is fine */
 /* Returns its handle; NULL: it is destroyed. */
 CUmemoryPool pool_handle(struct pool *pool);
 struct device *pool_device(const struct pool *pool);
-/* Notes that other processes may open it: what is allocated from it must be on the device. */
+/* Notes that other processes may open it: its allocations must be on the device. */
 void pool_share(struct pool *pool);
 bool pool_is_shared(const struct pool *pool);
 
-/*
- * Leaves it to the driver to make what the program asks of it: it is no plain memory of the device.
- */
+/* Leaves allocations from it to the driver: it is no plain memory of the device. */
 void pool_leave_to_driver(struct pool *pool);
 /*
  * Notes that it gives managed memory, which prefers a location. That is charged as managed memory
@@ -65,16 +63,13 @@ void pool_leave_to_driver(struct pool *pool);
 void pool_gives_managed(struct pool *pool, const CUmemLocation *location);
 /* Returns whether it does, with the location then. Takes no lock. */
 bool pool_is_managed(const struct pool *pool, CUmemLocation *location);
-/* Returns whether what is allocated from it may live in the arena. */
+/* Returns whether allocations from it may live in the arena. */
 bool pool_is_elastic(struct pool *pool);
 /* Counts elastic memory that came or went: bytes in use, bytes reserved. */
 void pool_elastic(struct pool *pool, int64_t used, int64_t reserved);
 /* Returns how much of it an allocation of this size uses. */
 uint64_t pool_rounded(size_t size);
-/*
- * Returns the bytes that it has, those of them in the arena, and how many it keeps when nobody uses
- * them.
- */
+/* Returns the bytes that it has, those of them in the arena, and how many it keeps without use. */
 uint64_t pool_reserved(struct pool *pool);
 uint64_t pool_elastic_reserved(struct pool *pool);
 uint64_t pool_keeps(struct pool *pool);
@@ -87,9 +82,9 @@ struct pool_request {
 	void *cookie;
 };
 /*
- * Charges what the pool grows by and lets the driver allocate; *address on success only.
- * OUT_OF_MEMORY without the driver's word when the limit does not allow the growth. *live: bytes to
- * be told to pool_freed().
+ * Charges the pool's growth and lets the driver allocate; *address on success only. OUT_OF_MEMORY
+ * without the driver's word when the limit does not allow the growth. *live: bytes to be told to
+ * pool_freed().
  */
 CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CUdeviceptr *address,
                        uint64_t *live);
@@ -105,17 +100,15 @@ void pool_spilled(struct pool *pool, uint64_t bytes);
 void pool_unspilled(struct pool *pool, uint64_t bytes);
 
 /*
- * Finds out what surplus the driver has given back: after a synchronisation, a trim, the end of a
+ * Finds the surplus that the driver has given back: after a synchronisation, a trim, the end of a
  * context.
  */
 void pools_settle(void);
-/*
- * Has the pools of a device give back what they need not have. Returns whether anything came back.
- */
+/* Has the pools of a device give back unused memory. Returns whether anything came back. */
 bool pools_make_room(struct device *device);
 
 /*
- * Attributes as the program shall see them: what is spilled or elastic is counted as if it were in
+ * Attributes as the program shall see them: spilled and elastic memory is counted as if it were in
  * the pool, and the release threshold is the one it set, although the driver's is never above the
  * limit. NOT_SUPPORTED for those that the driver answers and takes rightly.
  */
