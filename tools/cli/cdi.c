@@ -16,7 +16,7 @@
 #include "tools/view/arguments.h"
 #include "tools/view/tool.h"
 
-/* The oldest version that says all we need: what is old reads it, too. */
+/* The oldest version with all that we need: an old reader reads it, too. */
 #define CDI_VERSION "0.5.0"
 #define CDI_KIND    "spillway.dev/gpu"
 
@@ -107,7 +107,7 @@ static void print_device(struct json *json, const struct sold *device)
 	free(share);
 }
 
-/* Prints what each of the devices brings: the libraries, their list, and the node's directory. */
+/* Prints the edits of each device: the libraries, their list, and the node's directory. */
 static void print_edits(struct json *json, const char *folder, const char *preload)
 {
 	char node[DIRECTORY_MAX + 1];

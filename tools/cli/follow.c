@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting until every process of a job obeys its override file, and what can be moved has been. */
+/*
+ * Waiting until every process of a job obeys its override file, and all movable memory has moved.
+ */
 #include "tools/cli/follow.h"
 
 #include <inttypes.h>
@@ -76,7 +78,7 @@ static const struct segment_process *lagging(const struct segment_view *view, ui
 	return NULL;
 }
 
-/* Says what the limit is, and where the GPU has less. */
+/* Prints the limit, and where the GPU has less. */
 static void print_limit(const struct statistics *total, uint64_t memory)
 {
 	char limit[32], size[32];
@@ -173,7 +175,7 @@ static const struct segment_process *refusing(const struct segment_view *view, u
 	return NULL;
 }
 
-/* A process of an earlier version complains before it follows, and may complain of what was. */
+/* A process of an earlier version complains before it follows, and may complain of old values. */
 enum { REFUSALS_FOR_SURE = 25 };
 
 /* Takes back a change that a process refuses. Returns whether it does. */
@@ -278,7 +280,7 @@ void follow_return(const char *job, uint64_t timeout_ns)
 			break;
 		}
 		moving_look(view);
-		/* What changes places is none that has come back. */
+		/* Memory that changes places is none that has come back. */
 		if (moving_left(view, MOVING_BACK) < least) {
 			last = now;
 			least = moving_left(view, MOVING_BACK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * After the override file changed: waiting until every process of the job obeys it, and saying what
- * holds then.
+ * After the override file changed: waiting until every process of the job obeys it, and printing
+ * the limits in force then.
  */
 #ifndef SPILLWAY_FOLLOW_H
 #define SPILLWAY_FOLLOW_H
@@ -26,18 +26,20 @@
  */
 char *follow_override_path(const char *job);
 
-/* Waits, then prints limits and shares per GPU. An exit status; what is wrong has been said. */
+/*
+ * Waits, then prints limits and shares per GPU. Returns an exit status; faults have been printed.
+ */
 int follow(const char *job, uint64_t timeout_ns);
 /* The same after a change of the override file. One that a process refuses is taken back. */
 int follow_change(const char *job, uint64_t timeout_ns, const struct config_change *change);
 /*
  * Follows in the same way until the job's memory has left the GPUs, as long as it moves at all, and
- * says what stays. It is a failure if more stays than what can never move.
+ * prints the rest. It is a failure if more stays than memory that can never move.
  */
 int follow_eviction(const char *job, uint64_t timeout_ns);
 /*
- * Waits until what has left the GPUs is back, as far as there is room, as long as it moves at all.
- * Where it does not, or nobody follows, that is not its business.
+ * Waits until the memory that has left the GPUs is back, as far as there is room, as long as it
+ * moves at all. Memory that does not move, or a process that does not follow, is no failure.
  */
 void follow_return(const char *job, uint64_t timeout_ns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names a job that nobody named. */
+/* Names a job without a name. */
 #include "tools/cli/job_name.h"
 
 #include <stdlib.h>
@@ -43,8 +43,8 @@ static char *program_job(char **program)
 }
 
 /*
- * Returns PREFIX-NAME where the variable that has the name is set, else NULL. Of a long one the end
- * tells it from others.
+ * Returns PREFIX-NAME where the variable with the name is set, else NULL. A long one is told apart
+ * by its end.
  */
 static char *named_by(const char *prefix, const char *variable)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The name of a job that nobody named: programs that belong together are one job, and strangers
+ * The name of a job without one: programs that belong together are one job, and unrelated ones
  * never share a quota.
  */
 #ifndef SPILLWAY_JOB_NAME_H
@@ -10,8 +10,8 @@
 
 /*
  * Returns a name for the job: the Slurm job or the Kubernetes pod we are in, else the program and
- * our process number. *common: all that runs there is meant to be this one job. The caller frees
- * it; what cannot be a name ends the tool.
+ * our process number. *common: all programs there are meant to be this one job. The caller frees
+ * it; a name that is not allowed ends the tool.
  */
 char *job_name(char **program, bool *common);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles looked up in what processes listed. */
+/* Handles looked up in the lists of processes. */
 #include "tools/cli/looked_up.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void add(struct looked_up_device *device, const struct listed *listed)
 
 	item->listed = listed;
 	resource_init(&item->resource, type_of(device, &listed->handle));
-	/* What is listed twice is there once. */
+	/* An entry that is listed twice is there once. */
 	if (registry_add(device->registry, listed->handle.container, listed->handle.name,
 	                 &item->resource) != 0)
 		resource_release(&item->resource);
@@ -97,7 +97,7 @@ uint64_t looked_up_bytes(struct looked_up_device *device)
 	return registry_memory(device->registry, NULL);
 }
 
-/* Returns what stands there instead, in the registry's words. */
+/* Returns the object that stands there instead, in the registry's words. */
 static char *say_why(struct looked_up_device *device, const struct handle *handle)
 {
 	char message[2 * REGISTRY_HANDLE_MAX] = "", name[REGISTRY_HANDLE_MAX];

@@ -23,8 +23,8 @@ struct looked_up {
 struct looked_up_device;
 
 /*
- * Creates one of the GPU of this number in the process, which listed these among others. Without
- * memory the tool ends.
+ * Creates one of the GPU of this number in the process, with the listed resources among others.
+ * Without memory the tool ends.
  */
 struct looked_up_device *looked_up_create(const char *job, int process, int gpu,
                                           const struct listed *listed, size_t count);

@@ -22,7 +22,9 @@
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
 
-/* Turns the search for leaks off: what a command holds until its process ends is not freed. */
+/*
+ * Turns the search for leaks off: memory that a command holds until its process ends is not freed.
+ */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void)
 {
 	return 1;
@@ -71,7 +73,7 @@ static const struct command *command_find(const char *name)
 	return command;
 }
 
-/* Writes what the tool is for, and behind the options its commands; NULL: no memory. */
+/* Writes the purpose of the tool, and behind the options its commands; NULL: no memory. */
 static char *about(void)
 {
 	char *help = NULL;
@@ -130,7 +132,7 @@ int main(int argc, char **argv)
 		return TOOL_USAGE;
 	output_check_at_end();
 	config_machine(); /* before a directory is chosen */
-	argv[0] = name;   /* how every message begins, whatever path we were called by */
+	argv[0] = name;   /* how every message begins, with any path of the tool */
 	operands = arguments_read(&line, argc, argv);
 	if (!operands[0])
 		usage_error("expected a command");

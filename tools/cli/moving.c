@@ -23,7 +23,7 @@ static uint64_t beyond(const struct segment_view *view, int device)
 	return charged > limit ? charged - limit : 0;
 }
 
-/* Finds a process whose memory is still on its way. */
+/* Finds a process with memory still on its way. */
 static const struct segment_process *moving(const struct segment_view *view, int device)
 {
 	if (!beyond(view, device))
@@ -47,7 +47,9 @@ void moving_look(const struct segment_view *view)
 	}
 }
 
-/* Returns the bytes still to go that way; *who: a process that may say why they wait, or NULL. */
+/*
+ * Returns the bytes still to go that way; *who: a process that may report why they wait, or NULL.
+ */
 static uint64_t left(const struct segment_view *view, int device, enum moving_way way,
                      const struct segment_process **who)
 {
@@ -81,7 +83,7 @@ uint64_t moving_demoted(const struct segment_view *view)
 	return bytes;
 }
 
-/* Draws how much of what there was to move has been: "[#####...............]". */
+/* Draws the part of the memory that has moved: "[#####...............]". */
 static const char *progress(uint64_t left, uint64_t all, char bar[PROGRESS + 3])
 {
 	int done = all > left ? (int)((double)(all - left) / (double)all * PROGRESS) : 0;

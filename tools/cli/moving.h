@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that was told to move: whether it is on its way, how far it has come, and what stays where
- * it is.
+ * Memory that was told to move: whether it is on its way, how far it has come, and which memory
+ * stays where it is.
  */
 #ifndef SPILLWAY_MOVING_H
 #define SPILLWAY_MOVING_H
@@ -26,8 +26,8 @@ uint64_t moving_demoted(const struct segment_view *view);
 void moving_show(const struct segment_view *view, enum moving_way way);
 
 /*
- * Says of an evicted job what is on the host, and what is still on a GPU and why. Returns false,
- * after a complaint, where that is more than what can never move.
+ * Reports for an evicted job the memory on the host, and the memory still on a GPU with its reason.
+ * Returns false, after a complaint, where that is more than memory that can never move.
  */
 bool moving_report_eviction(const struct segment_view *view);
 

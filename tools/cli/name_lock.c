@@ -32,8 +32,8 @@ static void open_file(void)
 }
 
 /*
- * Returns whether the file was removed. The last to leave removes it; a lock on a removed one keeps
- * nobody out.
+ * Returns whether the file was removed. The last to leave removes it; a lock on a removed one has
+ * no effect.
  */
 static bool was_removed(void)
 {

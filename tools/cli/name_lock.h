@@ -20,7 +20,7 @@ enum { NAME_LOCK_TOKEN_MAX = 48 };
  * the latest.
  */
 bool name_lock_take(const char *job, bool join, bool *first, char token[NAME_LOCK_TOKEN_MAX]);
-/* Shares the name when set-up is done: others may join. */
+/* Shares the name when set-up is done: other launchers may join. */
 void name_lock_share(void);
 void name_lock_release(void);
 

@@ -24,9 +24,9 @@
 struct request {
 	const char *job;
 	uint64_t timeout_ns;
-	struct deadline patience; /* for others who write to the override file */
+	struct deadline patience; /* for other writers of the override file */
 	bool evict;
-	uid_t user; /* who asks */
+	uid_t user; /* the asking user */
 };
 
 static bool write_keys(struct request *request, const char *path, const char *selector,
@@ -40,7 +40,7 @@ static bool write_keys(struct request *request, const char *path, const char *se
 	return false;
 }
 
-/* Writes a key. value NULL: back to what the weaker layers say. */
+/* Writes a key. value NULL: back to the value of the weaker layers. */
 static bool write_key(struct request *request, const char *path, const char *selector,
                       enum config_key key, const char *value)
 {
@@ -90,7 +90,7 @@ static bool resume_shares(struct request *request, const char *path, const struc
 
 /* --- jobs of an earlier version: pause is a share of 0 in the override file --- */
 
-/* Leaves of the override file what processes of that version take. */
+/* Keeps the keys of the override file that processes of that version take. */
 static bool mend_for_before(struct request *request, const char *path, uint32_t version)
 {
 	struct config_error error;
@@ -200,7 +200,7 @@ static bool pause_now(struct request *request)
 	return write_pause(request->job, &pause);
 }
 
-/* Says why a job that nobody has paused may stand still nevertheless. */
+/* Prints why a job that was not paused may stand still nevertheless. */
 static void say_not_paused(const char *job, const char *path)
 {
 	struct shares standing;

@@ -149,7 +149,7 @@ static void print_json(const struct segment_view *view, const struct asked *aske
 	putchar('\n');
 }
 
-/* Says who did not answer, and frees all. */
+/* Names the processes that did not answer, and frees all. */
 static int end(struct asked *asked, int count)
 {
 	int status = TOOL_OK;
@@ -180,7 +180,7 @@ int resources_show(const struct segment_view *view, bool as_json)
 
 /* --- handles --- */
 
-/* Returns the process that a handle names; NULL: *why says what there is of it. */
+/* Returns the process that a handle names; NULL: *why has the reason. */
 static const struct asked *asked_of(const struct segment_view *view, const struct asked *asked,
                                     int count, const struct handle *handle, char **why)
 {

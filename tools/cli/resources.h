@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * spillway stat JOB --resources: asks the live processes of a job what they hold.
- */
+/* spillway stat JOB --resources: asks the live processes of a job for their resources. */
 #ifndef SPILLWAY_TOOL_RESOURCES_H
 #define SPILLWAY_TOOL_RESOURCES_H
 
@@ -11,8 +9,8 @@
 #include "core/state/segment.h"
 
 /*
- * Shows them. Returns the exit status: a process that does not answer in time is said, and the
- * others are shown.
+ * Shows them. Returns the exit status: a process that does not answer in time is named, and all
+ * other processes are shown.
  */
 int resources_show(const struct segment_view *view, bool as_json);
 /*

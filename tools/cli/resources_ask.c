@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The resources of processes. They connect to us (core/wire/wire.h); what they send is
- * bounded, checked and never trusted, and who does not come is not waited for beyond one deadline
- * for all.
+ * The resources of processes. They connect to us (core/wire/wire.h); their text is bounded, checked
+ * and never trusted, and one deadline bounds the wait for all of them.
  */
 #include "tools/cli/resources_ask.h"
 
@@ -26,7 +25,7 @@ static void ask(struct asked *asked, const struct segment_view *view, uint64_t d
 	char message[512] = "";
 
 	asked->token = resources_token(view->token, asked->process->started_ns);
-	/* another who asks the same process has the name for a moment */
+	/* another command that asks the same process has the name for a moment */
 	while ((asked->listener = wire_listen(&asked->token, message, sizeof message)) ==
 	           -EADDRINUSE &&
 	       wire_deadline(0) < deadline) {
@@ -117,8 +116,10 @@ static bool is_valid(const struct resources_reply *reply, size_t descriptors)
 	       descriptors == (reply->error ? 0 : 1);
 }
 
-/* Returns whether it is a file of this size, all of which is there: a pipe would keep who reads it
- * waiting, and what is not there cost memory. */
+/*
+ * Returns whether it is a file of this size, all of which is there: a pipe would keep its reader
+ * waiting, and pages that are not there would cost memory.
+ */
 static bool is_file(int fd, uint64_t size)
 {
 	struct stat found;
@@ -128,8 +129,8 @@ static bool is_file(int fd, uint64_t size)
 }
 
 /*
- * Takes one answer. Returns false where the other side only looked whether anybody listens, as
- * another who asks does.
+ * Takes one answer. Returns false where the other side only looked for a listener, as another
+ * command that asks does.
  */
 static bool receive(struct asked *asked, int fd, uint64_t deadline)
 {

@@ -102,7 +102,7 @@ static bool job_can_have(struct set *set, struct config_change *change)
 	return false;
 }
 
-/* Says what will not hold as written; an error is follow()'s to say. */
+/* Warns of values that will not hold as written; an error is follow()'s to print. */
 static void warn(const char *override_file)
 {
 	const struct config_sources sources = {
@@ -119,8 +119,8 @@ static void warn(const char *override_file)
 }
 
 /*
- * Keeps standard output for the INI that is saved to it, which has it for itself: what is said goes
- * to standard error. Returns the output, or -1.
+ * Keeps standard output for the INI that is saved to it, which has it for itself: messages go to
+ * standard error. Returns the output, or -1.
  */
 static int keep_output_for(const char *save)
 {
@@ -194,7 +194,7 @@ int command_set(int argc, char **argv)
 	saved = done && (is_changed || save(&set, path, output));
 	status = done ? follow_change(set.job, set.timeout_ns, is_changed ? &change : NULL)
 	              : TOOL_FAILED;
-	/* What is taken back, or holds nowhere, is not saved. */
+	/* A value that is taken back, or holds nowhere, is not saved. */
 	if (is_changed)
 		saved = status == TOOL_OK && save(&set, path, output);
 	if (status == TOOL_OK)

@@ -24,16 +24,16 @@ void settings_arguments(struct settings *settings, struct argument arguments[SET
 void settings_check(const struct settings *settings);
 bool settings_any(const struct settings *settings);
 /*
- * Merges them into an override file, waiting for others who write to it until the deadline. False
- * after saying why not.
+ * Merges them into an override file, waiting for its other writers until the deadline. Returns
+ * false after printing the reason.
  */
 bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline);
 /* Does the same, by a change that can be taken back; path and devices are given in it. */
 bool settings_change(const struct settings *settings, struct config_change *change,
                      struct deadline *deadline);
 /*
- * Returns whether processes whose segment has this version know all of the keys; it has said which
- * they do not.
+ * Returns whether processes with a segment of this version know all of the keys; it has named those
+ * that they do not know.
  */
 bool settings_are_known(const struct settings *settings, const char *job, uint32_t version);
 /* Returns whether all of them stand in an override file already, as they are written. */

@@ -150,7 +150,7 @@ static void say_time(FILE *out, const struct segment_view *view, const struct st
 		fprintf(out, " of %s", units_format_duration(total->step_ns, time, sizeof time));
 }
 
-/* Says why the job was refused last, and what helps, unless a warning has said so. */
+/* Prints why the job was refused last, and the remedy, unless a warning has named it. */
 static void say_refused(const struct segment_view *view)
 {
 	int device = refused_device(view);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The summary at the end of `spillway run`: what the job held and waited for.
- */
+/* The summary at the end of `spillway run`: the job's memory and its waits. */
 #ifndef SPILLWAY_SUMMARY_H
 #define SPILLWAY_SUMMARY_H
 

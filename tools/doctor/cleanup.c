@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Removing what ended jobs left in the state directory. */
+/* Removing the files of ended jobs in the state directory. */
 #include "tools/doctor/cleanup.h"
 
 #include <limits.h>

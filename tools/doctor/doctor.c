@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spillway doctor: what works on this machine and why not, and what to do next. */
+/* spillway doctor: checks this machine, and names reasons and next steps. */
 #include "tools/doctor/doctor.h"
 
 #include <errno.h>
@@ -184,7 +184,7 @@ static const char *probe_word(int answer, char *buf, size_t size)
 	return counter_error((unsigned int)answer, buf, size);
 }
 
-/* Prints what the probe of the driver found for a kind of device, or that there is none. */
+/* Prints the findings of the driver's probe for a kind of device, or that there are none. */
 static void print_probe(const struct driver_report *report, int index)
 {
 	const char *name = report->features[index].name;
@@ -243,7 +243,7 @@ static void check_probe_caches(void)
 	}
 }
 
-/* Prints who takes turns on a GPU. */
+/* Prints which users take turns on a GPU. */
 static void print_turns(const struct config_device *device)
 {
 	char path[2 * PATH_MAX], message[2 * PATH_MAX];
@@ -272,7 +272,7 @@ static void print_device(const struct config_device *device, const struct driver
 	print_turns(device);
 }
 
-/* Says what `spillway run --softgpu` sets for a program. */
+/* Prints what is set by `spillway run --softgpu` for a program. */
 static void report_softgpu(const char *program)
 {
 	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
@@ -298,7 +298,7 @@ static bool no_driver(const char *from)
 	return false;
 }
 
-/* Says what is wrong with a driver that is there. */
+/* Prints the fault of a driver that is there. */
 static bool bad_driver(const char *said)
 {
 	const char *named = getenv("SPILLWAY_DRIVER");
@@ -419,7 +419,7 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	return true;
 }
 
-/* Checks what `run --limit-gpu` was told before anyone knew the job's GPUs. */
+/* Checks the selectors of `run --limit-gpu`, which were given before the job's GPUs were known. */
 static void check_override(const struct segment_view *view)
 {
 	struct config_device device[SEGMENT_DEVICES];
@@ -491,7 +491,7 @@ static void check_pause(const struct segment_view *view)
 		        view->job);
 }
 
-/* Counts ended jobs, or removes what they left. */
+/* Counts ended jobs, or removes their files. */
 static void check_ended(bool clean)
 {
 	struct jobs_walk walk = jobs_walk(NULL);
@@ -503,7 +503,7 @@ static void check_ended(bool clean)
 			check_override(walk.view);
 			check_pause(walk.view);
 		}
-		/* One that cannot be read has been complained of; nobody can use it. */
+		/* One that cannot be read has been complained of; no command can use it. */
 		if (walk.view && jobs_live_process(walk.view))
 			continue;
 		if (walk.view && !clean)
@@ -549,7 +549,7 @@ static void check_program(const char *program)
 	finding(good ? FINDING_OK : FINDING_NO, "program: %s", message);
 }
 
-/* Says what to type next, in the last line of all. */
+/* Prints the next command, in the last line of all. */
 static void say_next(bool has_driver, const char *program)
 {
 	const char *what = program ? program : "PROGRAM";
@@ -587,7 +587,9 @@ static int make_probe(void)
 	return finding_is_well() ? TOOL_OK : TOOL_FAILED;
 }
 
-/* Makes the companion library, root's beside the shim, and says what to preload by hand. */
+/*
+ * Makes the companion library, root's beside the shim, and prints the line to preload it by hand.
+ */
 static void make_companion(const struct paths *paths, const char *driver, bool is_dry)
 {
 	char message[2 * PATH_MAX];
@@ -630,7 +632,7 @@ static int companion_alone(void)
 	return finding_is_well() ? TOOL_OK : TOOL_FAILED;
 }
 
-/* Does what root asks for in place of a report. */
+/* Does root's set-up in place of a report. */
 static int set_up(const struct doctor *doctor)
 {
 	struct driver_report report = {0};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * spillway doctor: what works on this machine and why not.
- */
+/* spillway doctor: checks this machine, with reasons and remedies. */
 #ifndef SPILLWAY_DOCTOR_H
 #define SPILLWAY_DOCTOR_H
 

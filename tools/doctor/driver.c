@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks a driver library about itself, in a child process that shares only the report
- * with us: whatever happens there, what it had learned by then is kept.
+ * Asks a driver library about itself, in a child process that shares only the report with us: if
+ * the child dies, its answers so far are kept.
  */
 #include <cuda.h>
 #include <dlfcn.h>

@@ -21,11 +21,11 @@ struct driver_features {
 	bool providers_tried;
 	unsigned int context_error; /* a CUresult: why they could not be tried */
 	unsigned int ipc_error;     /* of sharing memory with another process; 0: it works */
-	enum driver_charge charge;  /* of what the first provider that works makes */
+	enum driver_charge charge;  /* of the first provider that works */
 	unsigned int provider_error[PROVIDER_PINNED + 1]; /* by enum provider_code; 0: it works */
 };
 
-/* Filled in as far as the driver came; said is what stopped it, "" when nothing did. */
+/* Filled in as far as the driver came; said is the message that stopped it, "" when nothing did. */
 struct driver_report {
 	char said[256];
 	int version; /* 13000 is CUDA 13.0; 0: not known */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Findings: lines on standard output, printed as the tool ends: what is wrong comes first, each
- * with a command to try.
+ * Findings: lines on standard output, printed as the tool ends: faults come first, each with a
+ * command to try.
  */
 #ifndef SPILLWAY_FINDING_H
 #define SPILLWAY_FINDING_H
@@ -18,9 +18,9 @@ enum finding_mark {
 void finding(enum finding_mark mark, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns whether no finding so far is FINDING_NO. */
 bool finding_is_well(void);
-/* Names what to type against the finding before. */
+/* Names the command to type against the finding before. */
 void finding_try(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Sets what is to be typed next. */
+/* Sets the next command to type. */
 void finding_next(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

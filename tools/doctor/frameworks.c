@@ -4,8 +4,9 @@
  *
  * TensorFlow takes nearly all unless it is to grow (its guide "Use a GPU"), JAX 75 % unless it is
  * not to preallocate (its page "GPU memory allocation"): of the limit where there is one, and of
- * the GPU where there is none, so that nothing is left for others. Whoever names a fraction wants
- * to preallocate. vLLM takes 90 % by an option of its own (its page "Engine Arguments").
+ * the GPU where there is none, so that no memory is left for other jobs. A user that names a
+ * fraction wants to preallocate. vLLM takes 90 % by an option of its own (its page "Engine
+ * Arguments").
  */
 #include "tools/doctor/frameworks.h"
 

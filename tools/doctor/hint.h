@@ -16,12 +16,9 @@
  * none.
  */
 int hint_looked_first(const struct segment_view *view);
-/*
- * Returns whether no kernel was launched either: a program that ended so did not do what it was
- * started for.
- */
+/* Returns whether no kernel was launched either: a program that ended so did not do its work. */
 bool hint_did_nothing(const struct segment_view *view);
-/* Returns what to try, for one line; the caller frees it. */
+/* Returns advice, for one line; the caller frees it. */
 char *hint_text(const struct segment_view *view, int gpu);
 
 #endif

@@ -34,7 +34,7 @@ const char *paths_try(const char *program, char found[PATH_MAX]);
 bool paths_is_shim(const char *path);
 /* Returns whether a version of glibc is one that needs no other libraries of its own: "2.34". */
 bool paths_is_2_34(const char *version);
-/* Returns what follows the last slash. */
+/* Returns the text behind the last slash. */
 const char *paths_base(const char *path);
 /* Finds PROGRAM as a shell would. Returns false with errno when it would not. */
 bool paths_program(const char *program, char found[PATH_MAX]);

@@ -112,7 +112,7 @@ static bool has_limit(char *const *environment)
 	return false;
 }
 
-/* Says what stands in the region. Returns whether it has limits. */
+/* Prints the contents of the region. Returns whether it has limits. */
 static bool explain_region(const char *cache)
 {
 	struct region_orders orders;

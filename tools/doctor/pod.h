@@ -12,12 +12,12 @@
 struct pod {
 	char library[PATH_MAX]; /* libvgpu.so, as it is preloaded; "": this is no pod */
 	bool is_ours;           /* it is Spillway's, not HAMi-core's */
-	char **environment;     /* with what the container was given */
+	char **environment;     /* with the container's variables */
 };
 
 /* Finds out whether we are in one. */
 struct pod pod_find(void);
-/* Says whose library it is, what limits the container, and what its monitor and the node find. */
+/* Names the library, the container's limits, and the findings of its monitor and the node. */
 void pod_explain(const struct pod *pod);
 
 #endif

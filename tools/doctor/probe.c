@@ -34,7 +34,7 @@
 
 enum { KINDS = 16, SAID_MAX = 8192, NOT_FOUND = 127 };
 
-/* One kind of device, and what the cache is to have of it. */
+/* One kind of device, and the answers that the cache is to have of it. */
 struct probe_kind {
 	int ordinal;
 	char name[64], key[PROBE_LINE_MAX];
@@ -101,7 +101,7 @@ static bool probe_read_all(int fd, char *out, size_t size, struct deadline *unti
 	return true;
 }
 
-/* Runs the program and fills in what it prints. Returns its exit status, or -1. */
+/* Runs the program and fills in its output. Returns its exit status, or -1. */
 static int probe_run(char *const *arguments, char out[SAID_MAX])
 {
 	struct deadline until = DEADLINE_IN(ANSWER_NS);
@@ -183,7 +183,7 @@ static bool probe_has(const struct probe_kind *kind, const struct probe_answers 
 	return true;
 }
 
-/* Returns whether all is known: what all users are to have, from root's cache alone. */
+/* Returns whether all is known: the answers for all users, from root's cache alone. */
 static bool probe_is_known(struct probe_task *task)
 {
 	char text[PROBE_CACHE_MAX];
@@ -250,7 +250,7 @@ static bool probe_add_lines(const struct probe_task *task, const struct probe_ki
 	return true;
 }
 
-/* Asks what is not known, and adds it as lines of the cache. */
+/* Asks for the unknown answers, and adds them as lines of the cache. */
 static bool probe_ask(const struct probe_task *task, FILE *lines)
 {
 	for (int i = 0; i < task->kind_count; i++) {
@@ -276,7 +276,7 @@ static bool probe_ask(const struct probe_task *task, FILE *lines)
 	return true;
 }
 
-/* Returns whether an old line says nothing of what the new lines say, and is of their boot. */
+/* Returns whether an old line is of this boot and is not replaced by the new lines. */
 static bool probe_stays(const char *line, size_t length, const char *lines)
 {
 	const char *colon = memrchr(line, ':', length);
@@ -305,7 +305,7 @@ static void probe_print_old(enum probe_place place, const char *lines, FILE *to)
 			fprintf(to, "%.*s\n", (int)(end - line), line);
 }
 
-/* Replaces the cache of the place: who reads sees the old one or the new one. */
+/* Replaces the cache of the place: a reader sees the old one or the new one. */
 static int probe_write(enum probe_place place, const char *lines)
 {
 	char path[PATH_MAX], *next;
@@ -356,7 +356,9 @@ static bool probe_has_node(bool makes_node)
 	struct stat found;
 
 	directory_of_node(path, sizeof path);
-	/* Others may read it and write nothing: tmpfiles-spillway.conf may open it for more. */
+	/*
+	 * All users may read it and only root writes: tmpfiles-spillway.conf may open it for more.
+	 */
 	if (makes_node && mkdir(path, 0755) == 0)
 		(void)chmod(path, 0755);
 	return file_status(path, &found) == 0 && S_ISDIR(found.st_mode);
@@ -472,7 +474,7 @@ bool probe_serve(const char *shim, const char *job)
 	fflush(NULL);
 	between = fork();
 	if (between == 0) {
-		if (fork() == 0) { /* nobody's child: the run waits for its program alone */
+		if (fork() == 0) { /* no child of the run: the run waits for its program alone */
 			probe_leave_run();
 			probe_make(shim, driver, false, message, sizeof message);
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The probe of the driver: what it does with memory on the host, asked by a program of its own
+ * The probe of the driver: its abilities with memory on the host, asked by a program of its own
  * (shim/probe/driver_probe.c) and kept in a cache that the processes of jobs read
  * (core/state/probe_cache.h). One probe of a user runs at a time, in no job.
  */
@@ -24,7 +24,7 @@ void probe_program(const char *shim, char *path, size_t size);
  */
 enum probe_outcome probe_make(const char *shim, const char *driver, bool makes_node, char *message,
                               size_t size);
-/* Forgets what an earlier run's processes asked for. */
+/* Forgets the requests of an earlier run's processes. */
 void probe_forget(const char *job);
 /*
  * Looks whether a process of the job asks for a probe, and then makes it beside the program, in a

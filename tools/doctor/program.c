@@ -38,7 +38,7 @@ enum { REASON_MAX = PATH_MAX + 128 };
 
 static bool say(char *reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Returns false: what is said stands against it. */
+/* Returns false: the message is an objection. */
 static bool say(char *reason, const char *format, ...)
 {
 	va_list list;
@@ -195,8 +195,8 @@ static bool check_elf(const char *path, struct image *image, char *message, size
 }
 
 /*
- * Checks a script. Text without a "#!" line is run by sh, as execvp() does. What is said begins
- * with the script.
+ * Checks a script. Text without a "#!" line is run by sh, as execvp() does. The message begins with
+ * the script.
  */
 static bool check_script(const char *path, char *head, int depth, char *message, size_t size)
 {

@@ -9,9 +9,9 @@
 #include <stddef.h>
 
 /*
- * Follows scripts to their interpreter. message says what was found, or why not: static, set-uid to
- * another user, with capabilities, of another machine, for musl, with a loader that is not there,
- * not executable, not there.
+ * Follows scripts to their interpreter. message has the finding, or the objection: static, set-uid
+ * to another user, with capabilities, of another machine, for musl, with a loader that is not
+ * there, not executable, not there.
  */
 bool program_can_be_shimmed(const char *program, char *message, size_t size);
 

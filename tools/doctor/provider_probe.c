@@ -147,8 +147,8 @@ static CUresult try_provider(const struct attempt *attempt, unsigned int code)
 }
 
 /*
- * Returns whether what a provider makes is charged, by the middle one of some rounds: whatever else
- * is in the cgroup takes and gives memory, too.
+ * Returns whether a provider's memory is charged, by the middle one of some rounds: other processes
+ * in the cgroup take and give memory, too.
  */
 static enum driver_charge charge_of(const struct attempt *as, unsigned int code)
 {

@@ -10,7 +10,7 @@
 
 #include "tools/doctor/driver_report.h"
 
-/* Leaves what is about to be done in the report, for the case that it does not come back. */
+/* Leaves the next step in the report, for the case that it does not come back. */
 static inline void probe_about_to(struct driver_report *report, const char *what)
 {
 	snprintf(report->said, sizeof report->said, "%s", what);

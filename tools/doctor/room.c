@@ -16,7 +16,7 @@
 #include "core/state/directory.h"
 #include "tools/view/tool.h"
 
-enum { ROOM = 2 << 20 }; /* bytes; what a job keeps is a little less */
+enum { ROOM = 2 << 20 }; /* bytes; the files of a job are a little less */
 
 /* Tries to make a file of the size. Returns 0 or an errno. */
 static int try_file(const char *directory)
@@ -53,7 +53,7 @@ bool room_for_job(char *message, size_t size)
 	directory_path(path, sizeof path);
 	/* A longer file would be SIGXFSZ, which ends us, and the program later. */
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ROOM) {
-		signal(SIGXFSZ, SIG_IGN); /* what is said may go to a longer file, too */
+		signal(SIGXFSZ, SIG_IGN); /* output may go to a longer file, too */
 		snprintf(message, size,
 		         "%s: a job's state takes 2 MiB, and files are limited to %llu bytes "
 		         "(ulimit -f)",

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes the state directory and tries what a segment needs. False, and why in message. */
+/* Makes the state directory and tries the needs of a segment. False, with the reason in message. */
 bool room_for_job(char *message, size_t size);
 
 #endif

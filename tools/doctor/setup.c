@@ -19,7 +19,7 @@
 
 enum { SETUP_DIRECTORY_MODE = 01777, SETUP_FILE_MODE = 0660 };
 
-/* Never 0666: a user who may write a turn file may cut it short, which kills the others' jobs. */
+/* Never 0666: a user that may write a turn file may cut it short, which kills other users' jobs. */
 static gid_t setup_find_group(const char *name)
 {
 	const struct group *group;
@@ -104,7 +104,7 @@ static void setup_turn_file(const struct setup *setup, const char *path, gid_t g
 	free(what);
 }
 
-/* Writes what makes all of it at each boot: the node's directory does not outlast one. */
+/* Writes the lines that make all of it at each boot: the node's directory does not outlast one. */
 static char *setup_tmpfiles_text(const struct setup *setup, const char *directory,
                                  const struct driver_report *report)
 {

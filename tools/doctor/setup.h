@@ -11,13 +11,13 @@
 #include "tools/doctor/driver_report.h"
 
 struct setup {
-	bool is_wanted, is_dry; /* dry: says what it would do, and does nothing */
-	const char *group;      /* whose users may write the files; NULL: not said */
+	bool is_wanted, is_dry; /* dry: prints the changes, and makes none */
+	const char *group;      /* the group that may write the files; NULL: not given */
 };
 
 /*
  * Makes the node's directory, a turn file for each GPU and the tmpfiles.d file that makes them at
- * each boot. What stands as it should stays. Ends the tool at the first thing that cannot be done.
+ * each boot. A file that is as it should be stays. The first failure ends the tool.
  */
 void setup_make(const struct setup *setup, const struct driver_report *report);
 

@@ -67,7 +67,7 @@ static const struct list {
 } xla = {"XLA_FLAGS", " \t\n", xla_flags, sizeof xla_flags / sizeof *xla_flags},
   attributes = {"SOFTGPU_ATTRIBUTES", ",", capability, sizeof capability / sizeof *capability};
 
-/* Returns whether a list names what ITEM sets. */
+/* Returns whether a list names ITEM's variable. */
 static bool softgpu_is_named(const char *items, const char *between, const char *item)
 {
 	size_t length = strcspn(item, "=");
@@ -125,8 +125,8 @@ static void softgpu_set(softgpu_say *say, const char *name, char *value)
 }
 
 /*
- * Finds what a Python would import, and sets what such wheels want. Returns whether the toolkit's
- * folder for XLA is that of the stand-ins.
+ * Finds the packages that a Python would import, and sets the variables for such wheels. Returns
+ * whether the toolkit's folder for XLA is that of the stand-ins.
  */
 static bool softgpu_set_for_wheels(struct wheels *wheels, const char *folder, const char *python,
                                    const char *name, softgpu_say *say)
@@ -151,7 +151,7 @@ static bool softgpu_set_for_wheels(struct wheels *wheels, const char *folder, co
 	return is_made && *wheels->libdevice;
 }
 
-/* Sets what depends on no wheel. toolkit: the folder that has XLA's toolkit. */
+/* Sets the variables that depend on no wheel. toolkit: the folder that has XLA's toolkit. */
 static void softgpu_set_always(const char *folder, const char *toolkit, softgpu_say *say)
 {
 	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)

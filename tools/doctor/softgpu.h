@@ -16,7 +16,7 @@ void softgpu_be_found(const char *folder);
  * it. Returns the exit status where it cannot.
  */
 int softgpu_become_python(char **words);
-/* Says what `spillway run --softgpu` sets for a program; NULL: for python3. */
+/* Prints what is set by `spillway run --softgpu` for a program; NULL: for python3. */
 void softgpu_report(const char *folder, const char *program);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Anonymous resources and their deleters: in the registry like all others (walked, counted, reached
- * by handle), but under a name nobody chose and owned by a deleter.
+ * by handle), but under a generated name and owned by a deleter.
  *
- * deleter  a resource itself; with its last reference what it owns leaves the registry. That may be
+ * deleter  a resource itself; with its last reference its resource leaves the registry. That may be
  *          gone already, deleted by handle or cleaned up with its container: then nothing happens,
- *          for its name is never given again
+ *          because its name is never given again
  *
  * The registry outlives its deleters. Thread-safe.
  */
@@ -21,7 +21,7 @@
  */
 int registry_add_anonymous(struct registry *registry, const char *container,
                            struct resource *resource, struct resource **deleter);
-/* Makes the handle of what the deleter owns, whether that is still there or not. */
+/* Makes the handle of the deleter's resource, also where that is gone. */
 void deleter_handle(const struct resource *deleter, struct handle *handle);
 
 extern const struct resource_type deleter_type;

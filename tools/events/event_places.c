@@ -10,7 +10,7 @@
 #include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
-enum { OF_USER_MAX = 16 }; /* so many places of one user are read; more are nobody's in earnest */
+enum { OF_USER_MAX = 16 }; /* so many places of one user are read; more are not meant in earnest */
 
 struct event_places {
 	struct event_readers *readers;

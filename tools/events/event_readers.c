@@ -78,7 +78,10 @@ struct queue *event_readers_work(struct event_readers *readers)
 struct ring_reader *event_readers_find(struct event_readers *readers, const char *name,
                                        int directory)
 {
-	/* A job's is shared by whoever asks for it; that of every job has a name nobody gave. */
+	/*
+	 * A job's reader is shared by all requests for it; the reader of every job has a generated
+	 * name.
+	 */
 	const struct container_wish wish = {.container = "events",
 	                                    .own_name = name ? name : "every",
 	                                    .shares_own_name = name != NULL};

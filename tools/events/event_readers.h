@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Readers: the reader of event rings and the queue of its work, as resources of a registry of the
- * tool's. The reader is found by what it reads, made once and shared; the queue has no name of its
- * own and goes with its deleter.
+ * tool's. The reader is found by the rings that it reads, made once and shared; the queue has no
+ * name of its own and goes with its deleter.
  */
 #ifndef SPILLWAY_TOOL_EVENT_READERS_H
 #define SPILLWAY_TOOL_EVENT_READERS_H
@@ -21,7 +21,7 @@ struct event_readers *event_readers_create(size_t room);
 struct ring_reader *event_readers_find(struct event_readers *readers, const char *name,
                                        int directory);
 struct queue *event_readers_work(struct event_readers *readers);
-/* Destroys them: what is in the queue is freed, and every reader is gone. */
+/* Destroys them: items in the queue are freed, and every reader is gone. */
 void event_readers_destroy(struct event_readers *readers);
 
 #endif

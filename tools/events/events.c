@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spillway events: what happened when, from the rings of all processes of a job, or of all jobs.
+ * spillway events: the events of all processes of a job, or of all jobs, from their rings.
  *
- * It reads what there is, in rounds: each round lists the rings, so that those of new processes are
- * found, reads what came since the last one, and shows it in order of time. A round is shown whole,
- * and each line is one write(2): an interrupt ends the tool between two rounds.
+ * It reads in rounds: each round lists the rings, so that those of new processes are found, reads
+ * the events since the last one, and shows them in order of time. A round is shown whole, and each
+ * line is one write(2): an interrupt ends the tool between two rounds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ struct events_options {
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 };
 
-/* Parses a time of day or a date as it is written; what is not said is today's, or 0. */
+/* Parses a time of day or a date as it is written; a missing part is today's, or 0. */
 static bool parse_date(const char *text, uint64_t *ns)
 {
 	static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S",
@@ -250,7 +250,7 @@ static void save(const struct ring_reader *reader, const char *path)
 struct round {
 	const struct events_options *events;
 	struct queue *work;
-	const struct event_place *at; /* whose rings are read */
+	const struct event_place *at; /* the place of its rings */
 	struct kept {
 		struct ring_entry entry;
 		const char *user;
@@ -317,7 +317,7 @@ static void keep(struct round *round, const struct ring_entry *entry)
 	round->count++;
 }
 
-/* Reads whatever is in the queue. */
+/* Reads all items in the queue. */
 static void read_work(struct round *round)
 {
 	struct ring_entry entry[AT_ONCE];
@@ -476,7 +476,7 @@ int command_events(int argc, char **argv)
 	setvbuf(stdout, line, _IOLBF, sizeof line);
 	catch_interrupts();
 	for (;;) {
-		/* a job is in one place, and so is what a file has the state of */
+		/* a job is in one place, and so are the jobs of a state file */
 		event_places_each(places, !events.job && !events.state && number++ % LOOK == 0,
 		                  read_place, &round);
 		show(&round, trace);
@@ -493,8 +493,8 @@ int command_events(int argc, char **argv)
 	end_round(&round);
 	event_places_destroy(places);
 	/*
-	 * Whoever started us expects it of a program that was interrupted; the default action is in
-	 * place again.
+	 * The caller expects it of a program that was interrupted; the default action is in place
+	 * again.
 	 */
 	if (interrupted)
 		raise(interrupted);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * spillway events: what happened when, from the rings of all processes of a job, or of all jobs.
- */
+/* spillway events: the events of all processes of a job, or of all jobs, from their rings. */
 #ifndef SPILLWAY_EVENTS_COMMAND_H
 #define SPILLWAY_EVENTS_COMMAND_H
 

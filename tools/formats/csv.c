@@ -22,7 +22,7 @@ static const char *unit_of(const struct counter *counter)
 	return units[counter->unit] ? units[counter->unit] : "";
 }
 
-/* Names come from other processes: what would end a field is quoted. */
+/* Names come from other processes: a character that would end a field is quoted. */
 static void put_text(FILE *out, const char *name)
 {
 	char *shown = printable(text("%s", name));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table with a row per device of a job: each column is a counter in its unit's form, or what
- * cell() says.
+ * A table with a row per device of a job: each column is a counter in its unit's form, or the text
+ * of cell().
  */
 #ifndef SPILLWAY_DEVICE_TABLE_H
 #define SPILLWAY_DEVICE_TABLE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as lines: for people, and as JSON. Which values an event has, and what they are, comes
- * from the list of events (core/rings/event.h).
+ * Events as lines: for people, and as JSON. The values of an event, and their units, come from the
+ * list of events (core/rings/event.h).
  */
 #ifndef SPILLWAY_EVENT_WORDS_H
 #define SPILLWAY_EVENT_WORDS_H
@@ -32,12 +32,12 @@ bool event_value_of(const struct event *event, const char *name, uint64_t *value
 /* Returns the GPU's number within the job; -1: none, or not known. */
 int event_gpu(const struct ring_entry *entry);
 /*
- * Writes the handle of what it is about: "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f...",
- * or as far as there is such: "/job:bert/process:4711". Returns buf.
+ * Writes the handle of its object: "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f...", or as
+ * far as there is such: "/job:bert/process:4711". Returns buf.
  */
 const char *event_path(const struct ring_entry *entry, char *buf, size_t size);
 
-/* Prints one line each, newline included. user: whose job it is; NULL: of who looks. */
+/* Prints one line each, newline included. user: the job's user; NULL: the calling one. */
 void event_print_text(FILE *out, const struct ring_entry *entry, const char *user);
 void event_print_json(FILE *out, const struct ring_entry *entry, const char *user);
 /* Writes the values into an object. */

@@ -11,13 +11,13 @@
 #include "tools/view/rows.h"
 
 /*
- * Prints RFC 4180: a line of names, unless header is false, and a line per row; what is unknown is
+ * Prints RFC 4180: a line of names, unless header is false, and a line per row; an unknown value is
  * empty.
  */
 void format_csv(FILE *out, const struct rows *rows, bool header, bool units);
-/* Prometheus' text exposition format 0.0.4; what is unknown is left out. */
+/* Prometheus' text exposition format 0.0.4; an unknown value is left out. */
 void format_prometheus(FILE *out, const struct rows *rows);
-/* Prints one job as AntMan's GPU_STATUS_FILE; what is unknown is null. */
+/* Prints one job as AntMan's GPU_STATUS_FILE; an unknown value is null. */
 void format_antman(FILE *out, const struct rows *rows);
 
 #endif

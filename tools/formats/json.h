@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A JSON writer: values in the order they are said, commas and escapes where they belong.
+ * A JSON writer: values in the order of the calls, commas and escapes where they belong.
  *
  * A key of NULL is for elements of an array. Bytes that are not UTF-8 become U+FFFD: names come
- * from other processes, and the document must parse whatever they hold.
+ * from other processes, and the document must parse with any of them.
  */
 #ifndef SPILLWAY_JSON_H
 #define SPILLWAY_JSON_H

@@ -56,7 +56,7 @@ static int open_stream(const struct target *target)
 	do
 		descriptor = target_open(target);
 	while (descriptor == -ENXIO && deadline_nap(&deadline, LOOK_NS));
-	/* it was opened for this: whoever reads slowly is waited for */
+	/* it was opened for this: a slow reader is waited for */
 	if (descriptor >= 0 && fcntl(descriptor, F_SETFL, 0) != 0) {
 		int error = -errno;
 
@@ -71,7 +71,7 @@ static const char *reason(int error)
 	return error == ENXIO ? "a pipe or socket without a reader" : strerror(error);
 }
 
-/* Returns what is written into, or NULL and errno. */
+/* Returns a stream that writes into it, or NULL and errno. */
 static FILE *open_target(const struct target *target)
 {
 	bool ours = target->kind == TARGET_DESCRIPTOR;

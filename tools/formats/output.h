@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Output that goes where an option says: "-" is standard output, a file is replaced as one step
- * (replace.h), and into anything else, a device, a pipe, a socket, /dev/stdout, it is written. What
- * is followed and what is not, core/base/target.h says.
+ * (replace.h), and into any other object, a device, a pipe, a socket, /dev/stdout, it is written.
+ * core/base/target.h has the rules for links.
  */
 #ifndef SPILLWAY_OUTPUT_H
 #define SPILLWAY_OUTPUT_H
@@ -20,7 +20,7 @@ struct output {
 
 /* Finds where it goes, before anything is opened. False after saying why not. */
 bool output_find(const char *path, struct target *target);
-/* Opens a TARGET_FILE for reading, without waiting for anybody. NULL after saying why not. */
+/* Opens a TARGET_FILE for reading, without waiting. NULL after printing the reason. */
 FILE *output_read(const struct target *target);
 /*
  * Begins it; a new file gets this mode. Waits some seconds for a pipe's reader. False after saying

@@ -160,7 +160,7 @@ static bool label_name(const char *labels, const char *label, char *name, size_t
 	return true;
 }
 
-/* Prints the labels that somebody gave the job. */
+/* Prints the labels of the job. */
 static void put_labels(FILE *out, const char *labels)
 {
 	for (const char *label = labels; *label;) {
@@ -195,7 +195,7 @@ static void put_info(FILE *out, const struct rows *rows)
 	}
 }
 
-/* A GPU, of whoever knows it: NVML, or a job. */
+/* A GPU that NVML or a job knows. */
 struct known_gpu {
 	const char *uuid;
 	uint64_t memory, used, jobs;
@@ -361,7 +361,7 @@ static void put_priorities(FILE *out, const struct rows *rows)
 	}
 }
 
-/* Prints bytes of each row whose job has said what it has. */
+/* Prints bytes of each row whose job has a peer record. */
 static void put_lending(FILE *out, const struct rows *rows, const char *name, const char *meaning,
                         size_t offset)
 {

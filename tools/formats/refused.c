@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Words for refusals, and for what the driver takes for itself. */
+/* Words for refusals, and for the driver's own memory. */
 #include "tools/formats/refused.h"
 
 #include "core/base/units.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The latest refusal of a job, and the driver's own part of what it holds, in words. */
+/* The latest refusal of a job, and the driver's own part of its memory, in words. */
 #ifndef SPILLWAY_TOOL_REFUSED_H
 #define SPILLWAY_TOOL_REFUSED_H
 

@@ -2,7 +2,7 @@
 /*
  * Replacing a file as one step: written beside it, then renamed over it, so that a reader sees the
  * old one or the new one, never half of one. For files of our own; where a user names the place,
- * output.h looks what is there.
+ * output.h looks at the object there.
  */
 #ifndef SPILLWAY_REPLACE_H
 #define SPILLWAY_REPLACE_H

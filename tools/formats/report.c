@@ -130,8 +130,8 @@ static const char *steps(const struct segment_view *view, int device, char *buf,
 }
 
 /*
- * Says of each GPU what the driver has for itself, which limit a peak belongs to that is more than
- * the limit now, and why the job was refused last.
+ * Prints for each GPU the driver's own memory, the limit of a peak that is more than the limit now,
+ * and the reason of the job's last refusal.
  */
 static void print_notes(const struct segment_view *view)
 {
@@ -171,7 +171,7 @@ static const struct device_column pace[] = {
     {0},
 };
 
-/* Names the state of a process. Nobody waits for memory of an ended job that drains. */
+/* Names the state of a process. No process waits for memory of an ended job that drains. */
 static const char *state_name(const struct segment_view *view,
                               const struct segment_process *process)
 {
@@ -262,7 +262,7 @@ void report_text(const struct segment_view *view)
 	print_complaints(view);
 }
 
-/* Bytes or null: a limit there is none of, a value nobody knows. */
+/* Bytes or null: an absent limit, an unknown value. */
 static void json_limit(struct json *json, const char *key, uint64_t bytes)
 {
 	if (bytes == CONFIG_UNLIMITED)
@@ -377,7 +377,7 @@ static void json_node_device(struct json *json, const struct page_device *device
 {
 	json_open(json, NULL, '{');
 	json_device(json, &device->device, device->charged);
-	/* without a limit nobody knows the share, either: no process has met the device */
+	/* without a limit the share is unknown, too: no process has met the device */
 	json_limit(json, "limit_set", device->limit ? device->limit : CONFIG_UNLIMITED);
 	json_limit(json, "share_set", device->limit ? device->share : CONFIG_UNLIMITED);
 	json_close(json, '}');

@@ -17,7 +17,7 @@ void report_json(struct json *json, const struct segment_view *view, const char 
                  const struct node_jobs *jobs);
 /*
  * Writes the document of `stat --json`: of one job of the state directory, or of all jobs of the
- * node where job is NULL. seatless: what earlier looks have found; NULL: looks twice, and waits a
+ * node where job is NULL. seatless: the findings of earlier looks; NULL: looks twice, and waits a
  * second between them where that is needed. Returns false where a job cannot be read.
  */
 bool report_all_json(FILE *out, const char *job, struct seatless *seatless);

@@ -144,7 +144,9 @@ static const char *const why_placed[] = {
     [PLACED_BALANCED] = "measured: memory is where kernels lose least time",
 };
 
-/* Prints what decides where memory is, and what a survey found: how long kernels take. */
+/*
+ * Prints the rule by which memory is placed, and the findings of a survey: how long kernels take.
+ */
 static void print_placement(int gpu, const struct statistics *total)
 {
 	double before = (double)total->kernels_before / 100000;

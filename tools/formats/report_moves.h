@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of a job's report about memory that moves: a table, and lines for what is not as it was
- * asked for.
+ * The part of a job's report about memory that moves: a table, and lines for memory that is not
+ * where the settings ask for.
  */
 #ifndef SPILLWAY_REPORT_MOVES_H
 #define SPILLWAY_REPORT_MOVES_H
@@ -14,7 +14,7 @@ void report_moves(const struct segment_view *view);
 /* Returns why the limit held is above the limit set: "pinned"; NULL: it is not. */
 const char *report_held(const struct statistics *total);
 
-/* Says in words why a move waits, and what keeps memory on a GPU (enum held_reason). */
+/* Describes why a move waits, and why memory stays on a GPU (enum held_reason). */
 const char *report_pending(const struct statistics *statistics);
 const char *report_held_meaning(uint64_t held_reason);
 /* Says why memory that this process or job counts cannot move. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing a job's limits into an INI file, keeping what people wrote there. */
+/* Writing a job's limits into an INI file, keeping the user's own lines. */
 #include "tools/formats/save.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static bool read_lines(struct lines *lines, const struct target *target)
 	return true;
 }
 
-/* Returns what ends a line: "\r\n" where the file has it. */
+/* Returns the end of a line: "\r\n" where the file has it. */
 static const char *line_end(const struct lines *lines)
 {
 	return lines->count && strstr(lines->line[0], "\r\n") ? "\r\n" : "\n";

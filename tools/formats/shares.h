@@ -21,7 +21,7 @@ struct shares {
 
 /* Reads them. Returns false when there is no such file. One that cannot be read ends the tool. */
 bool shares_read(const char *path, struct shares *shares);
-/* Reads what can be read of them. Returns false when there is no such file of ours. */
+/* Reads the readable ones of them. Returns false when there is no such file of ours. */
 bool shares_peek(const char *path, struct shares *shares);
 /* Returns the value for this selector, or NULL. */
 const char *shares_get(const struct shares *shares, const char *selector);

@@ -42,7 +42,7 @@ void table_cell(struct table *table, const char *format, ...)
 	add(table, cell);
 }
 
-/* Returns how long lines may be; INT_MAX where nobody says. */
+/* Returns the longest allowed line; INT_MAX where it is unknown. */
 static int line_length(FILE *out)
 {
 	const char *columns = getenv("COLUMNS");
@@ -73,7 +73,7 @@ static void measure(const struct table *table, int width[TABLE_COLUMNS], bool le
 	}
 }
 
-/* Leaves out what is dispensable until the lines are short enough. */
+/* Leaves out dispensable columns until the lines are short enough. */
 static void leave_out(const struct table *table, int width[TABLE_COLUMNS], int most)
 {
 	int length = -2;
@@ -104,7 +104,7 @@ static void print_row(char *const *cell, const int width[TABLE_COLUMNS],
                       const bool left[TABLE_COLUMNS], int from, int end, FILE *out)
 {
 	while (end > from && !width[end - 1])
-		end--; /* what is left out at the end needs no spaces before it */
+		end--; /* a column that is left out at the end needs no spaces before it */
 	for (int i = 0; i < end; i = i ? i + 1 : from) {
 		if (!width[i])
 			continue;

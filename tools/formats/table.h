@@ -17,7 +17,7 @@ struct table {
 	char **cell;
 	/* Columns that go, in this order, where the lines are too long; ended by 0. NULL: none. */
 	const int *dispensable;
-	bool folds; /* what is too long yet goes on below, after its first column once more */
+	bool folds; /* a row that is too long goes on below, after its first column once more */
 };
 
 /*

@@ -18,8 +18,8 @@
 #include "tools/view/tool.h"
 
 enum {
-	LANES = 8,                  /* of one name, for what overlaps */
-	GPUS = SEGMENT_DEVICES + 1, /* the last for what is of no GPU */
+	LANES = 8,                  /* of one name, for events that overlap */
+	GPUS = SEGMENT_DEVICES + 1, /* the last for events of no GPU */
 };
 
 /* The tracks of one process: when the last span on each ends; 0: there is no such track yet. */

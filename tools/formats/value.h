@@ -22,7 +22,7 @@ const char *value_share_held(const struct statistics *of, bool is_apart, char *b
 void value_explain_apart(FILE *out);
 /* Says the meaning of "~" before a share, and the command that may take it away. */
 void value_explain_estimated(FILE *out);
-/* Returns measured GPU time; "-" where launches were not paced, so that nobody measured. */
+/* Returns measured GPU time; "-" where launches were not paced, so that there is no measurement. */
 const char *value_busy(const struct statistics *total, char *buf, size_t size);
 /*
  * Returns the number of steps: "1080", or "854+" where they were looked for in a part of the

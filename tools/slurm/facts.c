@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the controller knows of a job, and the comment that it keeps for us. */
+/* The controller's facts about a job, and the comment that it keeps for us. */
 #include "tools/slurm/facts.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ static bool fail_slurm(const char *doing, char *message, size_t size)
 	return false;
 }
 
-/* Appends NAME=VALUE to labels; what such a list cannot have in it becomes an underscore. */
+/* Appends NAME=VALUE to labels; a character that such a list cannot have becomes an underscore. */
 static void label(char *labels, size_t size, const char *name, const char *value)
 {
 	size_t used = strlen(labels);
@@ -54,7 +54,7 @@ static void label_all(const job_info_t *job, struct job_facts *facts)
 	label(facts->labels, sizeof facts->labels, "array", number);
 }
 
-/* Returns what this node gave the job: "gpu:1(IDX:0),shard:2(2/8)"; NULL: nothing is known. */
+/* Returns this node's resources of the job: "gpu:1(IDX:0),shard:2(2/8)"; NULL: nothing is known. */
 static const char *find_here(const job_info_t *job)
 {
 	const char *node = getenv("SLURMD_NODENAME");
@@ -85,7 +85,7 @@ static unsigned count_indices(const char *list)
 	return count;
 }
 
-/* Finds what is told of a kind of resource: "KIND:2(IDX:0)", "KIND:a100:2(IDX:0-1)"; NULL: none. */
+/* Finds the text of a kind of resource: "KIND:2(IDX:0)", "KIND:a100:2(IDX:0-1)"; NULL: none. */
 static const char *find_kind(const char *here, const char *kind)
 {
 	size_t length = strlen(kind);
@@ -126,7 +126,7 @@ static unsigned count_all(const char *here, const char *kind)
 
 /*
  * Reads "2(IDX:0)", so many of these GPUs in all, or as later versions have it "2(0/8,2/8)", so
- * many of so many of each. What counts is one GPU's, the most, since a limit is for each GPU.
+ * many of so many of each. The largest part of one GPU counts, because a limit is for each GPU.
  */
 static void read_shards(const char *text, struct job_facts *facts)
 {
@@ -222,8 +222,10 @@ static bool write_comment(uint32_t id, char *comment)
 	return slurm_update_job(&change) == SLURM_SUCCESS;
 }
 
-/* Returns the comment with a line in place of the one that begins alike, or behind the others;
- * NULL: no memory. The caller frees it. */
+/*
+ * Returns the comment with a line in place of the one that begins alike, or behind all lines; NULL:
+ * no memory. The caller frees it.
+ */
 static char *put_line(const char *comment, const char *beginning, const char *line)
 {
 	size_t length = strlen(beginning);
@@ -264,7 +266,7 @@ bool facts_put_comment(uint32_t id, const char *beginning, const char *line, cha
 		free(old);
 		free(both);
 		if (error == ESLURM_JOB_FINISHED)
-			return true; /* nobody changes what is said of such a job */
+			return true; /* the comment of such a job no longer changes */
 		errno = error;
 		if (error)
 			return fail_slurm("AdminComment", message, size);

@@ -26,7 +26,7 @@ bool facts_ask(uint32_t job, struct job_facts *facts, char *message, size_t size
 
 /*
  * Puts a line into the job's AdminComment, in place of the one with the same beginning. Slurm lets
- * nobody change an ended job: nothing is done then. Returns likewise.
+ * no user change an ended job: nothing is done then. Returns likewise.
  */
 bool facts_put_comment(uint32_t job, const char *beginning, const char *line, char *message,
                        size_t size);

@@ -57,7 +57,7 @@ static bool fail(const char *path, char *message, size_t size)
 	return false;
 }
 
-/* Makes a directory that everybody may look into, whatever slurmd's umask is. */
+/* Makes a directory that all users may look into, with any umask of slurmd. */
 static bool make(const char *path)
 {
 	if (mkdir(path, 0755) == 0)
@@ -80,7 +80,7 @@ static bool make_all(const char *path)
 	return make(above);
 }
 
-/* Checks that nobody but root can have put anything into the directory. */
+/* Checks that only root can have put files into the directory. */
 static bool is_roots(const char *path, char *message, size_t size)
 {
 	struct stat status;
@@ -99,7 +99,7 @@ bool files_begin(const struct job_files *files, char *message, size_t size)
 		snprintf(message, size, "plugstack.conf: dir=: expected a shorter path");
 		return false;
 	}
-	files_remove(files); /* of a job of that number whose epilog never ran */
+	files_remove(files); /* of a job of that number without an epilog */
 	if (!make_all(files->directory))
 		return fail(files->directory, message, size);
 	return is_roots(files->directory, message, size);
@@ -119,7 +119,7 @@ static bool close_whole(FILE *out, const char *fresh, const char *path, char *me
 {
 	bool is_whole = !ferror(out);
 
-	fchmod(fileno(out), 0644); /* whatever slurmd's umask is */
+	fchmod(fileno(out), 0644); /* with any umask of slurmd */
 	is_whole &= fclose(out) == 0;
 	if (is_whole && rename(fresh, path) == 0)
 		return true;
@@ -147,7 +147,7 @@ static bool write_ini(const struct job_files *files, const struct job_settings *
 	return false;
 }
 
-/* --- the list of what the loader preloads --- */
+/* --- the loader's preload list --- */
 
 /*
  * Copies the machine's list without the shim, a library in each line. As the loader reads it: names
@@ -266,7 +266,7 @@ struct removal {
 
 static void remove_in(struct removal *removal, int directory, int depth);
 
-/* Removes a file, or a directory with what is in it; one that lies too deep is only raised. */
+/* Removes a file, or a directory with its contents; one that lies too deep is only raised. */
 static void remove_at(struct removal *removal, int directory, const char *name, int depth)
 {
 	char raised[32];
@@ -285,7 +285,7 @@ static void remove_at(struct removal *removal, int directory, const char *name, 
 	unlinkat(directory, name, AT_REMOVEDIR);
 }
 
-/* Removes what is in a directory, and closes it. Its user puts nothing there any more. */
+/* Removes the contents of a directory, and closes it. Its user puts nothing there any more. */
 static void remove_in(struct removal *removal, int directory, int depth)
 {
 	DIR *listing;
@@ -304,8 +304,8 @@ static void remove_in(struct removal *removal, int directory, int depth)
 }
 
 /*
- * Part of it is a user's, whose processes may put links there meanwhile, which are not followed,
- * and directories as deep as they like.
+ * Part of it is a user's: its processes may put links there meanwhile, which are not followed, and
+ * directories of any depth.
  */
 void files_remove(const struct job_files *files)
 {

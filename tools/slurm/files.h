@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the prolog leaves for a job's tasks on this node, in DIR/JOB:
+ * The prolog's files for a job's tasks on this node, in DIR/JOB:
  *
  * spillway.ini    the machine's settings with the job's in them, for /etc/spillway/spillway.ini
  * ld.so.preload   the machine's list with the shim in it, for /etc/ld.so.preload
@@ -30,19 +30,19 @@ struct job_files {
 void files_name(const struct arguments *arguments, uint32_t job, struct job_files *files);
 /* Makes the job's directory, empty. Root's. Returns false with a line in message. */
 bool files_begin(const struct job_files *files, char *message, size_t size);
-/* Writes what limits the job. Returns likewise; nothing half written stands then. */
+/* Writes the job's limits. Returns likewise; no half-written file is left then. */
 bool files_write(const struct job_files *files, const struct arguments *arguments,
                  const struct job_settings *settings, char *message, size_t size);
 /* Says that nothing limits the job. Returns likewise. */
 bool files_leave_free(const struct job_files *files, char *message, size_t size);
 /* Leaves the reason why the job's tasks are to fail. */
 void files_refuse(const struct job_files *files, const char *reason);
-/* Looks what a task is to do: FILES_REFUSED with a line in message. */
+/* Finds what a task has to do: FILES_REFUSED with a line in message. */
 enum files_found { FILES_LIMIT, FILES_LEAVE_FREE, FILES_REFUSED };
 enum files_found files_look(const struct job_files *files, char *message, size_t size);
-/* Removes all of it; what is not there is fine. */
+/* Removes all of it; a missing file is fine. */
 void files_remove(const struct job_files *files);
-/* Makes what tasks' mounts go over, where the machine has none: an empty file says nothing. */
+/* Makes the targets of tasks' mounts, where the machine has none: an empty file sets nothing. */
 void files_make_targets(void);
 
 #endif

@@ -29,7 +29,7 @@ bool mounts_make(const struct job_files *files, char *message, size_t size)
 {
 	if (unshare(CLONE_NEWNS) != 0)
 		return fail("no mount namespace", "/", message, size);
-	/* Slaves: what the machine mounts later comes in, ours do not go out. */
+	/* Slaves: later mounts of the machine come in, ours do not go out. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
 		return fail("cannot be made a slave", "/", message, size);
 	return bind_over(files->ini, MACHINE_INI, message, size) &&

@@ -12,8 +12,8 @@
 
 /*
  * Puts the calling process into a mount namespace of its own, in which the job's files lie over the
- * machine's. Nothing of it is seen outside; what is mounted outside later is seen inside. Root's.
- * Returns false with a line in message.
+ * machine's. Its mounts are not seen outside; later mounts outside are seen inside. Root's. Returns
+ * false with a line in message.
  */
 bool mounts_make(const struct job_files *files, char *message, size_t size);
 

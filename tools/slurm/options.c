@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Options and arguments: their words, their values, and what is said of bad ones. */
+/* Options and arguments: their words, their values, and messages about bad ones. */
 #include "tools/slurm/options.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const enum config_key keys[JOB_OPTION_COUNT] = {
 #undef X
 };
 
-/* Checks a value. Returns false with what was expected, which quotes nothing unprintable. */
+/* Checks a value. Returns false with the expected form, which quotes nothing unprintable. */
 static bool option_check_text(enum job_option option, const char *text, char *message, size_t size)
 {
 	if (strnlen(text, VALUE_MAX + 1) > VALUE_MAX) {
@@ -110,7 +110,7 @@ bool options_find(spank_t spank, enum job_option option, const char **value, cha
 	return false;
 }
 
-/* Returns what follows "NAME=" in a word, NULL if it is another. */
+/* Returns the text behind "NAME=" in a word, NULL if it is another. */
 static const char *after(const char *word, const char *name)
 {
 	size_t length = strlen(name);

@@ -31,8 +31,8 @@ struct arguments {
 	const char *library;   /* where the shim is installed */
 	const char
 	    *standard[JOB_OPTION_COUNT]; /* default-mem=... of jobs that have a GPU; NULL: none */
-	bool of_shards;                  /* shards limit what they are a part of */
-	bool comments;                   /* AdminComment tells what the job used */
+	bool of_shards;                  /* shards limit the GPU that they are a part of */
+	bool comments;                   /* AdminComment has the job's use */
 };
 
 /* Returns an option's name, and the key of [gpu] that it sets. */
@@ -47,14 +47,14 @@ spank_err_t options_register(spank_t spank);
 
 /*
  * Finds the value that a job's user has given an option, NULL if none. Returns false, with a line
- * in message, where it is no value; a user who has no plugin of ours can send any.
+ * in message, where it is no value; a user without our plugin can send any.
  */
 bool options_find(spank_t spank, enum job_option option, const char **value, char *message,
                   size_t size);
 
 /*
  * Reads the arguments, which live as long as argv. Returns false, with a line in message, at a bad
- * one; what stands before it is read.
+ * one; the words before it are read.
  */
 bool plugin_words_read(int argc, char **argv, struct arguments *arguments, char *message,
                        size_t size);

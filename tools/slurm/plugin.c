@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A SPANK plugin for Slurm: GPU memory and share are asked for where a job is submitted, and hold
- * on the node whatever the job does.
+ * A SPANK plugin for Slurm: a job asks for GPU memory and share at its submission, and both hold
+ * on the node for all programs of the job.
  *
- * Where each part runs, and as whom:
+ * Where each part runs, and as which user:
  *
  * srun, sbatch, salloc      the user    options are checked; a bad one ends the command
  * the prolog, on each node  root        the job's files are written (files.h)
  * a task, before it is      root        they are mounted over the machine's (mounts.h)
  *   the user's
- * when a step's last task    root        what was used goes into AdminComment
+ * when a step's last task    root        the use goes into AdminComment
  *   on a node has ended
- * the epilog, on each node  root        what was used is logged, the files go
+ * the epilog, on each node  root        the use is logged, the files go
  *
- * The prolog never fails, because that would drain the node: where something is wrong it leaves the
- * reason, and each task of the job fails with it. What the user's command has checked is checked
- * again: the user may run one without this plugin.
+ * The prolog never fails, because that would drain the node: on an error it leaves the reason, and
+ * each task of the job fails with it. Values that the user's command has checked are checked again:
+ * the user may run one without this plugin.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static uint32_t job_of(spank_t spank)
 	return spank_get_item(spank, S_JOB_ID, &id) == ESPANK_SUCCESS ? id : 0;
 }
 
-/* Fills in what the job is given by its options, its shards, or as anybody. */
+/* Fills in the job's values: from its options, its shards, or the defaults. */
 static bool settle(spank_t spank, const struct arguments *arguments, const struct job_facts *facts,
                    struct job_settings *settings, char *part, size_t part_size, char *message,
                    size_t size)
@@ -182,8 +182,10 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char **argv)
 	return -1;
 }
 
-/* Reads the arguments up to a bad word, and what the job has used on this node until now. Returns
- * whether there is anything. */
+/*
+ * Reads the arguments up to a bad word, and the job's use of this node until now. Returns whether
+ * there is anything.
+ */
 static bool read_used(spank_t spank, int argc, char **argv, struct arguments *arguments,
                       struct job_files *files, struct used *used)
 {

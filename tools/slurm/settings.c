@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the job's file says, whatever the machine's does. */
+/* The job's own lines, with any contents of the machine's file. */
 struct line {
 	const char *section, *key, *value;
 };
@@ -17,7 +17,7 @@ struct copy {
 	const struct job_settings *settings;
 	bool is_enforced;                   /* the machine's own file is */
 	bool has_ceiling[JOB_OPTION_COUNT]; /* [ceiling] of it names the key */
-	char *most[JOB_OPTION_COUNT];       /* what its [gpu] sets */
+	char *most[JOB_OPTION_COUNT];       /* the values of its [gpu] */
 	struct line line[LINES];
 	int count;
 	char section[128]; /* the one that was begun */
@@ -46,11 +46,11 @@ static bool is_one_gpu(const char *section)
 	return strncmp(section, "gpu ", 4) == 0;
 }
 
-/* --- what the machine's file says of what a job may be given --- */
+/* --- the machine's bounds on a job --- */
 
 /*
- * Returns whether what the job asks for is bound by what an enforced file sets of this option: a
- * limit binds how far it may rise, too.
+ * Returns whether an enforced file's value of this option binds the job's request: a limit binds
+ * how far it may rise, too.
  */
 static bool asks_for(const struct job_settings *settings, int option)
 {
@@ -77,7 +77,7 @@ static int survey(void *cookie, const char *section, const char *key, const char
 	return 1;
 }
 
-/* --- what the job's file says --- */
+/* --- the job's file --- */
 
 static void say(struct copy *copy, const char *section, const char *key, const char *value)
 {
@@ -100,8 +100,10 @@ static void say_all(struct copy *copy, const char *name, const char *state)
 	say(copy, "ceiling", "required", "yes");
 	say(copy, "ceiling", "per", "job");
 	say(copy, "ceiling", "state_dir", state);
-	/* What an enforced file sets is the most; of a priority, which it does not mention, what is
-	 * built in. */
+	/*
+	 * A value of an enforced file is the most; of a priority, which it does not mention, the
+	 * built-in one.
+	 */
 	for (int i = 0; i < JOB_OPTION_COUNT && copy->is_enforced; i++) {
 		const char *most = copy->most[i] || i != OPTION_priority ? copy->most[i] : "normal";
 
@@ -110,7 +112,7 @@ static void say_all(struct copy *copy, const char *name, const char *state)
 	}
 }
 
-/* Returns whether the job's file says it, and not what the machine's does. */
+/* Returns whether the job's file sets it in place of the machine's. */
 static bool is_replaced(const struct copy *copy, const char *section, const char *key)
 {
 	int option = option_of(key);
@@ -193,7 +195,7 @@ bool settings_check(const char *path, char *message, size_t size)
 	return is_enforced;
 }
 
-/* What a step's words are compared with. */
+/* The request that a step's words are compared with. */
 struct asked {
 	const char *const *value;
 	bool is_given[JOB_OPTION_COUNT]; /* the job has just that */

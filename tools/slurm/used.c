@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Figures of a job. They lie in a directory of its user, who may have put anything there: who reads
- * them has that user's rights, and what it says is bounded and printable. The user may stop who
- * reads them, too; so it is killed when its time is over, or the node would wait for ever.
+ * Figures of a job. They lie in a directory of its user, who may have put any file there. So the
+ * reader has that user's rights, and its output is bounded and printable. The user may stop the
+ * reader, too; so it is killed when its time is over, or the node would wait for ever.
  */
 #include "tools/slurm/used.h"
 
@@ -72,7 +72,7 @@ static bool comes(int from, uint64_t end)
 	return false;
 }
 
-/* Reads the line that the child writes; what is not printable ends it. */
+/* Reads the line that the child writes; an unprintable character ends it. */
 static void read_figures(int from, char *text, size_t size)
 {
 	const uint64_t end = clock_now() + PATIENCE_NS;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What a job has used of this node's GPUs, in words for AdminComment and the log.
- */
+/* A job's use of this node's GPUs, in words for AdminComment and the log. */
 #ifndef SPILLWAY_SLURM_USED_H
 #define SPILLWAY_SLURM_USED_H
 
@@ -18,8 +16,8 @@ struct used {
 };
 
 /*
- * Reads what the job has used on this node until now, from its state, with its user's rights alone,
- * by a child that has seconds for it. Returns false where there is nothing: no task has used a GPU.
+ * Reads the job's use of this node until now, from its state, with its user's rights alone, by a
+ * child that has seconds for it. Returns false where there is nothing: no task has used a GPU.
  */
 bool used_read(const struct job_files *files, uint32_t job, uid_t user, struct used *used);
 

@@ -70,8 +70,7 @@ static void append(char *bar, size_t size, const char *mark)
 		snprintf(bar + length, size - length, "%s", mark);
 }
 
-/* Draws the GPU's memory: what the process holds, beyond the limit too, and what is free within it.
- */
+/* Draws the GPU's memory: the process's, beyond the limit too, and the free part within it. */
 static void device_bar(const struct top_row *row, int width, char *bar, size_t size)
 {
 	uint64_t memory = row->device.memory, limit = row->statistics.limit_set;
@@ -88,7 +87,7 @@ static void device_bar(const struct top_row *row, int width, char *bar, size_t s
 	}
 }
 
-/* Draws all memory that the process holds, and what of it is on the host. */
+/* Draws all memory of the process, and its part on the host. */
 static void host_bar(const struct top_row *row, int width, char *bar, size_t size)
 {
 	uint64_t host = row->statistics.host_used;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spillway top: a change in progress. The command itself runs, as a process of its own, so that
- * what it refuses, how long it waits and what it says are its own; the screen goes on meanwhile.
+ * spillway top: a change in progress. The command itself runs, as a process of its own, so that its
+ * refusals, its waits and its messages are its own; the screen goes on meanwhile.
  */
 #include <string.h>
 #include <sys/wait.h>
@@ -34,8 +34,7 @@ static void collect(struct top_change *change)
 }
 
 /*
- * Chooses the line to show: the first of a complaint says what is wrong, the last of a report how
- * it ended.
+ * Chooses the line to show: the first of a complaint names the fault, the last of a report the end.
  */
 static void choose_line(struct top_change *change, bool failed)
 {

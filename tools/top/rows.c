@@ -37,7 +37,7 @@ static const struct top_row *find(const struct top_rows *rows, const struct top_
 	return NULL;
 }
 
-/* Notes what happened since the rows before. */
+/* Notes the changes since the rows before. */
 static void compare(struct top_row *row, const struct top_rows *before)
 {
 	const struct top_row *was = find(before, row);
@@ -169,7 +169,7 @@ static void keep_matching(struct top_rows *rows, const char *filter)
 	rows->count = kept;
 }
 
-/* Compares so that the largest comes first, whatever is compared. */
+/* Compares so that the largest comes first, for any column. */
 static int descending(double one, double other)
 {
 	return (one < other) - (one > other);

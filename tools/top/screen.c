@@ -4,10 +4,10 @@
  *
  *   title      how many jobs and processes, the order, the filter
  *   message    the answer to the last key, or the legend of the bars
- *   GPUs       a line each: its name, its memory, who has it
+ *   GPUs       a line each: its name, its memory, its users
  *   headings
  *   rows       the selected one in reverse
- *   detail     what the selected row has no room for
+ *   detail     fields of the selected row that do not fit
  *   keys       or the question that is being answered
  */
 #include <curses.h>
@@ -85,8 +85,8 @@ int top_screen_rows(const struct top_view *view)
 }
 
 /*
- * Puts text in a field of this many cells; names come from others; what the terminal has no
- * character for becomes "?".
+ * Puts text in a field of this many cells; names come from other processes; a character that the
+ * terminal does not have becomes "?".
  */
 static void put_field(int width, bool left, const char *name)
 {
@@ -125,8 +125,8 @@ static void put_field(int width, bool left, const char *name)
 }
 
 /*
- * Gives the columns what they need; beyond that, bars and names grow first, and the command gets
- * the rest.
+ * Gives the columns the cells they need; beyond that, bars and names grow first, and the command
+ * gets the rest.
  */
 static void choose_widths(int width[TOP_COLUMNS])
 {
@@ -142,7 +142,7 @@ static void choose_widths(int width[TOP_COLUMNS])
 		width[column] = least[column];
 		left -= least[column];
 	}
-	/* in a narrow one the bars go, then what stands last */
+	/* in a narrow one the bars go, then the last columns */
 	while (left < 0 && width[TOP_DEVICE_BAR] + width[TOP_HOST_BAR] > 0) {
 		width[width[TOP_DEVICE_BAR] >= width[TOP_HOST_BAR] ? TOP_DEVICE_BAR
 		                                                   : TOP_HOST_BAR]--;
@@ -197,7 +197,7 @@ static void draw_marks(enum top_mark mark, int count, attr_t colour)
 	attrset(A_NORMAL);
 }
 
-/* Draws the GPU's memory: this user's, that of others, what is free. */
+/* Draws the GPU's memory: this user's, that of other users, the free part. */
 static void draw_gpu_bar(const struct top_gpu *gpu, int width)
 {
 	uint64_t memory = gpu->device.memory;
@@ -313,7 +313,7 @@ static void draw_row(int y, const struct top_row *row, const int width[TOP_COLUM
 	attrset(A_NORMAL);
 }
 
-/* Draws what the selected row's program does, and its memory. */
+/* Draws the work of the selected row's program, and its memory. */
 static void draw_work(const struct top_row *row)
 {
 	const struct statistics *statistics = &row->statistics;

@@ -17,7 +17,7 @@ struct top {
 	uint64_t interval_ns;
 	struct top_view view;
 	struct top_change change;
-	/* While something is typed: what it is for. '/', 'm', 'M', 'p', 'P'; of which row. */
+	/* The purpose of the typed text: '/', 'm', 'M', 'p', 'P'; of which row. */
 	int purpose;
 	struct top_row subject;
 	/* The change that waits for a "y". */
@@ -80,7 +80,7 @@ static void show_complaint(const char *line)
 	snprintf(shown->message, sizeof shown->message, "%s", line);
 }
 
-/* Says what ends the tool where it is still seen once the screen is gone. */
+/* Prints the reason that ends the tool where it is still seen once the screen is gone. */
 static void say_last_complaint(void)
 {
 	if (complain_to)
@@ -176,7 +176,7 @@ static void begin_change(struct top *top)
 	snprintf(top->view.message, sizeof top->view.message, "%s %s ...", arguments[0], row->job);
 }
 
-/* Says what a change does to its job, for a question. */
+/* Names the effect of a change on its job, for a question. */
 static const char *effect_of(const struct request *request)
 {
 	if (strcmp(request->command, "resume") == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spillway top, which is four things: the rows and the GPUs (what is), the screen (what is seen),
- * and a change in progress (what was asked for).
+ * spillway top, in four parts: the rows and the GPUs (the state), the screen (the view), and a
+ * change in progress (the request).
  */
 #ifndef SPILLWAY_TOP_H
 #define SPILLWAY_TOP_H
@@ -27,13 +27,13 @@ enum top_order { TOP_BY_JOB, TOP_BY_DEVICE, TOP_BY_HOST, TOP_BY_HELD, TOP_BY_SPI
 enum { TOP_JOB_MAX = NODE_USER_MAX + 1 + NODE_NAME_MAX };
 
 struct top_row {
-	char job[TOP_JOB_MAX];          /* what commands take for it */
-	char other_user[NODE_USER_MAX]; /* "": the job is of the user who looks */
+	char job[TOP_JOB_MAX];          /* its name for commands */
+	char other_user[NODE_USER_MAX]; /* "": the job is of the calling user */
 	char command[64];
 	pid_t pid; /* 0: the job has ended, and the row is all of it */
 	uint64_t started_ns;
 	bool draining;
-	int gpu; /* -1: the process has met none; what follows is zero then */
+	int gpu; /* -1: the process has met none; the fields below are zero then */
 	struct segment_device device;
 	struct statistics statistics; /* of the process; limits and share are the job's */
 	uint64_t job_used;            /* device memory the job is charged for */
@@ -76,7 +76,7 @@ struct top_gpu {
 	struct segment_device device;
 	int index;             /* as the jobs number it; -1: they do not agree */
 	int jobs;              /* running ones, of all users */
-	uint64_t mine, others; /* bytes that jobs of this user, and of others, are charged for */
+	uint64_t mine, others; /* charged bytes of this user's jobs, and of those of other users */
 	uint64_t busy; /* thousandths of a percent of its time that jobs within reach held */
 	bool busy_is_known;
 };
@@ -122,15 +122,18 @@ const char *top_heading(enum top_column column, bool *left);
 /* The marks of bars: Unicode where the locale has it. */
 enum top_mark { TOP_USED, TOP_OVER, TOP_FREE, TOP_OTHERS, TOP_MARKS };
 const char *top_mark(enum top_mark mark);
-/* Writes what each mark means: "# held  ! beyond the limit  ...". Returns buf. */
+/* Writes the meaning of each mark: "# held ! beyond the limit ...". Returns buf. */
 const char *top_legend(char *buf, size_t size);
-/* Returns how many cells of a bar a part has: all for all, at least one for what is not nothing. */
+/*
+ * Returns how many cells of a bar a part has: all for all, at least one for a part that is not
+ * zero.
+ */
 int top_bar_cells(uint64_t part, uint64_t all, int width);
 /* Writes a cell; bars are drawn width wide. Returns buf. */
 const char *top_cell(const struct top_row *row, enum top_column column, int width, char *buf,
                      size_t size);
 /*
- * Writes what the job has lent, borrows and claims on the GPU, and why it waits; "-": nothing.
+ * Writes the job's lent, borrowed and claimed memory on the GPU, and why it waits; "-": nothing.
  * Returns buf.
  */
 const char *top_lending(const struct top_row *row, char *buf, size_t size);
@@ -148,13 +151,13 @@ struct top_change {
 	pid_t process; /* 0: none */
 	int output;
 	size_t length;
-	char text[4096];  /* what it has said so far, as far as it fits */
+	char text[4096];  /* its output so far, as far as it fits */
 	const char *said; /* in text, once it has ended */
 };
 
 /* Begins a change. arguments as after "spillway", NULL-terminated. */
 void top_change_begin(struct top_change *change, const char *const *arguments);
-/* Returns true once, when it has ended; said is then its complaint, or else what it said last. */
+/* Returns true once, when it has ended; said is then its complaint, or else its last line. */
 bool top_change_has_ended(struct top_change *change);
 
 /* --- screen --- */
@@ -171,7 +174,7 @@ struct top_view {
 };
 
 /*
- * Opens it. Returns false where the terminal cannot be used. Whatever ends the tool gives the
+ * Opens it. Returns false where the terminal cannot be used. Every end of the tool gives the
  * terminal back.
  */
 bool top_screen_open(void);

@@ -15,7 +15,7 @@ struct absent_gpu {
 	const char *selector, *job;
 	const char *run;  /* the token of the run that is meant; "": any */
 	int devices;      /* that the job had when it was looked at last, */
-	uint64_t settled; /* and since when it has had no others; CLOCK_MONOTONIC */
+	uint64_t settled; /* and since when it has had no other processes; CLOCK_MONOTONIC */
 	bool is_said;
 };
 

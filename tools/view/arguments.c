@@ -77,8 +77,8 @@ static void help(struct argp_state *state, unsigned int flags)
 }
 
 /*
- * Finds the option that was meant: the shortest that begins so, else the nearest; NULL: none. What
- * begins so comes before all that does not.
+ * Finds the option that was meant: the shortest that begins so, else the nearest; NULL: none.
+ * Options that begin so come before all others that do not.
  */
 static const char *nearest_option(const struct reading *reading, const char *word)
 {
@@ -146,7 +146,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->err_stream = NULL; /* it would send people to the help of "spillway" */
 		return 0;
-	case ARGP_KEY_ERROR: /* getopt has said what is wrong */
+	case ARGP_KEY_ERROR: /* getopt has named the fault */
 		suggest(state);
 		send_to_help();
 	case ARGP_KEY_ARG:

@@ -30,10 +30,10 @@ void argument_duration(const struct argument *argument, const char *value); /* u
 struct command_line {
 	const char *command;  /* for people: "spillway run" */
 	const char *operands; /* in help: "JOB" */
-	const char *about;    /* what it does; behind '\v' what comes after the options */
+	const char *about;    /* its purpose; behind '\v' the text after the options */
 	const struct argument *options;
 	const struct argument *limits; /* more, in a group of their own; NULL: none */
-	bool takes_program;            /* what follows the first operand is the program's */
+	bool takes_program;            /* the words after the first operand are the program's */
 };
 
 /* Where it is not NULL, arguments_read() calls it in place of its work: with the line, the options
@@ -51,7 +51,7 @@ char **arguments_read(const struct command_line *line, int argc, char **argv);
  * none where it has to be; a job that is out of reach ends the tool.
  */
 const char *arguments_job(char **operands, bool is_needed);
-/* Goes to where a job is (reach.h) that was given among others. NULL: none was. */
+/* Goes to the place of a job (reach.h) that was given among others. NULL: none was. */
 const char *arguments_reach(const char *job);
 
 /* Says a mistake on the command line in one line, and where help is, and ends the tool. */

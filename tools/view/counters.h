@@ -43,7 +43,7 @@ struct counter {
 /* Ends with a counter without a name. */
 extern const struct counter counters[];
 
-/* Reads it. Returns false when there is no such value: no limit, a time that nobody measured. */
+/* Reads it. Returns false when there is no such value: no limit, a time without a measurement. */
 bool counter_read(const struct counter *counter, const struct statistics *statistics,
                   uint64_t *value);
 /* Returns whether a process has met the device: otherwise all is zero, its settings too. */
@@ -71,7 +71,7 @@ const struct counter *counter_at(size_t offset);
 /* For text: the same by the counter's field, as in COUNTER_WORD(total, spill_reason). */
 #define COUNTER_WORD(of, field) counter_field_word(offsetof(struct statistics, field), (of)->field)
 const char *counter_field_word(size_t offset, uint64_t code);
-/* Says what a driver's refusal means: "not supported", "error 35". Returns buf. */
+/* Returns the meaning of a driver's refusal: "not supported", "error 35". Returns buf. */
 const char *counter_error(uint64_t error, char *buf, size_t size);
 
 #endif

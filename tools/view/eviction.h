@@ -5,10 +5,10 @@
 
 #include "core/state/segment.h"
 
-/* In order of what matters, where several processes of the job hold memory there. */
+/* In order of weight, where several processes of the job hold memory there. */
 enum eviction {
 	EVICTION_DONE,      /* nothing is on the GPU */
-	EVICTION_DRAINS,    /* what is there is of processes that have ended */
+	EVICTION_DRAINS,    /* memory of processes that have ended */
 	EVICTION_FOREIGN,   /* it can never move, */
 	EVICTION_PINNED,    /* or must not */
 	EVICTION_INELASTIC, /* it cannot in this process */
@@ -18,8 +18,8 @@ enum eviction {
 };
 
 /*
- * Returns the verdict. who: the process that it is about; NULL where it is about none. Of a process
- * that holds nothing there no reason counts: it may be one from before its memory left.
+ * Returns the verdict. *who is the process that it is about; NULL where it is about none. Of a
+ * process that holds nothing there no reason counts: it may be one from before its memory left.
  */
 enum eviction eviction_of(const struct segment_view *view, int device,
                           const struct segment_process **who);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVML, as it is known from the "NVML API Reference Guide" (docs.nvidia.com/deploy/nvml-api), so
- * that no header is needed.
+ * NVML, as the "NVML API Reference Guide" describes it (docs.nvidia.com/deploy/nvml-api), so that
+ * no header is needed.
  *
- * It is loaded into a namespace of its own: where Spillway is preloaded for everybody it would
- * answer in NVML's place, and tell the limits of whoever looks as the GPUs' memory.
+ * It is loaded into a namespace of its own: where Spillway is preloaded for all users it would
+ * answer in NVML's place, and report the calling process's limits as the GPUs' memory.
  */
 #include "tools/view/gpus.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The machine's GPUs as NVML tells of them, with what all programs use, jobs or not. */
+/* The machine's GPUs as NVML reports them, with the use of all programs, jobs or not. */
 #ifndef SPILLWAY_GPUS_H
 #define SPILLWAY_GPUS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading an INI file without waiting for anybody. */
+/* Reading an INI file without waiting. */
 #include "tools/view/ini_file.h"
 
 #include <errno.h>

@@ -61,7 +61,7 @@ static struct segment_view *read_view(const char *job, int *rc, char *message, s
 	return NULL;
 }
 
-/* Adds a name to a list of at most so many; what is beyond is counted by who asks. */
+/* Adds a name to a list of at most so many; the caller counts the rest. */
 static void add_name(char **list, int count, const char *name)
 {
 	enum { NAMED = 10 };
@@ -174,7 +174,7 @@ struct segment_view *jobs_read_if_any(const char *job)
 	int rc;
 	struct segment_view *view = read_view(job, &rc, message, sizeof message);
 
-	/* One of another version, of which no process is left, is in nobody's way. */
+	/* One of another version without a process is in no one's way. */
 	if (!view && rc == -EPROTO && segment_remove(job) == 0)
 		return NULL;
 	if (!view && rc != -ENOENT)

@@ -34,9 +34,9 @@ void node_jobs_add(struct node_jobs *jobs, const struct node_job *job);
 void node_jobs_free(struct node_jobs *jobs);
 
 /*
- * Says of each GPU whether the job's share may not hold there: jobs of other users run on it, and
- * no turn file of root's lets the job take turns with them. That is judged by the rights of the
- * job's processes, whoever asks. jobs: those of the node; NULL: they are read where that is needed.
+ * Tells for each GPU whether the job's share may not hold there: jobs of other users run on it, and
+ * no turn file of root's lets the job take turns with them. The rights of the job's processes
+ * decide that, for every caller. jobs: those of the node; NULL: they are read where that is needed.
  */
 void node_find_apart(const struct segment_view *view, const struct node_jobs *jobs,
                      bool is_apart[SEGMENT_DEVICES]);
@@ -45,8 +45,8 @@ void node_find_apart(const struct segment_view *view, const struct node_jobs *jo
 const char *node_user(uid_t owner, char *buf, size_t size);
 
 /*
- * Writes what to type for the job: "NAME", or "NAME@TOKEN" with as much of its token as tells it
- * from others. Returns buf.
+ * Writes the job's name for commands: "NAME", or "NAME@TOKEN" with as much of its token as is
+ * unique. Returns buf.
  */
 const char *node_name(const struct node_job *job, char buf[NODE_NAME_MAX]);
 /* Writes a token as it is typed. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reach: who looks at which job of the node, and acts on it.
+ * Reach: which jobs of the node a user may look at and act on.
  *
- * A page is anybody's word, and so is what stands in another user's directory. So root does nothing
- * there but as that user: for as long as it looks, so that the next user's jobs can be looked at,
- * and for good before it acts. Whatever a page says, no more can come of it than its owner could do
- * himself. What is looked at is copied by pread(2), within milliseconds for each job and LOOK_NS
- * for each user, so that nobody's files keep us from those of others.
+ * A page may be anyone's word, and so may the files of another user's directory. So root acts there
+ * only as that user: for as long as it looks, so that the next user's jobs can be looked at, and
+ * for good before it acts. A page can then have no effect that its owner could not have without it.
+ * Files are copied by pread(2), within milliseconds for each job and LOOK_NS for each user, so that
+ * no user's files keep us from those of another.
  */
 #include "tools/view/reach.h"
 
@@ -32,7 +32,7 @@ static char gone_to[PATH_MAX]; /* by reach_job(); "": nowhere */
 
 /* The name that was given, in its parts. */
 struct given {
-	char user[NODE_USER_MAX]; /* "": anybody */
+	char user[NODE_USER_MAX]; /* "": any */
 	char job[64];
 	char token[NODE_TOKEN_DIGITS + 1]; /* the beginning of it; "": any */
 };
@@ -223,7 +223,7 @@ static bool go_to(const struct node_job *job, const char *directory, char *why, 
 
 	if (is_there) {
 		snprintf(gone_to, sizeof gone_to, "%s", directory);
-		setenv("SPILLWAY_STATE_DIR", directory, 1); /* for what we start */
+		setenv("SPILLWAY_STATE_DIR", directory, 1); /* for programs that we start */
 	}
 	segment_view_free(view);
 	return is_there;
@@ -269,7 +269,7 @@ static bool reach(const struct node_jobs *jobs, const char **job, const struct g
 
 	found = find(jobs, given, &count);
 	if (!found && count == 0 && (**job == '.' || !strpbrk(*job, "/@")))
-		return true; /* who reads the state directory says so */
+		return true; /* the reader of the state directory reports it */
 	if (!found && count == 0) {
 		directory_of_node(node, sizeof node);
 		complain("no job '%s': no page in %s tells of it; 'spillway stat' lists the jobs "
@@ -302,7 +302,7 @@ bool reach_job(const char **job)
 
 	if (!read_given(*job, &given)) {
 		if (!strpbrk(*job, "/@"))
-			return true; /* who reads the state directory says so */
+			return true; /* the reader of the state directory reports it */
 		complain("'%s' cannot be a job: expected NAME or USER/NAME, with @ and up to %d of "
 		         "0-9 a-f after it where several have that name",
 		         *job, NODE_TOKEN_DIGITS);
@@ -425,7 +425,7 @@ static const struct page *own_page(const struct reach_walk *walk)
 	return NULL;
 }
 
-/* Looks at the next job of the node, unless its user's others have taken long already. */
+/* Looks at the next job of the node, unless the other jobs of its user have taken long already. */
 static bool look_at_next(struct reach_walk *walk)
 {
 	const struct node_job *job = &walk->node.job[walk->next];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reach: whose jobs, beyond those of the state directory, may be looked at and acted on. Everybody
+ * Reach: which jobs, beyond those of the state directory, may be looked at and acted on. Each user
  * reaches their own, also those of containers; root those of all users. It is decided here alone.
  */
 #ifndef SPILLWAY_REACH_H
@@ -16,7 +16,7 @@
  */
 bool reach_job(const char **job);
 
-/* Going through all jobs: those of the state directory, then the others of the node. */
+/* Going through all jobs: those of the state directory, then the rest of the node's. */
 struct reach_walk {
 	struct segment_view *view;   /* NULL: it is out of reach, or cannot be read */
 	const struct node_job *page; /* NULL: it is one of the state directory */
@@ -47,8 +47,8 @@ bool reach_next(struct reach_walk *walk);
  */
 struct segment_view *reach_view(const struct node_job *job, int *directory);
 /*
- * Surround looking at what is a user's, as that user. reach_begin() returns false, and reach_end()
- * may be called or not, where that is out of reach.
+ * Surround looking at a user's files, as that user. reach_begin() returns false, and reach_end()
+ * may be called or not, where they are out of reach.
  */
 bool reach_begin(uid_t owner);
 void reach_end(void);

@@ -17,7 +17,7 @@
 #include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
-/* --- what is known of slots --- */
+/* --- the known slots --- */
 
 struct gathering {
 	struct slot_of *slot;

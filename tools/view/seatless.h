@@ -36,7 +36,7 @@ struct seatless {
 	int not_judged; /* processes of which it is not known whether they have a slot */
 	struct seatless_process *process;
 	int count; /* those that two looks have found */
-	/* private: what the look before has found, named or not */
+	/* private: the findings of the look before, named or not */
 	struct seatless_process *suspect;
 	int suspects;
 };
@@ -52,11 +52,11 @@ struct slot_of {
 	uid_t owner;
 	pid_t pid;
 };
-/* What is known of slots. */
+/* The known slots. */
 struct slots_known {
 	const struct slot_of *slot;
 	int count;
-	const uid_t *unread; /* users some of whose jobs are out of reach */
+	const uid_t *unread; /* users with jobs out of reach */
 	int unread_count;
 	bool reaches_all; /* the jobs of other users are seen, too */
 	uid_t own;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which programs have no process slot, by what is known. Nothing here looks at the machine. */
+/*
+ * Which programs have no process slot, judged by the facts alone. Nothing here looks at the
+ * machine.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -70,5 +70,6 @@ void selectors_check(const char *path, const struct config_device *device, int c
 {
 	struct check check = {.path = path, .device = device, .count = count, .idle = idle};
 
-	ini_read(path, see, &check); /* what is wrong with the file, those who obey it say */
+	ini_read(path, see,
+	         &check); /* faults of the file are reported by the processes that obey it */
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which GPUs a selector names: what --limit-gpu is given, and what stands in [gpu SELECTOR].
- */
+/* Which GPUs a selector names: the argument of --limit-gpu, and the text in [gpu SELECTOR]. */
 #ifndef SPILLWAY_SELECTORS_H
 #define SPILLWAY_SELECTORS_H
 

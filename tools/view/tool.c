@@ -50,7 +50,7 @@ void fail(const char *format, ...)
 	exit(tool_failure);
 }
 
-/* Returns errno, where what was printed could not be written; else 0. */
+/* Returns errno, where output could not be written; else 0. */
 static int output_error(void)
 {
 	if (fflush(stdout) != 0)

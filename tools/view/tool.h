@@ -23,23 +23,23 @@ enum tool_status {
 
 /* The status of a command that could not do its work: 1, and 125 once `run` has begun. */
 extern int tool_failure;
-/* The same for one whose command line is wrong: 2, and 125. */
+/* The same for a wrong command line: 2, and 125. */
 extern int tool_usage_failure;
 
 /* Where complaints go instead of stderr while a screen stands there; NULL: nowhere else. */
 extern void (*complain_to)(const char *line);
 
 /*
- * Writes one line to stderr: "spillway: ...". Names come from others: control characters become
- * '?'.
+ * Writes one line to stderr: "spillway: ...". Names come from other processes: control characters
+ * become '?'.
  */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
 /* Says it likewise, and ends the tool with tool_failure. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Writes what was printed; where that cannot be written it says so and ends the tool. */
+/* Writes the output; where that cannot be written it prints the reason and ends the tool. */
 void output_flush(void);
-/* Makes any command fail whose output cannot be written. */
+/* Makes a command fail whose output cannot be written. */
 void output_check_at_end(void);
 /* Returns zeroed memory, or ends the tool. */
 void *allocate(size_t size);

@@ -323,7 +323,7 @@ static void image_make(struct image *image, const struct library_form *form,
 	common = image_add(image, CODE, CODE);
 	code = image_add(image, count * CODE, CODE);
 
-	/* Addresses of what is writable are PAGE more than offsets. */
+	/* Writable addresses are PAGE more than offsets. */
 	data = image_add(image, 0, 16);
 	const Elf64_Dyn entries[] = {
 	    {DT_NEEDED, {needed_text}},

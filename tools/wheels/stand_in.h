@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a function of a generated library answers. The library jumps to softgpu_refuse() with the
+ * The answer of a generated library's function. The library jumps to softgpu_refuse() with the
  * function's record.
  */
 #ifndef SPILLWAY_STAND_IN_H

@@ -21,7 +21,7 @@
 #include "tools/wheels/library_read.h"
 #include "tools/wheels/library_write.h"
 
-/* Part of a folder's name: raised when what is generated changes. */
+/* Part of a folder's name: raised when the generated libraries change. */
 #define FORMAT "2"
 
 /*
@@ -56,7 +56,7 @@ struct wanted {
 	int function_count;
 };
 
-/* --- what Python has --- */
+/* --- Python's packages --- */
 
 static void keep_place(struct wheels *wheels, char *line)
 {
@@ -95,7 +95,7 @@ static _Noreturn void become_python(const char *python, const char *name, int ou
 	_exit(RUN_NOT_FOUND);
 }
 
-/* Returns a stream of what Python prints. */
+/* Returns a stream of Python's output. */
 static FILE *python_answer(int fd)
 {
 	FILE *answer = fdopen(fd, "r");
@@ -171,7 +171,7 @@ static void add_file(void *cookie, const char *path, bool opens)
 	free(part);
 }
 
-/* Names the folder by what its content is made from. */
+/* Names the folder by the sources of its content. */
 static void name_folder(struct wheels *wheels, const char *softgpu)
 {
 	uint64_t sum = hash_text(HASH_NOTHING, FORMAT);
@@ -200,7 +200,7 @@ bool wheels_find(struct wheels *wheels, const char *python, const char *name, co
 	return true;
 }
 
-/* --- what they want --- */
+/* --- the libraries they want --- */
 
 /* Returns the library that a soname is of, or NULL. */
 static const struct vendor *vendor_of_soname(const char *soname)

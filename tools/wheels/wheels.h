@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A variable: the tool's path, for a Python whose packages were not looked for yet. */
+/* A variable: the tool's path, for a Python whose packages are not known yet. */
 #define WHEELS_TOOL "SOFTGPU_TOOL"
 /* The tool's command that looks for them and becomes the Python. */
 #define WHEELS_COMMAND "python"
