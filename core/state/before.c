@@ -109,8 +109,7 @@ struct before_header {
 	uint64_t token, page_ns, status_ns, polled_ns;
 	uint32_t is_removed;
 	_Alignas(64) char lock[64];
-	/* a total of 1 << 63 and a process slot: what is charged stands in that process slot alone
-	 * */
+	/* a total of 1 << 63 and a process slot: the charges stand in that process slot alone */
 	uint64_t charged[BEFORE_DEVICES][2], orphaned[BEFORE_DEVICES], peak[BEFORE_DEVICES][2];
 	struct before_device device[BEFORE_DEVICES];
 	struct before_applied applied[BEFORE_DEVICES];
@@ -433,13 +432,13 @@ bool segment_is_of_before(int directory, const char *job, bool *is_over)
  *
  * Of a segment magic, version, size and the boot's id keep their places in every version, and each
  * process of a job maps the file to write to it. The kernel knows whether any process has a file
- * open or mapped to write, in whatever namespace: it grants a read lease only where none does. A
- * lease is asked for on file systems that are known to count so; elsewhere nothing is known.
+ * open or mapped to write, in any namespace: it grants a read lease only where none does. A lease
+ * is asked for on file systems that are known to count so; elsewhere nothing is known.
  */
 
 #define XFS_MAGIC 0x58465342 /* which no header of the kernel's has */
 
-/* What every version begins with. */
+/* The beginning of every version. */
 struct other_header {
 	char magic[8];
 	uint32_t version, is_unnamed;
@@ -469,7 +468,7 @@ static bool other_is_of_another_boot(const struct other_header *header)
 	return now[0] && other_has_boot_id(header->boot_id) && strcmp(now, header->boot_id) != 0;
 }
 
-/* Returns whether the file system counts those who have a file mapped to write. */
+/* Returns whether the file system counts processes that have a file mapped to write. */
 static bool other_counts_writers(int fd)
 {
 	struct statfs found;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Segments of the version before this one, 7, as programs that still run with it keep them: they
- * are shown, paused and removed, and nobody joins them. Frozen: what stands here never changes;
- * with the next version of the segment another one takes its place, or none. */
+/*
+ * Segments of the version before this one, 7, as programs that still run with it keep them: they
+ * are shown, paused and removed, and no process joins them. Frozen: this file never changes; with
+ * the next version of the segment another one takes its place, or none.
+ */
 #ifndef SPILLWAY_BEFORE_H
 #define SPILLWAY_BEFORE_H
 

@@ -2,13 +2,13 @@
 /*
  * The state directory: its name, its making, its checks.
  *
- * Runs inside the user's process: no umask, no environment in set-uid processes, nothing followed
- * that someone else may have put there.
+ * Runs inside the user's process: no umask, no environment in set-uid processes; no link that
+ * another user may have put there is followed.
  *
  * The places are fixed, so that all processes of a user agree on one: the environment differs
- * between a login and a batch job. One that another user has taken is passed over; one that is in
- * use already stays the one, even when a place before it becomes free, or another user who makes
- * and removes a directory could divide a job's processes among two.
+ * between a login and a batch job. A place that another user has taken is skipped. A place in use
+ * stays, even when a place before it becomes free: otherwise another user who makes and removes a
+ * directory could divide a job's processes among two.
  */
 #include "core/state/directory.h"
 
@@ -41,16 +41,20 @@ int state_refuse(int error, char *message, size_t size, const char *format, ...)
 
 const char *directory_root = "", *directory_node = DIRECTORY_NODE;
 
-/* Where the directory may be, in this order. All processes of a user see the same places, whatever
- * their environment says, so XDG_RUNTIME_DIR, which has not the same value in a login and in a
- * batch job, is not asked. /run/user is nobody else's to write to, but goes with the user's last
- * session, so it is not the first. */
+/*
+ * Where the directory may be, in this order. All processes of a user see the same places, with any
+ * environment, so XDG_RUNTIME_DIR, which differs between a login and a batch job, is not asked. No
+ * other user may write to /run/user, but it goes with the user's last session, so it is not the
+ * first.
+ */
 static const char *const places[] = {"/dev/shm/spillway-%u", "/run/user/%u/spillway",
                                      "/tmp/spillway-%u"};
 enum { PLACES = sizeof places / sizeof *places };
 
-/* Returns how many of them there are. Where the machine's configuration is enforced there is one:
- * who spoils it would have another quota in the next. */
+/*
+ * Returns how many of them there are. Where the machine's configuration is enforced there is one: a
+ * user that spoils it would have another quota in the next.
+ */
 static int place_count(void)
 {
 	return place_is_bound() ? 1 : PLACES;
@@ -59,7 +63,7 @@ static int place_count(void)
 static char kept[PATH_MAX];
 static _Atomic bool is_kept;
 
-/* Returns what was given in place of the default, or NULL. */
+/* Returns the path given in place of the default, or NULL. */
 static const char *given_path(void)
 {
 	if (is_kept)
@@ -76,8 +80,10 @@ static const char *place_path(int place, char *path, size_t size)
 	return path;
 }
 
-/* Judges what was found at path. Returns 0 for a directory of the user's own that nobody else may
- * write to; else -EPERM, -ENOTDIR or the system's reason, and message. */
+/*
+ * Judges the file at path. Returns 0 for a directory of the user's own that no other user may write
+ * to; else -EPERM, -ENOTDIR or the system's reason, and message.
+ */
 static int judge(int result, const struct stat *found, const char *path, char *message, size_t size)
 {
 	if (result != 0) {
@@ -105,9 +111,11 @@ static int check_path(const char *path, char *message, size_t size)
 	return judge(file_status_itself(path, &found), &found, path, message, size);
 }
 
-/* Returns the place that is the directory: the first that is there and the user's own already, for
+/*
+ * Returns the place that is the directory: the first that is there and the user's own already, for
  * as long as it is, even where a place before it has become free, or the user's processes would no
- * longer agree; else the first that nobody else has. */
+ * longer agree; else the first that no other user has.
+ */
 static int choose(void)
 {
 	char path[PATH_MAX];
@@ -134,9 +142,11 @@ const char *directory_path(char *path, size_t size)
 	return path;
 }
 
-/* Opens the place that is the directory, and tells its path. Made if create is non-zero: one that
- * somebody else has taken, or that cannot be made here, is passed over. What is said in the end is
- * of the first. */
+/*
+ * Opens the place that is the directory, and tells its path. Made if create is non-zero: one that
+ * another user has taken, or that cannot be made here, is skipped. The message is that of the
+ * first.
+ */
 static int open_place(int create, char *path, size_t path_size, char *message, size_t size)
 {
 	char why[PATH_MAX + 128];
@@ -150,7 +160,7 @@ static int open_place(int create, char *path, size_t path_size, char *message, s
 			return fd;
 		if (!error)
 			error = state_refuse(fd, message, size, "%s", why);
-		/* Ours: what this process lacks the others need not lack. */
+		/* Ours: another process need not lack this process's rights. */
 		if (!create || check_path(path, NULL, 0) == 0)
 			break;
 	}
@@ -230,7 +240,7 @@ int directory_open_path(const char *path, int create, char *message, size_t size
 	/* by number: a library that puts other places in the place of some (fakechroot) is not
 	 * asked, or there would be two */
 	bool made = create && syscall(SYS_mkdirat, AT_FDCWD, path, 0700) == 0;
-	/* one that is there serves whatever the kernel says to making it */
+	/* an existing one serves, with any answer of the kernel to making it */
 	int making = create && !made && errno != EEXIST ? -errno : 0;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
 	                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

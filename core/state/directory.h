@@ -4,9 +4,9 @@
  *
  * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters), else the first of
  * /dev/shm/spillway-UID, /run/user/UID/spillway and /tmp/spillway-UID that is there and the user's
- * own, else the first that can be made. Made 0700; not the user's own is what is a symlink, belongs
- * to someone else or is writable by others: SPILLWAY_STATE_DIR is refused then, and one of the
- * others passed over.
+ * own, else the first that can be made. Made 0700. A symlink, a directory of another user, or one
+ * that other users may write to is not the user's own: SPILLWAY_STATE_DIR is refused then, and
+ * another place skipped.
  */
 #ifndef SPILLWAY_DIRECTORY_H
 #define SPILLWAY_DIRECTORY_H
@@ -18,14 +18,18 @@ enum { DIRECTORY_MAX = 400 }; /* so that every file's path in it fits a message 
 
 /* Fills path with the directory's name, without making it. */
 const char *directory_path(char *path, size_t size);
-/* Keeps the directory of this moment, made if it is missing, whatever becomes of the environment,
- * which none of the shim's threads may read while the program runs. Called once, before there are
- * such threads. */
+/*
+ * Keeps the directory of this moment, made if it is missing, for any later environment, because
+ * none of the shim's threads may read it while the program runs. Called once, before there are such
+ * threads.
+ */
 void directory_keep(void);
 /* Goes to another directory, for a tool that looks at another user's jobs; NULL: back. */
 void directory_use(const char *path);
-/* Returns whether a place before the directory's is somebody else's; message then says whose, and
- * where the directory is. */
+/*
+ * Returns whether a place before the directory's is another user's; message then names the user,
+ * and where the directory is.
+ */
 bool directory_passed_over(char *message, size_t size);
 /* Fills path with the node's directory, for all users' jobs, without making it: SPILLWAY_NODE_DIR,
  * else /run/spillway. */
@@ -47,8 +51,11 @@ int directory_override_path(const char *job, char *path, size_t size);
  * -EINVAL. */
 int directory_check_name(const char *job);
 
-/* Stands before the places of the default: "", unless a test has them elsewhere. Where the node's
- * directory is, unless a variable says: another one serves for what is only copied (turns.h). */
+/*
+ * Stands before the places of the default: "", unless a test has them elsewhere. Where the node's
+ * directory is, unless a variable says: another one serves for files that are only copied
+ * (turns.h).
+ */
 #define DIRECTORY_NODE "/run/spillway"
 extern const char *directory_root, *directory_node;
 

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exported memory: what others can hold when its owner has given it up or died.
+ * Exported memory: memory that other processes can hold when its owner has given it up or died.
  *
- * Memory that was exported lives until nobody has it: neither its owner, nor who imported it, nor
- * an open descriptor of it, somewhere in a process or under way in a socket. So what its owner
- * gives up, or leaves behind when it is killed and has drained, becomes the job's *orphaned* bytes,
- * which are charged and compared with the limit like any others, until two facts say that the job
- * does not hold it any more:
+ * Exported memory lives until no process has it: neither its owner, nor an importer, nor an open
+ * descriptor of it, in a process or under way in a socket. So memory that its owner gives up, or
+ * leaves behind when it is killed and has drained, becomes the job's *orphaned* bytes. They are
+ * charged and compared with the limit like any others, until two facts say that the job does not
+ * hold the memory any more:
  *
  * importers    no process of the job has it open. Each says so in the memory's record, and a dead
  *              one's word goes with its process slot
  * descriptors  none is open anywhere. A descriptor is tagged when it is made: by a read lock of its
- *              open file description (F_OFD_SETLK) on bytes that no file has, whose first is the
- *              memory's key and whose number is the memory's. Such a lock goes wherever the
- *              description goes, hinders nobody, ends with its last copy, however that ends, and
- *              the kernel lists all of them (/proc/locks). Who imports a descriptor finds the key
- *              in its own list of it (/proc/self/fdinfo), and so knows whether the memory is of its
- *              job, whom else it may be of, and how much it is
+ *              open file description (F_OFD_SETLK) on bytes that no file has. The first of these is
+ *              the memory's key and their number is the memory's size. Such a lock goes wherever
+ *              the description goes, hinders no process, and ends with its last copy, however that
+ *              ends. The kernel lists all of them (/proc/locks). An importer of a descriptor finds
+ *              the key in its own list of it (/proc/self/fdinfo), and so knows whether the memory
+ *              is of its job, which other job's it may be, and how much it is
  *
- * Nothing is measured: what the driver says is free changes with every job on the device, and would
- * forgive bytes that somebody else has freed. Where there is doubt the job is charged: for memory
- * whose descriptor somebody outside the job keeps, for an import that is not known to be of the job
- * (no tag: its maker is no process of Spillway, or may not lock), and for what two processes of the
- * job import from elsewhere, twice. Not seen is what a process outside the job has imported and
- * holds no descriptor of: it is charged to that process's job if it has one. Where /proc/locks can
- * never be read, a descriptor that nobody has imported yet is not seen, either.
+ * Nothing is measured: the driver's free bytes change with every job on the device, and would
+ * forgive bytes that another job has freed. In doubt the job is charged: for memory with a
+ * descriptor that a process outside the job keeps, for an import that is not known to be of the job
+ * (no tag: its maker is no process of Spillway, or may not lock), and for memory that two processes
+ * of the job import from elsewhere, twice. Memory that a process outside the job has imported and
+ * holds no descriptor of is not seen: it is charged to that process's job if it has one. Where
+ * /proc/locks can never be read, a descriptor without an importer is not seen, either.
  *
- * A record says all of it, so that totals can be made anew from the records whoever was killed in
- * between; a record whose owner is 0 is orphaned. Records change under the segment's lock; the
- * kernel's list (kernel_locks.h) is read without it, before the importers are looked at: an
- * importer still has the descriptor when it says so.
+ * A record says all of it, so that totals can be made anew from the records after any kill; a
+ * record whose owner is 0 is orphaned. Records change under the segment's lock. The kernel's list
+ * (kernel_locks.h) is read without it, before the importers are looked at: an importer still has
+ * the descriptor when it says so.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,8 +40,11 @@
 #include "core/state/kernel_locks.h"
 #include "core/state/layout.h"
 
-/* A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of what
- * weighs nothing for the quota: multicast objects, memory of the host, and what found no record. */
+/*
+ * A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of memory
+ * that weighs nothing for the quota: multicast objects, memory of the host, and memory without a
+ * record.
+ */
 enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_BITS = 30 };
 #define KEY_MARK  ((uint64_t)1 << (JOB_SHIFT + JOB_BITS))
 #define TURN_MASK (((uint32_t)1 << TURN_BITS) - 1)
@@ -137,8 +140,7 @@ struct segment_tag segment_read_tag(int descriptor)
 
 /* --- judging --- */
 
-/* Orphans that nobody has imported, by their turn; 0: another, or one of which a descriptor is
- * open. */
+/* Orphans without an importer, by their turn; 0: another, or one with an open descriptor. */
 struct judged {
 	const struct segment *segment;
 	uint32_t turn[SEGMENT_EXPORTS];
@@ -209,7 +211,7 @@ static bool let_go(struct segment *segment, struct judged *judged)
 	return any;
 }
 
-/* Notes the record if nobody but a descriptor can hold its memory. */
+/* Notes the record if only a descriptor can hold its memory. */
 static bool is_candidate(struct judged *judged, const struct segment_export *e)
 {
 	int index = (int)(e - judged->segment->file->export);
@@ -220,7 +222,7 @@ static bool is_candidate(struct judged *judged, const struct segment_export *e)
 	return true;
 }
 
-/* Lets go those that nobody has open; in doubt they stay. Returns whether there were any. */
+/* Releases those that no process has open; in doubt they stay. Returns whether there were any. */
 static bool judge(struct segment *segment, struct judged *judged, int pages)
 {
 	enum kernel_locks_read read = kernel_locks_all(pages, is_open, judged);
@@ -383,7 +385,7 @@ void exports_settle(struct segment *segment)
 	}
 }
 
-/* --- for who imports --- */
+/* --- for importers --- */
 
 uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key)
 {

@@ -58,7 +58,7 @@ int listing_read(int directory, bool (*each)(void *cookie, int directory, const 
 	return count;
 }
 
-/* Whose files a crowd is: the owner of most of the first so many. */
+/* The owner of a crowd of files: that of most of the first so many. */
 enum { LISTING_ASKED = 512 };
 
 struct listing_poll {

@@ -36,7 +36,7 @@ struct listing {
  */
 int listing_read(int directory, bool (*each)(void *cookie, int directory, const char *name),
                  void *cookie);
-/* Does so for a path. A crowd is logged once: how many names, whose, and what to do. */
+/* Does so for a path. A crowd is logged once: how many names, their owner, and the remedy. */
 int listing_read_path(const char *path, bool (*each)(void *cookie, int directory, const char *name),
                       void *cookie);
 /* Returns whether this reader may list now, and begins a look. */

@@ -55,7 +55,7 @@ const char *probe_cache_path(enum probe_place place, char *path, size_t size)
 	return path;
 }
 
-/* Opens root's cache, whose directory all users may write to: its own owner and mode count. */
+/* Opens root's cache, in a directory that all users may write to: its own owner and mode count. */
 static int probe_open_of_root(void)
 {
 	char path[PATH_MAX];

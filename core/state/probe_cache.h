@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache of the driver's probe: what this machine's drivers do with memory on the host.
+ * The cache of the driver's probe: the abilities of this machine's drivers with memory on the host.
  *
  * `spillway doctor --probe` and `spillway run` write it (tools/doctor/probe.h), a program's process
  * only reads it. Root's is "driver-probe" in the node's directory and serves all users. A user's
@@ -26,7 +26,7 @@
 enum { PROBE_CRASHED = -1, PROBE_UNKNOWN = -2 };
 enum { PROBE_NODES = 64, PROBE_CACHE_MAX = 16384, PROBE_LINE_MAX = 320 };
 
-/* Questions whose answer is the same for all NUMA nodes. */
+/* Questions with one answer for all NUMA nodes. */
 enum probe_question {
 	PROBE_HOST,  /* memory of the host without a node */
 	PROBE_COPY,  /* copies between memory of the host and the program's own */
@@ -43,16 +43,16 @@ struct probe_answers {
 
 enum probe_place { PROBE_OF_ROOT, PROBE_OF_USER, PROBE_PLACES };
 
-/* What a question is called in the cache and by the program that asks it. */
+/* The name of a question in the cache and in the program that asks it. */
 const char *probe_question_name(enum probe_question question);
-/* Fills in with what the lines of a driver and a kind of device begin. version is CUDA's. */
+/* Fills in the beginning of the lines of a driver and a kind of device. version is CUDA's. */
 void probe_cache_key(int version, const char *device, char *key, size_t size);
 /* Fills path with where the cache of a place is. */
 const char *probe_cache_path(enum probe_place place, char *path, size_t size);
 /*
  * Reads a cache as text of at most PROBE_CACHE_MAX bytes. Returns 0 or a negative errno: -ENOENT
- * there is none, -EPERM it belongs to another user or others may write to it, -ELOOP or -EINVAL it
- * is no regular file.
+ * there is none, -EPERM it belongs to another user or other users may write to it, -ELOOP or
+ * -EINVAL it is no regular file.
  */
 int probe_cache_read(enum probe_place place, char *text);
 /* Reads one answer as it is written, "0" or "crash". Returns PROBE_UNKNOWN for other text. */

@@ -3,14 +3,14 @@
  * Quota: job-wide bytes per device and tier, charged under the segment's lock.
  *
  * Runs inside the user's process, on its allocation path: no system call inside the lock, waits
- * have an end. A process slot says what its process holds; the total is only their sum kept at
- * hand, so a process killed between the two leaves nothing that a recount does not set right.
+ * have an end. A process slot has its process's charges; the total is only their sum kept at hand,
+ * so a process killed between the two leaves nothing that a recount does not set right.
  *
  * open  a process that has no limit, and is alone on a device, charges without the lock: its own
- *       word is then the total, and the total's place says whose that is. Its own limit, or another
- *       process's first charge there, closes it: the bit that lets it charge so is taken out of its
- *       word, whose value is the total from then on. The peak of all is that of the one meanwhile;
- *       whoever shows a peak takes the highest of the job's and of all slots'
+ *       word is then the total, and the total's place names the slot. Its own limit, or another
+ *       process's first charge there, closes it: the bit that allows this is taken out of its word,
+ *       and the value of the word is the total from then on. The peak of all is that of the one
+ *       meanwhile; a reader of a peak takes the highest of the job's and of all slots'
  */
 #include <errno.h>
 
@@ -211,8 +211,7 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 {
 	if (!is_valid(segment, device, SEGMENT_ON_DEVICE))
 		return;
-	/* If it is not had, another process stands still with it, and nobody of this one
-	 * charges. */
+	/* Without it, another process stands still with it, and no thread of this one charges. */
 	bool is_locked = segment_lock(segment->file) == 0;
 	segment->limit[device] = *limit;
 	ledger_close(&own_books(segment, device)->ledger, SEGMENT_ON_DEVICE);
@@ -257,7 +256,7 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_tier
 	return bytes;
 }
 
-/* Returns what the driver took for itself of all processes. */
+/* Returns the driver's own memory, of all processes. */
 static uint64_t driver_of_all(const struct segment_file *file, int device)
 {
 	uint64_t bytes = 0;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Removing a job's files, once nobody is in it: under the job lock, so that nobody opens them
- * meanwhile, and with a word in the segment, so that who has opened it takes no process slot. */
+/*
+ * Removing a job's files, once no process is in it: under the job lock, so that no process opens
+ * them meanwhile, and with a word in the segment, so that a process that has opened it takes no
+ * slot.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,14 +21,16 @@
 /* The kernel gives the job lock up with any descriptor of its file that the process closes. */
 static LOCK_OF(REMOVING) removing = LOCK_FREE;
 
-/* Returns -EBUSY while a process lives, or a dead one may still hold memory; else 0, and nobody
- * takes a slot any more, for which no job lock is needed. */
+/*
+ * Returns -EBUSY while a process lives, or a dead one may still hold memory; else 0, and no process
+ * takes a slot any more, for which no job lock is needed.
+ */
 static int close_if_over(struct segment_file *file)
 {
 	int error = segment_lock(file);
 	if (error)
 		return error;
-	/* a death nobody noticed yet begins to drain */
+	/* a death that no process noticed yet begins to drain */
 	if (slots_any_lives(file) || slots_next(&file->header, -1, SLOTS_ALL) >= 0)
 		error = -EBUSY;
 	atomic_store(&file->header.is_removed, !error);
@@ -33,8 +38,10 @@ static int close_if_over(struct segment_file *file)
 	return error;
 }
 
-/* Returns 0 when no process has the segment of a version that cannot be read; else -EBUSY, or error
- * where it is none, or that is not known. unnamed: it may be a job that somebody named. */
+/*
+ * Returns 0 when no process has the segment of a version that cannot be read; else -EBUSY, or error
+ * where it is none, or that is not known. unnamed: it may be a job with a name.
+ */
 static int judge_other(int directory, const char *job, bool unnamed, int error)
 {
 	uint32_t version;
@@ -45,8 +52,10 @@ static int judge_other(int directory, const char *job, bool unnamed, int error)
 	return life == OTHER_OVER ? 0 : error;
 }
 
-/* Returns 0 when the job of the file is over, and ends its segment; else -EBUSY or another negative
- * errno. unnamed: -EBUSY also for a job that somebody named. */
+/*
+ * Returns 0 when the job of the file is over, and ends its segment; else -EBUSY or another negative
+ * errno. unnamed: -EBUSY also for a job with a name.
+ */
 static int end_if_over(int directory, const char *job, bool unnamed)
 {
 	struct segment_header header = {0};
@@ -132,8 +141,10 @@ int segment_remove(const char *job)
 	return directory_check_name(job) == 0 ? remove_job(job, false) : -EINVAL;
 }
 
-/* Returns whether there is another process than the calling one: one that lives and does not exit,
- * or, unless those alone are asked for, any whose memory may still be held. Under the lock. */
+/*
+ * Returns whether there is another process than the calling one: one that lives and does not exit,
+ * or, unless those alone are asked for, any whose memory may still be held. Under the lock.
+ */
 static bool has_others(const struct segment *segment, bool staying_alone)
 {
 	const struct segment_file *file = segment->file;
@@ -165,7 +176,7 @@ int segment_remove_own(struct segment *segment)
 	struct segment_file *file = segment->file;
 	const char *job = file->header.job;
 	bool is_shared = file->header.shared_by[0] != '\0', is_held = false;
-	/* Known whatever became of the environment. */
+	/* Known with any environment. */
 	int directory = directory_open_path(segment->directory, 0, NULL, 0);
 	if (directory < 0)
 		return directory;
@@ -197,8 +208,10 @@ static int remove_if_left(void *own, const char *job)
 	return 0;
 }
 
-/* Removes an unfinished segment. Whoever makes one has its job's lock: with that lock nobody does,
- * and what is unfinished stays so. */
+/*
+ * Removes an unfinished segment. Its maker has its job's lock: with that lock there is no maker,
+ * and an unfinished file stays so.
+ */
 static void remove_unfinished(int directory, const char *name)
 {
 	static const char ending[] = ".unfinished";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The files of rings: what their names say, and when they go. */
+/* The files of rings: the meaning of their names, and when they go. */
 #ifndef SPILLWAY_RING_FILES_H
 #define SPILLWAY_RING_FILES_H
 
@@ -24,11 +24,15 @@ bool ring_name_parse(const char *name, struct ring_id *id);
 /* Removes rings of the job, under the job lock: of processes that are not in the file; all of them
  * with NULL. The newest `keep` stay. */
 void rings_remove(int directory, const char *job, struct segment_file *file, int keep);
-/* Removes rings whose job has no segment and that no process writes to, whatever their version.
- * Returns how many. */
+/*
+ * Removes rings of jobs without a segment that no process writes to, of any version. Returns how
+ * many.
+ */
 int rings_remove_left(int directory);
-/* Calls found() (NULL: nobody) with each ring's file name in the directory; job NULL: of every job.
- * Returns their number or -errno. */
+/*
+ * Calls found() (NULL: none) with each ring's file name in the directory; job NULL: of every job.
+ * Returns their number or -errno.
+ */
 int ring_list(int directory, const char *job, void (*found)(void *cookie, const char *name),
               void *cookie);
 

@@ -2,24 +2,24 @@
 /*
  * Copy windows. Rules: by the mover thread, inside the user's process; every wait has an end.
  *
- * A slice is what the link copies in 20 ms by what was measured; the first is one chunk.
- * Its memory is made ahead, while the program works or an earlier slice is copied; the copy window
- * only copies, by two streams, unmaps, maps and sets rights.
+ * A slice is the bytes that the link copies in 20 ms, as measured; the first is one chunk. Its
+ * memory is made ahead, while the program works or an earlier slice is copied; the copy window only
+ * copies, by two streams, unmaps, maps and sets rights.
  *
  * A moment is found by glancing, then insisted on. Every 10 ms, and whenever the program returns
- * from a call that waited, the gate is held for a millisecond and the device looked at; if nothing
- * runs, the first slice is carried out. Who returns from such a call waits until the gate is held,
- * a millisecond at most: it would have queued work again before. After the deadline the gate is
- * held until the work in flight is done, 50 ms, twice as long after each failure up to a second: a
- * program that runs far ahead would never be idle by itself. Meanwhile a call that has waited 20 ms
- * at the gate passes, one at a time, so that a stream that waits for a later launch, or a host
- * function for a thread, gets it: so holding longer is no deadlock.
+ * from a call that waited, the gate is held for a millisecond and the device looked at. If nothing
+ * runs, the first slice is carried out. A thread that returns from such a call waits until the gate
+ * is held, a millisecond at most: it would have queued work again before. After the deadline the
+ * gate is held until the work in flight is done, 50 ms, twice as long after each failure up to a
+ * second: a program that runs far ahead would never be idle by itself. Meanwhile a call that has
+ * waited 20 ms at the gate passes, one at a time, so that a stream that waits for a later launch,
+ * or a host function for a thread, gets it: so holding longer is no deadlock.
  *
- * What has begun goes on without another deadline. By shrink = fast the gate stays held between two
- * copy windows, and whoever waits gets in for one call: so no call is held longer than 20 ms and
- * one copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the time since
- * memory began to move. A long plan makes way between two copy windows for what a call asks of the
- * mover.
+ * A plan that has begun goes on without another deadline. By shrink = fast the gate stays held
+ * between two copy windows, and waiting threads get in for one call: so no call is held longer than
+ * 20 ms and one copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the
+ * time since memory began to move. A long plan makes way between two copy windows for a call's
+ * request to the mover.
  */
 #include "core/memory/move/copy_window.h"
 
@@ -48,14 +48,14 @@ static double speed(uint64_t bytes, uint64_t ns)
 	return (double)bytes / (double)(ns ? ns : 1);
 }
 
-/* Notes what was measured: how long an exchange took with which so many bytes came to this tier. */
+/* Notes a measurement: how long an exchange took that brought so many bytes to this tier. */
 static void link_note(const struct device *device, enum segment_tier to, uint64_t bytes,
                       uint64_t copy_ns, uint64_t all_ns)
 {
 	struct speed *s = &speeds[device->id.ordinal][to];
 	double measured = speed(bytes, all_ns), copied = speed(bytes, copy_ns), lately = s->lately;
 
-	/* What is slower than was known counts at once: the next shall not take too long, too. */
+	/* A slower measurement counts at once: the next slice shall not take too long, too. */
 	s->lately = lately > 0 && measured > lately ? (lately + measured) / 2 : measured;
 	if (copied > s->fastest)
 		s->fastest = copied;
@@ -91,8 +91,8 @@ static uint64_t link_copies_ns(const struct device *device, enum segment_tier to
 /* Where memory moves gently the program works for so much of the time: more than half. */
 enum { WORKS_PERCENT = 53 };
 /*
- * Between two copy windows who waited at the gate gets in; a thread that is not run is not waited
- * for.
+ * Between two copy windows the threads that wait at the gate get in; a thread that is not run is
+ * not waited for.
  */
 #define LET_IN_NS (2 * MS)
 
@@ -143,19 +143,19 @@ struct copy_window {
 	size_t count; /* moves that are ready; 0: none is yet */
 	uint64_t began_ns, moved, took_ns, idle_ns; /* idle: for which nothing ran */
 	/*
-	 * Unmapping and releasing may wait for what runs: that, and so mapping too, is done where
-	 * nothing runs.
+	 * Unmapping and releasing may wait for running work: that, and so mapping too, is done
+	 * where nothing runs.
 	 */
 	bool is_mapped_late;
 	bool queued;                  /* work was in flight when the gate was held */
 	bool is_held;                 /* the gate, still: the next one follows at once */
-	struct chunk left[MOVES_MAX]; /* that chunks have left, and nobody has freed yet */
+	struct chunk left[MOVES_MAX]; /* that chunks have left, and that are not freed yet */
 	size_t lefts;
 };
 
 static void leave(struct copy_window *c, struct move *m)
 {
-	/* What is left was not made for export: that is pinned. */
+	/* Memory that was left was not made for export: that is pinned. */
 	struct chunk left = plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
 
 	left.handle = m->from;
@@ -182,7 +182,7 @@ static void free_left(struct copy_window *c)
 		;
 }
 
-/* Cleans up after a copy window: what each chunk left, or what it was to get, is to be freed. */
+/* Cleans up after a copy window: memory that each chunk left, or was to get, is to be freed. */
 static void clean_up(struct copy_window *c)
 {
 	struct plan *plan = c->plan;
@@ -202,8 +202,8 @@ static void clean_up(struct copy_window *c)
 
 /*
  * Has the next slice ready: its memory made, and mapped where it can be copied to. In the gate no
- * memory is made: the slice is as long as what was made ahead. What was left is freed there while
- * the next slice is copied.
+ * memory is made: the slice is as long as the memory made ahead. Memory that was left is freed
+ * there while the next slice is copied.
  */
 static void get_ready(struct copy_window *c, bool in_gate)
 {
@@ -237,7 +237,7 @@ static size_t made_ahead(const struct copy_window *c)
 	return bytes ? plan_slice(c->plan, c->count, bytes) : c->plan->count;
 }
 
-/* What there is to do while the device copies. */
+/* Work to do while the device copies. */
 struct chores {
 	struct meanwhile meanwhile;
 	struct copy_window *window;
@@ -291,8 +291,8 @@ static CUresult move_all(struct copy_window *c)
 		m->kind->moved(device, m, plan->to, plan->is_exportable);
 	}
 	/*
-	 * Before the gate opens: what is mapped here as well stays when the program frees it, and
-	 * is charged to nobody.
+	 * Before the gate opens: memory mapped here as well stays when the program frees it, and
+	 * has no charge.
 	 */
 	moves_finish(device, plan->moves, c->count);
 	plan_unlock(device);
@@ -350,7 +350,7 @@ static bool is_wanted(const struct plan *plan, struct device *device)
 	return !wanted_is_closed() && (!plan->is_wanted || plan->is_wanted(device));
 }
 
-/* Holds the gate; where it is held, whoever waits gets in first, so that no call waits for two. */
+/* Holds the gate; where it is held, waiting threads get in first, so that no call waits for two. */
 static bool hold_gate(struct copy_window *c, uint64_t patience_ns)
 {
 	if (c->is_held) {
@@ -369,7 +369,7 @@ static void open_gate(struct copy_window *c)
 	c->is_held = false;
 }
 
-/* Counts what was moved, and for how long the gate was closed. */
+/* Counts the moved bytes, and how long the gate was closed. */
 static void note_copy_window(const struct copy_window *c)
 {
 	struct counters *s = c->device->statistics;
@@ -412,7 +412,7 @@ static enum move_pending close_and_move(struct copy_window *c, uint64_t patience
 	c->idle_ns = 0;
 	if (!hold_gate(c, patience_ns))
 		return MOVE_INSIDE;
-	/* While what runs comes to its end. */
+	/* While running work comes to its end. */
 	if (!c->count)
 		get_ready(c, true);
 	if (c->count)
@@ -496,7 +496,7 @@ static enum move_pending go_on(struct copy_window *c, struct deadline *until)
 
 	if (why != MOVE_SOON)
 		return why;
-	/* The program launches first: the driver may let nobody in while it makes and frees. */
+	/* The program launches first: the driver may let no thread in while it makes and frees. */
 	if (c->plan->is_gentle)
 		rest(2, LET_IN_NS);
 	get_ready(c, false);
@@ -538,7 +538,7 @@ enum move_pending copy_window_carry_out(struct plan *plan, struct device *device
 	moving.ended_ns = clock_now();
 	atomic_store(&is_under_way, false);
 	plan_cut(plan, device, 0);
-	/* MOVE_NONE too: what an earlier try said would be taken for what keeps the rest. */
+	/* MOVE_NONE too: otherwise the reason of an earlier attempt would stay visible. */
 	device_note_blocker(device, plan->terms->generation, why);
 	return plan->moved ? MOVE_NONE : why;
 }

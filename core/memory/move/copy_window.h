@@ -15,10 +15,10 @@
 #include "core/memory/move/plan.h"
 
 /*
- * Carries the plan out, or gives it up; either way it is empty afterwards, and the memory that is
- * no longer used is spare or released. Returns MOVE_NONE where something has moved, and else why
- * nothing has; what keeps the rest of it is in the statistics. until: how long a quiet moment is
- * waited for; it has passed once something has moved.
+ * Carries the plan out, or gives it up; either way it is empty afterwards, and memory that is no
+ * longer used is spare or released. Returns MOVE_NONE where something has moved, and else why
+ * nothing has; the reason for the rest of it is in the statistics. until: how long a quiet moment
+ * is waited for; it has passed once something has moved.
  */
 enum move_pending copy_window_carry_out(struct plan *plan, struct device *device,
                                         struct deadline *until);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving mapped memory. Rules: by the mover thread alone; what the driver refuses is asked for once
- * more, and what cannot be done is undone, so that every byte stays where it can be reached.
+ * Moving mapped memory. Rules: by the mover thread alone; a call that the driver refuses is made
+ * once more, and a step that fails is undone, so that every byte stays where it can be reached.
  */
 #include "core/memory/move/exchange.h"
 
@@ -136,7 +136,7 @@ static CUresult enqueue(const struct copying *c, const struct move *moves, size_
 	return result;
 }
 
-/* Does what else there is to do, as far as the copies last. */
+/* Does other work, as long as the copies last. */
 static void work_while_copying(struct meanwhile *meanwhile)
 {
 	uint64_t ends = clock_now() + meanwhile->copy_ns, now;
@@ -188,7 +188,7 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 	return result;
 }
 
-/* Puts back what was there. It has been there before, so only a broken driver refuses. */
+/* Maps the old memory again. It has been there before, so only a broken driver refuses. */
 static void restore(const struct move *m)
 {
 	if (mapping_make(m->address, m->size, m->from) != CUDA_SUCCESS ||

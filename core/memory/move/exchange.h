@@ -14,18 +14,18 @@ struct move {
 	CUdeviceptr address; /* mapped, `size` bytes, by `from` */
 	size_t size;
 	CUmemGenericAllocationHandle from, to; /* `to` is made by the caller */
-	const CUmemAccessDesc *access;         /* what the address's mapping allows */
+	const CUmemAccessDesc *access;         /* the rights of the address's mapping */
 	size_t accesses;
 	CUdeviceptr scratch; /* where `to` is mapped meanwhile; moves_prepare()'s */
 	bool is_done; /* `to` is mapped at the address and has the bytes; else all is as before */
 	bool is_from_device; /* the caller's, as is all that follows */
 	bool has_like;
-	CUmemAllocationProp like; /* what it must be made like on the device */
+	CUmemAllocationProp like; /* the properties it must have on the device */
 	bool goes_on;             /* it moves together with the one before it */
 	const struct movable_kind *kind;
 };
 
-/* What else there is to do while the device copies. */
+/* Other work while the device copies. */
 struct meanwhile {
 	/* Does one more piece, which takes at most so long. Returns false when there is none. */
 	bool (*work)(struct meanwhile *meanwhile, uint64_t ns);
@@ -41,9 +41,9 @@ enum { MOVES_MAX = 128 };
  * moved alone, however long the copy takes.
  */
 size_t moves_prepare(struct device *device, struct move *moves, size_t count);
-/* Copies, working meanwhile, and exchanges. What failed is as it was before. */
+/* Copies, working meanwhile, and exchanges. A failed move is as it was before. */
 CUresult moves_run(struct device *device, struct move *moves, size_t count,
                    struct meanwhile *meanwhile);
-/* Unmaps what moves_prepare() mapped. */
+/* Removes the mappings of moves_prepare(). */
 void moves_finish(struct device *device, struct move *moves, size_t count);
 #endif

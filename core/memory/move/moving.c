@@ -13,8 +13,8 @@ static struct plan plan;
 #define PATIENCE_NS 500000000ull
 
 /*
- * Returns whether the plan may go on, which may take long: it makes way for who asks for something,
- * and for other settings than it was made under.
+ * Returns whether the plan may go on, which may take long: it makes way for a call's request, and
+ * for other settings than it was made under.
  */
 static bool goes_on(const struct terms *now)
 {
@@ -37,7 +37,10 @@ static bool is_within_limit(struct device *device)
 	       goes_on(&now);
 }
 
-/* Returns the same; what waits for a good moment while more room comes is planned anew for all. */
+/*
+ * Returns the same; a plan that waits for a good moment while more room comes is made anew for all
+ * of it.
+ */
 static bool has_all_room(struct device *device)
 {
 	return is_within_limit(device) && (plan.moved || !wanted_has_fill(device));
@@ -79,8 +82,8 @@ static enum move_pending demote(struct device *device, uint64_t bytes, const str
 	plan_fill(&plan, device, choice, bytes);
 	if (!plan.count) {
 		/*
-		 * What the program has freed since the spares were let go is among them: it goes
-		 * next time.
+		 * Memory that the program has freed since the spares were let go is among them: it
+		 * goes next time.
 		 */
 		bool has_spares = plan.spares_go && device_spare(device, SEGMENT_ON_DEVICE);
 
@@ -112,7 +115,7 @@ enum move_pending moving_demote_decided(struct device *device, const struct term
 	return demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
 }
 
-/* Has what is coldest leave. After a failure a moment is waited for anew. */
+/* Has the coldest memory leave. After a failure a moment is waited for anew. */
 static enum move_pending demote_coldest(struct device *device, uint64_t bytes, CUdeviceptr except,
                                         struct deadline *until)
 {

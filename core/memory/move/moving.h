@@ -15,8 +15,8 @@
 /* Returns how long a good moment is waited for: once, however many plans a move takes. */
 struct deadline moving_deadline(const struct terms *terms);
 /*
- * Returns the same for what is to leave: an opportunistic job, which gives way to all others, keeps
- * none of them waiting.
+ * Returns the same for memory that is to leave: an opportunistic job, which gives way to all other
+ * jobs, keeps none of them waiting.
  */
 struct deadline moving_shrink_deadline(const struct terms *terms);
 /* Has so much of the choice leave, at an idle point, while the device is within its limit. */
@@ -29,13 +29,13 @@ enum move_pending moving_demote(struct device *device, const struct terms *terms
 enum move_pending moving_demote_decided(struct device *device, const struct terms *terms,
                                         uint64_t bytes, const struct choice *choice, bool insists);
 /*
- * Has so much of what is coldest leave, while the device is beyond its limit, and insists on it
+ * Has so much of the coldest memory leave, while the device is beyond its limit, and insists on it
  * once the deadline has passed. A failure begins a new one, as of all that follow.
  */
 enum move_pending moving_shrink(struct device *device, const struct terms *terms, uint64_t bytes,
                                 struct deadline *until);
 /*
- * Does the same for a call that waits, whatever the limit, with all but this run (0: with all).
+ * Does the same for a call that waits, with any limit, with all except this run (0: with all).
  * *done: so many bytes more have left.
  */
 enum move_pending moving_make_room(struct device *device, const struct terms *terms, uint64_t bytes,

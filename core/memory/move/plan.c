@@ -99,7 +99,7 @@ static void note_making(enum segment_tier tier, uint64_t bytes, uint64_t ns)
 	struct making *known = &makings[tier];
 	double measured = (double)ns / (double)bytes;
 
-	/* What takes longer counts at once. */
+	/* A longer time counts at once. */
 	known->ns_per_byte = known->is_known && measured < known->ns_per_byte
 	                         ? (known->ns_per_byte + measured) / 2
 	                         : measured;
@@ -234,7 +234,7 @@ static bool look_locked(const struct plan *plan, struct device *device, struct m
 	return can_move;
 }
 
-/* Adds a move, if what is there can be moved: it may have gone meanwhile. */
+/* Adds a move, if the memory there can be moved: it may have gone meanwhile. */
 static bool add(struct plan *plan, struct device *device, const struct candidate *candidate)
 {
 	struct move *m = &plan->moves[plan->count];
@@ -300,7 +300,7 @@ void plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
 		const struct candidate *c = &choice->of[i];
 
-		/* What comes back must fit; what leaves must be enough. */
+		/* Memory that comes back must fit; memory that leaves must be enough. */
 		if (plan->to == SEGMENT_ON_DEVICE && !plan->pins && planned + c->size > bytes)
 			continue;
 		if (plan->is_whole)
@@ -358,9 +358,9 @@ static bool has_whole(const struct plan *plan, struct device *device, size_t cou
 }
 
 /*
- * Puts those of whole allocations first, of the first `count`, and returns how many they are. What
- * was freed and allocated anew meanwhile may be at the same addresses in part, and in the same
- * memory.
+ * Puts those of whole allocations first, of the first `count`, and returns how many they are.
+ * Memory that was freed and allocated anew meanwhile may be at the same addresses in part, and in
+ * the same memory.
  */
 static size_t keep_whole(struct plan *plan, struct device *device, size_t count)
 {

@@ -15,7 +15,7 @@
  * anything is planned.
  */
 void plan_kinds(const struct movable_kind *const *kinds);
-/* Returns the kind of what is mapped at the address, or NULL. */
+/* Returns the kind of the memory mapped at the address, or NULL. */
 const struct movable_kind *plan_kind_at(CUdeviceptr address);
 
 struct plan {
@@ -26,39 +26,39 @@ struct plan {
 	enum segment_tier to;
 	bool is_exportable, pins;
 	bool is_whole;   /* no allocation in part; plan_fill() decides */
-	bool spares_go;  /* room is wanted: what becomes free is not kept */
+	bool spares_go;  /* room is wanted: freed memory is not kept */
 	bool is_gentle;  /* the program works at least half of the time meanwhile */
 	bool is_patient; /* it is begun at an idle point, or not at all */
 	bool has_time;   /* all its memory is made before it is begun */
-	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
+	bool (*is_wanted)(struct device *device); /* still; NULL: always */
 	uint64_t host_limit;                      /* when it was begun; for plan_make_soon() */
 	enum move_pending lacks;                  /* why there was no more memory to move to */
-	/* What became of it. */
+	/* The result. */
 	uint64_t moved;     /* bytes */
 	uint64_t closed_ns; /* for which the gate was held */
 };
 
 /*
- * Chooses what is movable, of whatever kind: the coldest of the device's tier, or the hottest of
- * the host's. except: nothing of this run; 0: of any.
+ * Chooses movable memory of any kind: the coldest of the device's tier, or the hottest of the
+ * host's. except: nothing of this run; 0: of any.
  */
 void plan_choose(struct device *device, enum segment_tier tier, CUdeviceptr except,
                  struct choice *choice);
-/* Calls this with each piece that is movable and on this tier, of whatever kind. */
+/* Calls this with each movable piece on this tier, of any kind. */
 void plan_each(struct device *device, enum segment_tier tier,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie);
 /*
- * Adds up how many bytes are movable and on this tier, of whatever kind. It waits for nothing that
- * moves now, but returns false. Any thread.
+ * Adds up how many bytes are movable and on this tier, of any kind. It does not wait for running
+ * moves, but returns false. Any thread.
  */
 bool plan_movable_now(struct device *device, enum segment_tier tier, uint64_t *bytes);
-/* Adds what is chosen, `bytes` of it, as far as it can be moved now. */
+/* Adds the chosen memory, `bytes` of it, as far as it can be moved now. */
 void plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                uint64_t bytes);
 /*
  * Makes the memory that one more move goes to: below the limit of the moment on the device, below
- * host_limit on the host. Returns false where nothing is to be made, or can be: plan->lacks says
- * why, and what has no memory is left out.
+ * host_limit on the host. Returns false where nothing is to be made, or can be: plan->lacks has the
+ * reason, and moves without memory are left out.
  */
 bool plan_make(struct plan *plan, struct device *device);
 /*
@@ -73,7 +73,7 @@ bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns);
 size_t plan_slice(const struct plan *plan, size_t first, uint64_t bytes);
 /* Returns how many moves have memory to go to, and so have those that move together with them. */
 size_t plan_ready(const struct plan *plan);
-/* Returns the physical memory that a move is for on this tier: what it leaves there, or needs. */
+/* Returns the physical memory of a move on this tier: the memory it leaves there, or needs. */
 struct chunk plan_memory(const struct move *move, enum segment_tier tier);
 /* Drops a move: the memory it was to go to is free. */
 void plan_drop(const struct plan *plan, struct device *device, const struct move *move);

@@ -3,9 +3,9 @@
  * Reading rings.
  *
  * A record is copied between two copies of its sequence number: if both say that it is whole and of
- * the ticket that is looked for, so is the copy. The file may change at any time, by whoever can
- * write to it: nothing read from it is believed before it was compared, and what was compared is
- * not read again.
+ * the wanted ticket, so is the copy. The file may change at any time, by every process that can
+ * write to it: nothing read from it is believed before it was compared, and compared values are not
+ * read again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -136,7 +136,7 @@ static bool parse_ring(char *line, struct known **list)
 	return known;
 }
 
-/* Returns what is between two newlines, each in its turn; NULL: no more. */
+/* Returns the text between two newlines, each in its turn; NULL: no more. */
 static char *next_line(char **rest)
 {
 	char *line = *rest, *end = strchr(line, '\n');
@@ -372,8 +372,8 @@ static int open_unit(struct ring_reader *reader, const char *name, char *message
 }
 
 /*
- * Copies records out of the file as it is at this moment; what is in it may be anything. Returns 0
- * or a negative errno.
+ * Copies records out of the file as it is at this moment, with any contents. Returns 0 or a
+ * negative errno.
  */
 static int copy(struct ring_reader *reader, struct ring_record *to, int count)
 {
@@ -382,12 +382,12 @@ static int copy(struct ring_reader *reader, struct ring_record *to, int count)
 	ssize_t bytes = (ssize_t)((size_t)count * sizeof *to);
 	ssize_t length = pread(reader->fd, to, (size_t)bytes, at);
 
-	/* what is copied next is younger */
+	/* the next copy is younger */
 	atomic_thread_fence(memory_order_seq_cst);
 	return length == bytes ? 0 : length < 0 ? -errno : -EPROTO;
 }
 
-/* Copies the next records and says of each what it is. */
+/* Copies the next records and classifies each. */
 static int copy_batch(struct ring_reader *reader, int count)
 {
 	int error = copy(reader, reader->other, count);
@@ -409,7 +409,7 @@ static int copy_batch(struct ring_reader *reader, int count)
 	return error;
 }
 
-/* Returns how many records there are up to the last one whose writer has finished. */
+/* Returns how many records there are up to the last one that its writer has finished. */
 static int up_to_finished(const struct ring_reader *reader, int count)
 {
 	while (count > 0 && reader->state[count - 1] == UNFINISHED)
@@ -417,7 +417,7 @@ static int up_to_finished(const struct ring_reader *reader, int count)
 	return count;
 }
 
-/* Makes a batch of what is left of the unit. Returns 0 or a negative errno and message. */
+/* Makes a batch of the rest of the unit. Returns 0 or a negative errno and message. */
 static int fill(struct ring_reader *reader, char *message, size_t size)
 {
 	uint64_t left = reader->end - reader->unit->position;
@@ -436,8 +436,8 @@ static int fill(struct ring_reader *reader, char *message, size_t size)
 	if (error)
 		return error;
 	/*
-	 * What is not finished, though later ones are, was dropped or its writer killed: it is
-	 * lost. The last ones may need a moment, and are for the next time.
+	 * A record that is not finished, though later ones are, was dropped or its writer killed:
+	 * it is lost. The last ones may need a moment, and are for the next time.
 	 */
 	reader->copied = count;
 	if ((uint64_t)count == left) {
@@ -448,7 +448,7 @@ static int fill(struct ring_reader *reader, char *message, size_t size)
 	return 0;
 }
 
-/* Reads a record as an event. Returns whether it is one; it may have been made by anybody. */
+/* Reads a record as an event. Returns whether it is one; any process may have made it. */
 static bool read_event(const struct ring_record *record, struct event *event)
 {
 	uint64_t what = record->what;
@@ -568,7 +568,7 @@ int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struc
 			return count ? count : -ECANCELED;
 		if (!reader->unit) {
 			if (count)
-				break; /* what there is, before waiting */
+				break; /* the events that are there, before waiting */
 			got = next_unit(reader, work, &until, message, size);
 			if (got)
 				return got > 0 ? 0 : got;
@@ -579,7 +579,7 @@ int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struc
 			continue;
 		}
 		if (got < 0 && count)
-			return count; /* what is at fault now will be then */
+			return count; /* the fault will be there then, too */
 		if (got == 0)
 			reader->completed++;
 		if (got != -ECANCELED)

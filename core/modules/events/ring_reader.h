@@ -2,16 +2,16 @@
 /*
  * Reading rings: the events of one process after the other, each once.
  *
- * work unit   one ring, by its file's name (malloc'd; the reader frees it). It is read up to what
- *             it held when it was begun; put into the queue again, what came since
+ * work unit   one ring, by its file's name (malloc'd; the reader frees it). It is read up to its
+ *             last event at the beginning; put into the queue again, its new events
  * position    of each ring: the first record not handed out. serialize and restore carry positions
  *             and counts from one reader to the next
  * lost        records that were overwritten before they were read, or that their writer did not
  *             finish although later ones are
  *
- * Rings are data from others: read by pread(2), checked, never mapped or written to. What does not
- * fit is an error of its work unit and the next one can be read. One thread uses a reader; any may
- * cancel it, a signal handler too.
+ * Rings are data of other processes: read by pread(2), checked, never mapped or written to. A bad
+ * record is an error of its work unit and the next one can be read. One thread uses a reader; any
+ * may cancel it, a signal handler too.
  */
 #ifndef SPILLWAY_RING_READER_H
 #define SPILLWAY_RING_READER_H
@@ -25,7 +25,7 @@
 
 struct ring_reader;
 
-/* A process whose ring was read; it and what it says stays until reset or destroy. */
+/* A process whose ring was read; it and its texts stay until reset or destroy. */
 struct ring_source {
 	char job[64];
 	char command[64];
@@ -43,8 +43,8 @@ struct ring_entry {
 };
 
 /*
- * Makes a reader of rings in this directory, whose descriptor it takes over. Returns NULL when
- * there is no memory.
+ * Makes a reader of rings in this directory, and takes the descriptor over. Returns NULL when there
+ * is no memory.
  */
 struct ring_reader *ring_reader_create(int directory);
 void ring_reader_destroy(struct ring_reader *reader);

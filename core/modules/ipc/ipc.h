@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of an arena, and blocks of slabs, for other processes: what cuIpcGetMemHandle,
- * cuIpcOpenMemHandle and cuIpcCloseMemHandle do for them. The driver has no such handles for
- * virtual memory, and of a slab only one of the whole. server.c gives; import.c opens,
- * keeps what is open and closes it.
+ * Memory of an arena, and blocks of slabs, for other processes: the answers of cuIpcGetMemHandle,
+ * cuIpcOpenMemHandle and cuIpcCloseMemHandle for them. The driver has no such handles for virtual
+ * memory, and of a slab only one of the whole. server.c gives; import.c opens, keeps opened memory
+ * and closes it.
  *
- * Memory given away stays on the device for good. Memory opened is charged to its owner, and to the
- * job when the owner has freed it or died (exported.h); another job's memory to who opens it. It is
- * good until it is closed, and goes with the context it was opened in. Thread-safe.
+ * Memory given away stays on the device for good. Opened memory is charged to its owner, and to the
+ * job when the owner has freed it or died (exported.h); another job's memory to the process that
+ * opens it. It is good until it is closed, and goes with the context it was opened in. Thread-safe.
  */
 #ifndef SPILLWAY_IPC_H
 #define SPILLWAY_IPC_H
@@ -31,19 +31,19 @@ struct ipc_gift {
 	const CUipcMemHandle *of_slab; /* the driver's, of the slab; NULL: of an arena */
 	uint64_t offset;               /* in the slab */
 	_Atomic uint64_t
-	    *number; /* by which it is known, kept by who has the memory; 0: it was never given */
+	    *number; /* its number, kept by the owner of the memory; 0: it was never given */
 };
-/* Makes the handle of it, always the same one. MAP_FAILED: nobody can be given anything now. */
+/* Makes the handle of it, always the same one. MAP_FAILED: no memory can be given now. */
 CUresult ipc_give(const struct ipc_gift *gift, CUipcMemHandle *handle);
 /*
- * Takes it back before the memory goes: nobody may open it from now on, or is doing so when this
- * returns.
+ * Takes it back before the memory goes: no process may open it from now on, or is doing so when
+ * this returns.
  */
 void ipc_withdraw(_Atomic uint64_t *number);
 
-/* --- memory of others --- */
+/* --- memory of other processes --- */
 
-/* Returns whether ipc_open() is to be asked: it is a handle of ipc_give(), of whatever process. */
+/* Returns whether ipc_open() is to be asked: it is a handle of ipc_give(), of any process. */
 bool ipc_is_ours(const CUipcMemHandle *handle);
 /* Room that another job's memory lacks within the limit; device NULL: none. */
 struct ipc_lack {
@@ -54,7 +54,7 @@ struct ipc_lack {
  * Maps it for the current context; once more in the same context is the same address, counted.
  * MAP_FAILED: the process that gave it has freed it, is gone, does not answer, or is another user's
  * or state directory's; INVALID_CONTEXT: it is this process's own; OUT_OF_MEMORY with *lack:
- * nothing is left of it, and it may be tried again; what the driver says else.
+ * nothing is left of it, and it may be tried again; else the driver's answer.
  */
 CUresult ipc_open(const struct context *context, const CUipcMemHandle *handle, unsigned int flags,
                   CUdeviceptr *address, struct ipc_lack *lack);
@@ -64,10 +64,10 @@ CUresult ipc_open(const struct context *context, const CUipcMemHandle *handle, u
  * closed, and it goes once the capture is over.
  */
 bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result);
-/* Lets go what was opened in a context that is destroyed. */
+/* Releases memory that was opened in a context that is destroyed. */
 void ipc_forget_context(CUcontext context);
 
-/* Finds what was opened around this address. */
+/* Finds the opened memory around this address. */
 bool ipc_find(CUdeviceptr address, struct ipc_place *place);
 
 #endif

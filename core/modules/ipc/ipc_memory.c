@@ -97,8 +97,8 @@ static CUresult give_in_slab(struct allocation *a, CUipcMemHandle *handle)
 /*
  * Gives a block of a slab away, by a handle of ours. The driver's handle would be of the whole
  * slab, and open at its first block: only an importer under Spillway knows the block's offset. A
- * block cannot move to memory of its own either, because its address would not stay. So what the
- * process allocates from now on has the driver's own handles, which any importer can open.
+ * block cannot move to memory of its own either, because its address would not stay. So memory that
+ * the process allocates from now on has the driver's own handles, which any importer can open.
  */
 static bool give_block(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 {
@@ -158,7 +158,7 @@ static void note_refused_opening(const struct context *context, const struct ipc
 	refusal_note(lack->device ? lack->device : context->device, REFUSED_IMPORT, &refused);
 }
 
-/* Makes room for what is opened, on the device that the first answer of its owner names. */
+/* Makes room for the memory to open, on the device that the first answer of its owner names. */
 static bool make_room(struct reclaim *r, struct terms *terms, struct deadline *until,
                       const struct ipc_lack *missing)
 {

@@ -29,11 +29,11 @@
 #include "core/modules/ipc/ipc.h"
 
 enum { CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50, REFUSED_LOOK_NS = 10000000 };
-#define IDLE_NS 1000000000ull /* less than the patience of who waits for its place */
+#define IDLE_NS 1000000000ull /* less than the patience of a process that waits for its place */
 
 struct connection {
 	int fd;
-	uint64_t idle; /* until then it may be idle; longer, as long as nobody needs its place */
+	uint64_t idle; /* until then it may be idle; longer, as long as no peer needs its place */
 };
 
 static struct {
@@ -61,8 +61,8 @@ static void drop(size_t i)
 }
 
 /*
- * Drops the connections that were idle for too long: a peer that connects and asks nothing keeps
- * nobody out.
+ * Drops the connections that were idle for too long: a peer that connects and asks nothing takes no
+ * place for good.
  */
 static void drop_idle(void)
 {
@@ -176,7 +176,7 @@ static void *serve(void *cookie)
 
 	(void)cookie;
 	pthread_setname_np(pthread_self(), "spillway");
-	/* What it asks of the driver disturbs no capture. */
+	/* Its queries to the driver disturb no capture. */
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
 	for (;;) {
 		keep_listening();
@@ -256,7 +256,7 @@ void ipc_stop(void)
 
 /*
  * Giving memory to other processes. Rules: runs inside the user's process, within its calls and on
- * the server's thread; a request names what was given away, and nothing else can be had.
+ * the server's thread; a request names memory that was given away, and nothing else can be had.
  */
 
 struct given {
@@ -274,7 +274,7 @@ static LOCK_OF(EXPORTS) lock = LOCK_FREE;
 static struct given *all; /* by number */
 static uint64_t last_number;
 
-/* Finds what was given under a number, with the lock held. */
+/* Finds the memory given under a number, with the lock held. */
 static struct given *find(uint64_t number)
 {
 	struct given *given;
@@ -283,7 +283,7 @@ static struct given *find(uint64_t number)
 	return given;
 }
 
-/* --- for who asks: on the server's thread --- */
+/* --- for importers: on the server's thread --- */
 
 static void give_pieces(struct device *device, const struct wire_request *request,
                         const struct elastic_piece *pieces, struct wire_reply *reply,
@@ -343,9 +343,11 @@ static void answer(const struct wire_request *request, struct wire_reply *reply,
 	lock_release(&lock);
 }
 
-/* --- what the program calls --- */
+/* --- the program's calls --- */
 
-/* Enters what is given, with the lock held. Returns its number, or 0 where there is no memory. */
+/*
+ * Enters the given memory, with the lock held. Returns its number, or 0 where there is no memory.
+ */
 static uint64_t enter(const struct ipc_gift *gift)
 {
 	struct given *given = calloc(1, sizeof(*given));

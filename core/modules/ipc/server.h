@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The thread that answers other processes which open memory of this one. It starts with the first
- * handle that is given away and needs no context. It waits for nobody: a reply fits its socket, and
- * who asks nothing for long gives its place to others.
+ * handle that is given away and needs no context. It waits for no peer: a reply fits its socket,
+ * and a peer without a request for long gives its place to another.
  *
  * It answers one request with one packet of at most 32 descriptors, so much memory needs few. Its
  * socket is a file in the state directory, no abstract name, so it is reached across network

@@ -29,8 +29,8 @@ enum { LOOK_MS = 100 };
 /* --- a cgroup's limits --- */
 
 /*
- * Readers of the configuration have no lock while they use what was found, so two are kept: the
- * last one, and the one before it.
+ * Readers of the configuration have no lock while they use a finding, so two are kept: the last
+ * one, and the one before it.
  */
 static struct {
 	struct cgroup_device device[2][CGROUP_DEVICES];
@@ -86,7 +86,7 @@ static void limits_add_source(struct config_sources *sources)
 
 /* --- the reserve --- */
 
-/* Returns what other jobs hold on the device, and how many they are. */
+/* Returns the memory of other jobs on the device, and how many they are. */
 static uint64_t reserve_others(int i, int *jobs)
 {
 	const struct sharing *s = sharing_of(i);
@@ -105,9 +105,9 @@ static uint64_t reserve_others(int i, int *jobs)
 }
 
 /*
- * Returns how much the job may hold. What is free beyond the reserve is for all jobs alike, and
- * what is missing each gives by what it holds. For example, 3 GiB and 1 GiB give 384 and 128 MiB
- * where 512 are missing.
+ * Returns how much the job may hold. Memory beyond the reserve is for all jobs alike, and missing
+ * memory is given by each in proportion. For example, 3 GiB and 1 GiB give 384 and 128 MiB where
+ * 512 are missing.
  */
 static uint64_t reserve_bound(uint64_t held, uint64_t others, int jobs, uint64_t free,
                               uint64_t reserve)

@@ -29,7 +29,7 @@
 
 static struct {
 	struct wire_token token;
-	char path[PATH_MAX]; /* where its socket is when somebody asks; "": nobody can */
+	char path[PATH_MAX]; /* where its socket is at a request; "": none can come */
 } asked;
 
 enum { RESOURCES_LOOK_MS = 10 };
@@ -142,7 +142,7 @@ static void answer(int socket, struct device_set *devices)
 		flush(&list);
 	reply.size = list.written;
 	reply.error = -list.error;
-	/* what does not fit at once is not waited for */
+	/* text that does not fit at once is not waited for */
 	(void)wire_send(socket, &reply, sizeof(reply), &list.file, !list.error, 0);
 	if (list.file >= 0)
 		close(list.file);

@@ -143,7 +143,7 @@ struct step_detector {
 	bool is_mixed;    /* other work came in it */
 	bool closed;
 	uint64_t before;   /* steps of patterns that came to their end */
-	uint64_t since_ns; /* when the first of these, or what was counted back to, was launched */
+	uint64_t since_ns; /* when the first of these, or the earliest counted one, was launched */
 	uint32_t owed;     /* steps that ended and are to be told */
 	struct step newest;
 };
@@ -156,7 +156,7 @@ static inline bool step_covers(const struct step_pattern *pattern, uint32_t cove
 }
 
 /*
- * What is remembered of the launches, and the pattern in it.
+ * The remembered launches, and the pattern in them.
  *
  * A function is known by a key: its own, or its own and its grid's. Where a step is long the most
  * frequent functions are muted, so that the history of a fixed size reaches further back.
@@ -331,8 +331,8 @@ static bool next_interval(const struct step_history *history, uint16_t anchor,
 }
 
 /*
- * Looks at the anchor's returns. Returns false if they are too few, or not those of a step: what is
- * launched in a loop within it, a layer say, returns quickly, and then not for long.
+ * Looks at the anchor's returns. Returns false if they are too few, or not those of a step: a
+ * function in a loop within it, a layer for example, returns quickly, and then not for long.
  */
 static bool returns_evenly(const struct step_history *history, struct step_pattern *pattern)
 {
@@ -362,7 +362,7 @@ static bool returns_evenly(const struct step_history *history, struct step_patte
 	return in_long * 4ull <= pattern->launches;
 }
 
-/* Counts what is in an interval, if it is a unit. */
+/* Counts an interval, if it is a unit. */
 static bool count_interval(struct step_history *history, const struct step_pattern *pattern,
                            const struct interval *interval)
 {
@@ -418,7 +418,7 @@ static uint32_t cover(struct step_history *history, struct step_pattern *pattern
 	return total;
 }
 
-/* Writes down with the functions what they are to the pattern. */
+/* Writes down with the functions their part in the pattern. */
 static void cast(struct step_history *history, struct step_pattern *pattern)
 {
 	pattern->steady = 0;
@@ -437,9 +437,9 @@ static void cast(struct step_history *history, struct step_pattern *pattern)
 }
 
 /*
- * Judges whether the anchor's returns close units: most of what is launched comes with most
- * returns, which is not true of a layer's functions, because the other pass has others; and a part
- * of it is always as often in a unit.
+ * Judges whether the anchor's returns close units: most launches come with most returns, which is
+ * not true of a layer's functions, because the other pass has different ones; and a part of them is
+ * always as often in a unit.
  */
 static bool judge(struct step_history *history, struct step_pattern *pattern)
 {
@@ -454,7 +454,10 @@ static bool judge(struct step_history *history, struct step_pattern *pattern)
 		return false;
 	cover(history, pattern);
 	cast(history, pattern);
-	/* By chance functions come in any number; and of what does everything, grids tell more. */
+	/*
+	 * By chance functions come in any number; and for functions that do everything, grids tell
+	 * more.
+	 */
 	if (pattern->covering == 1)
 		return !is_reshaped(&history->functions[pattern->anchor]);
 	return pattern->steady * 3 >= pattern->covering;
@@ -473,8 +476,8 @@ static bool is_as_fine(uint32_t units, uint32_t others)
 }
 
 /*
- * Finds the pattern whose units are the shortest, and writes down with the functions what they are
- * to it. Returns false if none is certain enough.
+ * Finds the pattern with the shortest units, and writes down with the functions their part in it.
+ * Returns false if none is certain enough.
  */
 static bool step_history_find(struct step_history *history, struct step_pattern *pattern)
 {
@@ -503,7 +506,7 @@ static bool step_history_find(struct step_history *history, struct step_pattern 
 enum {
 	LATE_UNITS = 16, /* that the anchor is away */
 	ODD_UNITS = 16,  /* in a row: they are so now */
-	MIN_GROUPS = 5,  /* of what closes steps */
+	MIN_GROUPS = 5,  /* of functions that close steps */
 	NEAR = 4,        /* units */
 	FAR = 32,        /* likewise */
 	LONG_RUN = 8,    /* units */
@@ -535,10 +538,10 @@ static void end_steps(struct step_detector *d, uint32_t steps)
 	begin_step(d);
 }
 
-/* --- what comes with every k-th unit --- */
+/* --- functions that come with every k-th unit --- */
 
 /*
- * Returns whether k is one. What is done every 10th step is a validation that was compiled on its
+ * Returns whether k is one. A function of every 10th step is a validation that was compiled on its
  * own.
  */
 static bool is_accumulation(uint32_t units)
@@ -616,7 +619,8 @@ static void join_units(struct step_detector *d, uint32_t closing)
 }
 
 /*
- * Looks, at the end of a unit or of what is none, at the functions in it that are not in every one.
+ * Looks, at the end of a unit or of another interval, at the functions in it that are not in every
+ * one.
  */
 static void look_at_visitors(struct step_detector *d, bool spoilt)
 {
@@ -644,8 +648,8 @@ static void look_at_visitors(struct step_detector *d, bool spoilt)
 }
 
 /*
- * Returns whether most of what was muted is in each unit; what comes at random is not, however
- * alike the rest may be.
+ * Returns whether most of the muted functions are in each unit; random ones are not, however alike
+ * the rest may be.
  */
 static bool step_has_muted(const struct step_detector *d)
 {
@@ -679,11 +683,11 @@ static uint32_t hidden_units(struct step_detector *d)
 
 	if (!d->excess)
 		return 1;
-	/* What came too often came twice as often as usual. */
+	/* Functions that came too often came twice as often as usual. */
 	doubled = d->excess_launches * 4 >= d->excess_usual * 3 &&
 	          d->excess_launches * 4 <= d->excess_usual * 5;
 	/*
-	 * More than a validation has, which leaves out a backward pass; less than all but what was
+	 * More than a validation has, which leaves out a backward pass; less than all but those
 	 * left out.
 	 */
 	if (d->excess * 20 < (d->pattern.steady - 1) * (doubled ? 9 : 11))
@@ -701,7 +705,7 @@ static uint32_t hidden_units(struct step_detector *d)
 	return best->in_unit;
 }
 
-/* Takes what most units have become for what they are. */
+/* Takes the new length of most units for the usual one. */
 static void get_used_to(struct step_detector *d)
 {
 	for (uint32_t f = 0; f < d->history.function_count; f++) {
@@ -728,7 +732,7 @@ static void count_units(struct step_detector *d, uint32_t units, uint32_t closer
 	d->true_ns = d->newest_ns;
 	d->units += units;
 	if (d->closed && d->units == 1 && d->closing > 1 && closers < d->closers) {
-		/* What closes came late, or it lies on both sides of the anchor. */
+		/* The closing function came late, or it lies on both sides of the anchor. */
 		begin_step(d);
 		return;
 	}
@@ -736,7 +740,7 @@ static void count_units(struct step_detector *d, uint32_t units, uint32_t closer
 		end_steps(d, d->closing == 1 ? units : 1);
 }
 
-/* Ends a unit, or what is none: the anchor returned. */
+/* Ends a unit, or another interval: the anchor returned. */
 static void end_unit(struct step_detector *d)
 {
 	const struct step_pattern *pattern = &d->pattern;
@@ -763,7 +767,7 @@ static void end_unit(struct step_detector *d)
 	count_units(d, units, closers);
 }
 
-/* Takes one launch. What ended with it is counted in `owed`. */
+/* Takes one launch. Steps that ended with it are counted in `owed`. */
 static void step_follow(struct step_detector *d, uint16_t f)
 {
 	struct step_function *function = &d->history.functions[f];
@@ -844,7 +848,7 @@ enum {
 	LOOK_LAUNCHES = 4096, /* between two looks at whether a pattern still holds */
 	ABSENT_UNITS = 256,   /* that none may come: a validation may be long */
 	STRAY_PERCENT = 20,   /* of the launches, in no unit */
-	MUTED_UNITS = 8,      /* in which what was muted is seen */
+	MUTED_UNITS = 8,      /* in which muted functions are seen */
 	TRUST_UNITS = 256,
 	MANY_UNITS = 4096,
 };
@@ -854,7 +858,7 @@ enum {
  */
 static const uint64_t trust_units_ns = 1000000000, trust_ns = 2000000000, decide_ns = 10000000000;
 
-/* Seeks with what functions are known, and no launch. */
+/* Seeks with the known functions, and no launch. */
 static void seek_on(struct step_detector *d)
 {
 	d->history.event_count = d->history.unwritten = 0;
@@ -884,7 +888,7 @@ struct step_detector *step_create(void)
 	return detector;
 }
 
-/* Gives the pattern up, which holds no more; what comes is counted on. */
+/* Gives the pattern up, which holds no more; later steps are counted on. */
 static void give_up(struct step_detector *d)
 {
 	seek_anew(d);
@@ -896,7 +900,7 @@ static void give_up(struct step_detector *d)
 	d->next_rest = FIRST_REST;
 }
 
-/* Mutes what was taken for a unit and is a loop within one: its functions say nothing. */
+/* Mutes the functions of a unit that is a loop within one: they tell nothing. */
 static void mute_unit(struct step_detector *d)
 {
 	struct step_history *history = &d->history;
@@ -917,8 +921,8 @@ static void mute_unit(struct step_detector *d)
 /* --- whether to trust it --- */
 
 /*
- * Adds as many steps in proportion as were missed since what went before the pattern was regular,
- * too.
+ * Adds as many steps in proportion as were missed since the launches before the pattern were
+ * regular, too.
  */
 static void count_back(struct step_detector *d)
 {
@@ -979,7 +983,7 @@ static void believe(struct step_detector *d)
 	uint64_t written = 0, steps;
 
 	step_follow_start(d);
-	/* What is no longer in the history had as many steps in proportion. */
+	/* Launches that are no longer in the history had as many steps in proportion. */
 	for (uint32_t i = 0; i < history->event_count; i++)
 		written += history->events[i].function == d->pattern.anchor;
 	steps = d->newest.number - d->before;
@@ -1093,6 +1097,6 @@ bool step_launch(struct step_detector *d, uint64_t key, uint64_t shape, uint64_t
 	if (history->event_count >= d->next_look)
 		seek(d);
 	else if (history->unwritten >= LONGEST_REST)
-		seek_anew(d); /* nothing is launched but what was muted */
+		seek_anew(d); /* every launch is of a muted function */
 	return false;
 }

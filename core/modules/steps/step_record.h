@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The container of the step that runs now on a device, and the record in it, made when somebody
- * asks for it: what was counted when the step began, so that what it has done so far can be told.
- * Both go with the step (core/registry/step_container.h). Before a step has ended on a device there
- * is none. Thread-safe.
+ * The container of the step that runs now on a device, and the record in it, which is made at the
+ * first request: the counters when the step began, so that its own part can be told. Both go with
+ * the step (core/registry/step_container.h). Before a step has ended on a device there is none.
+ * Thread-safe.
  *
- * At the end of a step that is told of, once a millisecond at most, what was counted in it begins
- * anew; a record of it is made when `stat --resources` asks.
+ * At the end of a step that is reported, once a millisecond at most, the counting begins anew; a
+ * record of it is made when `stat --resources` asks.
  */
 #ifndef SPILLWAY_STEPS_STEP_RECORD_H
 #define SPILLWAY_STEPS_STEP_RECORD_H
@@ -27,8 +27,8 @@ struct step_record {
 extern const struct resource_type step_record_type; /* "step_statistics", by the name "record" */
 
 /*
- * Adds what follows the steps to ACTION_STEP_END and ACTION_STEP_BEGIN. Returns false without
- * memory for it.
+ * Adds the actions that follow the steps to ACTION_STEP_END and ACTION_STEP_BEGIN. Returns false
+ * without memory for it.
  */
 bool step_record_start(void);
 /*

@@ -41,12 +41,12 @@ struct step_ends {
 	uint64_t number; /* of the newest */
 	uint64_t count;
 	bool are_mixed;           /* something else was launched among them */
-	bool are_first;           /* steps from here on are others than before */
+	bool are_first;           /* steps from here on are of another pattern */
 	uint64_t first, first_ns; /* where are_first: as in struct step (step.h) */
-	bool are_told;            /* a millisecond has passed since others were */
+	bool are_told;            /* a millisecond has passed since earlier ones were */
 };
 
-/* What has been measured. */
+/* The measurements. */
 struct step_timed {
 	uint64_t mean_ns; /* from step to step, of the newest 1024 to 2048; 0: not known yet */
 	uint64_t ns; /* of one step of the stretch whose end the device has passed; 0: of none */
@@ -58,7 +58,7 @@ struct step_timed {
 bool step_time_wants(int ordinal, uint64_t count);
 /* Takes ends of steps on the device of this ordinal. Makes no call where a capture is active. */
 struct step_timed step_time_take(int ordinal, const struct step_ends *ends);
-/* Gives up what is measured in a context that is about to go, and its events with it. */
+/* Gives up the measurements in a context that is about to go, and their events with it. */
 void step_time_leave_context(CUcontext context);
 
 #endif

@@ -18,7 +18,7 @@
 #include "core/registry/actions.h"
 #include "core/rings/event.h"
 
-/* All steps are counted; whoever waits for an end need not hear of each this short. */
+/* All steps are counted; a reader that waits for an end need not hear of each this short. */
 #define TOLD_EVERY_NS 1000000u
 
 enum { PATIENCE_STEPS = 64 };
@@ -55,7 +55,7 @@ static void steps_want(int ordinal, enum steps_reason what, bool wanted)
 		atomic_fetch_or(&steps[ordinal].wanted, what);
 	else
 		atomic_fetch_and(&steps[ordinal].wanted, ~(unsigned int)what);
-	steps[ordinal].ends.are_mixed |= !wanted; /* what is launched unseen is no step */
+	steps[ordinal].ends.are_mixed |= !wanted; /* an unseen launch is no step */
 	lock_release(&steps[ordinal].lock);
 	if (!job_launches_watch(&steps_watch, (uint64_t)what << STEPS_REASONS * ordinal,
 	                        wanted && made) ||
@@ -101,7 +101,7 @@ static void add_end(struct step_ends *ends, const struct step *step)
 	ends->count++;
 }
 
-/* Has the device say what steps take. */
+/* Has the device measure the steps. */
 static void time_steps(struct device *device, const struct step_ends *ends)
 {
 	struct step_timed timed;
@@ -141,8 +141,8 @@ static void steps_launched(const struct job_launch *launch)
 		if (is_told)
 			steps[ordinal].told_ns = now;
 		/*
-		 * Where what was counted was no step the number begins anew. Nobody counts them
-		 * without the lock, so the add need not be a locked one.
+		 * Where the counted units were no steps the number begins anew. No thread counts
+		 * them without the lock, so the add need not be a locked one.
 		 */
 		statistics_set(&device->statistics->steps,
 		               statistics_get(&device->statistics->steps) + step.number - counted);

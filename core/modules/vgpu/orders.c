@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process's part in its container's shared region: what it tells there once a second, and the
- * orders that it finds there, as a layer of its configuration. Rules: runs inside the user's
- * process.
+ * The process's part in its container's shared region: the figures that it writes there once a
+ * second, and the monitor's settings that it finds there, as a layer of its configuration. Rules:
+ * runs inside the user's process.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,7 +29,7 @@
 
 #define TELL_NS 1000000000ull
 
-#define LIMIT_MAX (UINT64_C(1) << 60) /* more is nobody's limit */
+#define LIMIT_MAX (UINT64_C(1) << 60) /* no limit is larger */
 
 enum { TEXT_MAX = 4096, TEXTS = 64 };
 
@@ -38,12 +38,12 @@ static struct {
 	int priority;         /* as HAMi counts */
 	bool is_shared_out;   /* the share counts: the policy is not "disable" */
 	bool sees_others;     /* by a directory of the node, and takes turns with them there */
-	bool is_seen;         /* by others, by such a directory at all */
-	bool is_known;        /* what was launched, for the first time */
+	bool is_seen;         /* by other containers, through such a directory */
+	bool is_known;        /* the first launches */
 	uint64_t launches, told_ns;
 	_Atomic bool is_weighed;
 	_Atomic bool is_over; /* the process exits */
-	/* Who reads them has no lock: those that were are kept, and few differ. */
+	/* Readers have no lock: older texts are kept, and few differ. */
 	char *texts[TEXTS];
 	_Atomic(const char *) now;
 } orders;
@@ -87,7 +87,7 @@ static const char *keep(const char *text)
 	return NULL;
 }
 
-/* Takes what was found. Returns whether it is news. */
+/* Takes the findings. Returns whether they are new. */
 static bool take(const struct region_orders *found)
 {
 	bool is_weighed = orders.sees_others || !found->is_switched;
@@ -121,8 +121,8 @@ static void orders_add_source(struct config_sources *sources)
 }
 
 /*
- * Looks whether jobs of other containers are seen. To take turns with them what HAMi mounts
- * everywhere does not serve (core/pages/turns.h).
+ * Looks whether jobs of other containers are seen. The directory that HAMi mounts everywhere does
+ * not serve for turns with them (core/pages/turns.h).
  */
 static void look_for_others(void)
 {
@@ -157,7 +157,7 @@ static void orders_begin(char *const *environment)
 
 /* --- telling --- */
 
-/* Says once what a setting of other pods needs that is not here. */
+/* Logs once which part is missing for a setting that concerns other pods. */
 static void say_alone(const struct config_gpu *settings)
 {
 	if (!orders.is_seen && settings->priority != PRIORITY_NORMAL)
@@ -208,12 +208,15 @@ static bool orders_exchange(void)
 	orders.is_known = true;
 	orders.launches = launches;
 	error = region_tell(orders.cache, &tell, &found, why, sizeof(why));
-	/* What was told while the process exits is taken back here, as it may come after that. */
+	/*
+	 * Figures that were written while the process exits are taken back here, because they may
+	 * come after that.
+	 */
 	if (atomic_load(&orders.is_over))
 		region_leave(orders.cache, tell.pid);
 	if (error && error != -EAGAIN)
 		log_once(LOG_WARNING, "%s; HAMi's monitor does not see this process", why);
-	/* A process that cannot write there follows what it can read. */
+	/* A process that cannot write there follows the values it can read. */
 	if (error && region_read(orders.cache, &found) != 0)
 		return false;
 	return take(&found);
@@ -237,8 +240,8 @@ static void vgpu_stand_in(const char *folder)
 }
 
 /*
- * Finds out what the container was given. In place of HAMi-core it goes to the places that HAMi
- * has: the folder for the job's files, and the directory that HAMi mounts for the node.
+ * Finds the container's limits. In place of HAMi-core it uses HAMi's places: the folder for the
+ * job's files, and the directory that HAMi mounts for the node.
  */
 static void vgpu_prepare(struct job_config *c)
 {

@@ -25,7 +25,7 @@ _Static_assert(sizeof(sem_t) == REGION_SEMAPHORE, "as HAMi-core lays it out");
 #define LEAVE_NS     1000000000ull
 #define LEAVE_NAP_NS 1000000ull
 
-/* An open region. What once failed stays. */
+/* An open region. A failure stays. */
 struct region {
 	int fd, error;
 	char *message;
@@ -90,7 +90,7 @@ static void put_long(struct region *r, uint64_t word, off_t at)
 	put(r, &word, sizeof(word), at);
 }
 
-/* Locks it for those of the container, or unlocks it, and waits for nobody. */
+/* Locks it for processes of the container, or unlocks it, and does not wait. */
 static void lock(struct region *r, short type)
 {
 	struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_len = REGION_SIZE};
@@ -99,7 +99,10 @@ static void lock(struct region *r, short type)
 		r->error = errno == EACCES ? -EAGAIN : -errno;
 }
 
-/* Locks it, once others of the container are done with it, who may leave at the same moment. */
+/*
+ * Locks it, once other processes of the container are done with it, which may leave at the same
+ * moment.
+ */
 static void lock_soon(struct region *r)
 {
 	struct deadline until = DEADLINE_IN(LEAVE_NS);
@@ -144,7 +147,7 @@ static bool is_made(struct region *r)
 }
 
 /*
- * Returns whether what is no region may become one: it is empty, was one that somebody cut short,
+ * Returns whether a file that is no region may become one: it is empty, was one that was cut short,
  * or is one that HAMi-core is about to make. The path is the environment's, which may name any file
  * of its user's.
  */
@@ -352,7 +355,8 @@ int region_tell(const char *path, const struct region_tell *tell, struct region_
 		*message = '\0';
 		open_at(&r, path, O_RDWR | O_CREAT);
 		if (!r.error)
-			(void)fchmod(r.fd, 0666); /* others of the container write there, too */
+			(void)fchmod(r.fd,
+			             0666); /* other processes of the container write there, too */
 	}
 	lock(&r, F_WRLCK);
 	if (!is_made(&r)) {

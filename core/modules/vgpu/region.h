@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HAMi's shared region: the file of a container in which its monitor finds who holds what, and
- * writes what it wants.
+ * HAMi's shared region: the file of a container in which its monitor finds each process's memory,
+ * and writes its own settings.
  *
- * Everybody in the container, and the monitor, may write to the file and cut it short. So it is
- * never mapped: it is read and written by system calls, once a second, and what is read is checked.
- * Those of the container keep a lock meanwhile, which conflicts with HAMi-core's own.
+ * Every process in the container, and the monitor, may write to the file and cut it short. So it is
+ * never mapped: it is read and written by system calls, once a second, and its values are checked.
+ * Processes of the container keep a lock meanwhile, which conflicts with HAMi-core's own.
  */
 #ifndef SPILLWAY_REGION_H
 #define SPILLWAY_REGION_H
@@ -17,9 +17,9 @@
 /*
  * The shared region of HAMi-core, version 1.2, as its public header declares it
  * (src/multiprocess/multiprocess_memory_limit.h of HAMi-core 8f3a89c): names, places and sizes, by
- * which HAMi's and Volcano's monitors find what they show (pkg/monitor/nvidia/v1/spec.go). Those
- * know 1.1, too, which is the same but for a lock at the end. A file has one byte more than the
- * region.
+ * which HAMi's and Volcano's monitors find their figures (pkg/monitor/nvidia/v1/spec.go). The
+ * monitors know 1.1, too, which is the same except for a lock at the end. A file has one byte more
+ * than the region.
  */
 enum {
 	REGION_MAGIC = 19920718,
@@ -63,7 +63,7 @@ enum {
 
 enum { REGION_SLOT = 1960, REGION_SIZE = 2008952 };
 
-/* What a process holds on one device; of which only the total counts. */
+/* A process's memory on one device; only the total counts. */
 struct region_used {
 	uint64_t contexts, modules, data, offset, total, unused[3];
 };
@@ -104,7 +104,7 @@ struct region_device {
 	uint64_t busy;    /* percent of its time that the process uses; 0: not known */
 };
 
-/* What a process tells. */
+/* The figures that a process writes. */
 struct region_tell {
 	int minor; /* of the version of a region that is made */
 	int pid;
@@ -114,7 +114,7 @@ struct region_tell {
 	struct region_device device[REGION_DEVICES];
 };
 
-/* What is found there: what a container may have, and what the monitor wants besides. */
+/* The contents of the region: the container's limits, and the monitor's further settings. */
 struct region_orders {
 	int count;
 	struct {
@@ -126,10 +126,10 @@ struct region_orders {
 };
 
 /*
- * Writes what a process tells into its slot, made if it has none, and into a region that is made if
- * there is none, with the limits told; the slots of the dead go. Reads the orders. Returns 0,
- * -EAGAIN (somebody else keeps the lock just now), -EPROTO (it is no region of a version that we
- * know, and nothing is written), or another negative errno; message says why.
+ * Writes a process's figures into its slot, made if it has none, and into a region that is made if
+ * there is none, with the limits given; the slots of the dead go. Reads the settings. Returns 0,
+ * -EAGAIN (another process keeps the lock just now), -EPROTO (it is no region of a version that we
+ * know, and nothing is written), or another negative errno; message has the reason.
  */
 int region_tell(const char *path, const struct region_tell *tell, struct region_orders *orders,
                 char *message, size_t size);

@@ -33,7 +33,7 @@ bool stand_in_is(void)
 	return atomic_load(&stands_in);
 }
 
-/* By which containers are given something: by those in whose place we stand, and by our devices. */
+/* Variables by which containers are given limits: by HAMi and its kin, and by our devices. */
 static const char *const of_hami[] = {
     "CUDA_DEVICE_MEMORY_", "CUDA_DEVICE_SM_LIMIT",  "CUDA_TASK_PRIORITY=",
     "CUDA_OVERSUBSCRIBE=", "CUDA_DISABLE_CONTROL=", "GPU_CORE_UTILIZATION_POLICY=",
@@ -77,7 +77,10 @@ static char **add(char **environment, const char *variable)
 	return longer;
 }
 
-/* Reads what the container's first process was started with; free it. NULL: not to be read. */
+/*
+ * Reads the environment with which the container's first process was started; free it. NULL: not
+ * readable.
+ */
 static char *read_first(size_t *length)
 {
 	enum { MOST = 256 << 10 };
@@ -131,7 +134,7 @@ static bool find_cache(char *variable, size_t size)
 	return found == 1;
 }
 
-/* Adds what the first process has of these and the environment lacks, where it has the mark. */
+/* Adds those variables of the first process that the environment lacks, where it has the mark. */
 static char **add_of_marked(char **environment, const char *const *beginnings, const char *mark)
 {
 	size_t length;
@@ -162,8 +165,8 @@ static void drop(char **environment, const char *const *beginnings)
 }
 
 /*
- * Takes from the first process, if it was given any of these, what it has of them, and nothing of
- * what the environment says: who could set others could have another quota, or none.
+ * Takes the values of these variables from the first process, if it was given any, and none of the
+ * environment's: a process that could set other values could have another quota, or none.
  */
 static char **take_of_first(char **environment, const char *const *beginnings)
 {
@@ -204,7 +207,9 @@ char **stand_in_complete(char **environment)
 		return is_in_container() ? add_of_marked(environment, of_device, STAND_IN_MARK)
 		                         : environment;
 	environment = take_of_first(environment, of_hami);
-	/* Who has a limit was told of its cache, too, if it has one: this one may be another's. */
+	/*
+	 * A process with a limit was told its cache, too, if it has one: this one may be another's.
+	 */
 	if (!has(environment, CACHE_VARIABLE "=") && !is_limited(environment) &&
 	    find_cache(variable, sizeof(variable)))
 		environment = add(environment, variable);

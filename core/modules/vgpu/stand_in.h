@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Standing in for HAMi-core: the process was given our object by its name, libvgpu.so, by HAMi, its
- * DRA driver, KAI's isolator or Volcano's device plugin, and is to find what HAMi-core would be.
+ * HAMi mode: the process was given our object by its name, libvgpu.so, by HAMi, its DRA driver,
+ * KAI's isolator or Volcano's device plugin, and finds the behaviour of HAMi-core.
  *
- * cache   the path of the container's shared region (region.h), by which its job is named; those
- *         who give it say CUDA_DEVICE_MEMORY_SHARED_CACHE
- * orders  what stands in the region of limits and shares: what the container was given, or what the
- *         monitor has written since
+ * cache   the path of the container's shared region (region.h), by which its job is named; these
+ *         products call it CUDA_DEVICE_MEMORY_SHARED_CACHE
+ * orders  the limits and shares in the region: those of the container, or later ones of the monitor
  *
- * What the container was given is asked of its first process, as far as that may be read, and of
- * the region, because a process's own environment may have been cleared, or changed.
+ * The container's values are read from its first process, as far as that is readable, and from the
+ * region, because a process's own environment may have been cleared, or changed.
  */
 #ifndef SPILLWAY_STAND_IN_H
 #define SPILLWAY_STAND_IN_H
@@ -23,10 +22,9 @@
 void stand_in_begin(const char *folder);
 bool stand_in_is(void);
 /*
- * Completes the environment, an array of allocated texts, by what the container was given: where we
- * stand in by HAMi's variables, which go before the process's own; else, where a device of
- * `spillway cdi` was given, by those of ours that it lacks. Returns the array, which may be another
- * one by then.
+ * Completes the environment, an array of allocated texts, by the container's values: in HAMi mode
+ * by HAMi's variables, which go before the process's own; else, where a device of `spillway cdi`
+ * was given, by those of ours that it lacks. Returns the array, which may be another one by then.
  */
 #define STAND_IN_MARK "SPILLWAY_DEVICE=yes"
 char **stand_in_complete(char **environment);
@@ -39,7 +37,7 @@ bool stand_in_directory(const char *cache, char *path, size_t size);
 /* Returns the level for the log that HAMi-core's variable asks for; NULL: none. */
 const char *stand_in_log(void);
 
-/* What HAMi and Volcano mount into each container from the node. */
+/* The directory that HAMi and Volcano mount into each container from the node. */
 #define STAND_IN_NODE "/tmp/vgpulock"
 
 /* "/proc", unless a test has another. */
