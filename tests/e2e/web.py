@@ -113,6 +113,9 @@ for path in f"events?job={one}", "events?job=none", "what-if?job=none", "events?
     assert code in (200, 409) and json.loads(body)["schema"] == 1, (path, code, body)
     assert code == 409 or path.startswith("events?job=one")
 
+for job in "../x", "/etc/passwd", ".x":
+    assert status(port, f"/api/v1/what-if?job={job}", token=token) == 400, job
+
 # Another name than the machine's points anywhere (DNS rebinding); another origin is another page.
 for host in "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "[::1", "[::1]x", "1.2.3", "":
     assert status(port, "/", host=host) == 403, host

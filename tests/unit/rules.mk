@@ -32,6 +32,9 @@ $(BUILD)/tests/unit/test_seatless: $(addprefix $(BUILD)/tools/view/,seatless_jud
 # Predictions are the tool's.
 $(BUILD)/tests/unit/test_whatif: $(addprefix $(BUILD)/tools/,whatif/record.o whatif/model.o view/jobs.o view/counters.o view/tool.o)
 
+# Parts of the page.
+$(BUILD)/tests/unit/test_web: $(addprefix $(BUILD)/tools/,web/sha256.o web/history.o formats/json.o view/tool.o)
+
 # What the tool sees of peer records.
 $(BUILD)/tests/unit/test_sharing_seen: %: %.o $(BUILD)/tools/view/sharing.o $(BUILD)/tools/view/tool.o $(checked_core)
 	$(call say,LD)

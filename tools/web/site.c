@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/printable.h"
+#include "core/state/directory.h"
 #include "tools/formats/json.h"
 #include "tools/formats/report.h"
 #include "tools/view/counters.h"
@@ -311,10 +312,10 @@ static void document_ended(struct serve_answer *answer, char *said, bool failed)
 	fputs(said, answer->body);
 }
 
-/* Bursts, slots, turns and steps come by the thousand; the page has them as curves. */
+/* These come by the thousand; the page has them as curves. */
 static bool event_matters(const char *line)
 {
-	static const char *const usual[] = {"burst", "slot", "turn", "step"};
+	static const char *const usual[] = {"burst", "slot", "turn", "step", "allocation", "free"};
 	static const char key[] = "\"event\":\"";
 	const char *event = strstr(line, key);
 
@@ -429,19 +430,30 @@ static void answer_control(const struct site *site, const char *path,
 
 /* --- paths --- */
 
-/* Asks for the price of limits from a tenth of the job's memory to all of it. */
+/*
+ * Asks for the price of limits from a tenth of the job's memory to all of it. It is asked of the
+ * job's name alone, which is no path, as what-if reads files, too.
+ */
 static void answer_what_if(const struct serve_request *request, char *job,
                            struct serve_answer *answer)
 {
 	static const char limits[] = "--memory=10%,20%,30%,40%,50%,60%,70%,80%,90%,100%";
-	char gpu[VALUE_MAX] = "0", option[VALUE_MAX + 8];
+	char gpu[VALUE_MAX] = "0", share[VALUE_MAX] = "100";
+	char of_gpu[VALUE_MAX + 8], at_share[VALUE_MAX + 8];
 
 	job[strcspn(job, "@")] = '\0';
+	if (directory_check_name(job) != 0) {
+		answer_status(answer, "400 Bad Request");
+		return;
+	}
 	query_value(request->query, "gpu", gpu);
-	snprintf(option, sizeof option, "--gpu=%s", gpu);
-	begin_command(answer,
-	              (const char *const[]){"what-if", "--json", limits, option, "--", job, NULL},
-	              document_ended);
+	query_value(request->query, "share", share);
+	snprintf(of_gpu, sizeof of_gpu, "--gpu=%s", gpu);
+	snprintf(at_share, sizeof at_share, "--share=%s", share);
+	begin_command(
+	    answer,
+	    (const char *const[]){"what-if", "--json", limits, of_gpu, at_share, "--", job, NULL},
+	    document_ended);
 }
 
 static void answer_job(struct site *site, const char *path, const struct serve_request *request,

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""page.py FOLDER SPILLWAY PID AXE PICTURES: looks at the pages that test_page.sh has started."""
+
+import json
+import os
+import re
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+from browser import Browser
+
+FOLDER, SPILLWAY, SERVER, AXE, PICTURES = sys.argv[1:]
+REQUESTS = int(os.environ.get("REQUESTS", "100000"))
+
+
+def url(name):
+    """Returns the newest URL of a server."""
+    with open(f"{FOLDER}/{name}", encoding="utf-8") as file:
+        return re.findall(r"^http://127\.0\.0\.1:\d+/#[0-9a-f]{32}$", file.read(), re.M)[-1]
+
+
+def expect(what, found, wanted):
+    if found != wanted:
+        raise SystemExit(f"{what}: expected {wanted!r}, got {found!r}")
+
+
+def row(name):
+    """Returns the script that finds a job's row."""
+    return f"[...document.querySelectorAll('tr.job')].find(r => r.querySelector('button').textContent === '{name}')"
+
+
+def spillway(*arguments):
+    return subprocess.run([SPILLWAY, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def press(key, code):
+    for kind in "keyDown", "keyUp":
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code,
+                     **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}))
+
+
+browser = Browser(FOLDER)
+first = url("web")
+browser.look(1280)
+browser.open(first)
+browser.wait("document.querySelectorAll('tr.job').length === 2", "two jobs")
+expect("the code in the address", browser.run("location.hash"), "")
+expect("languages", browser.run("document.documentElement.lang"), "en")
+headings = browser.run("[...document.querySelectorAll('table')][0].tHead.innerText")
+for word in "Job", "Held, of limit", "On the host", "Share held, of set", "Step":
+    assert word in headings, headings
+assert "its limit is used up" in browser.run(f"({row('resnet')}).innerText")
+expect("jobs that have ended", browser.run("document.getElementById('ended-text').textContent"), "ended jobs (1)")
+browser.run("document.getElementById('ended').click()")
+browser.wait("!!" + row("ended"))
+browser.run("document.getElementById('ended').click()")
+
+# A limit changes, and the page shows it by the second look after that.
+browser.run("window.looks = 0; const of = window.fetch; window.fetch = (...a) => { if (a[0].endsWith('/stat')) looks++; return of(...a); }; 0")
+spillway("set", "resnet", "--memory", "56MiB")
+before = browser.run("looks")
+_, took = browser.wait(f"({row('resnet')}).innerText.includes('56.0')", "the new limit")
+looks = browser.run("looks") - before
+print(f"a new limit is shown {took:.2f} s after 'set' has ended, with look {looks}")
+assert looks <= 3, looks
+
+# By keys alone: the job's name is a button that opens its curves and events.
+browser.run(f"({row('bert')}).querySelector('button').focus()")
+press("Enter", 13)
+expect("expanded", browser.run("document.activeElement.getAttribute('aria-expanded')"), "true")
+browser.wait("document.querySelectorAll('.events tbody tr').length > 0", "events")
+browser.wait("document.querySelectorAll('figure path').length >= 3", "curves")
+press("Tab", 9)
+browser.run("document.querySelector('input[type=range]').focus()")
+press("ArrowLeft", 37)
+press("ArrowLeft", 37)
+command, _ = browser.wait("document.querySelector('.limitbox code').textContent")
+assert re.fullmatch(r"spillway set bert --memory 9[0-9]MiB", command), command
+browser.run("document.querySelector('.copy').click()")
+browser.wait("document.querySelector('.result').textContent")
+expect("buttons that change", browser.run("[...document.querySelectorAll('.set, .hold')].filter(b => !b.hidden).length"), 0)
+
+# Where the job was measured a dragged limit has its price.
+browser.wait("/^predicted step /.test(document.querySelector('.price').textContent)", "a prediction")
+
+# Other users' text is text.
+text = browser.run("document.querySelector('tr.more').innerText")
+assert "<img src=x onerror=window.owned=1>\"'\ufffd --scale" in text, text
+expect("elements of other users", browser.run("document.querySelectorAll('img, main script, main a').length"), 0)
+expect("scripts of other users", browser.run("typeof window.owned"), "undefined")
+assert "\u202e" not in browser.run("document.body.innerText")
+refused = browser.run("(() => { try { document.body.innerHTML = '<p>'; return 'taken'; } catch (e) { return e.name; } })()")
+expect("markup from text", refused, "TypeError")
+
+# Motion stops where the user asks for that.
+browser.look(1280, still=False)
+assert browser.run("getComputedStyle(document.querySelector('.seg')).transitionDuration") != "0s"
+browser.look(1280, still=True)
+expect("motion", browser.run("getComputedStyle(document.querySelector('.seg')).transitionDuration"), "0s")
+
+# Pictures, and what axe finds: at the widths of a screen, a tablet and a phone.
+with open(AXE, encoding="utf-8") as file:
+    browser.run(file.read() + "; 0")
+for width, height, dark in (1280, 900, False), (820, 1000, False), (390, 844, False), (1280, 900, True), (390, 844, True):
+    browser.look(width, height, dark)
+    browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    browser.picture(f"{PICTURES}/{width}{'-dark' if dark else ''}.png")
+    across = browser.run("document.documentElement.scrollWidth")
+    assert across <= width, f"{width}: the page is {across} wide"
+    table = browser.run("(s => s.scrollWidth - s.clientWidth)(document.querySelector('.scroll'))")
+    assert table <= 0, f"{width}: the table is {table} too wide"
+    found = browser.run("axe.run().then(r => r.violations.map(v => [v.impact, v.id, v.nodes.map(n => n.html + n.failureSummary)]))")
+    for impact, name, nodes in found:
+        print(f"axe, {width}{' dark' if dark else ''}: {impact}: {name}: {nodes[0]}")
+    assert not [name for impact, name, _ in found if impact in ("serious", "critical")], "axe"
+
+# The URL that was used opens nothing more.
+browser.run("sessionStorage.clear()")
+browser.open(first)
+browser.wait("!document.getElementById('gate').hidden", "the question for a code")
+assert "used" in browser.wait("document.getElementById('gate-why').textContent")[0]
+
+# With control a change is confirmed, made, and seen.
+browser.look(1280)
+browser.open(url("control"))
+browser.wait("!!" + row("resnet"))
+browser.run(f"({row('resnet')}).querySelector('button').click()")
+browser.wait("!!document.querySelector('input[type=range]')")
+browser.run("const r = document.querySelector('input[type=range]'); r.value = 64; r.dispatchEvent(new Event('input')); 0")
+browser.run("document.querySelector('.set').click()")
+assert "64MiB" in browser.wait("document.getElementById('ask').open && document.getElementById('ask-what').textContent")[0]
+expect("a change that is not confirmed", json.loads(spillway("stat", "--json", "resnet"))["devices"][0]["limit_set"], 56 << 20)
+browser.run("document.getElementById('ask-yes').click()")
+browser.wait("document.querySelector('.result').textContent.startsWith('gpu 0: limit 64.0 MiB')", "what set says")
+browser.wait(f"({row('resnet')}).innerText.includes('64.0')", "the new limit")
+
+asked = {event["params"]["request"]["url"] for event in browser.events if event["method"] == "Network.requestWillBeSent"}
+outside = [one for one in asked if not re.match(r"http://127\.0\.0\.1:\d+/|data:image/svg|about:", one)]
+expect("requests to elsewhere", outside, [])
+wrong = [event["params"] for event in browser.events if event["method"] == "Runtime.exceptionThrown" or
+         event["method"] == "Log.entryAdded" and event["params"]["entry"]["source"] not in ("network",)]
+wrong = [one for one in wrong if "TrustedHTML" not in json.dumps(one)]
+expect("errors of the page", wrong, [])
+browser.close()
+
+
+# A hundred thousand requests leave the server's memory as it was.
+port = int(re.search(r":(\d+)/", first).group(1))
+code = url("web").split("#")[1]
+
+
+def ask(request):
+    """Returns the answer and the seconds to its first byte."""
+    with socket.create_connection(("127.0.0.1", port), 60) as s:
+        begin = time.monotonic()
+        s.sendall(request)
+        got = s.recv(1 << 17)
+        first_byte = time.monotonic() - begin
+        while part := s.recv(1 << 17):
+            got += part
+        return got, first_byte
+
+
+def request_of(path, method="GET", secret=""):
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\r\n".encode()
+
+
+token = json.loads(ask(request_of("/api/v1/session", "POST", code))[0].split(b"\r\n\r\n", 1)[1])["token"]
+job = json.loads(spillway("stat", "--json", "bert"))
+paths = ["/", "/api/v1/stat", f"/api/v1/history?job=bert@{job['token']}", "/api/v1/none", "/none"]
+requests = [request_of(path, secret=token) for path in paths]
+times = [ask(requests[0])[1] for _ in range(51)]
+print(f"first byte of the page: {1000 * statistics.median(times):.2f} ms, at most {1000 * max(times):.2f} ms")
+
+
+def resident():
+    with open(f"/proc/{SERVER}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+for i in range(2000):
+    ask(requests[i % len(requests)])
+before = resident()
+begin = time.monotonic()
+for i in range(REQUESTS):
+    ask(requests[i % len(requests)])
+print(f"memory: {before >> 10} KiB, {resident() - before >> 10} KiB more after {REQUESTS} requests in {time.monotonic() - begin:.0f} s")
+assert resident() - before < 1 << 20, "memory grows"

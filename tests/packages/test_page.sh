@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The page of spillway web in Chromium, beside two trainings on the software GPU: what it shows,
+# what it does not run, and what axe finds. The pictures are left in BUILD/packages/page for people.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/packages/roots.sh
+. tests/packages/roots.sh
+command -v chromium >/dev/null || skip 'chromium is not installed (apt-get install chromium)'
+axe=build/packages/axe
+if [ ! -e $axe/axe.js ]; then
+	mkdir -p $axe
+	build/packages/venv/bin/pip --disable-pip-version-check --quiet --no-input download --no-deps -d $axe \
+		axe-playwright-python==0.1.8 >"$scratch/pip" 2>&1 || skip "axe cannot be had: $(tail -n 1 "$scratch/pip")"
+	python3 -c '
+import glob, sys, zipfile
+wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + "/*.whl")[0])
+name = next(name for name in wheel.namelist() if name.endswith("axe.min.js"))
+open(sys.argv[1] + "/axe.js", "wb").write(wheel.read(name))' $axe
+fi
+mkdir -p "$build/packages/page" "$SPILLWAY_NODE_DIR"
+SOFTGPU_MEMORY=268435456 # so that a quarter of the bar is visible
+export SOFTGPU_MEMORY
+
+# Its command line is what another user might write.
+evil=$(printf '<img src=x onerror=window.owned=1>"'\''\342\200\256')
+cp "$build/clients/train_mlp" "$scratch/$evil"
+cp "$build/clients/train_kernels.ptx" "$build/clients/digits.csv" "$scratch/"
+begin() { # begin NAME PROGRAM OPTION...
+	name=$1
+	shift
+	"$spillway" run --softgpu --name "$name" "$@" >"$scratch/$name" 2>&1 &
+	steps_seen() { "$spillway" stat --json "$name" | grep -q '"steps":[1-9]' || ! kill -0 $!; }
+	until_true $patience steps_seen && kill -0 $! || fail "$name: $(tail -n 3 "$scratch/$name")"
+}
+"$spillway" run --softgpu --name ended "$build/clients/train_mlp" --epochs 1 >"$scratch/ended" 2>&1 || fail "$(cat "$scratch/ended")"
+SPILLWAY_LABELS=team=vision begin resnet --memory 40MiB --share 60 "$build/clients/train_mlp" --scale 4 --epochs 1000000
+begin bert --memory 96MiB --share 40 "$scratch/$evil" --scale 3 --epochs 1000000
+
+control=--control
+[ "$(id -u)" -ne 0 ] || control=--control-as-root
+LD_LIBRARY_PATH=$softgpu "$spillway" web >"$scratch/web" 2>&1 &
+web=$!
+LD_LIBRARY_PATH=$softgpu "$spillway" web $control >"$scratch/control" 2>&1 &
+until_true $patience grep -q '#' "$scratch/web" || fail "$(cat "$scratch/web")"
+until_true $patience grep -q '#' "$scratch/control" || fail "$(cat "$scratch/control")"
+PYTHONDONTWRITEBYTECODE=1 python3 tests/packages/page.py "$scratch" "$spillway" $web $axe/axe.js "$build/packages/page" ||
+	fail 'see above'
