@@ -290,11 +290,11 @@ int busy_running(const struct busy *busy)
 	return (int)(busy->closed - busy->collected);
 }
 
-uint64_t busy_expected(const struct busy *busy)
+uint64_t busy_expected(const struct busy *busy, int but_for)
 {
 	uint64_t sum = 0;
 
-	for (uint64_t i = busy->collected; i < busy->closed; i++)
+	for (uint64_t i = busy->collected + (uint64_t)but_for; i < busy->closed; i++)
 		sum += busy->rounds[i % PLACES].sum.tally.ns;
 	return sum;
 }

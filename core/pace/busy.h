@@ -118,8 +118,8 @@ bool busy_open_round_is_done(struct busy *busy);
 bool busy_collect(struct busy *busy, struct busy_sum *sum);
 /* Returns the number of closed rounds that are not collected. */
 int busy_running(const struct busy *busy);
-/* Returns what the closed rounds that are not collected should cost. */
-uint64_t busy_expected(const struct busy *busy);
+/* Returns what the closed rounds that are not collected should cost, but for the oldest ones. */
+uint64_t busy_expected(const struct busy *busy, int but_for);
 
 /*
  * Takes note that the driver is asked to destroy a context (is_leaving), or has refused: while it

@@ -94,6 +94,18 @@ static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wai
 	/* It is looked at the more often the nearer it is to when it should be done. */
 	late = most ? now - p->waits_ns : now > p->expected_ns ? now - p->expected_ns : 0;
 	nap = late / 16;
+	/*
+	 * With another round behind it the oldest is looked at when it should be done. A job on
+	 * several devices looks at once, because what runs may wait for this very launch.
+	 */
+	if (most && !align_has_others(&p->align, now)) {
+		uint64_t behind = busy_expected(p->busy, most), grown = late / 2;
+
+		if (p->expected_ns > now + behind && nap < p->expected_ns - now - behind)
+			nap = p->expected_ns - now - behind;
+		nap = nap < behind / 2 ? nap : behind / 2;
+		nap = nap < grown ? nap : grown;
+	}
 	nap = nap < NAP_MIN_NS ? NAP_MIN_NS : nap > NAP_MAX_NS ? NAP_MAX_NS : nap;
 	if (!most && p->expected_ns > now && p->expected_ns < now + nap)
 		nap = p->expected_ns - now;
@@ -152,7 +164,7 @@ bool pacer_goes_on(const struct pacer *p, uint64_t now)
 	uint32_t share = pacer_share_now(p, now);
 	/* Where others may return any time, as little as may be is to be in flight. */
 	uint64_t longest_ns = p->gap_is_sure ? p->longest_own_ns : p->longest_ns;
-	uint64_t flying = busy_expected(p->busy), length, paid;
+	uint64_t flying = busy_expected(p->busy, 0), length, paid;
 
 	if (gap_binds(p) && longest_ns > p->gap_round_ns * 3 / 4)
 		return false;

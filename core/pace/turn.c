@@ -110,6 +110,7 @@ bool turn_is_over(const struct turn *turn, uint64_t now_ns, uint64_t paid_until,
 {
 	uint64_t age = turn_age(turn, now_ns);
 	uint64_t lead = is_idle || age >= length_ns ? 0 : TURN_LEAD_NS;
+	uint64_t lag = is_idle ? TURN_LAG_NS : 0;
 
 	if (!takes_part(turn) || (age < TURN_LEAST_NS && age < length_ns))
 		return false;
@@ -119,7 +120,7 @@ bool turn_is_over(const struct turn *turn, uint64_t now_ns, uint64_t paid_until,
 		if (lane == turn->lane || !turn_may_go(lane, now_ns))
 			continue;
 		if (LOAD(lane->job) == turn->job ? age >= length_ns
-		                                 : paid_until > LOAD(lane->paid_until) + lead)
+		                                 : paid_until + lag > LOAD(lane->paid_until) + lead)
 			return true;
 	}
 	return false;

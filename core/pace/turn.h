@@ -6,8 +6,8 @@
  * active  a process that has worked or waited lately; where another one is, the device is contended
  * ahead   a job is ahead of another job when its account is paid until a later time
  * over    a turn is over when it has lasted for TURN_LEAST_NS, a process waits, and its job is
- *         ahead of the waiting job: by TURN_LEAD_NS, or by anything where the device idles or the
- *         turn's length is used up
+ *         ahead of the waiting job: by TURN_LEAD_NS, or by anything where the turn's length is used
+ *         up. Where the device idles a job that is behind by less than TURN_LAG_NS is ahead, too
  *
  * A process keeps the turn while no other process waits. It passes the turn on when its turn is
  * over, or when it has had nothing in flight for as long as handing the device over takes. Of
@@ -39,6 +39,7 @@
 
 #define TURN_CYCLE_NS   40000000ull
 #define TURN_LEAD_NS    (TURN_CYCLE_NS / 2)
+#define TURN_LAG_NS     (TURN_CYCLE_NS / 8)
 #define TURN_LEAST_NS   (TURN_CYCLE_NS / 8) /* so that handing over costs a fortieth at most */
 #define TURN_ACTIVE_NS  100000000ull        /* without a word for longer: not active */
 #define TURN_SLOT_NS    500000000ull        /* unless it is in a slot of at most this length */

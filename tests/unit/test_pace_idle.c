@@ -194,7 +194,7 @@ static const struct way {
 };
 enum { WAYS = sizeof(ways) / sizeof(*ways) };
 
-static struct result two_jobs(int load, int hand_over, double share, int policy)
+static struct result two_jobs(int load, int hand_over, double share, int policy, uint64_t seed)
 {
 	const struct program steps = {.kernel_ns = 500 * US,
 	                              .jitter = 0.03,
@@ -203,7 +203,7 @@ static struct result two_jobs(int load, int hand_over, double share, int policy)
 	                              .pause_ns = pauses[load],
 	                              .pause_varies = load < 3};
 
-	begin(hand_overs[hand_over], (uint64_t)load + 1);
+	begin(hand_overs[hand_over], seed);
 	add(&steps, share, policy, 100 * S);
 	add(&steps, share, policy, 100 * S);
 	return run(12);
@@ -217,12 +217,28 @@ START_TEST(two_equal_jobs_do_as_much_as_without_shares)
 
 	if (getenv("TELL"))
 		printf("load %d, hand-over %d us, %s\n", load, hand_over ? 100 : 20, way->name);
-	without = two_jobs(load, hand_over, 100, POLICY_CAP);
-	with = two_jobs(load, hand_over, way->share, way->policy);
+	without = two_jobs(load, hand_over, 100, POLICY_CAP, (uint64_t)load + 1);
+	with = two_jobs(load, hand_over, way->share, way->policy, (uint64_t)load + 1);
 	ck_assert_double_ge(with.sum, 0.98 * without.sum);
 	for (int i = 0; i < 2; i++)
 		ck_assert_double_eq_tol(with.work[i], with.sum / 2, 0.02 * with.sum / 2);
 	ck_assert_double_le(with.slow, 1.1 * without.slow);
+}
+END_TEST
+
+/*
+ * A job with pauses as short as a hand-over passes the turn on after each step, also when its steps
+ * were shorter by chance than those of the job that waits. Else that job would wait for two steps.
+ */
+START_TEST(steps_alternate)
+{
+	int policy = _i % POLICIES ? POLICY_WEIGHT : POLICY_CAP;
+	uint64_t seed = 303 + (uint64_t)_i / POLICIES;
+	struct result without = two_jobs(LOADS - 1, 0, 100, POLICY_CAP, seed);
+	struct result with = two_jobs(LOADS - 1, 0, 50, policy, seed);
+
+	ck_assert_double_le(with.slow, 1.1 * without.slow);
+	ck_assert_double_ge(with.sum, 0.98 * without.sum);
 }
 END_TEST
 
@@ -452,6 +468,7 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	suite_add_worlds(tests, two_equal_jobs_do_as_much_as_without_shares,
 	                 LOADS * HAND_OVERS * WAYS);
+	suite_add_worlds(tests, steps_alternate, 4);
 	suite_add_worlds(tests, the_device_never_idles_beside_a_job_that_is_not_ahead,
 	                 SEEDS * HAND_OVERS * POLICIES);
 	suite_add_worlds(tests, two_engines_keep_their_tokens, CLIENTS);
