@@ -37,42 +37,28 @@ static void pay(struct pacer *p, uint64_t busy_ns, uint64_t now)
 		;
 }
 
-/*
- * The longest rounds lately fall to the length of a usual round, by half in this time, so that an
- * exception is forgotten without rounds, too.
- */
-#define EXCEPTION_HALVES_NS 1000000000ull
-
-/* Returns a longest round after some time without rounds. */
-static uint64_t faded(uint64_t longest, uint64_t usual, uint64_t passed)
-{
-	uint64_t excess = longest > usual ? longest - usual : 0;
-
-	return longest - excess * (passed / 1024) / (2 * EXCEPTION_HALVES_NS / 1024);
-}
-
-/*
- * Lets the longest rounds fall by time. For example, a best-effort job's kernels of 0.5 ms take
- * 45 ms on a host that is short of processors. After a second without a round the job fills gaps of
- * 30 ms again. A job with kernels that always last 45 ms does not.
- */
-static void fade(struct pacer *p, uint64_t now)
-{
-	uint64_t passed = now > p->faded_ns ? now - p->faded_ns : 0;
-
-	if (passed < EXCEPTION_HALVES_NS / 8)
-		return;
-	if (passed > EXCEPTION_HALVES_NS)
-		passed = EXCEPTION_HALVES_NS;
-	p->faded_ns = now;
-	p->longest_ns = faded(p->longest_ns, p->usual_ns, passed);
-	p->longest_own_ns = faded(p->longest_own_ns, p->usual_ns, passed);
-}
+/* The longest rounds fall so often without rounds: an exception counts half after 1.4 s. */
+#define EXCEPTION_FADES_NS 125000000ull
 
 /* Returns a longest round that rises at once and falls slowly. */
 static uint64_t recent_longest(uint64_t before, uint64_t now)
 {
 	return now > before ? now : before - (before - now) / 16;
+}
+
+/*
+ * Lets the longest rounds fall to the length of a usual round by time. For example, a best-effort
+ * job's kernels of 0.5 ms take 45 ms on a host that is short of processors. Two seconds later the
+ * job fills gaps of 30 ms again, although it had no round. A job with kernels that always last
+ * 45 ms does not.
+ */
+static void fade(struct pacer *p, uint64_t now)
+{
+	if (now - p->faded_ns < EXCEPTION_FADES_NS)
+		return;
+	p->faded_ns = now;
+	p->longest_ns = recent_longest(p->longest_ns, p->usual_ns);
+	p->longest_own_ns = recent_longest(p->longest_own_ns, p->usual_ns);
 }
 
 /*
@@ -98,7 +84,7 @@ static void learn(struct pacer *p, const struct busy_sum *sum, uint64_t now)
 	/* A launch that spun through a slot, for another device, does not cost that. */
 	else if (is_known || !align_has_others(&p->align, now))
 		cost_learn(&p->costs, &sum->tally, sum->busy_ns);
-	p->usual_ns = sum->tally.ns ? sum->tally.ns : sum->busy_ns;
+	p->usual_ns = sum->tally.ns && sum->tally.ns < sum->busy_ns ? sum->tally.ns : sum->busy_ns;
 	p->longest_ns = recent_longest(p->longest_ns, sum->busy_ns);
 	p->longest_own_ns = recent_longest(p->longest_own_ns, took);
 }
