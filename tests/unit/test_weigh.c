@@ -645,6 +645,30 @@ START_TEST(a_lower_limit_adds_to_what_leaves)
 }
 END_TEST
 
+/*
+ * Kernels are given a buffer on the host of which most read a part that needs no time: the link is
+ * as slow as those have it that waited, and not as quick as a kernel that the machine has slowed.
+ */
+START_TEST(the_link_is_known_by_those_that_wait)
+{
+	struct weigh_known known[KERNELS];
+	double ns_of_byte = 0;
+
+	begin_world(1);
+	add_run(3, 2 << 20);
+	for (uint64_t key = 0; key < 24; key++) {
+		add_kernel(key < 2 ? 7 : key, 0); /* two are alike */
+		uses(0);
+		world.kernel[key].ns = key == 1 ? 1440000 : key < 22 ? 1180000 : 40000000;
+	}
+	for (size_t i = 0; i < world.given.pieces; i++)
+		world.piece[i].is_on_host = true;
+	ck_assert(weigh_learn(&world.given, known, &ns_of_byte));
+	ck_assert_double_eq_tol(ns_of_byte, 40e6 / (3 * (2 << 20)), 0.01);
+	ck_assert_double_eq_tol(known[23].factor, 1, 0.01);
+}
+END_TEST
+
 int main(void)
 {
 	int count = sizeof(trainings) / sizeof(*trainings);
@@ -666,5 +690,6 @@ int main(void)
 	tcase_add_loop_test(tests, beside_others_all_is_spread_once, 0, 50);
 	tcase_add_loop_test(tests, it_is_left_alone_then, 0, count);
 	tcase_add_test(tests, a_lower_limit_adds_to_what_leaves);
+	tcase_add_test(tests, the_link_is_known_by_those_that_wait);
 	return suite_run("weigh", tests);
 }

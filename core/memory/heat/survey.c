@@ -298,13 +298,6 @@ static void try_repeats(uint64_t now)
 	}
 }
 
-/* Ends the launches of a while. With times those are still to be read. */
-static void end_of_while(uint64_t now)
-{
-	s.until = now + SURVEY_LASTS_NS;
-	set_state(s.has_times ? SURVEY_READ : SURVEY_DONE);
-}
-
 static void poll_with_lock(uint64_t now)
 {
 	bool is_over;
@@ -323,8 +316,11 @@ static void poll_with_lock(uint64_t now)
 	case SURVEY_TAKEN:
 		if (is_over && s.found.has_steps)
 			fail("two steps take too long");
-		else if (is_over)
-			end_of_while(now);
+		else if (is_over) {
+			/* With times those are still to be read. */
+			s.until = now + SURVEY_LASTS_NS;
+			set_state(s.has_times ? SURVEY_READ : SURVEY_DONE);
+		}
 		break;
 	case SURVEY_READ:
 		if (capture_is_active())

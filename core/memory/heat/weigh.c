@@ -161,7 +161,7 @@ static bool is_held_up(const struct work *w, size_t k)
 }
 
 struct rate {
-	double ns_of_byte, bytes;
+	double ns_of_byte, ns;
 };
 
 static int by_rate(const void *a, const void *b)
@@ -172,42 +172,48 @@ static int by_rate(const void *a, const void *b)
 }
 
 /* Lists how fast the launches got their memory that waited for it, surely or perhaps. */
-static size_t list_rates(const struct work *w, bool surely, struct rate *rate)
+static size_t list_rates(const struct work *w, bool surely, struct rate *rate, double *all_ns)
 {
 	size_t count = 0;
 
+	*all_ns = 0;
 	for (size_t k = 0; k < w->given->kernels; k++) {
 		double ns = (double)w->given->kernel[k].ns, bytes = (double)w->load[k].bytes;
 		bool perhaps = bytes > 0 && ns > 0 && !w->alike[w->alike_of[k]].free;
 
-		if (is_held_up(w, k) || (!surely && perhaps))
-			rate[count++] = (struct rate){ns / bytes, bytes};
+		if (!is_held_up(w, k) && (surely || !perhaps))
+			continue;
+		rate[count++] = (struct rate){ns / bytes, ns};
+		*all_ns += ns;
 	}
 	return count;
 }
 
+/* Of the time of launches that may have waited, so much is of those that surely did. */
+#define SURE_ENOUGH 0.1
+
 /*
- * Learns how fast the link is: the median, by bytes, of the launches that waited for it, because
- * others like them were faster. Where there are none, all are alike: of those that may have waited.
- * Returns false without memory.
+ * Learns how fast the link is: the median, by time, of the launches that waited for it, because
+ * others like them were faster. Where there are none, or they are a few that something else has
+ * slowed: of those that may have waited. Those that did took the most time. Returns false without
+ * memory.
  */
 static bool learn_link(struct work *w)
 {
 	struct rate *rate = calloc(w->given->kernels + 1, sizeof(*rate));
-	double all = 0, below = 0;
+	double perhaps, all, below = 0;
 	size_t count;
 
 	if (!rate)
 		return false;
-	count = list_rates(w, true, rate);
-	if (!count)
-		count = list_rates(w, false, rate);
-	for (size_t i = 0; i < count; i++)
-		all += rate[i].bytes;
+	list_rates(w, false, rate, &perhaps);
+	count = list_rates(w, true, rate, &all);
+	if (all <= SURE_ENOUGH * perhaps)
+		count = list_rates(w, false, rate, &all);
 	qsort(rate, count, sizeof(*rate), by_rate);
 	for (size_t i = 0; i < count && below * 2 < all; i++) {
 		w->ns_of_byte = rate[i].ns_of_byte;
-		below += rate[i].bytes;
+		below += rate[i].ns;
 	}
 	free(rate);
 	return true;
