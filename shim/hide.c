@@ -71,7 +71,7 @@ void shim_hide(bool (*is_missing)(const char *symbol, uintptr_t address))
 	 * The driver and NVML may be opened at once: neither thread makes the table read-only under
 	 * the other.
 	 */
-	static LOCK_OF(HIDDEN) lock = LOCK_FREE;
+	static LOCK_OF(LEAF) lock = LOCK_FREE;
 	struct table table = {0};
 	bool is_writable = false;
 

@@ -44,7 +44,7 @@ struct leaf {
 typedef _Atomic uintptr_t top_entry;
 /* Of PART_LEAVES entries each, once a range was added there: a process may have little room. */
 static _Atomic(void *) parts[PARTS];
-static LOCK_OF(ADDRESSES) lock = LOCK_FREE;
+static LOCK_OF(LEAF) lock = LOCK_FREE;
 /* Counts removals: a node is used again only after its own removal was counted. */
 static _Atomic uint32_t removals;
 static struct node *spare, *fresh, *fresh_end; /* taken out; never used */

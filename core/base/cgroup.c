@@ -35,7 +35,7 @@ enum { VERSION_1, VERSION_2, VERSIONS };
 
 /* It is large, so it lies here and not on the caller's stack. */
 static struct {
-	LOCK_OF(CGROUP) lock;
+	LOCK_OF(LEAF) lock;
 	uint64_t key; /* what the files said when the directories were found */
 	struct hierarchy version[VERSIONS];
 	char line[2048], path[CGROUP_PATH + 64];

@@ -10,6 +10,8 @@
  * another thread. At the gate a thread holds no lock: it may wait there for as long as memory is
  * moved, and every thread that wants its lock would wait with it.
  *
+ * Locks whose holders take no other lock are of one rank, LEAF: there is no order among them.
+ *
  * The rank is in a lock's type and takes no memory. In builds with SPILLWAY_CHECK_LOCKS (unit
  * tests, and all with a sanitizer; included first, see the Makefile) each thread keeps a list of
  * its locks, and the process ends where a rule is broken, naming the locks. Elsewhere a lock is
@@ -42,13 +44,9 @@ enum {
 	X(SERVER,       WAIT,    "the start of the thread that gives memory to other processes") \
 	X(PRIMARY,      DRIVER,  "whether the primary context of a device is new") \
 	X(OVERHEAD,     DRIVER,  "what contexts and modules of a device were measured to take") \
-	X(HIDDEN,       NOTHING, "which symbols are hidden") \
 	X(NVML,         NOTHING, "what a process without CUDA tells those who ask NVML") \
 	/* memory that moves, and its surroundings */ \
-	X(IMPORT_TURN,  NOTHING, "whose turn it is to open or close memory of other processes") \
 	X(EXPORTS,      DRIVER,  "memory that other processes were given") \
-	X(MOVER,        NOTHING, "what the mover is asked for") \
-	X(IDLE_POINT,         NOTHING, "that a moment for moving has come") \
 	X(GATE,         BOTH,    "who closes the gate, as long as it is closed") \
 	X(ARENAS,       DRIVER,  "the making of arenas") \
 	X(ARENA,        BOTH,    "the units, runs and slabs of an arena; slabs of the driver's memory") \
@@ -57,8 +55,6 @@ enum {
 	X(EXPORTED_AS,  NOTHING, "by which name an allocation is known to other processes") \
 	X(EXPORTED,     NOTHING, "what is charged for exported memory") \
 	X(SPARES,       NOTHING, "spare chunks") \
-	X(ADDRESSES,    NOTHING, "the address map, while it is changed") \
-	X(ADVICE,       NOTHING, "the advice that the program gave on an allocation") \
 	/* records of the program's objects */ \
 	X(KEPT,         DRIVER,  "who takes away what is kept of a handle") \
 	X(FREED,        DRIVER,  "memory that was freed and may be in use") \
@@ -73,7 +69,6 @@ enum {
 	X(CAPTURES,     DRIVER,  "which streams are being captured") \
 	X(HEARTBEAT,       DRIVER,  "what the watcher asks of contexts") \
 	X(CONTEXTS,     NOTHING, "which contexts there are") \
-	X(EVENTS,       NOTHING, "events of ours that are recorded nowhere") \
 	/* pacing and steps */ \
 	X(PACER,        DRIVER,  "the rounds of a device") \
 	X(STEPS,        NOTHING, "how the steps of a device are found") \
@@ -82,14 +77,13 @@ enum {
 	X(LAUNCHES,     NOTHING, "who says what acts on launches") \
 	X(ACTIONS,      NOTHING, "who adds and removes actions") \
 	X(REGISTRY,     NOTHING, "the resources of a device") \
-	X(OWNED,        NOTHING, "which object goes with which") \
 	X(SETTINGS,     NOTHING, "who changes the settings of a device") \
 	X(SHARING,      NOTHING, "the making of peer records") \
 	X(PEER_RECORD,  NOTHING, "what a peer record says") \
-	X(QUEUE,        NOTHING, "a queue") \
-	X(CGROUP,       NOTHING, "where the memory cgroup of the process is") \
 	X(REMOVING,     WAIT,    "that one thread of the process removes files of jobs") \
-	X(SEGMENT,      WAIT,    "the books of the job; among its processes")
+	X(SEGMENT,      WAIT,    "the books of the job; among its processes") \
+	/* what is held for moments, with no other lock taken meanwhile */ \
+	X(LEAF,         NOTHING, "a list or a mark of one file")
 /* clang-format on */
 
 enum lock_rank {

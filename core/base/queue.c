@@ -12,7 +12,7 @@
 #include "core/base/lock.h"
 
 struct queue {
-	LOCK_OF(QUEUE) lock;
+	LOCK_OF(LEAF) lock;
 	pthread_cond_t changed;
 	size_t room, first, count;
 	bool is_closed;

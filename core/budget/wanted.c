@@ -14,7 +14,7 @@
 #include "core/cuda/capture.h"
 
 static struct {
-	LOCK_OF(MOVER) lock;
+	LOCK_OF(LEAF) lock;
 	pthread_cond_t changed; /* for who empties it */
 	pthread_cond_t done;    /* for those who asked */
 	void (*opened)(void);   /* to be called by wanted_open(); NULL: nothing */

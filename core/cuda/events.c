@@ -12,7 +12,7 @@
 
 enum { KEPT_MAX = 256 };
 
-static LOCK_OF(EVENTS) lock = LOCK_FREE;
+static LOCK_OF(LEAF) lock = LOCK_FREE;
 static struct {
 	CUcontext context;
 	CUevent event;

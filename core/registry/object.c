@@ -38,7 +38,7 @@ struct chained {
 };
 
 /* One for all: owner and owned may be of different devices. Nothing is locked under it. */
-static LOCK_OF(OWNED) owned_lock = LOCK_FREE;
+static LOCK_OF(LEAF) owned_lock = LOCK_FREE;
 
 static struct object *object_of(struct resource *resource)
 {

@@ -21,7 +21,7 @@ static LOCK_OF(START) start = LOCK_FREE;
 static LOCK_OF(PRIMARY) primary = LOCK_FREE;
 static LOCK_OF(POOL) pool = LOCK_FREE, other_pool = LOCK_FREE;
 static SHARED_LOCK_OF(CONTEXTS) contexts = SHARED_LOCK_FREE;
-static LOCK_OF(QUEUE) queue = LOCK_FREE;
+static LOCK_OF(LEAF) queue = LOCK_FREE;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 /* Runs it in a child, and returns what that says before it ends itself; "" where it goes on. */
@@ -103,9 +103,9 @@ START_TEST(an_order_that_is_broken_ends_the_process)
 	ENDS(take_an_earlier_one, "PRIMARY", "POOL");
 	ENDS(take_two_of_a_rank, "takes the lock POOL while it holds POOL");
 	ENDS(take_it_twice, "POOL that it holds");
-	ENDS(read_after_a_later_one, "CONTEXTS", "QUEUE");
+	ENDS(read_after_a_later_one, "CONTEXTS", "LEAF");
 	ENDS(take_after_reading, "POOL", "CONTEXTS");
-	ENDS(take_after_a_try, "POOL", "QUEUE");
+	ENDS(take_after_a_try, "POOL", "LEAF");
 }
 END_TEST
 
@@ -154,7 +154,7 @@ static void call_the_driver_with_one_that_may(void)
 
 START_TEST(the_driver_is_called_with_few)
 {
-	ENDS(call_the_driver, "driver", "QUEUE");
+	ENDS(call_the_driver, "driver", "LEAF");
 	GOES_ON(call_the_driver_with_one_that_may);
 }
 END_TEST

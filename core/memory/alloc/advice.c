@@ -21,7 +21,7 @@ struct piece {
 };
 
 struct advice_book {
-	LOCK_OF(ADVICE) lock; /* waits for nothing */
+	LOCK_OF(LEAF) lock; /* waits for nothing */
 	uint64_t from, to;
 	_Atomic uint64_t changes;
 	struct piece *piece; /* by address, neighbours differ; the first begins the book */

@@ -15,7 +15,7 @@
 _Atomic unsigned int idle_point_is_awaited;
 
 static struct once once;
-static LOCK_OF(IDLE_POINT) lock = LOCK_FREE;
+static LOCK_OF(LEAF) lock = LOCK_FREE;
 static pthread_cond_t told;
 static bool has_come;
 static _Atomic uint32_t taken; /* changes when the mover has the moment */

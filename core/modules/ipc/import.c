@@ -61,7 +61,7 @@ struct opened {
  * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to
  * the gate, to make room for what another job gives.
  */
-static LOCK_OF(IMPORT_TURN) turn_lock = LOCK_FREE;
+static LOCK_OF(LEAF) turn_lock = LOCK_FREE;
 static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;
 static bool turn;
 static struct opened *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
