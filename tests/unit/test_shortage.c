@@ -12,6 +12,7 @@
 #include "core/budget/shortage.h"
 #include "core/budget/wanted.h"
 #include "core/memory/alloc/reclaim.h"
+#include "core/state/segment.h"
 #include "suite.h"
 
 #define MS 1000000ull
@@ -125,6 +126,8 @@ START_TEST(the_reclaim_steps_end_with_a_claim)
 {
 	pthread_t thread;
 
+	device.segment = segment_make_private();
+	ck_assert_ptr_nonnull(device.segment);
 	shortage_serve(begin);
 	ck_assert_int_eq(pthread_create(&thread, NULL, decide, NULL), 0);
 	ck_assert(!climb(true, SPILL_LIMIT));
