@@ -551,6 +551,13 @@ START_TEST(it_is_surveyed_for_the_tool)
 	poll_placement();
 	ck_assert_int_eq(world.ended, 1);
 	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_HOT);
+	/* Soon again: the first was perhaps of what a program does before its steps. */
+	clock_ns += 9 * SECOND;
+	poll_placement();
+	ck_assert_int_eq(world.begun, 1);
+	clock_ns += SECOND;
+	poll_placement();
+	ck_assert_int_eq(world.begun, 2);
 }
 END_TEST
 

@@ -130,6 +130,8 @@ static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle
 		enter(m, SEGMENT_ON_DEVICE, handle);
 	else
 		device_uncharge(device, SEGMENT_ON_DEVICE, m->size);
+	if (m->terms->settings.survey == CONFIG_SURVEY_ALWAYS && arena_of(device))
+		wanted_wake(device);
 	return result;
 }
 

@@ -656,10 +656,20 @@ static void decide(struct device *device, struct placement *p, const struct surv
 
 /* --- surveys --- */
 
+/*
+ * Returns whether surveys are made though nothing is on the host, for the tool: again and again,
+ * because the first may be of what a program does before its steps.
+ */
+static bool is_recorded(const struct terms *terms)
+{
+	return terms->settings.survey == CONFIG_SURVEY_ALWAYS;
+}
+
 static void begin(const struct device *device, struct placement *p, const struct terms *terms)
 {
 	uint64_t now = clock_now();
-	bool is_known = p->weighed.pieces && now < p->again && !has_changed(p);
+	uint64_t again = !p->spill && is_recorded(terms) ? p->not_before : p->again;
+	bool is_known = p->weighed.pieces && now < again && !has_changed(p);
 
 	if (now < p->not_before || (is_known && !(p->is_tried && p->is_even)))
 		return;
@@ -678,12 +688,6 @@ static void end(struct placement *p, bool was_found)
 	p->pause = was_found || !p->pause ? SOON : p->pause < LATER_MOST ? p->pause * 2 : p->pause;
 	p->not_before = now + p->pause;
 	p->again = now + AGAIN;
-}
-
-/* Returns whether a survey is made though nothing is on the host, for the tool. */
-static bool is_recorded(const struct terms *terms)
-{
-	return terms->settings.survey == CONFIG_SURVEY_ALWAYS;
 }
 
 static void go_on(struct device *device, struct placement *p, const struct terms *terms,
