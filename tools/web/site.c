@@ -24,7 +24,7 @@
 #include "tools/web/history.h"
 #include "tools/web/sha256.h"
 
-extern const char web_page[], web_page_end[];
+extern const char web_page[]; /* page.html, with a zero behind it */
 
 enum { VALUE_MAX = 160, EVENTS_MAX = 200 };
 #define FRESH_NS   200000000ull /* so many clients cost one look at the jobs */
@@ -80,12 +80,13 @@ static bool is_secret(const char *given, const char *secret)
 /* Returns the digest of what stands between two tags of the page. */
 static const char *digest_between(const char *begin, const char *end, char text[SHA256_TEXT])
 {
-	const char *from = strstr(web_page, begin), *to = from ? strstr(from, end) : NULL;
+	const char *from = strstr(web_page, begin);
 
-	if (!to)
-		fail("the page has no %s", begin);
-	from += strlen(begin);
-	return sha256_base64(from, (size_t)(to - from), text);
+	if (from && strstr(from, end)) {
+		from += strlen(begin);
+		return sha256_base64(from, (size_t)(strstr(from, end) - from), text);
+	}
+	fail("the page has no %s", begin);
 }
 
 static char *make_page_headers(void)
@@ -224,22 +225,25 @@ static bool has_secret(const struct serve_request *request, const char *secret)
 
 /* --- data --- */
 
+static void read_jobs(struct site *site)
+{
+	FILE *out;
+
+	free(site->jobs);
+	out = open_memstream(&site->jobs, &site->jobs_size);
+	if (out)
+		report_all_json(out, site->options->job, &site->seatless);
+	if (!out || fclose(out) != 0)
+		fail("out of memory");
+	site->jobs_ns = clock_now();
+}
+
 static void answer_jobs(struct site *site, struct serve_answer *answer)
 {
 	uint64_t now = clock_now();
 
-	if (!site->jobs || now - site->jobs_ns >= FRESH_NS) {
-		FILE *out;
-
-		free(site->jobs);
-		out = open_memstream(&site->jobs, &site->jobs_size);
-		if (!out)
-			fail("out of memory");
-		report_all_json(out, site->options->job, &site->seatless);
-		if (fclose(out) != 0)
-			fail("out of memory");
-		site->jobs_ns = clock_now();
-	}
+	if (!site->jobs || now - site->jobs_ns >= FRESH_NS)
+		read_jobs(site);
 	fwrite(site->jobs, 1, site->jobs_size, answer->body);
 }
 
@@ -528,7 +532,7 @@ static void answer_root(const struct site *site, const struct serve_request *req
 		answer_status(answer, "403 Forbidden");
 	} else {
 		answer->headers = site->page_headers;
-		fwrite(web_page, 1, (size_t)(web_page_end - web_page), answer->body);
+		fputs(web_page, answer->body);
 	}
 }
 
