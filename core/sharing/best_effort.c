@@ -21,6 +21,8 @@
 #define LOOK_MOST_NS  (500 * NS_OF_US)
 /* A gap is left so long before it should end, and a 32nd of it. */
 #define MARGIN_NS (300 * NS_OF_US)
+/* What a return cost counts for 7/8 of that after each next one. */
+#define COST_KEEPS (7.0 / 8)
 /* What one may take at least, whatever is said of losses. */
 #define TAKES_LEAST 15625u
 /*
@@ -135,7 +137,7 @@ static int64_t cost_of_return(const struct best_effort *f, uint64_t round_ns, ui
 {
 	uint64_t half = (round_ns > longest_ns ? round_ns : longest_ns) / 2 + BEST_EFFORT_SEEN_NS;
 
-	return (int64_t)(half > f->cost_ns ? half : f->cost_ns);
+	return (int64_t)(half > f->cost_ns.value ? half : (uint64_t)f->cost_ns.value);
 }
 
 /*
@@ -150,7 +152,7 @@ static void pay(struct best_effort *f, uint64_t round_ns, uint64_t longest_ns, u
 	    (took < most ? took : most) + (late > BEST_EFFORT_SEEN_NS ? late : BEST_EFFORT_SEEN_NS);
 
 	f->returned_ns = 0;
-	f->cost_ns = f->cost_ns ? (7 * f->cost_ns + cost) / 8 : cost;
+	estimate_add(&f->cost_ns, (double)cost, COST_KEEPS);
 	f->budget_ns -= (int64_t)cost;
 	if (f->budget_ns < BUDGET_LEAST_NS)
 		f->budget_ns = BUDGET_LEAST_NS;
@@ -343,46 +345,34 @@ enum { BORDERS = 4, GAPS_LEAST = 4 };
 
 /* --- the loss --- */
 
-static double square_root(double x)
-{
-	double root = x > 1 ? x : 1;
-
-	for (int i = 0; i < 60 && x > 0; i++)
-		root = (root + x / root) / 2;
-	return x > 0 ? root : 0;
-}
-
 static void add_pair(struct feedback *f)
 {
 	double off = f->border[2] - f->border[1];
 	double on = (f->border[1] - f->border[0] + f->border[3] - f->border[2]) / 2;
-	double lost = off - on;
 
-	f->pairs = f->pairs * FADES + 1;
-	f->off = f->off * FADES + off;
-	f->lost = f->lost * FADES + lost;
-	f->lost_squared = f->lost_squared * FADES + lost * lost;
+	estimate_add(&f->off, off, FADES);
+	estimate_add(&f->lost, off - on, FADES);
 }
 
 static bool feedback_tell(const struct feedback *f, struct feedback_loss *loss)
 {
-	double mean, variance, error, per_second = 1e12 / (double)BEST_EFFORT_OFF_NS;
+	double off = f->off.value, pairs = f->off.weight,
+	       per_second = 1e12 / (double)BEST_EFFORT_OFF_NS;
+	double mean, error;
 
-	if (f->pairs < PAIRS_LEAST || f->off <= 0)
+	if (pairs < PAIRS_LEAST || off <= 0)
 		return false;
-	mean = f->lost / f->pairs;
-	variance = f->lost_squared / f->pairs - mean * mean;
-	error = 1e6 * deviations(f->pairs) * square_root(variance * f->pairs) / f->off;
-	if (error < 1e6 / f->off)
-		error = 1e6 / f->off; /* a launch more or less */
+	error = 1e6 * deviations(pairs) * estimate_error(&f->lost) / off;
+	if (error < 1e6 / (off * pairs))
+		error = 1e6 / (off * pairs); /* a launch more or less */
 	if (error > ERROR_MOST)
 		error = ERROR_MOST;
-	mean = 1e6 * f->lost / f->off;
+	mean = 1e6 * f->lost.value / off;
 	*loss = (struct feedback_loss){
 	    .loss_ppm = (int32_t)(mean < -ERROR_MOST ? -ERROR_MOST : mean),
 	    .error_ppm = (uint32_t)error,
-	    .alone = (uint64_t)(f->off / f->pairs * per_second),
-	    .now = (uint64_t)((f->off - f->lost) / f->pairs * per_second),
+	    .alone = (uint64_t)(off * per_second),
+	    .now = (uint64_t)((off - f->lost.value) * per_second),
 	};
 	return true;
 }
@@ -422,12 +412,12 @@ bool feedback_look(struct feedback *f, uint64_t now_ns, uint64_t count, uint32_t
 		return false;
 	is_much = loss->loss_ppm - (int64_t)loss->error_ppm > bearable_ppm;
 	is_borne = loss->loss_ppm + (int64_t)loss->error_ppm < bearable_ppm;
-	if (is_much && f->pairs < PAIRS_TO_ACCUSE)
+	if (is_much && f->off.weight < PAIRS_TO_ACCUSE)
 		return false;
 	/* Best-effort jobs take less, or more, from now on: what was seen until now says nothing of
 	 * that. */
 	if (is_much || is_borne)
-		f->pairs = f->off = f->lost = f->lost_squared = 0;
+		f->off = f->lost = (struct estimate){0};
 	return true;
 }
 

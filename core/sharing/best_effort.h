@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/estimate.h"
 #include "core/peers/peers.h"
 
 #define BEST_EFFORT_PERIOD_NS 1200000000ull
@@ -43,16 +44,16 @@
 struct best_effort {
 	bool has_begun, is_gap;
 	int64_t budget_ns;
-	uint64_t budget_at_ns; /* until when it is counted */
-	uint64_t since_ns;     /* the gap, or the work of others, began */
-	uint64_t trickled_ns;  /* when it made a round without a gap */
-	uint64_t returns_ppm;  /* in a second, lately; millionths */
-	uint64_t returned_ns;  /* somebody did while work of ours was in flight, which still is */
-	uint64_t late_ns;      /* between the look that saw that and the one before */
-	uint64_t looked_ns;    /* at the peer records */
-	uint64_t cost_ns;      /* of a return, lately */
-	uint32_t takes_ppm;    /* what feedback allows */
-	uint64_t judged_ns;    /* when that was changed last */
+	uint64_t budget_at_ns;   /* until when it is counted */
+	uint64_t since_ns;       /* the gap, or the work of others, began */
+	uint64_t trickled_ns;    /* when it made a round without a gap */
+	uint64_t returns_ppm;    /* in a second, lately; millionths */
+	uint64_t returned_ns;    /* somebody did while work of ours was in flight, which still is */
+	uint64_t late_ns;        /* between the look that saw that and the one before */
+	uint64_t looked_ns;      /* at the peer records */
+	struct estimate cost_ns; /* of a return */
+	uint32_t takes_ppm;      /* what feedback allows */
+	uint64_t judged_ns;      /* when that was changed last */
 	struct {
 		uint64_t token;
 		uint32_t number;
@@ -89,12 +90,12 @@ struct best_effort_go best_effort_decide(struct best_effort *best_effort, const 
 
 /* Begins zeroed. */
 struct feedback {
-	uint64_t off_at_ns;                    /* of the period that is looked at */
-	uint64_t last_ns, last;                /* the look before */
-	int passed;                            /* borders of it */
-	double border[4];                      /* the count at each */
-	bool is_spoilt;                        /* looks were too rare */
-	double pairs, off, lost, lost_squared; /* sums that fade */
+	uint64_t off_at_ns;        /* of the period that is looked at */
+	uint64_t last_ns, last;    /* the look before */
+	int passed;                /* borders of it */
+	double border[4];          /* the count at each */
+	bool is_spoilt;            /* looks were too rare */
+	struct estimate off, lost; /* of a pair of looks: what was done, and not done */
 };
 
 struct feedback_loss {

@@ -25,6 +25,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
+#include "core/base/estimate.h"
 #include "core/budget/device.h"
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
@@ -37,10 +38,10 @@
 
 enum { TIERS = 2 };
 
-/* Bytes per nanosecond; 0: not known. */
 static struct speed {
-	_Atomic double lately; /* of exchanges */
-	double fastest;        /* of their copies */
+	struct estimate exchanges; /* nanoseconds per byte */
+	_Atomic double lately;     /* bytes per nanosecond of them; 0: not known */
+	double fastest;            /* likewise of their copies */
 } speeds[DEVICE_MAX][TIERS];
 
 static double speed(uint64_t bytes, uint64_t ns)
@@ -53,10 +54,10 @@ static void link_note(const struct device *device, enum segment_tier to, uint64_
                       uint64_t copy_ns, uint64_t all_ns)
 {
 	struct speed *s = &speeds[device->id.ordinal][to];
-	double measured = speed(bytes, all_ns), copied = speed(bytes, copy_ns), lately = s->lately;
+	double copied = speed(bytes, copy_ns);
 
-	/* A slower measurement counts at once: the next slice shall not take too long, too. */
-	s->lately = lately > 0 && measured > lately ? (lately + measured) / 2 : measured;
+	estimate_add_cost(&s->exchanges, speed(all_ns, bytes), 0.5);
+	s->lately = 1 / s->exchanges.value;
 	if (copied > s->fastest)
 		s->fastest = copied;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/estimate.h"
 #include "core/base/lock.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/alloc/reclaim.h"
@@ -89,21 +90,11 @@ static int charge(const struct plan *plan, struct device *device, const struct c
 }
 
 /* How long a byte of memory takes to be made on each tier. */
-static struct making {
-	bool is_known;
-	double ns_per_byte;
-} makings[2];
+static struct estimate makings[2];
 
 static void note_making(enum segment_tier tier, uint64_t bytes, uint64_t ns)
 {
-	struct making *known = &makings[tier];
-	double measured = (double)ns / (double)bytes;
-
-	/* A longer time counts at once. */
-	known->ns_per_byte = known->is_known && measured < known->ns_per_byte
-	                         ? (known->ns_per_byte + measured) / 2
-	                         : measured;
-	known->is_known = true;
+	estimate_add_cost(&makings[tier], (double)ns / (double)bytes, 0.5);
 }
 
 /* Returns MOVE_NONE, or why there is none. */
@@ -201,10 +192,10 @@ bool plan_make(struct plan *plan, struct device *device)
 bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns)
 {
 	const struct move *next = &plan->moves[plan->made];
-	const struct making *known = &makings[plan->to];
+	const struct estimate *known = &makings[plan->to];
 
-	return plan->made < plan->count && known->is_known &&
-	       known->ns_per_byte * (double)next->size <= (double)ns &&
+	return plan->made < plan->count && known->weight > 0 &&
+	       known->value * (double)next->size <= (double)ns &&
 	       make_next(plan, device, true) == MOVE_NONE;
 }
 
