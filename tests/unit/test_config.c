@@ -811,7 +811,7 @@ START_TEST(bad_text)
 	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory?; "
 	     "expected one of memory, memory_max, host_memory, share, share_policy, "
 	     "share_window, priority, slowdown, turn, turn_length, idle_yield, steps, spill, "
-	     "spill_after, reported_memory, mixed, placement, "
+	     "spill_after, reported_memory, mixed, placement, survey, "
 	     "demote_deadline, "
 	     "shrink, deferred_free, pin_new, evict"},
 	    {"[job]\nname = -x\n",

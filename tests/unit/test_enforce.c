@@ -333,6 +333,7 @@ static const struct weakening {
     {CONFIG_KEY_reported_memory, "limit", "limit+host", HARMLESS, "it is only told"},
     {CONFIG_KEY_mixed, "auto", "whole", HARMLESS, "both tiers are charged"},
     {CONFIG_KEY_placement, "auto", "balanced heat", HARMLESS, "which, not how much"},
+    {CONFIG_KEY_survey, "auto", "always", HARMLESS, "measures, and moves nothing by itself"},
     {CONFIG_KEY_demote_deadline, "100ms", "1h", FIXED, NULL},
     {CONFIG_KEY_shrink, "fast", "gentle", HARMLESS, "it ends, in twice the time"},
     {CONFIG_KEY_deferred_free, "no", "yes", HARMLESS, "it is charged until it is given back"},
@@ -421,7 +422,7 @@ START_TEST(bad_values)
 	                 "system.ini:2: enforced: unknown key in [ceiling], did you mean enforce?; "
 	                 "expected one of memory, memory_max, host_memory, share, "
 	                 "priority, turn, turn_length, idle_yield, enforce, "
-	                 "per, required, state_dir, guaranteed");
+	                 "per, required, state_dir, guaranteed, reserve");
 	ck_assert_str_eq(refused("[ceiling]\nenforce = yes\nstate_dir = here\n"),
 	                 "system.ini:3: state_dir = here: expected an absolute path of at most 400 "
 	                 "characters");
