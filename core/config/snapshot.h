@@ -181,11 +181,6 @@ bool config_job_is_bound(const struct config *config, enum config_job_key key);
 int config_warn(struct config *config, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
 
-/* layers.c */
-/* Adds a file as a layer; that it is missing is an error of the one that SPILLWAY_CONFIG names. */
-int config_add_file(struct config *config, enum config_layer layer, const char *path,
-                    struct config_error *error);
-
 /* reader.c */
 /* Loads all of a small regular file, NUL-terminated; free it. Returns 0 or a negative errno. */
 int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length);

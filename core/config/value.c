@@ -169,7 +169,8 @@ const char *config_key_argument(enum config_key key, char *buf, size_t size)
 	return buf;
 }
 
-static void __attribute__((format(printf, 2, 3)))
+/* Says why a text is no value. Returns -EINVAL. */
+static int __attribute__((format(printf, 2, 3)))
 say(struct config_problem *problem, const char *format, ...)
 {
 	va_list arguments;
@@ -177,6 +178,7 @@ say(struct config_problem *problem, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(problem->text, sizeof(problem->text), format, arguments);
 	va_end(arguments);
+	return -EINVAL;
 }
 
 /* Finds the index of text in "first|second|third". */
@@ -221,38 +223,33 @@ static void list_choices(const char *choices, char *buf, size_t size)
 }
 
 /* Says which values the key takes. */
-static void explain(const struct config_key_row *key, struct config_problem *problem)
+static int explain(const struct config_key_row *key, struct config_problem *problem)
 {
 	char choices[128];
 
 	list_choices(key->choices, choices, sizeof(choices));
 	switch (key->kind) {
 	case CONFIG_SIZE_OR_PERCENT:
-		say(problem, "expected a size such as 8GiB or 512M, a percentage such as 50%%, or "
-		             "unlimited");
-		break;
+		return say(problem,
+		           "expected a size such as 8GiB or 512M, a percentage such as 50%%, or "
+		           "unlimited");
 	case CONFIG_SIZE:
-		say(problem, "expected a size such as 8GiB or 512M, %s%sunlimited", choices,
-		    *choices ? " or " : "or ");
-		break;
+		return say(problem, "expected a size such as 8GiB or 512M, %s%sunlimited", choices,
+		           *choices ? " or " : "or ");
 	case CONFIG_PERCENT:
-		say(problem, "expected a percentage from 0 to 100 such as 70");
-		break;
+		return say(problem, "expected a percentage from 0 to 100 such as 70");
 	case CONFIG_CHOICE:
-		say(problem, "expected %s", choices);
-		break;
+		return say(problem, "expected %s", choices);
 	case CONFIG_COUNT:
-		say(problem, "expected a whole number such as 3%s%s", *choices ? ", or " : "",
-		    choices);
-		break;
+		return say(problem, "expected a whole number such as 3%s%s",
+		           *choices ? ", or " : "", choices);
 	case CONFIG_BOOL:
-		say(problem, "expected %s%syes or no", choices, *choices ? ", " : "");
-		break;
+		return say(problem, "expected %s%syes or no", choices, *choices ? ", " : "");
 	case CONFIG_DURATION:
-		say(problem, "expected a duration such as 100ms or 2s%s%s", *choices ? ", or " : "",
-		    choices);
-		break;
+		return say(problem, "expected a duration such as 100ms or 2s%s%s",
+		           *choices ? ", or " : "", choices);
 	}
+	return -EINVAL;
 }
 
 /* Writes a percentage with as many digits as it needs: 70, 0.25. */
@@ -386,11 +383,9 @@ int config_value_parse(enum config_key key, const char *text, struct config_valu
 	int status = parse_number(&config_keys[key], value_now(key, text), &result);
 
 	if (status == -EDOM)
-		say(problem, "expected 0 or at least 0.001");
-	else if (status != 0)
-		explain(&config_keys[key], problem);
+		return say(problem, "expected 0 or at least 0.001");
 	if (status != 0)
-		return -EINVAL;
+		return explain(&config_keys[key], problem);
 	*value = result;
 	return 0;
 }
@@ -419,19 +414,21 @@ int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is
 	if (strcmp(choices[key], CONFIG_BYTES) == 0) {
 		*is_other = parse_written(CONFIG_KEY_memory, text, &value, problem) == 0 &&
 		            value.number != CONFIG_UNLIMITED;
-		say(problem, "expected a size such as 1GiB or 512M, or a percentage");
-		return *is_other ? 0 : -EINVAL;
+		return *is_other
+		           ? 0
+		           : say(problem, "expected a size such as 1GiB or 512M, or a percentage");
 	}
 	if (choices[key][0] == '\0') {
 		*is_other = text[0] == '/' && strlen(text) < CONFIG_STATE_DIR_MAX;
-		say(problem, "expected an absolute path of at most %d characters",
-		    CONFIG_STATE_DIR_MAX - 1);
-		return *is_other ? 0 : -EINVAL;
+		return *is_other
+		           ? 0
+		           : say(problem, "expected an absolute path of at most %d characters",
+		                 CONFIG_STATE_DIR_MAX - 1);
 	}
 	if (strcmp(choices[key], CONFIG_USERS) == 0) {
 		*is_other = config_is_user_list(text);
-		say(problem, "expected numbers of users, as id -u prints them");
-		return *is_other ? 0 : -EINVAL;
+		return *is_other ? 0
+		                 : say(problem, "expected numbers of users, as id -u prints them");
 	}
 	if (strcmp(choices[key], "no|yes") == 0 && units_parse_bool(text, is_other) == 0)
 		return 0;
@@ -440,8 +437,7 @@ int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is
 		return 0;
 	}
 	list_choices(choices[key], list, sizeof(list));
-	say(problem, "expected %s", list);
-	return -EINVAL;
+	return say(problem, "expected %s", list);
 }
 
 int config_check_value(enum config_key key, const char *text, char *message, size_t size)

@@ -371,6 +371,16 @@ int segment_job_lock(int directory, const char *job);
 /* Lists like segment_list(), in this directory, whose descriptor it closes. */
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
+static inline uint64_t quota_get(const _Atomic uint64_t *charge)
+{
+	return atomic_load_explicit(charge, memory_order_relaxed);
+}
+
+static inline void quota_set(_Atomic uint64_t *charge, uint64_t bytes)
+{
+	atomic_store_explicit(charge, bytes, memory_order_relaxed);
+}
+
 /* slot.c; all under the lock but the first */
 /* Returns the job-wide bytes charged. Takes no lock. */
 uint64_t quota_charged(const struct segment_file *file, int device, enum segment_tier tier);

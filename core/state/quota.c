@@ -17,16 +17,6 @@
 #include "core/base/log.h"
 #include "core/state/layout.h"
 
-static uint64_t get(const _Atomic uint64_t *charge)
-{
-	return atomic_load_explicit(charge, memory_order_relaxed);
-}
-
-static void set(_Atomic uint64_t *charge, uint64_t bytes)
-{
-	atomic_store_explicit(charge, bytes, memory_order_relaxed);
-}
-
 static bool is_valid(const struct segment *segment, int device, enum segment_tier tier)
 {
 	return device >= 0 && device < devices_of(&segment->file->header) &&
@@ -42,9 +32,9 @@ static void open_if_alone(struct segment *segment, int device)
 	struct ledger *own = &own_books(segment, device)->ledger;
 
 	if (segment->limit[device].bytes != UINT64_MAX ||
-	    get(total) != ledger_charged(own, SEGMENT_ON_DEVICE))
+	    quota_get(total) != ledger_charged(own, SEGMENT_ON_DEVICE))
 		return;
-	set(total, LEDGER_OPEN | (uint64_t)segment->number);
+	quota_set(total, LEDGER_OPEN | (uint64_t)segment->number);
 	ledger_open(own, SEGMENT_ON_DEVICE);
 }
 
@@ -59,14 +49,14 @@ static uint64_t give_back(struct segment *segment, int device, enum segment_tier
 
 	quota_close(segment->file, device);
 	excess = ledger_give_back(&own_books(segment, device)->ledger, tier, bytes);
-	set(total, get(total) - (bytes - excess));
+	quota_set(total, quota_get(total) - (bytes - excess));
 	return excess;
 }
 
 static uint64_t settle(struct segment *segment, int device, enum segment_tier tier)
 {
 	_Atomic uint64_t *owed = &segment->owed[device][tier];
-	return get(owed) ? give_back(segment, device, tier, atomic_exchange(owed, 0)) : 0;
+	return quota_get(owed) ? give_back(segment, device, tier, atomic_exchange(owed, 0)) : 0;
 }
 
 void quota_settle(struct segment *segment)
@@ -79,7 +69,7 @@ void quota_settle(struct segment *segment)
 static bool fits(const struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                  uint64_t limit)
 {
-	uint64_t total = get(&segment->file->header.charged[device][tier]);
+	uint64_t total = quota_get(&segment->file->header.charged[device][tier]);
 	uint64_t most = limit < LEDGER_OPEN ? limit : LEDGER_OPEN - 1;
 	return bytes <= most && total <= most - bytes;
 }
@@ -88,7 +78,7 @@ static bool fits(const struct segment *segment, int device, enum segment_tier ti
 static uint64_t limit_in_force(const struct segment *segment, int device, bool is_moved)
 {
 	const struct segment_limit *limit = &segment->limit[device];
-	uint64_t grown = get(&segment->file->header.applied[device].grown);
+	uint64_t grown = quota_get(&segment->file->header.applied[device].grown);
 
 	return is_moved && limit->evict ? 0 : segment_limit_with(limit, grown);
 }
@@ -122,7 +112,7 @@ uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int devic
 
 	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_DRAINING)) >= 0;)
 		if (slot_is_of_earlier_run(file, n))
-			bytes += get(&books_of(file, n, device)->ledger.driver_used);
+			bytes += quota_get(&books_of(file, n, device)->ledger.driver_used);
 	return bytes;
 }
 
@@ -159,9 +149,9 @@ static int reserve(struct segment *segment, int device, enum segment_tier tier, 
 	if (!fits(segment, device, tier, bytes, limit))
 		slots_probe(segment->file);
 	if (fits(segment, device, tier, bytes, limit)) {
-		uint64_t total = get(&header->charged[device][tier]) + bytes;
+		uint64_t total = quota_get(&header->charged[device][tier]) + bytes;
 		ledger_charge(&own_books(segment, device)->ledger, tier, bytes);
-		set(&header->charged[device][tier], total);
+		quota_set(&header->charged[device][tier], total);
 		quota_raise_peak(segment, device, tier, total);
 		open_if_alone(segment, device);
 	} else {
@@ -262,7 +252,7 @@ static uint64_t driver_of_all(const struct segment_file *file, int device)
 	uint64_t bytes = 0;
 
 	for (int n = -1; (n = slots_next(&file->header, n, SLOTS_ALL)) >= 0;)
-		bytes += get(&books_of(file, n, device)->ledger.driver_used);
+		bytes += quota_get(&books_of(file, n, device)->ledger.driver_used);
 	return bytes;
 }
 

@@ -35,16 +35,6 @@
  * process was killed while it changed them. Under the segment's lock: no system call.
  */
 
-static uint64_t get(const _Atomic uint64_t *charge)
-{
-	return atomic_load_explicit(charge, memory_order_relaxed);
-}
-
-static void set(_Atomic uint64_t *charge, uint64_t bytes)
-{
-	atomic_store_explicit(charge, bytes, memory_order_relaxed);
-}
-
 /* Returns the ledger whose charge is the total where that says so; NULL: it is the total itself. */
 static struct ledger *open_ledger(const struct segment_file *file, int device, uint64_t total)
 {
@@ -57,7 +47,7 @@ static struct ledger *open_ledger(const struct segment_file *file, int device, u
 
 uint64_t quota_charged(const struct segment_file *file, int device, enum segment_tier tier)
 {
-	uint64_t total = get(&file->header.charged[device][tier]);
+	uint64_t total = quota_get(&file->header.charged[device][tier]);
 	const struct ledger *open =
 	    tier == SEGMENT_ON_DEVICE ? open_ledger(file, device, total) : NULL;
 
@@ -67,12 +57,12 @@ uint64_t quota_charged(const struct segment_file *file, int device, enum segment
 void quota_close(struct segment_file *file, int device)
 {
 	_Atomic uint64_t *total = &file->header.charged[device][SEGMENT_ON_DEVICE];
-	struct ledger *open = open_ledger(file, device, get(total));
+	struct ledger *open = open_ledger(file, device, quota_get(total));
 
 	if (!open)
 		return;
 	ledger_close(open, SEGMENT_ON_DEVICE);
-	set(total, ledger_charged(open, SEGMENT_ON_DEVICE));
+	quota_set(total, ledger_charged(open, SEGMENT_ON_DEVICE));
 }
 
 bool export_is_orphan(const struct segment_export *e)
@@ -122,10 +112,10 @@ void quota_recount(struct segment_file *file)
 			for (int s = 0; s < SEGMENT_TIERS; s++)
 				total[d][s] += ledger_charged(&books_of(file, n, d)->ledger, s);
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
-		set(&file->header.orphaned[d], orphaned[d]);
+		quota_set(&file->header.orphaned[d], orphaned[d]);
 		total[d][SEGMENT_ON_DEVICE] += orphaned[d];
 		for (int s = 0; s < SEGMENT_TIERS; s++)
-			set(&file->header.charged[d][s], total[d][s]);
+			quota_set(&file->header.charged[d][s], total[d][s]);
 	}
 }
 
