@@ -233,7 +233,8 @@ static void forget_devices(void)
 }
 
 /* What is decided among jobs, in this order. */
-static uint64_t (*const among_jobs[])(uint64_t now_ns) = {lending_step, exclusive_step, NULL};
+static const struct sharing_part among_jobs[] = {
+    {lending_step, lending_has_news}, {exclusive_step, NULL}, {NULL, NULL}};
 
 static enum outcome start_job(void)
 {

@@ -249,13 +249,14 @@ static bool has_news(const struct lent *l, uint64_t now)
 {
 	const struct sharing *s = l->shared;
 	const struct terms terms = terms_of(s->device);
+	bool is_idle = now - gate_unused_since(now) >= terms.settings.idle_yield;
 
 	for (int i = 0; i < s->others.count; i++)
 		if (s->others.other[i].record.claim)
 			return true;
 	if (now - l->polled_ns < SUM_NS)
 		return false;
-	return lending.is_idle != (idle_since(now, &terms) != 0) ||
+	return lending.is_idle != (is_idle || terms.settings.evict) ||
 	       l->told[SEGMENT_ON_DEVICE] != device_used(s->device, SEGMENT_ON_DEVICE) ||
 	       l->told[SEGMENT_ON_HOST] != device_used(s->device, SEGMENT_ON_HOST);
 }
@@ -278,6 +279,14 @@ uint64_t lending_step(uint64_t now)
 	called = calls;
 	gate_tell(lending.is_idle ? &shortage_called : NULL);
 	return due_ns == UINT64_MAX ? due_ns : minus(due_ns, now);
+}
+
+bool lending_has_news(uint64_t now)
+{
+	for (int i = 0; i < lending.devices->count; i++)
+		if (sharing_of(i) && (!lending.of[i] || has_news(lending.of[i], now)))
+			return true;
+	return false;
 }
 
 /* Begins to decide the claims of a call, which may come before we have looked for others. */

@@ -18,5 +18,7 @@
 void lending_start(struct device_set *devices);
 /* Goes one step on. Returns after how long the next is due. By the sharing thread. */
 uint64_t lending_step(uint64_t now_ns);
+/* Returns whether our peer record is no longer true, or another claims. See sharing.h. */
+bool lending_has_news(uint64_t now_ns);
 
 #endif

@@ -31,8 +31,11 @@ enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
 /* Who is called more often goes through directories once in so long. */
 #define LOOK_NS 400000000ull
 
-/* The sharing thread looks at least so often; where others cannot wake it; once others rang it. */
-#define SHARE_NS   1000000000ull
+/*
+ * The sharing thread sleeps so long where nothing is due, and the helper looks in its place. It
+ * looks so often where others cannot wake it, and no more often because others ring.
+ */
+#define RESTS_NS   3600000000000ull
 #define UNHEARD_NS 20000000ull
 #define RUNG_NS    5000000ull
 
@@ -45,7 +48,7 @@ static struct {
 	char node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
 	uint64_t job;
 	struct device_set *devices;
-	uint64_t (*const *steps)(uint64_t now_ns);
+	const struct sharing_part *parts;
 	int first_looks;
 	struct config_gpu settings[DEVICE_MAX];
 	LOCK_OF(SHARING) lock; /* of who makes a peer record, and of settings */
@@ -53,17 +56,17 @@ static struct {
 	_Atomic bool is_over;    /* there are to be no more peer records */
 	_Atomic bool is_begun;   /* the sharing thread is to run */
 	_Atomic bool has_failed; /* it does not */
-	_Atomic bool is_looking; /* at the others: the helper, or for good the sharing thread */
+	_Atomic bool is_looking; /* the helper or the sharing thread is at the peer records */
+	_Atomic bool rests;      /* the sharing thread sleeps until it is woken */
 } sharing = {.lock = LOCK_FREE};
 
-void sharing_start(struct device_set *devices, const char *job,
-                   uint64_t (*const *steps)(uint64_t now_ns))
+void sharing_start(struct device_set *devices, const char *job, const struct sharing_part *parts)
 {
 	directory_of_node(sharing.node, sizeof sharing.node);
 	directory_path(sharing.state, sizeof sharing.state);
 	sharing.job = hash_text(hash_text(hash_word(HASH_NOTHING, getuid()), sharing.state), job);
 	sharing.devices = devices;
-	sharing.steps = steps;
+	sharing.parts = parts;
 	peers_judge(config_may_be_guaranteed, PRIORITY_GUARANTEED);
 }
 
@@ -258,20 +261,23 @@ static void *share(void *cookie)
 	(void)cookie;
 	pthread_setname_np(pthread_self(), "spillway-share");
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
-	while (atomic_exchange(&sharing.is_looking, true))
-		deadline_sleep(LOOK_NS / 1000);
 	for (;;) {
 		uint32_t called = atomic_load(&shortage_called);
-		uint64_t now = clock_now(), again_ns = SHARE_NS;
+		uint64_t now, again_ns = RESTS_NS;
 		struct bells bells = {0};
 		bool is_beside;
 
+		while (atomic_exchange(&sharing.is_looking, true))
+			deadline_sleep(LOOK_NS / 1000);
+		now = clock_now();
 		bells_add(&bells, &shortage_called, called);
 		is_beside = look_at_all(&bells, now);
 		if (is_beside && !bells_are_all_heard(&bells))
 			again_ns = UNHEARD_NS;
-		for (int i = 0; sharing.steps[i]; i++)
-			again_ns = sooner(again_ns, sharing.steps[i](now));
+		for (int i = 0; sharing.parts[i].step; i++)
+			again_ns = sooner(again_ns, sharing.parts[i].step(now));
+		atomic_store(&sharing.rests, again_ns == RESTS_NS);
+		atomic_store(&sharing.is_looking, false);
 		if (!again_ns || !bells_wait(&bells, clock_now() + again_ns))
 			continue;
 		/* One that rings all the time, as another user's process may, has us look no more
@@ -298,18 +304,25 @@ bool sharing_is_begun(void)
 
 /* --- the helper --- */
 
-/* Looks for others, until the sharing thread does. */
+/* Looks for others and for news, while the sharing thread does not. */
 static void look_for_others(void)
 {
+	uint64_t now = clock_now();
 	struct bells bells = {0};
-	bool is_beside;
+	bool is_beside, has_news = false;
 
+	if (sharing_is_begun() && !atomic_load(&sharing.rests))
+		return;
 	if (atomic_exchange(&sharing.is_looking, true))
 		return;
-	is_beside = look_at_all(&bells, clock_now());
+	is_beside = look_at_all(&bells, now);
+	for (int i = 0; sharing.parts[i].step; i++)
+		has_news |= sharing.parts[i].has_news && sharing.parts[i].has_news(now);
 	atomic_store(&sharing.is_looking, false);
-	if (is_beside)
+	if (is_beside && !sharing_is_begun())
 		sharing_begin();
+	else if (has_news && sharing_is_begun())
+		shortage_call();
 }
 
 int sharing_poll(int at_most_ms)

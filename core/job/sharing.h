@@ -30,13 +30,22 @@ struct sharing {
 	_Atomic bool gives_way; /* a normal job works in gaps alone, because of a guaranteed one */
 };
 
+/* A part of what is decided among jobs. */
+struct sharing_part {
+	/* Goes one step on. Returns after how long the next is due. By the sharing thread. */
+	uint64_t (*step)(uint64_t now_ns);
+	/*
+	 * Returns whether a thread that rests is to go on. By the helper, so that it makes no call
+	 * of the driver; NULL: a rest ends by time or by shortage_call() alone.
+	 */
+	bool (*has_news)(uint64_t now_ns);
+};
+
 /*
- * Keeps where peer records are, and what the sharing thread runs after each look: functions that go
- * one step on and return after how long the next is due, behind the last NULL. Called once, before
+ * Keeps where peer records are, and the parts, of which the last is all NULL. Called once, before
  * other threads of the shim.
  */
-void sharing_start(struct device_set *devices, const char *job,
-                   uint64_t (*const *steps)(uint64_t now_ns));
+void sharing_start(struct device_set *devices, const char *job, const struct sharing_part *parts);
 /*
  * Removes what killed processes of this user left, so that it stays no longer than their other
  * files. By the helper, when it begins.
