@@ -108,7 +108,8 @@ bool growth_tick(struct device *device)
 	if (!capture_is_active() && growth_is_due(device, clock_now()) &&
 	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
 		if (device->is_in_books && !yield_is_on_call(device))
-			g.owed = segment_owed(device->segment, device->index);
+			g.owed = plus(segment_owed(device->segment, device->index),
+			              yield_beside_owed[device->id.ordinal]);
 		if (in_use_free(device, &g.free))
 			device_grow(device, g.limit, growth_limit(&g) - g.limit);
 	}

@@ -11,6 +11,7 @@
 /* What the job keeps less than everything for each cause, so that 0 says that there is no bound. */
 static _Atomic uint64_t given_up[DEVICE_MAX][YIELD_CAUSES];
 static _Atomic bool is_on_call[DEVICE_MAX];
+_Atomic uint64_t yield_beside_owed[DEVICE_MAX];
 static _Atomic uint64_t margins[DEVICE_MAX];
 
 void yield_set(const struct device *device, enum yield_for why, uint64_t bytes)
@@ -28,7 +29,8 @@ void yield_on_call(const struct device *device, bool can_call, uint64_t margin)
 
 bool yield_is_on_call(const struct device *device)
 {
-	return atomic_load(&is_on_call[device->id.ordinal]);
+	return atomic_load(&is_on_call[device->id.ordinal]) &&
+	       !atomic_load(&yield_beside_owed[device->id.ordinal]);
 }
 
 uint64_t yield_margin(const struct device *device)

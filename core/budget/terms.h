@@ -75,6 +75,11 @@ void yield_set(const struct device *device, enum yield_for why, uint64_t bytes);
  */
 void yield_on_call(const struct device *device, bool can_call, uint64_t margin);
 bool yield_is_on_call(const struct device *device);
+/*
+ * Not 0: the job has nothing that others are owed, and so many bytes less, because the driver does
+ * not wait for its return. By ordinal.
+ */
+extern _Atomic uint64_t yield_beside_owed[];
 uint64_t yield_margin(const struct device *device);
 /* Returns the bytes above which the job yields; UINT64_MAX: it does not. */
 uint64_t yield_above(const struct device *device);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/cgroup.h"
+#include "core/base/deadline.h"
 #include "core/base/hash.h"
 #include "core/base/loading.h"
 #include "core/base/place.h"
@@ -23,6 +24,13 @@
 
 /* A limit that changes is followed, and free memory looked at, so often. */
 enum { LOOK_MS = 100 };
+/*
+ * What is charged and not yet made counts twice where a limit is to rise: two large chunks.
+ */
+#define IN_FLIGHT ((uint64_t)64 << 20)
+/* A job begins so much later at most, where others hold more than their soft limit. */
+#define BORROWERS_NS      2000000000ull
+#define BORROWERS_LOOK_NS 10000000ull
 /* The kernel gives device memory in such units. */
 #define UNIT ((uint64_t)2 << 20)
 
@@ -145,30 +153,54 @@ static bool reserve_keep(int i)
 	return reserve != 0;
 }
 
+/* --- borrowing --- */
+
+/*
+ * Waits, before the program's first allocation, until jobs that borrow have made room for our soft
+ * limit: they see it in our books. The driver would end them instead.
+ */
+static void limits_wait_for_borrowers(struct device *device)
+{
+	uint64_t limit = terms_of(device).settings.memory, used;
+	struct deadline until = DEADLINE_IN(BORROWERS_NS);
+
+	while (limit <= device->id.memory && in_use_without_context(device, &used) &&
+	       used > device->id.memory - limit && deadline_nap(&until, BORROWERS_LOOK_NS))
+		;
+}
+
 /* --- both --- */
 
 /* NVML was opened for a job with a name alone. */
 static void limits_started(void)
 {
+	bool is_limited = limits.count[atomic_load(&limits.now)] != 0;
+
 	if (!in_use_open_nvml ||
-	    !config_reserve(this_job.config.now, &this_job.devices.device[0].id))
+	    (!is_limited && !config_reserve(this_job.config.now, &this_job.devices.device[0].id)))
 		return;
 	loading_begin();
 	in_use_open_nvml(&this_job.devices.device[0].id);
 	loading_end();
-	for (int i = 0; i < this_job.devices.count; i++)
+	for (int i = 0; i < this_job.devices.count; i++) {
 		reserve_keep(i);
+		atomic_store(&yield_beside_owed[i], is_limited ? IN_FLIGHT : 0);
+		if (is_limited)
+			limits_wait_for_borrowers(&this_job.devices.device[i]);
+	}
 }
 
 static void limits_tick(int *look_ms)
 {
-	bool is_watched;
+	bool is_watched, is_limited;
 
 	if (limits_read())
 		helper_reload();
-	is_watched = limits.count[atomic_load(&limits.now)] != 0;
-	for (int i = 0; i < this_job.devices.count; i++)
+	is_limited = is_watched = limits.count[atomic_load(&limits.now)] != 0;
+	for (int i = 0; i < this_job.devices.count; i++) {
+		atomic_store(&yield_beside_owed[i], is_limited ? IN_FLIGHT : 0);
 		is_watched |= reserve_keep(i);
+	}
 	if (is_watched && *look_ms > LOOK_MS)
 		*look_ms = LOOK_MS;
 }
