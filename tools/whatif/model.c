@@ -11,6 +11,8 @@
 /* How far a link may be from what is known of it, by its source. */
 static const double link_error[] = {
     [LINK_MODELLED] = 0.25, [LINK_MOVED] = 0.15, [LINK_READ] = 0.05};
+/* What kernels read at least of the memory that they are given, where that was not seen. */
+#define READ_LEAST 0.25
 /* A limit is found to a 256th of what is held. */
 enum { MODEL_PARTS = 256, MODEL_KNEE_PARTS = 64 };
 
@@ -261,20 +263,54 @@ static void guess_weigh(struct guess *g, double link)
 		fail("out of memory");
 }
 
-/* Returns the bytes that kernels read of the host in a step. */
-static double bus_of(const struct guess *g)
+/* What kernels take where memory is, and what of it they read from the host. */
+struct guess_sum {
+	double ns, bytes;
+};
+
+/* How kernels meet the link: as it is supposed, and at best and at worst. */
+struct guess_how {
+	double link;
+	double read;    /* of what a kernel is taken to read */
+	bool is_hidden; /* also behind a whole graph's computing */
+};
+
+/*
+ * Returns whether the launch is a program in itself, as a graph of a whole step. Its kernels
+ * read one after the other, so that little of it hides behind the computing of them all.
+ */
+static bool is_sequence(const struct model *m, size_t k)
+{
+	const struct weigh_kernel *kernel = &m->record->kernel[k];
+
+	return kernel->uses > 1 && kernel->uses * 2 >= m->record->runs &&
+	       (double)kernel->ns * 2 > m->step_ns;
+}
+
+static struct guess_sum guess_add_up(const struct guess *g, const struct guess_how *how)
 {
 	const struct survey_record *r = g->m->record;
-	double *of_run = allocate((r->runs + 1) * sizeof *of_run), sum = 0;
+	double *of_run = allocate((r->runs + 1) * sizeof *of_run);
+	struct guess_sum sum = {0};
 
 	for (size_t i = 0; i < g->m->pieces; i++)
 		if (g->piece[i].is_on_host)
 			of_run[g->piece[i].run] += (double)g->piece[i].read;
-	for (size_t k = 0; k < r->kernels; k++)
+	for (size_t k = 0; k < r->kernels; k++) {
+		double bytes = 0, ns, least = g->m->known[k].least;
+
 		for (uint32_t i = 0; i < r->kernel[k].uses; i++)
-			sum += of_run[r->use[r->kernel[k].first + i]] * g->m->known[k].factor;
+			bytes += of_run[r->use[r->kernel[k].first + i]];
+		bytes *= g->m->known[k].factor * how->read;
+		ns = bytes * 1e9 / how->link;
+		sum.bytes += bytes;
+		sum.ns += is_sequence(g->m, k) && !how->is_hidden && !g->m->has_read
+		              ? least + ns
+		              : higher(least, ns);
+	}
 	free(of_run);
-	return sum / g->m->steps;
+	sum.bytes /= g->m->steps;
+	return sum;
 }
 
 static uint64_t host_of(const struct guess *g)
@@ -313,6 +349,8 @@ void model_ask(const struct model *model, const struct model_question *question,
 	double link = question->link > 0 ? question->link : model->link, busy, unused;
 	double share = question->share > 0 ? lower(question->share, 1) : 1;
 	double error = question->link > 0 ? link_error[LINK_READ] : link_error[model->source];
+	struct guess_how at_best, at_worst;
+	struct guess_sum sum;
 	struct guess g;
 
 	*answer = (struct model_answer){
@@ -322,22 +360,24 @@ void model_ask(const struct model *model, const struct model_question *question,
 	    .is_possible = question->limit >= model->fixed,
 	};
 	guess_begin(&g, model, question->limit);
-	guess_weigh(&g, link * (1 + error));
-	answer->low_ns = step_with(model, g.answer.then, share, &unused);
-	guess_weigh(&g, link * (1 - error));
-	answer->high_ns = step_with(model, higher(g.answer.now, g.answer.then), share, &unused);
 	guess_weigh(&g, link);
 	answer->is_moved = weigh_is_worth(&g.answer);
-	answer->step_ns =
-	    step_with(model, answer->is_moved ? g.answer.then : g.answer.now, share, &busy);
+	/* Where nothing was on the host it is not known what kernels read of their memory. */
+	at_worst = (struct guess_how){link * (1 - error), 1, false};
+	answer->high_ns = step_with(model, guess_add_up(&g, &at_worst).ns, share, &unused);
 	if (answer->is_moved)
 		place_best(&g);
-	answer->busy = answer->step_ns > 0 ? busy / answer->step_ns : 0;
-	answer->times = model->least_ns > 0 ? answer->step_ns / model->least_ns : 1;
+	answer->host = host_of(&g);
+	sum = guess_add_up(&g, &(struct guess_how){link, 1, false});
+	answer->bus = sum.bytes;
+	answer->step_ns = step_with(model, sum.ns, share, &busy);
+	place_best(&g);
+	at_best = (struct guess_how){link * (1 + error), model->has_read ? 1 : READ_LEAST, true};
+	answer->low_ns = step_with(model, guess_add_up(&g, &at_best).ns, share, &unused);
 	answer->low_ns = lower(answer->low_ns, answer->step_ns);
 	answer->high_ns = higher(answer->high_ns, answer->step_ns);
-	answer->host = host_of(&g);
-	answer->bus = bus_of(&g);
+	answer->busy = answer->step_ns > 0 ? busy / answer->step_ns : 0;
+	answer->times = model->least_ns > 0 ? answer->step_ns / model->least_ns : 1;
 	guess_end(&g);
 }
 
