@@ -33,7 +33,7 @@ $(BUILD)/bench/empty.so:
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -shared -o $@ -x c /dev/null
 
-.PHONY: run-bench run-bench-compare run-bench-pace run-bench-sharing run-bench-engines
+.PHONY: run-bench run-bench-compare run-bench-pace run-bench-sharing run-bench-engines run-bench-what-if
 run-bench: all $(bench_out)
 	@BUILD=$(BUILD) tests/bench/$(if $(PEERS),peers $(PEERS),run $(if $(BENCH_JSON),--json $(BENCH_JSON)))
 
@@ -55,3 +55,8 @@ run-bench-sharing: all $(BUILD)/bench/sharer $(BUILD)/bench/alone $(BUILD)/bench
 # What two inference engines on one GPU keep of a dedicated one; REQUESTS="2 32": only those loads.
 run-bench-engines: all $(BUILD)/bench/engine
 	@BUILD=$(BUILD) tests/bench/engines $(if $(PEERS),--peers $(PEERS)) $(TABLES)
+
+# Predictions of what-if, frozen in a file, beside what is measured then. It draws the curve of
+# README.
+run-bench-what-if: all $(BUILD)/bench/training
+	@BUILD=$(BUILD) SVG=$(or $(SVG),tests/bench/what-if.svg) tests/bench/what_if
