@@ -24,7 +24,7 @@ selected = $(if $(filter-out $(MODULES),$(all_modules)),$(shell \
 
 .PHONY: run-check
 run-check: all $(filter $(unit_out) $(fuzz_out),$(call selected,$(unit_out) $(fuzz_out))) $(e2e_out) $(chaos_out) $(gpu_out)
-	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(day_tests))
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) MODULES='$(MODULES)' tests/run $(call selected,$(day_tests))
 
 .PHONY: run-check-softgpu
 run-check-softgpu: all $(filter $(BUILD)/%,$(softgpu_tests)) $(samples_out)
@@ -33,13 +33,13 @@ run-check-softgpu: all $(filter $(BUILD)/%,$(softgpu_tests)) $(samples_out)
 .PHONY: run-check-programs
 run-check-programs: all $(e2e_out)
 	@rm -rf $(BUILD)/judges
-	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) MUST_RUN='$(if $(JUDGES),$(judges_must_run))' \
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) MODULES='$(MODULES)' MUST_RUN='$(if $(JUDGES),$(judges_must_run))' \
 		tests/run $(call selected,$(program_tests))
 	@tests/clients/judges compare $(BUILD)/judges README.md
 
 .PHONY: run-check-cluster
 run-check-cluster: all slurm $(e2e_out)
-	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(cluster_tests))
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) MODULES='$(MODULES)' tests/run $(call selected,$(cluster_tests))
 
 # What takes too long for every day. Tests may leave lines in the report.
 .PHONY: run-check-long

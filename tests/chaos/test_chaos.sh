@@ -20,4 +20,5 @@ for other in "2 3 2" "1 4 2" "1 3 3"; do
 	[ "$(plan $other)" != "$first" ] || fail "$other has the operations of 1 3 2"
 done
 unset SOFTGPU_CONTEXT_MEMORY
+built_in ipc || export GIVES_MEMORY=no
 "$build/tests/chaos/chaos" ${CHAOS_SEED:+--seed "$CHAOS_SEED"} --seconds "${CHAOS_SECONDS:-10}"

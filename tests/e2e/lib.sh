@@ -23,6 +23,9 @@ fail() {
 	exit 1
 }
 
+# built_in MODULE: the shim has that module (make check MODULES=)
+built_in() { case " ${MODULES-$1} " in *" $1 "*) ;; *) return 1 ;; esac; }
+
 # under_shim COMMAND...: on the software GPU, preloaded without the tool; where elsewhere.sh says,
 # if it does.
 under_shim() {

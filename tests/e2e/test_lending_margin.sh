@@ -37,12 +37,14 @@ had() {
 	end_driven
 }
 
-owner ipc
-wants 0 alloc a $((48 * 1024))
-wants 0 fill a 5
-wants 0 ipc a
-wants 0 check a 5
-had ipc 48
+if built_in ipc; then
+	owner ipc
+	wants 0 alloc a $((48 * 1024))
+	wants 0 fill a 5
+	wants 0 ipc a
+	wants 0 check a 5
+	had ipc 48
+fi
 
 owner export
 wants 0 alloc a $((48 * 1024)) export

@@ -15,8 +15,10 @@ address | thread)
 	;;
 esac
 
+steps=yes
+built_in steps || steps=
 blocks() { # blocks LAUNCHES: what an allocator counts in a program that is paced, and whose steps are found
-	LD_LIBRARY_PATH=$build/bench/null NULL_KERNEL_NS=5000 SPILLWAY_JOB=blocks SPILLWAY_SHARE=99 SPILLWAY_STEPS=on \
+	env LD_LIBRARY_PATH="$build/bench/null" NULL_KERNEL_NS=5000 SPILLWAY_JOB=blocks SPILLWAY_SHARE=99 ${steps:+SPILLWAY_STEPS=on} \
 		LD_PRELOAD="$build/tests/e2e/neighbour_malloc.so $build/lib/libspillway.so $build/lib/libspillway-alias.so" \
 		"$build/tests/e2e/launch_often" "$1" 2>"$scratch/said" >"$scratch/out" || fail "$1: $(cat "$scratch/said" "$scratch/out")"
 	sed -n 's/^neighbour_malloc: \([0-9]*\).*/\1/p' "$scratch/said"

@@ -86,6 +86,7 @@ end_driven
 
 # What must stay on the device: named at some point inside, exported.
 for pin in memops range ipc tokens; do
+	[ $pin != ipc ] || built_in ipc || continue
 	limit_file "$ini" $((64 * mib))
 	start_driven "$pin" "$ini"
 	wants 0 alloc a 16384

@@ -38,18 +38,22 @@ until_true $patience tells || fail 'the job does not say how it shares the GPU'
 is node all "$spillway" stat --json
 for job in spills refused lives; do
 	is job_alone $job "$spillway" stat --json $job
-	is event "events.$job" "$spillway" events --json $job
+	! built_in events || is event "events.$job" "$spillway" events --json $job
 done
 for said in '"limit_set":16777216' '"sharing":{' '"state":"ended"' '"refused_reason":"memory"'; do
 	has 'the run' "$(cat "$scratch/all")" "$said"
 done
-has 'events' "$(cat "$scratch/events.refused")" '"event":"refusal"'
-has 'events' "$(cat "$scratch/events.spills")" '"event":"spill"'
-is resources resources "$spillway" stat --resources --json lives
-handle=$(grep -o '/job:lives[^"]*/allocation/[0-9a-f]*' "$scratch/resources" | head -n 1)
-is handles found "$spillway" stat --resources --json lives "$handle"
-"$spillway" stat --resources --json lives "${handle%????????????}ffffffffffff" >"$scratch/gone" && fail 'a handle of nothing is found'
-is handles gone_too cat "$scratch/gone"
+if built_in events; then
+	has 'events' "$(cat "$scratch/events.refused")" '"event":"refusal"'
+	has 'events' "$(cat "$scratch/events.spills")" '"event":"spill"'
+fi
+if built_in resources; then
+	is resources resources "$spillway" stat --resources --json lives
+	handle=$(grep -o '/job:lives[^"]*/allocation/[0-9a-f]*' "$scratch/resources" | head -n 1)
+	is handles found "$spillway" stat --resources --json lives "$handle"
+	"$spillway" stat --resources --json lives "${handle%????????????}ffffffffffff" >"$scratch/gone" && fail 'a handle of nothing is found'
+	is handles gone_too cat "$scratch/gone"
+fi
 
 # A page alone: its state directory is out of reach where everybody may write to it.
 mkdir -m 700 "$scratch/elsewhere"

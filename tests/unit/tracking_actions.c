@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/job/pace.h"
+#include "core/job/module.h"
 #include "core/modules/steps/step_record.h"
 #include "core/budget/growth.c" /* growth_is_due(), too */
 #include "core/memory/alloc/allocate.h"
@@ -191,6 +192,16 @@ static void check_steps(void)
 	device_apply(device, &before_it);
 }
 
+/* Returns whether the build has the module. */
+static bool has_module(const char *name)
+{
+	const struct module *const *at = modules;
+
+	while (*at && strcmp((*at)->name, name) != 0)
+		at++;
+	return *at != NULL;
+}
+
 static int things_gone;
 
 static void thing_destroy(struct resource *resource)
@@ -252,6 +263,7 @@ void check_actions(void)
 	check_launches_of_threads();
 	check_allocations();
 	check_steps();
-	check_records();
+	if (has_module("steps"))
+		check_records();
 	check_settings();
 }

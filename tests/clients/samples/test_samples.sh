@@ -37,6 +37,7 @@ for source in tests/clients/samples/*.c; do
 	sample=${source##*/}
 	sample=${sample%.c}
 	[ "$sample" != sample ] || continue # what they share
+	case $sample:" ${MODULES-ipc} " in ipc:*" ipc "*) ;; ipc:*) continue ;; esac
 	program=$BUILD/clients/samples/$sample
 	LD_LIBRARY_PATH=$BUILD/softgpu run direct "$sample" "$program"
 	run limited "$sample" "$BUILD/spillway" run --softgpu --quiet --name "sample-$sample" \
