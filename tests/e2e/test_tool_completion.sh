@@ -40,7 +40,7 @@ typing help d
 offers doctor
 
 while read -r command; do
-	"$spillway" help "$command" | grep -Eo -- '--[a-z][a-z-]*' | sort -u >"$TMPDIR/options"
+	"$spillway" help "$command" | sed -nE 's/^ +(-., )?(--[a-z][a-z-]*).*/\2/p' | sort -u >"$TMPDIR/options"
 	typing "$command" --
 	says "$TMPDIR/options" '^--help$'
 	[ "$(sort -u "$out")" = "$(cat "$TMPDIR/options")" ] || fail "options of $command differ from its help"
