@@ -116,6 +116,9 @@ expect 0 env SPILLWAY_LOG=debug TRITON_PTXAS_PATH=/mine XLA_FLAGS='--xla_gpu_aut
 says "$out" "^1 /mine --xla_gpu_autotune_level=4 --xla_gpu_cuda_data_dir_too --xla_gpu_cuda_data_dir=$tree/softgpu/cuda --xla_gpu_gemm[^ ]* [^ ]*=false$"
 says "$err" 'debug: --softgpu sets JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1$'
 says_not "$err" 'sets TRITON_PTXAS_PATH='
+says_not "$err" 'sets SOFTGPU_HOST_BANDWIDTH=' # tests have set it
+expect 0 env -u SOFTGPU_HOST_BANDWIDTH "$spillway" run --softgpu sh -c 'echo "link: $SOFTGPU_HOST_BANDWIDTH"'
+says "$out" '^link: 421M$'
 expect 0 env XLA_FLAGS=/a/file JAX_SKIP_CUDA_CONSTRAINTS_CHECK= "$spillway" run --softgpu sh -c "$frameworks"
 says "$out" "^ $tree/softgpu/cuda/bin/ptxas /a/file$"
 expect 0 env -u XLA_FLAGS "$spillway" run sh -c 'echo "flags: $XLA_FLAGS"'

@@ -152,9 +152,10 @@ static void model_learn(struct model *m)
 	}
 	m->unknown = all > 0 ? unknown / all : 0;
 	m->source = ns_of_byte > 0 ? LINK_READ : r->to_device ? LINK_MOVED : LINK_MODELLED;
-	m->link = m->source == LINK_READ    ? 1e9 / ns_of_byte
-	          : m->source == LINK_MOVED ? (double)r->to_device
-	                                    : MODEL_LINK;
+	m->link = m->source == LINK_READ                          ? 1e9 / ns_of_byte
+	          : m->source == LINK_MOVED                       ? (double)r->to_device
+	          : strcmp(r->name, "Spillway software GPU") == 0 ? MODEL_SOFTGPU_LINK
+	                                                          : MODEL_LINK;
 }
 
 void model_make(struct model *model, const struct survey_record *record)

@@ -39,6 +39,8 @@ enum link_source {
 
 /* Bytes per second of a PCIe link that is supposed where none was measured. */
 #define MODEL_LINK ((double)16 * (1 << 30))
+/* Likewise of the software GPU, as `run --softgpu` sets it. */
+#define MODEL_SOFTGPU_LINK ((double)421 * (1 << 20))
 
 struct model {
 	const struct survey_record *record;
