@@ -80,6 +80,11 @@ bool warp_force(struct warp *w)
 			collective(w, &w->frame->function->code[w->splits[i].at], true);
 			return true;
 		}
+	for (uint32_t i = 0; i < MAX_JOINS; i++)
+		if (w->joins[i].used && w->joins[i].arrived) {
+			join_open(w, (uint8_t)i);
+			return true;
+		}
 	return false;
 }
 

@@ -185,7 +185,11 @@ void worker_rest(struct worker *worker, uint64_t until);
 
 /* A turn of a warp: runs until it blocks, ends or has used up its budget. */
 void warp_run(struct warp *w);
-/* Nothing in the block can move: lanes at collectives no longer wait. False: there are none. */
+/*
+ * Nothing in the block can move: lanes at collectives no longer wait, or else those at joins. For
+ * example, lanes that leave early, while the rest of their warp is at a barrier of the block.
+ * False: there are none.
+ */
 bool warp_force(struct warp *w);
 void warp_start(struct warp *w, struct block *block, uint32_t index);
 

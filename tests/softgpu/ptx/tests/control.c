@@ -226,6 +226,33 @@ static void test_convergence(void)
 	}
 }
 
+/*
+ * Threads beyond `count` leave early, by way of the place where they meet the others, while those
+ * wait at a barrier of the block: it is for the threads that are left.
+ */
+static void test_early_exit(void)
+{
+	static const char text[] =
+	    ".version 6.4\n.target sm_75\n.address_size 64\n"
+	    ".visible .entry leave(.param .u32 count, .param .u64 out)\n{\n"
+	    ".reg .pred %p;\n.reg .b32 %r<4>;\n.reg .b64 %d<3>;\n.shared .b32 box[64];\n"
+	    "ld.param.u32 %r0, [count];\nld.param.u64 %d0, [out];\nmov.u32 %r1, %tid.x;\n"
+	    "mul.wide.u32 %d1, %r1, 4;\nadd.s64 %d0, %d0, %d1;\nmov.u64 %d2, box;\n"
+	    "add.s64 %d2, %d2, %d1;\nmov.u32 %r2, 7;\nsetp.ge.u32 %p, %r1, %r0;\n@%p bra met;\n"
+	    "st.shared.u32 [%d2], %r1;\nbar.sync 0;\nxor.b32 %r3, %r1, 3;\n"
+	    "mul.wide.u32 %d1, %r3, 4;\nmov.u64 %d2, box;\nadd.s64 %d2, %d2, %d1;\n"
+	    "ld.shared.u32 %r2, [%d2];\nbar.sync 0;\n"
+	    "met:\nst.global.u32 [%d0], %r2;\nret;\n}\n";
+	enum { THREADS = 64, COUNT = 40 };
+	struct ptx_module *m = load_text(text, sizeof text - 1, "leave");
+	uint32_t count = COUNT;
+	uint64_t out = buffer(NULL, THREADS * 4);
+	run_ok(m, "leave", 1, 1, THREADS, 1, &count, &out);
+	for (int i = 0; i < THREADS; i++)
+		check_int(((uint32_t *)on_host(out))[i], i < COUNT ? (i ^ 3) : 7);
+	ptx_module_unload(m);
+}
+
 static void test_globals(const struct ptx_module *m)
 {
 	static const int weights[8] = {3, 1, 4, 1, 5, 9, 2, 6};
@@ -259,6 +286,7 @@ void test_control(const struct ptx_module *m)
 	test_atomics(m);
 	test_progress(m);
 	test_convergence();
+	test_early_exit();
 	test_globals(m);
 }
 
