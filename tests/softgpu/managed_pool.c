@@ -106,7 +106,7 @@ CUresult managed_pool_allocate(struct pool *pool, uint64_t size, const struct st
 	if (size > window_size())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t whole = (size + GRANULARITY - 1) / GRANULARITY * GRANULARITY;
-	if (pool->properties.maxSize && pool->reserved + whole > pool->properties.maxSize)
+	if (!pool_may_grow(pool, whole))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	struct range *range;
 	CUresult result = managed_allocate(stream->context, size, CU_MEM_ATTACH_GLOBAL, &range);

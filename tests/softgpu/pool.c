@@ -99,10 +99,17 @@ static struct pool_extent *find_extent(struct pool *pool, uint64_t size,
 	return best;
 }
 
+bool pool_may_grow(const struct pool *pool, uint64_t size)
+{
+	uint64_t most = pool->properties.maxSize;
+	return !most ||
+	       pool->reserved + size <= (most + GRANULARITY - 1) / GRANULARITY * GRANULARITY;
+}
+
 static CUresult grow(struct pool *pool, uint64_t size)
 {
 	size = (size + GRANULARITY - 1) / GRANULARITY * GRANULARITY;
-	if (pool->properties.maxSize && pool->reserved + size > pool->properties.maxSize)
+	if (!pool_may_grow(pool, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	struct pool_chunk *chunk = calloc(1, sizeof(*chunk));
 	struct pool_extent *extent = calloc(1, sizeof(*extent));

@@ -59,5 +59,7 @@ void pool_give_back(struct pool *pool);
 struct pool *pool_new(struct device *device);
 /* pool_share.c: frees what cuMemPoolImportPointer made, when the stream has come to it. */
 CUresult imported_free_on(struct range *range, struct stream *stream);
+/* Returns whether the pool may have so many bytes more, in whole blocks. */
+bool pool_may_grow(const struct pool *pool, uint64_t size);
 
 #endif

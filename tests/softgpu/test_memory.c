@@ -481,6 +481,13 @@ static void pools(void)
 	OK(cuMemAllocFromPoolAsync(&a, MIB, own, stream));
 	OK(cuMemFreeAsync(a, stream));
 	OK(cuMemPoolDestroy(own));
+	/* The most that a pool may have is in whole blocks. */
+	wanted.maxSize = 2048;
+	OK(cuMemPoolCreate(&own, &wanted));
+	OK(cuMemAllocFromPoolAsync(&a, 64, own, stream));
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&b, 3 * MIB, own, stream));
+	OK(cuMemFreeAsync(a, stream));
+	OK(cuMemPoolDestroy(own));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolTrimTo(own, 0));
 	OK(cuStreamSynchronize(stream)); /* the pool lasts until its last free is done */
 	CHECK(physical_bytes(0) == before);
