@@ -1,8 +1,26 @@
 # SPDX-License-Identifier: MIT
 # Prints a table of tests/bench/engines from samples "ROW WAY FIELD VALUE", as medians.
 # table: steps or engines
-function median(key, n, i, j, v, sorted) {
-	n = split(values[key], sorted, " ")
+function median(key) { return median_of(values[key]) }
+# What a way keeps of what the way before did, in percent: of each round, in which both were measured one after the other.
+function of_way(way, before, fields, n, m, i, j, names, one, other, a, b, ratios) {
+	m = split(fields, names, " ")
+	n = split(values[way names[1]], one, " ")
+	for (i = 1; i <= n; i++) {
+		a = b = 0
+		for (j = 1; j <= m; j++) {
+			split(values[way names[j]], one, " ")
+			split(values[before names[j]], other, " ")
+			a += one[i]
+			b += other[i]
+		}
+		if (b)
+			ratios = ratios " " 100 * a / b
+	}
+	return ratios ? sprintf("%.1f %%", median_of(ratios)) : ""
+}
+function median_of(list, n, i, j, v, sorted) {
+	n = split(list, sorted, " ")
 	for (i = 2; i <= n; i++) {
 		v = sorted[i]
 		for (j = i - 1; j > 0 && sorted[j] + 0 > v + 0; j--)
@@ -33,14 +51,13 @@ END {
 				continue
 			sum = median(key "sum"); slow = median(key "slow")
 			printf "| %.0f %% | %s | %.1f | %.1f | %s | %.1f | %s |\n", median(part[1] SUBSEP "alone" SUBSEP "busy"), part[2], sum,
-				median(key "apart"), median(none "sum") ? sprintf("%.1f %%", 100 * sum / median(none "sum")) : "",
+				median(key "apart"), of_way(key, none, "sum"),
 				slow, median(none "slow") ? sprintf("%.2f", slow / median(none "slow")) : ""
 			continue
 		}
 		a = median(key "kept_a"); b = median(key "kept_b"); kept = b ? (a + b) / 2 : a
-		before = (median(none "kept_a") + median(none "kept_b")) / 2
 		printf "| %s | %s | %.1f %% | %s | %s | %.0f | %.0f | %.0f |\n", part[1], part[2], kept,
-			before && part[2] !~ /^(alone|guaranteed)$/ ? sprintf("%.1f %%", 100 * kept / before) : "",
+			part[2] !~ /^(alone|guaranteed)$/ ? of_way(key, none, "kept_a kept_b") : "",
 			b ? sprintf("%.1f, %.1f", a, b) : "", median(key "ttft_us") / 1000, median(key "tbt_us") / 1000,
 			median(key "tbt_p99_us") / 1000
 	}
