@@ -2,7 +2,7 @@
 # Prints a table of tests/bench/engines from samples "ROW WAY FIELD VALUE", as medians.
 # table: steps or engines
 function median(key) { return median_of(values[key]) }
-# What a way keeps of what the way before did, in percent: of each round, in which both were measured one after the other.
+# Returns the work of one way in percent of another's: the median of the rounds' ratios.
 function of_way(way, before, fields, n, m, i, j, names, one, other, a, b, ratios) {
 	m = split(fields, names, " ")
 	n = split(values[way names[1]], one, " ")
