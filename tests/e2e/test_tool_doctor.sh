@@ -300,6 +300,17 @@ says "$out" '^no  state directory: /proc/spillway: cannot be made'
 expect 1 env SPILLWAY_STATE_DIR="$TMPDIR/new" "$spillway" doctor
 says "$out" "^ok  state directory: $TMPDIR/new$"
 
+# A cgroup's limits of GPU memory, and the traps that NVIDIA documents.
+mkdir -p "$TMPDIR/slice/leaf"
+echo 'nvidia/0000:01:00.0/vidmem 67108864' | tee "$TMPDIR/slice/dmem.max" >"$TMPDIR/slice/leaf/dmem.current"
+echo 'nvidia/0000:01:00.0/vidmem max' >"$TMPDIR/slice/leaf/dmem.max"
+expect 1 env SPILLWAY_CGROUP="$TMPDIR/slice/leaf" CUDA_MPS_PIPE_DIRECTORY=/no/pipe CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G "$spillway" doctor
+says "$out" "^ok  gpu 0000:01:00.0: the cgroup leaves 64\\.0 MiB \\($TMPDIR/slice/dmem.max\\), 0 B safe"
+says "$out" '^--  gpu 0000:01:00.0: no dmem.min: '
+says "$out" '^--  gpu 0000:01:00.0: dmem.max of a parent holds, but '
+says "$out" '^--  mps: CUDA_MPS_PIPE_DIRECTORY=/no/pipe: No such file or directory: '
+says "$out" '^--  mps: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G: it shows in free memory'
+
 # What cannot take effect.
 expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY=1M \
 	SPILLWAY_MEMORY_MAX=1G "$spillway" doctor

@@ -93,6 +93,56 @@ static void print_host_memory(void)
 		        units_format_size(memory.limit, limit, sizeof limit));
 }
 
+/* --- limits of GPU memory by cgroup, and their traps as NVIDIA documents them --- */
+
+static void explain_gpu_limit(const struct cgroup_device *limit, const char *leaf)
+{
+	char hard[32] = "any", soft[32], used[32];
+
+	if (limit->hard == UINT64_MAX && !limit->soft)
+		return;
+	if (limit->hard != UINT64_MAX)
+		units_format_size(limit->hard, hard, sizeof hard);
+	finding(FINDING_OK,
+	        "gpu %s: the cgroup leaves %s (%s/dmem.max), %s safe (%s/dmem.min), %s in use",
+	        limit->pci, hard, limit->hard_from,
+	        units_format_size(limit->soft, soft, sizeof soft), limit->soft_from,
+	        units_format_size(limit->used, used, sizeof used));
+	if (!limit->soft)
+		finding(FINDING_NOTE,
+		        "gpu %s: no dmem.min: a process is ended when a neighbour needs room",
+		        limit->pci);
+	if (leaf && *limit->hard_from && strcmp(limit->hard_from, leaf) != 0)
+		finding(FINDING_NOTE,
+		        "gpu %s: dmem.max of a parent holds, but the driver tells programs the "
+		        "whole GPU",
+		        limit->pci);
+	finding(FINDING_NOTE,
+	        "gpu %s: a cgroup removed while its memory is in use keeps its reservation",
+	        limit->pci);
+}
+
+static void check_gpu_limits(void)
+{
+	static struct cgroup_device limits[CGROUP_DEVICES];
+	const char *leaf = getenv("SPILLWAY_CGROUP"), *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	const char *pinned = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+	int count = cgroup_devices("", leaf && *leaf ? leaf : NULL, limits);
+
+	for (int i = 0; i < count; i++)
+		explain_gpu_limit(&limits[i], leaf);
+	if (pinned && *pinned)
+		finding(
+		    FINDING_NOTE,
+		    "mps: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s: it shows in free memory, not in the "
+		    "total, and one that names an invisible GPU drops all limits",
+		    pinned);
+	if (pipe && *pipe && access(pipe, X_OK) != 0)
+		finding(FINDING_NOTE,
+		        "mps: CUDA_MPS_PIPE_DIRECTORY=%s: %s: without it no limit of MPS holds",
+		        pipe, strerror(errno));
+}
+
 /* --- all of it --- */
 
 void surroundings_container(bool needs_softgpu)
@@ -118,6 +168,7 @@ void surroundings_container(bool needs_softgpu)
 		        "programs on a GPU, "
 		        "the share held is estimated roughly");
 	print_host_memory();
+	check_gpu_limits();
 	check_gpu_files();
 	check_calls();
 }
