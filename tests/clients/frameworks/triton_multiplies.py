@@ -2,7 +2,8 @@
 """triton_multiplies.py: compiles kernels with Triton, and compares what they compute with numpy.
 
 A product of matrices runs in fp16, bf16 and tf32. Its sizes are no multiples of its blocks, so all
-loads are masked, and three stages of its loop load ahead. A second kernel sums rows of bf16.
+loads are masked, and three stages of its loop load ahead. A second kernel sums rows of bf16. In
+Triton's lower language Gluon, a third one waits at mbarriers for copies that run ahead of its loop.
 Prints a checksum of all results.
 """
 import ctypes
@@ -12,6 +13,9 @@ import sys
 import numpy as np
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy, mbarrier
 
 M, N, K = 72, 48, 112
 ARRAY_MIB = 4
@@ -78,6 +82,39 @@ def add_rows(a, sums, m, k, BK: tl.constexpr):
     tl.store(sums + row, tl.sum(values, axis=0), mask=row < m)
 
 
+@gluon.jit
+def copy_ahead(a, row, m, place, barrier, BM: gl.constexpr, layout: gl.constexpr):
+    """Begins to copy BM values of a row to PLACE. BARRIER's phase ends when they are there."""
+    at = gl.arange(0, BM, layout)
+    async_copy.async_load(place, a + row * m + at, mask=at < m)
+    async_copy.mbarrier_arrive(barrier)
+    mbarrier.arrive(barrier)
+
+
+@gluon.jit
+def add_columns(a, sums, m, k, BM: gl.constexpr, AHEAD: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    row_layout: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    places = gl.allocate_shared_memory(gl.float32, [AHEAD, BM], row_layout)
+    barriers = mbarrier.allocate_mbarrier(batch=AHEAD)
+    for i in gl.static_range(AHEAD):
+        mbarrier.init(barriers.index(i), count=1)
+    for i in gl.static_range(AHEAD):
+        copy_ahead(a, i, m, places.index(i), barriers.index(i), BM, layout)
+    total = gl.zeros([BM], gl.float32, layout)
+    for row in range(0, k):
+        at = row % AHEAD
+        mbarrier.wait(barriers.index(at), row // AHEAD & 1)
+        total += places.index(at).load(layout)
+        gl.barrier()
+        if row + AHEAD < k:
+            copy_ahead(a, row + AHEAD, m, places.index(at), barriers.index(at), BM, layout)
+    for i in gl.static_range(AHEAD):
+        mbarrier.invalidate(barriers.index(i))
+    column = gl.arange(0, BM, layout)
+    gl.store(sums + column, total, mask=column < m)
+
+
 def short(values, dtype):
     """The bits of VALUES in that type, and the values that a product takes them for."""
     if dtype == "float16":
@@ -115,6 +152,12 @@ def main():
     sums = Array(np.full(M, np.nan, np.float32), "float32")
     add_rows[(M,)](Array(bits, "bfloat16"), sums, M, K, triton.next_power_of_2(K))
     near("add_rows", sums.fetch(), means.astype(np.float64).sum(axis=1), 1e-4)
+    checksum.update(sums.values.tobytes())
+    sums = Array(np.full(N, np.nan, np.float32), "float32")
+    kernel = add_columns[(1,)](Array(right, "float32"), sums, N, K, triton.next_power_of_2(N), 4)
+    for instruction in "mbarrier.init", "cp.async.mbarrier.arrive", "mbarrier.t", "mbarrier.inval":
+        assert instruction in kernel.asm["ptx"], f"Gluon did without {instruction}"
+    near("add_columns", sums.fetch(), right.astype(np.float64).sum(axis=0), 1e-4)
     checksum.update(sums.values.tobytes())
     print(f"checksum={checksum.hexdigest()[:16]}")
 
