@@ -61,8 +61,7 @@
 
 /* Says whether the device's allocations live in the arena, and if not, why. */
 #define CODES_elastic(X)                                                                           \
-	X(ELASTIC_UNUSED,                                                                          \
-	  "-") /* nothing was allocated, or the job has neither a name nor a limit */              \
+	X(ELASTIC_UNUSED, "-") /* no allocation, or neither a name nor a limit */                  \
 	X(ELASTIC_YES, "yes")                                                                      \
 	X(ELASTIC_NO_VMM, "no_vmm")   /* driver or device have no virtual memory management */     \
 	X(ELASTIC_NO_HOST, "no_host") /* nor physical memory on the host: old, or not permitted */ \
