@@ -36,7 +36,7 @@ enum { VERSION_1, VERSION_2, VERSIONS };
 /* It is large, so it lies here and not on the caller's stack. */
 static struct {
 	LOCK_OF(LEAF) lock;
-	uint64_t key; /* what the files said when the directories were found */
+	uint64_t key; /* the texts of the files when the directories were found */
 	struct hierarchy version[VERSIONS];
 	char line[2048], path[CGROUP_PATH + 64];
 } found = {.lock = LOCK_FREE};
@@ -112,7 +112,7 @@ static uint64_t read_number(const char *directory, const char *name)
 
 /* --- where they lie --- */
 
-/* Reads which cgroups the process is in. Returns what the text hashes to. */
+/* Reads which cgroups the process is in. Returns the hash of the text. */
 static uint64_t read_cgroups(const char *root)
 {
 	uint64_t key = hash_text(HASH_NOTHING, root);
@@ -174,7 +174,7 @@ static bool has_option(char *options, const char *option)
 }
 
 /*
- * Takes a mount of a hierarchy if it shows more of the way to our cgroup than what is known. A path
+ * Takes a mount of a hierarchy if it shows more of the way to our cgroup than the known one. A path
  * that is not below the mount's root ("/../other" in a cgroup namespace) cannot be followed: the
  * mount point has to do.
  */
@@ -252,7 +252,7 @@ static void find_directories(const char *root)
 
 /* --- one level --- */
 
-/* Reads the bytes of file cache, which the kernel gives up before it kills anybody. */
+/* Reads the bytes of file cache, which the kernel gives up before it kills a process. */
 static uint64_t read_cache(const char *directory, const char *prefix)
 {
 	static const char *const kinds[] = {"inactive_file ", "active_file "};
@@ -282,7 +282,9 @@ static void read_level(int version, const char *directory, struct cgroup_memory 
 	uint64_t left, cache;
 
 	if (!first) {
-		/* Beyond this nobody is killed, but held up until hardly anything runs. */
+		/*
+		 * Beyond this no process is killed, but all are held up until hardly anything runs.
+		 */
 		uint64_t high = read_number(directory, "memory.high");
 
 		if (high < limit)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory cgroups: how much that of this process, and each above it, still leaves.
+ * Memory cgroups: the room that the cgroup of this process, and each above it, still leaves.
  *
  * The process's cgroup comes from /proc/self/cgroup, where it lies from /proc/self/mountinfo, so a
  * machine without cgroup namespaces (systemd, Slurm), a container with one, version 1, version 2
- * and both at once are the same to whoever asks. Thread-safe, allocates nothing, changes errno;
- * opens files, so it is not for hot paths.
+ * and both at once are the same to the caller. Thread-safe, allocates nothing, changes errno; opens
+ * files, so it is not for hot paths.
  */
 #ifndef SPILLWAY_CGROUP_H
 #define SPILLWAY_CGROUP_H

@@ -82,7 +82,7 @@ enum {
 	X(PEER_RECORD,  NOTHING, "what a peer record says") \
 	X(REMOVING,     WAIT,    "that one thread of the process removes files of jobs") \
 	X(SEGMENT,      WAIT,    "the books of the job; among its processes") \
-	/* what is held for moments, with no other lock taken meanwhile */ \
+	/* locks held for moments, with no other taken meanwhile */ \
 	X(LEAF,         NOTHING, "a list or a mark of one file")
 /* clang-format on */
 

@@ -13,13 +13,13 @@ enum { NUMA_NODES_MAX = 16 };
 
 /*
  * Lists nodes from which a driver gives memory: those that have memory and processors, and that
- * this process may use, the nearest to `from` first (itself, if it is one). Drivers refuse the
- * others, or crash (NVIDIA/nccl#2106, #2190). Returns how many there are; 0: the machine does not
- * say. `root` stands before each path: "" but in tests.
+ * this process may use, the nearest to `from` first (itself, if it is one). Drivers refuse all
+ * other nodes, or crash (NVIDIA/nccl#2106, #2190). Returns how many there are; 0: the machine does
+ * not say. `root` stands before each path: "" except in tests.
  */
 int numa_nodes(const char *root, int from, int nodes[NUMA_NODES_MAX]);
 /*
- * Returns whether this process may use some of the machine's nodes alone, and what memory they have
+ * Returns whether this process may use some of the machine's nodes alone, and the memory they have
  * in all, and free or in files. `root` as above.
  */
 bool numa_memory(const char *root, uint64_t *total, uint64_t *available);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text that strangers wrote, made fit for a terminal, a log and a table.
+ * Text of other users, made fit for a terminal, a log and a table.
  *
  * Names, labels, commands and paths come from other processes, files and environments, and a
- * terminal obeys what stands in them: escape sequences begin with a control character of C0, or
- * with one of C1, which UTF-8 writes in two bytes and older terminals read from one. So whatever is
- * printed holds whole characters of UTF-8 only, and no control characters. No allocation, no lock,
- * errno untouched.
+ * terminal obeys their bytes: escape sequences begin with a control character of C0, or with one of
+ * C1, which UTF-8 writes in two bytes and older terminals read from one. So printed text holds
+ * whole characters of UTF-8 only, and no control characters. No allocation, no lock, errno
+ * untouched.
  */
 #ifndef SPILLWAY_PRINTABLE_H
 #define SPILLWAY_PRINTABLE_H
@@ -28,7 +28,7 @@ bool is_printable_code(uint32_t code);
 void printable_bytes(char *text, size_t length);
 /* Does the same up to the end of the string. Returns text. */
 char *printable(char *text);
-/* Does it line by line, for what others wrote in several lines. Returns text. */
+/* Does it line by line, for texts of several lines. Returns text. */
 char *printable_lines(char *text);
 /* Returns whether the text ends within size bytes and printable() would leave it as it is. */
 bool is_printable(const char *text, size_t size);

@@ -19,7 +19,7 @@ uint64_t publish_words(_Atomic uint64_t *turn, _Atomic uint64_t *copies, const v
 		uint64_t word;
 
 		memcpy(&word, (const char *)value + 8 * i, sizeof(word));
-		/* release: who reads it sees the turn of the other copy, too */
+		/* release: a reader of it sees the turn of the other copy, too */
 		atomic_store_explicit(&copy[i], word, memory_order_release);
 	}
 	atomic_store_explicit(turn, next, memory_order_release);

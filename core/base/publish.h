@@ -3,10 +3,9 @@
  * The one way to publish several words together.
  *
  * There are two copies of the value, and one word, the turn, says which of them is good. A writer
- * fills the other one and then stores the turn; so a writer that is killed anywhere leaves the
- * value that was there, whole, and the next one begins again. A reader copies and looks whether the
- * turn is still the same. It waits for nobody: where writers are quicker than it, so often that it
- * gives up, it says so.
+ * fills the other one and then stores the turn; so a writer that is killed anywhere leaves the old
+ * value, whole, and the next one begins again. A reader copies and looks whether the turn is still
+ * the same. It does not wait: where writers are quicker, so often that it gives up, it says so.
  *
  * Writers exclude each other by a lock of theirs. The value is a multiple of 8 bytes; all zero, and
  * turn 0, until the first.

@@ -2,8 +2,8 @@
 /*
  * Queue: bounded, closable; many may put in and many take out.
  *
- * Items are the caller's pointers, handed on in order. Once closed, what is in it can still be
- * taken and nothing more be put in. No wait is without an end. Thread-safe.
+ * Items are the caller's pointers, handed on in order. Once closed, the items in it can still be
+ * taken and none more be put in. Every wait has an end. Thread-safe.
  */
 #ifndef SPILLWAY_QUEUE_H
 #define SPILLWAY_QUEUE_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Claims: what a job's limit on a device is, how far it has risen, and what its processes are
- * charged there, for its own processes and for other jobs.
+ * The applied limit: a job's limit on a device, how far it has risen, and the charges of its
+ * processes there, for its own processes and for other jobs.
  *
- * Runs inside the user's process. How far a limit has risen changes under the segment's lock, under
+ * Runs inside the user's process. The growth of a limit changes under the segment's lock, under
  * which charges are compared with it; all else takes no lock. Other jobs' files are read by pread:
  * their headers, and the words of processes that charge without the lock.
  *
  * A generation of settings is the job's: it is another one whenever a process finds other settings
- * than those that the job was told of last. A process that differs for good, by its environment,
- * agrees to the newest one each time it has looked at its files and found nothing new.
+ * than the last known ones of the job. A process that differs for good, by its environment, agrees
+ * to the newest one each time it has looked at its files and found nothing new.
  */
 #include "core/budget/applied.h"
 
@@ -88,14 +88,16 @@ bool segment_judges_growth(struct segment *segment, int device, uint64_t interva
 	if (!applied)
 		return false;
 	before = atomic_load(&applied->judged_ns);
-	/* 0: nobody has yet, on a machine that may just have booted. Later than now: another clock
-	 * wrote it. */
+	/*
+	 * 0: no process has yet, on a machine that may just have booted. Later than now: another
+	 * clock wrote it.
+	 */
 	if (before && before <= now && now - before < interval_ns)
 		return false;
 	return atomic_compare_exchange_strong(&applied->judged_ns, &before, now);
 }
 
-/* Returns what one job may still take of the device, by its header. */
+/* Returns the bytes that one job may still take of the device, by its header. */
 static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 {
 	uint64_t owed = 0;
@@ -106,7 +108,7 @@ static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 
 		if (strncmp(header->device[d].uuid, uuid, sizeof header->device[d].uuid) != 0)
 			continue;
-		/* One without a limit is owed what it had to place on the host. */
+		/* A job without a limit is owed the memory that it had to place on the host. */
 		if (limit == UINT64_MAX)
 			owed += header->charged[d][SEGMENT_ON_HOST];
 		else if (limit > used)
@@ -115,8 +117,11 @@ static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 	return owed;
 }
 
-/* Opens a job's file and reads its header. Does not use the common functions, whose messages name
- * the directory: this thread must not read the environment. Returns a descriptor, or -1. */
+/*
+ * Opens a job's file and reads its header. Does not use the common functions, because their
+ * messages name the directory: this thread must not read the environment. Returns a descriptor, or
+ * -1.
+ */
 static int open_header(int directory, const char *job, struct segment_header *header)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
@@ -231,7 +236,7 @@ static uint64_t charges_read_word(int fd, size_t at)
 	return pread(fd, &word, sizeof word, (off_t)at) == (ssize_t)sizeof word ? word : 0;
 }
 
-/* Returns what the process of a slot is charged on the job's device d. */
+/* Returns the charges of a slot's process on the job's device d. */
 static uint64_t charges_of_slot(int fd, int slot, uint32_t d)
 {
 	size_t at = offsetof(struct segment_file, row[slot / SEGMENT_ROW].books[d]);
@@ -295,7 +300,7 @@ static bool charges_is_same(const struct charge *x, const struct charge *y)
 	       x->device == y->device;
 }
 
-/* Returns what the process of a charge was charged. *from: where it is looked for first. */
+/* Returns the earlier charge of the same process. *from: where it is looked for first. */
 static uint64_t charges_then(const struct charges *then, const struct charge *now, size_t *from)
 {
 	for (size_t i = 0; i < then->count; i++) {

@@ -16,9 +16,11 @@ struct applied_limit {
 	uint64_t settings;   /* a hash of all settings of the device */
 	uint64_t generation; /* of those that the process had before; 0: none */
 };
-/* Says that the calling process has been told something else: what limit, for other jobs'
- * segment_owed(); a limit other than before starts without growth. Returns the generation of its
- * settings: that of the job where another process has said the same before, else a new one. */
+/*
+ * Publishes new settings of the calling process: its limit, for other jobs' segment_owed(); a limit
+ * other than before starts without growth. Returns the generation of its settings: that of the job
+ * where another process has published the same before, else a new one.
+ */
 uint64_t segment_apply_limit(struct segment *segment, int device, const struct applied_limit *told);
 /* Returns the generation of the settings that a process of the job was told of last. One load. */
 uint64_t segment_generation(const struct segment *segment, int device);
@@ -29,11 +31,13 @@ uint64_t segment_grown(const struct segment *segment, int device);
 void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes);
 /* Returns whether the calling process is the one that judges growth now: one in interval_ns is. */
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns);
-/* Returns the bytes of the device that other live jobs of this state directory may still take: what
- * each one's limit leaves; of one without a limit what it has on the host. Reads their files. */
+/*
+ * Returns the bytes of the device that other live jobs of this state directory may still take: the
+ * room below each one's limit; of one without a limit its memory on the host. Reads their files.
+ */
 uint64_t segment_owed(const struct segment *segment, int device);
 
-/* What one process is charged on a device, or what is orphaned of a job there. */
+/* The charge of one process on a device, or the orphaned bytes of a job there. */
 struct charge {
 	uint64_t job, began_ns; /* the segment's token; when the process began */
 	uint32_t slot, device;  /* in the job; SEGMENT_SLOTS: orphaned */
@@ -45,9 +49,10 @@ struct charges {
 	size_t count, room;
 };
 /*
- * Reads into charges, which is all zero or was read before, what each other process of this state
- * directory is charged on the device, the dead, too, whose process slots drain. realloc() makes the
- * list. Reads their files likewise; in any call of the program's. Returns false where memory lacks.
+ * Reads into charges, which is all zero or was read before, the charge of each other process of
+ * this state directory on the device, the dead, too, while their process slots drain. realloc()
+ * makes the list. Reads their files likewise; in any call of the program's. Returns false where
+ * memory lacks.
  */
 bool segment_charges(const struct segment *segment, int device, struct charges *charges);
 /*

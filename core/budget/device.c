@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Devices: their settings and what is charged to them. Rules: runs inside the user's process;
- * changes no current context.
+ * Devices: their settings and their charges. Rules: runs inside the user's process; changes no
+ * current context.
  */
 #include "core/budget/device.h"
 
@@ -31,8 +31,8 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 	struct segment_limit limit = limit_of(settings);
 
 	/*
-	 * A quota is the whole job's. Who is not in its books cannot know what of it the others
-	 * have left.
+	 * A quota is the whole job's. A process outside its books cannot know how much of it is
+	 * left.
 	 */
 	if (!device->is_in_books)
 		return limit.bytes == CONFIG_UNLIMITED ? limit.bytes : 0;
@@ -41,7 +41,7 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 	return segment_limit_with(&limit, segment_grown(device->segment, device->index));
 }
 
-/* Reads the settings; with the lock held, so that nobody changes them meanwhile. */
+/* Reads the settings; with the lock held, so that no thread changes them meanwhile. */
 static struct config_gpu settings_of(const struct device *device)
 {
 	struct config_gpu settings;
@@ -62,7 +62,7 @@ static void tell_share(const struct device *device, uint64_t share)
 	event_note(.kind = EVENT_share, .device = device->id.ordinal, .a = share);
 }
 
-/* Returns what follows from this process's ledger and from what is charged to the job. */
+/* Returns the verdict by this process's ledger and the job's charges. */
 static struct verdict device_verdict(struct device *device)
 {
 	struct ledger_copy ledger = ledger_read(device->ledger);
@@ -91,8 +91,8 @@ static void publish_facts(struct device *device, const struct facts *facts)
 }
 
 /*
- * Notes what is in force; with the lock held, so that of those who note it at a time the last has
- * seen it.
+ * Notes the facts in force; with the lock held, so that of several threads that note them the last
+ * has seen the newest.
  */
 static void note_locked(struct device *device, struct facts facts)
 {
@@ -121,7 +121,7 @@ void device_note_limit(struct device *device)
 	lock_release(&device->lock);
 }
 
-/* Notes that memory was given back: what was beyond the limit may be gone. */
+/* Notes that memory was given back: memory beyond the limit may be gone. */
 static void note_given_back(struct device *device)
 {
 	if (atomic_load_explicit(&device->is_beyond, memory_order_relaxed))
@@ -201,7 +201,7 @@ void device_agree(struct device *device, uint64_t generation)
 	lock_acquire(&device->lock);
 	facts = device->facts;
 	if (facts.generation && facts.generation < generation) {
-		/* The settings are the same, and so is what was found under them. */
+		/* The settings are the same, and so are the findings under them. */
 		if (facts.blocker_generation == facts.generation)
 			facts.blocker_generation = generation;
 		facts.generation = generation;
@@ -234,14 +234,14 @@ static uint64_t hash_of(const struct config_gpu *settings)
 }
 
 /*
- * Applies new settings for the job; with the lock held. Returns their generation. First it is said
- * that nothing is charged under the old ones any more, and that what the old limit has grown by is
+ * Applies new settings for the job; with the lock held. Returns their generation. First it notes
+ * that nothing is charged under the old ones any more, and that the growth of the old limit is
  * never added to the new one.
  */
 static uint64_t apply_limit(struct device *device, const struct config_gpu *settings)
 {
 	struct segment_limit limit = limit_of(settings);
-	const struct applied_limit told = {/* What is evicted leaves its room to other jobs. */
+	const struct applied_limit told = {/* An evicted job leaves its room to other jobs. */
 	                                   .limit = settings->evict ? 0 : settings->memory,
 	                                   .settings = hash_of(settings),
 	                                   .generation = device->facts.generation};
@@ -281,13 +281,13 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	return changed;
 }
 
-/* Notes new charges: whoever looks at what the driver holds meanwhile is to look again. */
+/* Notes new charges: a thread that looks at the driver's figures meanwhile is to look again. */
 static void note_charges(struct device *device)
 {
 	atomic_store_explicit(&device->has_new_charges, true, memory_order_relaxed);
 }
 
-/* What the thread's last charge answered. */
+/* The answer of the thread's last charge. */
 static __thread int charge_answer __attribute__((tls_model("initial-exec")));
 
 static int note_answer(int answer)
@@ -385,7 +385,7 @@ uint64_t device_uncharged(struct device *device)
 	uint64_t bytes = atomic_load(&device->given_up),
 	         most = segment_orphaned(device->segment, device->index);
 
-	/* Nobody says whose pieces have gone. No more than all of them can be ours. */
+	/* The owner of the freed pieces is unknown. No more than all of them can be ours. */
 	if (bytes > most && atomic_compare_exchange_strong(&device->given_up, &bytes, most))
 		bytes = most;
 	return bytes + atomic_load(&device->imported);

@@ -47,10 +47,10 @@ struct device {
 	_Atomic uint64_t imported;    /* device_count_imported() */
 	_Atomic bool has_new_charges; /* device_take_new_charges() */
 
-	LOCK_OF(SETTINGS) lock;                /* of who changes the settings */
+	LOCK_OF(SETTINGS) lock;                /* of the thread that changes the settings */
 	PUBLISHED(struct config_gpu) settings; /* read as terms (terms.h) */
 	struct facts facts;                    /* as the ledger publishes them */
-	struct verdict told;                   /* what the reader of events was told last */
+	struct verdict told;                   /* the verdict of the last event */
 	_Atomic bool is_beyond;                /* whether that was that there is too much */
 };
 
@@ -85,8 +85,8 @@ struct device_ref {
 /*
  * Fills the set, which is all zero, with the process's devices, made by the factory with the
  * highest priority that works (cuda 200, soft 100), and the tiers to which they spill (host 70);
- * devices past DEVICE_MAX are left out and said. Returns 0 or a negative errno; on failure
- * device_set_clear() takes away what is there.
+ * devices past DEVICE_MAX are left out with a message. Returns 0 or a negative errno; on failure
+ * device_set_clear() releases the devices that are there.
  */
 int device_set_identify(struct device_set *set);
 /*
@@ -99,12 +99,12 @@ void device_set_clear(struct device_set *set);
 /*
  * Looks up a device as the configuration names it (config_selects()), by the product's name, or by
  * "[/job:NAME][/process:PID]/TYPE:N", where TYPE is gpu (or cuda) or cpu, and the slash before it
- * may be left out, too. What names several is of none; job and process must be this one's. Returns
- * whether there is one.
+ * may be left out, too. A name of several devices finds none; job and process must be this one's.
+ * Returns whether there is one.
  */
 bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found);
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
-/* Hands the devices to those who know contexts. */
+/* Hands the devices to the code that knows contexts. */
 void device_set_start_contexts(struct device_set *set);
 
 /* Takes over new settings. Returns whether anything changed. */
@@ -131,40 +131,40 @@ void device_note_limit(struct device *device);
  * generation than those it was found under, of which that says nothing.
  */
 void device_note_blocker(struct device *device, uint64_t generation, enum move_pending why);
-/* Returns what was published so last. */
+/* Returns the last one published so. */
 enum move_pending device_blocker(struct device *device);
 /* Publishes whether memory of the process on the device can move. */
 void device_note_elastic(struct device *device, enum elastic elastic);
 enum elastic device_elastic(const struct device *device);
 /*
- * Counts bytes, of what is charged, that are held ready, or that must stay; negative: that are no
+ * Counts bytes, part of the charges, that are held ready, or that must stay; negative: that are no
  * more.
  */
 void device_note_spare(struct device *device, enum segment_tier tier, int64_t bytes);
 void device_note_pinned(struct device *device, int64_t bytes);
 uint64_t device_spare(const struct device *device, enum segment_tier tier);
 /*
- * Returns the job's generation: other processes may have read newer settings. Who has looked at its
- * files since it took that generation, and found nothing new, has the newest, whatever else the
- * others were told; device_agree() says so.
+ * Returns the job's generation: other processes may have read newer settings. A process that has
+ * looked at its files since it took that generation, and found nothing new, has the newest
+ * settings, and device_agree() says so.
  */
 uint64_t device_job_generation(const struct device *device);
 void device_agree(struct device *device, uint64_t generation);
 /* Returns how many out-of-memory answers the program had, for spill_after. */
 uint64_t device_refusals(const struct device *device);
-/* Tells whoever reads the ring which limit and share are in force. */
+/* Writes the limit and share in force into the ring. */
 void device_note_settings(struct device *device);
 
 /*
- * Charges. None waits: who may makes room (memory/alloc/reclaim.h) and tries again. 0, -ENOSPC, or
- * another negative errno as segment_reserve().
+ * Charges. None waits: a caller that may makes room (memory/alloc/reclaim.h) and tries again. 0,
+ * -ENOSPC, or another negative errno as segment_reserve().
  *
- * device_charge        within the limit in force at that moment: it may have changed since whatever
- *                      was read before
+ * device_charge        within the limit in force at that moment: it may have changed since it was
+ *                      read before
  * device_charge_moved  likewise for the mover: nothing while evicted, and no more than `most` in
  *                      all
  * device_charge_host   within so many bytes on the host
- * device_charge_taken  what the driver has taken already, so whatever the limit is
+ * device_charge_taken  memory that the driver has taken already, so with any limit
  * device_charge_driver likewise, where the driver took it for itself: contexts, modules and the
  *                      like, which are shown apart
  */
@@ -182,10 +182,10 @@ void device_uncharge(struct device *device, enum segment_tier tier, uint64_t byt
 void device_uncharge_driver(struct device *device, uint64_t bytes);
 /*
  * Uncharges memory on the device that was exported under a key (core/state/exports.c; 0: under
- * none). The part that others may hold stays charged to the job.
+ * none). The part that other processes may hold stays charged to the job.
  */
 void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes);
-/* Uncharges what of it nobody holds any more. Returns whether there was any. */
+/* Uncharges the part of it that no process holds any more. Returns whether there was any. */
 bool device_let_orphans_go(struct device *device);
 /* Returns false when not even the whole device has so much, and the driver will refuse it. */
 static inline bool device_can_hold(const struct device *device, uint64_t bytes)
@@ -201,9 +201,9 @@ uint64_t device_elsewhere(const struct device *device);
 /* Counts bytes of its job's exported memory that this process has open. */
 void device_count_imported(struct device *device, int64_t change);
 /*
- * Returns the bytes that this process is not charged, and that the driver may count as its own, at
- * most: what it has open of its job's exported memory, and what it has exported and given up while
- * others hold it.
+ * Returns the most bytes that this process is not charged, and that the driver may count as its
+ * own: exported memory of its job that it has open, or has exported and given up while other
+ * processes hold it.
  */
 uint64_t device_uncharged(struct device *device);
 /* Returns whether this process was charged, or gave back, since this was asked last. */

@@ -90,7 +90,7 @@ static int enter_books(struct device_set *set, struct device *device, struct seg
 	return device->registry ? 0 : -ENOMEM;
 }
 
-/* Makes the driver's devices. What is there already stays in the set, to be cleared. */
+/* Makes the driver's devices. Those that were made stay in the set, to be cleared. */
 static int make_gpus(struct device_set *set, int found)
 {
 	int error = 0;
@@ -171,7 +171,7 @@ static struct spill_tier *tier_of(struct device_set *set, int node)
 	return &set->tier[i];
 }
 
-/* Makes the tiers, after the devices whose memory is spilled there. */
+/* Makes the tiers, after the devices that spill there. */
 static int make_host(struct device_set *set)
 {
 	for (int i = 0; i < set->count; i++) {
@@ -248,8 +248,8 @@ void device_set_clear(struct device_set *set)
 /* --- names --- */
 
 /*
- * Returns what follows "/PREFIX:VALUE", if the name begins with it and the value is this one; NULL:
- * it is another value.
+ * Returns the text behind "/PREFIX:VALUE", if the name begins with it and the value is this one;
+ * NULL: it is another value.
  */
 static const char *skip_part(const char *name, const char *prefix, const char *value)
 {
@@ -277,7 +277,7 @@ static int index_in(const char *name, const char *type)
 	return *end == '\0' && index <= INT_MAX ? (int)index : -1;
 }
 
-/* Finds a device by what the driver says of it. Returns NULL when there is none, or several. */
+/* Finds a device by its identity from the driver. Returns NULL when there is none, or several. */
 static struct device *find_by_identity(struct device_set *set, const char *name)
 {
 	struct device *found = NULL;
@@ -295,7 +295,7 @@ static struct device *find_by_identity(struct device_set *set, const char *name)
 	return found;
 }
 
-/* Finds by type and index, once what stands before them is known to be this process's. */
+/* Finds by type and index, once the parts before them are known to be this process's. */
 static bool find_by_type(struct device_set *set, const char *name, struct device_ref *found)
 {
 	char process[16];

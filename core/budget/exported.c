@@ -95,7 +95,7 @@ void exported_mark(const struct device *device, int descriptor, uint64_t key, ui
 		segment_tag(device->segment, descriptor, key, bytes);
 }
 
-/* --- memory of others --- */
+/* --- memory of other processes --- */
 
 /* Counts an import; with the lock held. Returns whether the process has it open from now on. */
 static bool count_import(struct device *device, uint64_t key)

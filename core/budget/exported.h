@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exported memory in this process: under which key (core/state/exports.c) the driver's handles were
- * given to others, and which keys it has imported. Thread-safe; makes no driver call.
+ * Exported memory in this process: the key (core/state/exports.c) under which each of the driver's
+ * handles was given to other processes, and the imported keys. Thread-safe; makes no driver call.
  */
 #ifndef SPILLWAY_EXPORTED_H
 #define SPILLWAY_EXPORTED_H
@@ -23,10 +23,10 @@ uint64_t exported_enter(const struct device *device, CUmemGenericAllocationHandl
  * key; 0: it was not there.
  */
 uint64_t exported_take(CUmemGenericAllocationHandle handle);
-/* Marks a descriptor of it for who imports it. key 0: of what weighs nothing. */
+/* Marks a descriptor of it for its importer. key 0: of memory that weighs nothing. */
 void exported_mark(const struct device *device, int descriptor, uint64_t key, uint64_t bytes);
 
-/* --- memory of others --- */
+/* --- memory of other processes --- */
 
 /* Memory as its descriptor, or another shareable handle, tells of it. */
 struct import {
@@ -36,8 +36,8 @@ struct import {
 	bool is_weightless;
 };
 /*
- * Reads what the descriptor tells, before the program can close it; the driver has it open already
- * or is about to. What is of the job is so from here on.
+ * Reads the descriptor's mark, before the program can close it; the driver has it open already or
+ * is about to. Memory of the job counts so from here on.
  */
 struct import imported_read(struct device *device, int descriptor);
 struct import imported_read_name(struct device *device, const void *name, size_t size);

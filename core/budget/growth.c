@@ -35,7 +35,7 @@ static uint64_t plus(uint64_t a, uint64_t b)
 /* Returns the limit that is to be in force: from the setting memory to memory_max. */
 static uint64_t growth_limit(const struct growth *g)
 {
-	/* What the job may hold with nobody else going short. */
+	/* The most that the job may hold without harm to another. */
 	uint64_t most = minus(plus(g->used, g->free), g->owed);
 	uint64_t part = g->memory / MARGIN_OF_MEMORY, margin = part > g->margin ? part : g->margin;
 	uint64_t step = g->memory / STEP_OF_MEMORY, wanted;
@@ -46,7 +46,7 @@ static uint64_t growth_limit(const struct growth *g)
 		return least(most > g->limit ? most : g->limit, g->limit_max);
 	if (g->now < g->limit)
 		return g->limit;
-	/* No more than lies on the host, and in steps: what was gained before is filled first. */
+	/* No more than lies on the host, and in steps: earlier growth is filled first. */
 	wanted = least(g->spilled, step > STEP_LEAST ? step : STEP_LEAST);
 	wanted = least(plus(g->used, wanted), minus(most, margin));
 	wanted = least(wanted, g->limit_max);
@@ -60,7 +60,7 @@ static bool look(struct device *device, const struct terms *terms, struct growth
 	g->limit_max = terms->settings.memory_max;
 	g->now = terms->limit;
 	g->used = device_charged(device, SEGMENT_ON_DEVICE);
-	/* What other jobs have claimed is not what a higher limit would bring back. */
+	/* A higher limit would not bring back memory that other jobs have claimed. */
 	g->spilled =
 	    terms->yields_above == UINT64_MAX ? device_charged(device, SEGMENT_ON_HOST) : 0;
 	g->margin = yield_margin(device);

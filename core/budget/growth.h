@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Growth: how far a job's limit rises by itself, towards memory_max, while it is spilled and
- * the device has room that no other job is owed; and how it falls back when others need that room.
+ * the device has room that no other job is owed; and how it falls back when other jobs need that
+ * room.
  *
- * owed      what the limits of other jobs on the device leave them to take; of one without a limit,
- *           what it had to place on the host. Nothing, where they can call it back (terms.h)
- * margin    a part of the device that growth leaves free, so that small needs of others do not make
- *           limits swing; what is never lent at least (terms.h)
+ * owed      the room that the limits of other jobs on the device leave them; of one without a
+ *           limit, its memory on the host. Nothing, where they can call it back (terms.h)
+ * margin    a part of the device that growth leaves free, so that small needs of other jobs do not
+ *           make limits swing; the least that is never lent (terms.h)
  *
- * The rule is a pure function. Whose turn it is to apply it (one process of the job, every
- * GROWTH_INTERVAL_NS) stands in the segment, and so does what it decides, which holds for all of
- * the job's processes at once.
+ * The rule is a pure function. Which process applies it (one of the job, every GROWTH_INTERVAL_NS)
+ * stands in the segment, and so does its decision, which holds for all of the job's processes at
+ * once.
  *
- * How far the limit has risen stands in the segment as bytes above the setting, so all processes
- * charge against one limit; another setting starts without growth. Only the headers of other
- * jobs' segments are read, by a path kept since the job was joined: the mover's thread must not
- * read the environment.
+ * The growth stands in the segment as bytes above the setting, so all processes charge against one
+ * limit; another setting starts without growth. Only the headers of other jobs' segments are read,
+ * by a path kept since the job was joined: the mover's thread must not read the environment.
  */
 #ifndef SPILLWAY_GROWTH_H
 #define SPILLWAY_GROWTH_H

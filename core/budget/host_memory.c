@@ -51,9 +51,9 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /*
- * Returns how much of a machine may be held. What is held already is no more available, so it is
- * added before the whole is halved: many small requests come to what a single one does. Memory
- * that is filled later than it is charged is still available: it is bounded by half of all.
+ * Returns how much of a machine may be held. Memory that is held already is no more available, so
+ * it is added before the whole is halved: many small requests come to the same as one large one.
+ * Memory that is filled later than it is charged is still available: it is bounded by half of all.
  */
 static uint64_t part_of_machine(uint64_t total, uint64_t available, uint64_t charged)
 {
@@ -64,9 +64,9 @@ static uint64_t part_of_machine(uint64_t total, uint64_t available, uint64_t cha
 }
 
 /*
- * Returns what `auto` comes to; UINT64_MAX when nothing can be read. A driver's memory counts in no
- * cgroup, so half of what a cgroup leaves is for all of it. `root` stands before each path that is
- * read: "" but in tests.
+ * Returns the value of `auto`; UINT64_MAX when nothing can be read. A driver's memory counts in no
+ * cgroup, so half of a cgroup's room is for all of it. `root` stands before each path that is read:
+ * "" except in tests.
  */
 static uint64_t host_memory_auto(const char *root, uint64_t charged)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In use: what NVML and the driver say of a device's memory, whoever has it.
+ * In use: the figures of NVML and the driver about a device's memory, of all processes.
  *
- * NVML needs no context, and is the one to know what a process has in all; it is loaded in a job
- * that somebody named. The driver is asked in a context. Neither is asked while a capture is
- * active: a query from another thread could invalidate it. Thread-safe; makes driver calls, so no
- * caller may hold a lock that the driver's callbacks need.
+ * NVML needs no context, and alone knows all memory of a process; it is loaded in a named job. The
+ * driver is asked in a context. Neither is asked while a capture is active: a query from another
+ * thread could invalidate it. Thread-safe; makes driver calls, so no caller may hold a lock that
+ * the driver's callbacks need.
  */
 #ifndef SPILLWAY_IN_USE_H
 #define SPILLWAY_IN_USE_H
@@ -33,7 +33,7 @@ bool in_use_without_context(const struct device *device, uint64_t *used);
  * pushed for the while.
  */
 bool in_use_by_context(const struct device *device, uint64_t *used);
-/* Asks either for the bytes that nobody has. Returns false where they are unknown. */
+/* Asks either for the free bytes. Returns false where they are unknown. */
 bool in_use_free(const struct device *device, uint64_t *bytes);
 
 #endif

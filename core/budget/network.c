@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who is a network library, and whether the process can register memory. Rules: runs inside the
- * user's process, within its calls.
+ * Network libraries, and whether the process can register memory. Rules: runs inside the user's
+ * process, within its calls.
  *
- * The libraries are known by the return address of the call, as the guard knows the driver: what
- * they allocate by a runtime that is linked into them counts as theirs. Where a caller's code lies
- * is asked of the loader when it is first met. Should it be unloaded, and one of these libraries
- * come to lie there, that is taken for what was there before.
+ * The libraries are known by the return address of the call, as the guard knows the driver:
+ * allocations by a runtime that is linked into them count as theirs. The loader is asked for the
+ * place of a caller's code when it is first met. Should that library be unloaded, and one of these
+ * libraries be loaded there, the answer is out of date.
  */
 #include "core/budget/network.h"
 
@@ -42,7 +42,7 @@ static bool knows(const struct known *known, const void *caller)
 	return false;
 }
 
-/* --- whose code it is --- */
+/* --- the owner of code --- */
 
 struct code {
 	uintptr_t caller, begin, end;
@@ -99,7 +99,7 @@ static void remember(struct known *known, const struct code *code)
 
 static bool is_network(const void *caller)
 {
-	/* What a program compiled itself is in no file: its page is known. */
+	/* Code that a program compiled itself is in no file: its page is known. */
 	struct code code = {
 	    .caller = (uintptr_t)caller, .begin = (uintptr_t)caller, .end = (uintptr_t)caller + 1};
 

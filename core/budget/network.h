@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that a network card or a disk reaches behind the driver's back: registered by
+ * Memory that a network card or a disk reaches without the driver's knowledge: registered by
  * nvidia-peermem (ibv_reg_mr) or nvidia-fs, of which the driver's interface shows nothing.
  *
  * caller  a return address: the code that makes the memory, or asks about it
  *
- * Known is what NCCL, UCX, NVSHMEM, libfabric and cuFile make or ask about themselves, in a process
- * that holds a descriptor by which memory can be registered. Thread-safe; keeps errno.
+ * Known is memory that NCCL, UCX, NVSHMEM, libfabric and cuFile make or ask about themselves, in a
+ * process that holds a descriptor by which memory can be registered. Thread-safe; keeps errno.
  */
 #ifndef SPILLWAY_NETWORK_H
 #define SPILLWAY_NETWORK_H

@@ -15,7 +15,7 @@
 #include "core/state/segment.h"
 
 /*
- * Lack: the room that is missing to a call which answers "no room". It keeps what it has, and goes
+ * Lack: the room that is missing to a call which answers "no room". It keeps its memory, and goes
  * on where it is called again after room was made (memory/alloc/reclaim.h).
  */
 struct lack {
@@ -26,8 +26,9 @@ struct lack {
 };
 
 /*
- * Returns whether the program is to be told instead of memory being spilled, so that it gives back
- * what it caches: where spill_after is a count that is not reached yet, and no capture is active.
+ * Returns whether the program is to be refused instead of memory being spilled, so that it gives
+ * back its cached memory: where spill_after is a count that is not reached yet, and no capture is
+ * active.
  */
 bool refusal_is_wanted(const struct device *device, const struct terms *terms);
 
@@ -60,12 +61,12 @@ struct refused refusal_of_unmovable(struct device *device, uint64_t bytes);
  */
 void refusal_note(struct device *device, enum refused_memory memory, const struct refused *refused);
 
-/* A refusal, for those who add to what is said of it. */
+/* A refusal, for modules that add to its message. */
 struct refusal {
 	struct device *device;
 	const struct refused *refused;
 	const char *text; /* which limit refused, and the next step */
-	char more[400];   /* "", or what is said behind that */
+	char more[400];   /* "", or text behind the message */
 };
 
 /* The spilled memory: its address and container; 0 and NULL where it has none. */

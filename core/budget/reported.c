@@ -26,7 +26,7 @@ static bool reported_says(const char *variable, const char *value)
 
 /*
  * TensorFlow and XLA take a part of the total and nothing beyond it: all of that part at once, or,
- * where these variables say so as by `spillway run`, what they need of it.
+ * where these variables say so as by `spillway run`, as they need it.
  */
 static int reported_look_at(struct dl_phdr_info *library, size_t size, void *cookie)
 {
@@ -99,15 +99,17 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
 	    settings->reported_memory != REPORTED_LIMIT_AND_HOST && !settings->evict)
 		return false;
 	memory->used = on_device;
-	/* What is evicted is still the program's, as far as it can tell. */
+	/* Evicted memory is still the program's, as far as it can tell. */
 	if (reported_with_host(settings) || settings->evict)
 		memory->used += on_host;
 	memory->total = reported_total(settings, memory->total, on_host);
-	/* A limit that has risen, or was lowered, may be below what is held; programs subtract. */
+	/*
+	 * A limit that has risen, or was lowered, may be below the used memory; programs subtract.
+	 */
 	if (memory->used > memory->total)
 		memory->used = memory->total;
 	left = memory->total - memory->used;
-	/* What others hold counts where it cannot be made up for on the host. */
+	/* Memory of other jobs counts where the host cannot make up for it. */
 	if (settings->spill != SPILL_OFF || left < memory->free)
 		memory->free = left;
 	return true;
@@ -142,7 +144,7 @@ bool report_memory(struct device *device, struct reported *memory)
 	struct terms terms = terms_of(device);
 	uint64_t hardware = memory->total;
 
-	/* What other jobs have been given is still the program's, too, as far as it can tell. */
+	/* Memory given to other jobs is still the program's, too, as far as it can tell. */
 	if (terms.yields_above != UINT64_MAX && terms.settings.memory != CONFIG_UNLIMITED)
 		terms.settings.evict = true;
 	if (!reported_memory(&terms.settings, device_charged(device, SEGMENT_ON_DEVICE),

@@ -3,9 +3,8 @@
  * Reported memory: a program is told `limit` bytes instead of the hardware's. By `auto` TensorFlow
  * and XLA are told the hardware's total, as far as the job's host memory makes up for it: they take
  * 75 % and more of the total and fail beyond that, so that under a limit of 64 MiB a JAX training
- * of 100 MiB would end at 48 MiB, with nothing spilled. The one rule for
- * those who ask CUDA and those who ask NVML; where it hides what the host has more, that is
- * counted. Thread-safe.
+ * of 100 MiB would end at 48 MiB, with nothing spilled. The one rule for callers of CUDA and of
+ * NVML; where it hides memory that the host adds, that is counted. Thread-safe.
  *
  * The answer does not grow with the limit: frameworks size themselves once by it (XLA and
  * TensorFlow take three quarters at the start, PyTorch makes its segments' addresses for it), and
@@ -23,14 +22,13 @@ struct reported {
 };
 
 /*
- * Replaces what the hardware says by what the program is to be told, where the job has so many
- * bytes charged on either tier. False, and nothing is changed, where the settings leave the truth
- * as it is.
+ * Replaces the hardware's figures by those for the program, where the job has so many bytes charged
+ * on either tier. False, and nothing is changed, where the settings leave the truth as it is.
  */
 bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint64_t on_host,
                      struct reported *memory);
 
-/* Tells the program what the device has, by the job's charges: all of it, and what is free. */
+/* Reports the device's memory by the job's charges: all of it, and the free part. */
 uint64_t report_total(struct device *device, uint64_t hardware);
 bool report_memory(struct device *device, struct reported *memory); /* as reported_memory() */
 void report_info(struct device *device, size_t *free, size_t *total);

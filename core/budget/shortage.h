@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shortage: a device has no room, though the job may have more there, because other jobs have it.
- * Who finds that says so here; who looks at the others' peer records and decides
+ * The mover or a call reports that here; the thread that reads the peer records and decides
  * (core/job/lending.h) waits for it. Thread-safe.
  */
 #ifndef SPILLWAY_SHORTAGE_H
@@ -14,35 +14,35 @@
 struct deadline;
 struct device;
 
-/* --- for who finds it --- */
+/* --- for the reporting thread --- */
 
-/* Says that what is on the host finds no room. By the mover. */
+/* Reports that memory on the host finds no room. By the mover. */
 void shortage_say(const struct device *device);
 /*
- * Claims so many bytes for a call that must have them on the device, and waits until others have
- * given them, or nobody is left who could. Returns whether another try is worth it. Not to be
+ * Claims so many bytes for a call that must have them on the device, and waits until other jobs
+ * have given them, or no job is left that could. Returns whether another try is worth it. Not to be
  * called inside the gate.
  */
 bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline *until);
 /*
- * Claims likewise for a call that takes long: where it returns true others leave the room alone for
- * a while, until shortage_tried() says that the call has been tried again.
+ * Claims likewise for a call that takes long: where it returns true other jobs leave the room alone
+ * for a while, until shortage_tried() says that the call has been tried again.
  */
 bool shortage_claim_to_try(const struct device *device, uint64_t bytes, struct deadline *until);
 void shortage_tried(const struct device *device, uint64_t bytes);
 
-/* --- for who decides --- */
+/* --- for the deciding thread --- */
 
-/* Changes, for who waits for it, when something is to be decided. */
+/* Changes, and wakes its waiters, when a decision is due. */
 extern _Atomic uint32_t shortage_called;
 /*
- * Gives what a claim calls first, on its own thread, so that somebody decides it; it returns
- * whether somebody does. Until then there are no claims.
+ * Sets the function that a claim calls first, on its own thread, so that a thread decides it; it
+ * returns whether one does. Until then there are no claims.
  */
 void shortage_serve(bool (*begin)(const struct device *device));
-/* Has who decides look. */
+/* Wakes the deciding thread. */
 void shortage_call(void);
-/* Returns the bytes that calls wait for, and those that others try to have by now. */
+/* Returns the bytes that calls wait for, and those that are being tried by now. */
 uint64_t shortage_claimed(const struct device *device);
 uint64_t shortage_being_tried(const struct device *device);
 /* Has those that wait try again. */

@@ -8,7 +8,7 @@
 #include "core/budget/host_memory.h"
 #include "core/budget/wanted.h"
 
-/* What the job keeps less than everything for each cause, so that 0 says that there is no bound. */
+/* The bytes that the job keeps less than everything for each cause, so that 0 means no bound. */
 static _Atomic uint64_t given_up[DEVICE_MAX][YIELD_CAUSES];
 static _Atomic bool is_on_call[DEVICE_MAX];
 _Atomic uint64_t yield_beside_owed[DEVICE_MAX];
@@ -54,7 +54,7 @@ uint64_t yield_above(const struct device *device)
 void terms_take(struct terms *terms, struct device *device)
 {
 	if (!publish_read(&device->settings, &terms->settings, &terms->generation)) {
-		lock_acquire(&device->lock); /* nobody publishes meanwhile */
+		lock_acquire(&device->lock); /* no thread publishes meanwhile */
 		publish_read(&device->settings, &terms->settings, &terms->generation);
 		lock_release(&device->lock);
 	}
@@ -99,7 +99,7 @@ enum spill_reason terms_host_first(const struct terms *terms, struct device *dev
 
 /*
  * Returns whether the job has no host memory: as the limit on the device, a number of bytes is the
- * whole job's; what the machine has left is nobody's.
+ * whole job's; the machine's free memory belongs to no job.
  */
 static bool has_none(const struct device *device, uint64_t setting)
 {

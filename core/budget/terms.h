@@ -4,7 +4,7 @@
  * begins, and hands them down; nothing below it reads settings again. Only the limit is compared
  * anew, at each charge (device_charge()), because it may have changed while room was made.
  *
- * There is no other way to the settings; tests/house/test_terms.py finds who looks for one.
+ * There is no other way to the settings; tests/house/test_terms.py finds code that looks for one.
  */
 #ifndef SPILLWAY_TERMS_H
 #define SPILLWAY_TERMS_H
@@ -20,8 +20,8 @@ struct device;
 struct terms {
 	uint64_t generation;        /* another one whenever the settings have changed */
 	struct config_gpu settings; /* as they were at one time */
-	uint64_t limit;             /* bytes the job might hold on the device then; for who plans */
-	uint64_t yields_above;      /* it gives other jobs what it holds beyond */
+	uint64_t limit;             /* bytes the job might hold on the device then; for plans */
+	uint64_t yields_above;      /* it gives other jobs the memory beyond */
 };
 
 struct terms terms_of(struct device *device);
@@ -33,16 +33,16 @@ void terms_take(struct terms *terms, struct device *device);
 /* Returns deferred_free, the one word that a free asks for: it takes no more. */
 bool terms_defer_free(const struct device *device);
 /*
- * Returns the bytes above which the mover takes memory away: the limit, 0 while evicted, or what is
- * left to the job where it yields.
+ * Returns the bytes above which the mover takes memory away: the limit, 0 while evicted, or the
+ * job's rest where it yields.
  */
 uint64_t terms_limit_of_movable(const struct terms *terms);
 /* Returns why so many bytes more are to be on the host if it has room; SPILL_NONE: they are not. */
 enum spill_reason terms_host_first(const struct terms *terms, struct device *device,
                                    uint64_t bytes);
 /*
- * Returns the bytes the job may hold on the host: host_memory, or what it comes to just now, which
- * opens files where it is `auto`.
+ * Returns the bytes the job may hold on the host: host_memory, or its value just now, which opens
+ * files where it is `auto`.
  */
 uint64_t terms_host_limit(const struct terms *terms, struct device *device);
 /*
@@ -56,10 +56,9 @@ uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *dev
  * Yields: how much of a device the job may hold there for the sake of other jobs, apart from its
  * limit. Above it memory leaves the device as above a limit, and new memory goes to the host while
  * that has room for it; when the bound is lifted memory comes back as after `resume`. The limit
- * itself stays what it was: what the program is told, what it is refused, and what is said of the
- * limit do not change.
+ * itself stays the same: reported memory, refusals, and statements about the limit do not change.
  *
- * Those who decide each set a bound of their own, as bytes of the whole job; the lowest counts.
+ * Each deciding module sets a bound of its own, as bytes of the whole job; the lowest counts.
  * Thread-safe; a bound is one word, which terms carry.
  */
 struct device;
@@ -70,14 +69,14 @@ enum yield_for { YIELD_FOR_CLAIM, YIELD_FOR_RESERVE, YIELD_FOR_TURN, YIELD_CAUSE
 /* Sets a bound (UINT64_MAX: none), and wakes the mover where it is another than before. */
 void yield_set(const struct device *device, enum yield_for why, uint64_t bytes);
 /*
- * Says whether others can call back what they are owed there, so that the job may have it meanwhile
- * (growth.h), and how much of the device is never lent.
+ * Sets whether other jobs can call back the memory they are owed there, so that the job may have it
+ * meanwhile (growth.h), and how much of the device is never lent.
  */
 void yield_on_call(const struct device *device, bool can_call, uint64_t margin);
 bool yield_is_on_call(const struct device *device);
 /*
- * Not 0: the job has nothing that others are owed, and so many bytes less, because the driver does
- * not wait for its return. By ordinal.
+ * Not 0: the job has no memory that other jobs are owed, and so many bytes less, because the driver
+ * does not wait for its return. By ordinal.
  */
 extern _Atomic uint64_t yield_beside_owed[];
 uint64_t yield_margin(const struct device *device);

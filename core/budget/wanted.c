@@ -15,10 +15,10 @@
 
 static struct {
 	LOCK_OF(LEAF) lock;
-	pthread_cond_t changed; /* for who empties it */
-	pthread_cond_t done;    /* for those who asked */
+	pthread_cond_t changed; /* for the thread that empties it */
+	pthread_cond_t done;    /* for the asking threads */
 	void (*opened)(void);   /* to be called by wanted_open(); NULL: nothing */
-	void *(*serve)(void *); /* NULL: nobody empties it */
+	void *(*serve)(void *); /* NULL: no thread empties it */
 	bool started;
 	_Atomic bool closed; /* looked at without the lock too */
 	bool woken;          /* something changed since it was emptied last */
@@ -28,7 +28,7 @@ static struct {
 
 static _Atomic bool open_devices[DEVICE_MAX], has_come[DEVICE_MAX];
 
-/* --- who wants something --- */
+/* --- the asking threads --- */
 
 void wanted_open(const struct device *device)
 {
@@ -165,7 +165,7 @@ CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportab
 	return ask(&r, until);
 }
 
-/* --- who empties it --- */
+/* --- the thread that empties it --- */
 
 void wanted_serve(void *(*serve)(void *), void (*opened)(void))
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mailbox of the mover, so that who needs memory to move need not know who moves it.
+ * The mailbox of the mover, so that a caller that needs memory to move need not know the mover.
  *
  * wake   something has changed: a limit, memory that was freed, memory that was spilled
  * room   memory is to leave the device, for memory that cannot be on the host
- * fill   room has come on the device, for what is on the host
+ * fill   room has come on the device, for memory on the host
  * pin    memory is to come to the device and stay there
  *
- * The thread that empties it (memory/move/mover.c) is given at the job's start, and starts when
- * something is wanted of a device of which memory can move. Thread-safe.
+ * The thread that empties it (memory/move/mover.c) is given at the job's start, and starts at the
+ * first request for a device with movable memory. Thread-safe.
  */
 #ifndef SPILLWAY_WANTED_H
 #define SPILLWAY_WANTED_H
@@ -19,12 +19,14 @@
 /* For an answer: as long as an insisting copy window and a shrink before it may take. */
 #define WANTED_ANSWER_NS 5000000000ull
 
-/* --- for who wants something --- */
+/* --- for the asking threads --- */
 
 /* Says that memory of the device can move from now on; before that nothing is wanted of it. */
 void wanted_open(const struct device *device);
 void wanted_wake(const struct device *device);
-/* Says that others have made room on the device: what is on the host need not wait any longer. */
+/*
+ * Notes that other jobs have made room on the device: memory on the host need not wait any longer.
+ */
 void wanted_fill(const struct device *device);
 /*
  * Has memory leave so that `bytes` more fit below the limit, or are free on the device. Waits until
@@ -45,8 +47,8 @@ CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportab
 
 struct wanted_request {
 	struct device *device;
-	uint64_t room;   /* bytes to be had on the device; or */
-	CUdeviceptr pin; /* what is to be on the device and stay; then `room` is what it lacked */
+	uint64_t room;      /* bytes to be had on the device; or */
+	CUdeviceptr pin;    /* memory to be on the device and stay; then `room` is its lack */
 	bool is_exportable; /* in memory made for export */
 	bool is_done;
 	CUresult result;
@@ -54,17 +56,17 @@ struct wanted_request {
 };
 
 /*
- * Gives the thread that empties the mailbox, and what is to be called as soon as memory of a device
- * can move. Until then nothing moves.
+ * Sets the thread that empties the mailbox, and the function to be called as soon as memory of a
+ * device can move. Until then nothing moves.
  */
 void wanted_serve(void *(*serve)(void *), void (*opened)(void));
-/* Takes the oldest request out, NULL: there is none. Who wants it waits until it is answered. */
+/* Takes the oldest request out, NULL: there is none. Its caller waits until it is answered. */
 struct wanted_request *wanted_take(void);
 /* Returns whether wanted_fill() was called since this was asked last. */
 bool wanted_takes_fill(const struct device *device);
 /* Returns the same, and leaves it to be asked again. */
 bool wanted_has_fill(const struct device *device);
-/* Returns whether there is a request: what takes long makes way for it. Takes no lock. */
+/* Returns whether there is a request: long work makes way for it. Takes no lock. */
 bool wanted_is_asked(void);
 void wanted_answer(struct wanted_request *request, CUresult result);
 /* Sleeps until something is wanted, or until this time on the monotonic clock. */

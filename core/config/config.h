@@ -2,18 +2,18 @@
 /*
  * Configuration: layers of settings read into one immutable snapshot.
  *
- * layer     one source of settings, weakest first: built-in, what libvgpu.so has instead of that,
- *           /etc/spillway/spillway.ini, the file in SPILLWAY_CONFIG, environment, what a monitor of
- *           HAMi's has written, the job's override file in the state directory
+ * layer     one source of settings, weakest first: built-in, the defaults of HAMi mode
+ *           (libvgpu.so), /etc/spillway/spillway.ini, the file in SPILLWAY_CONFIG, environment,
+ *           settings of a HAMi monitor, the job's override file in the state directory
  * snapshot  struct config: all layers resolved; reference-counted, never changed once made
- * selector  what stands after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or
+ * selector  the text after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or
  *           an unambiguous beginning of one, as CUDA_VISIBLE_DEVICES allows), a PCI bus id
- * ceiling   [ceiling] in /etc: clamps what every other layer asks for, with a warning
+ * ceiling   [ceiling] in /etc: clamps the values of every other layer, with a warning
  * enforced  [ceiling] enforce = yes: the environment chooses no name, file or switch any more, and
- *           raises nothing; all that the layers above /etc can do is to ask for less
+ *           raises nothing; the layers above /etc can only ask for less
  *
- * A bad layer never takes effect in part: config_load() fails, says file, line, value and what was
- * expected, and the caller keeps the snapshot it has.
+ * A bad layer never takes effect in part: config_load() fails, names file, line, value and the
+ * expected form, and the caller keeps the snapshot it has.
  *
  * A setting is resolved per device: the strongest layer that sets it wins; within a layer the more
  * specific selector wins (the longer UUID, PCI id, ordinal, none).
@@ -45,8 +45,8 @@ enum {
 
 /*
  * How the machine's file may bind a key. A ceiling: [ceiling] may give the most of it; where the
- * file is enforced, what the file sets is the most, too, or else what is built in. The machine's:
- * where the file is enforced nobody else sets it, because by it a job could take more than its
+ * file is enforced, the file's own value is the most, too, or else the built-in one. The machine's:
+ * where the file is enforced no other layer sets it, because by it a job could take more than its
  * part, or keep it when its limit is lowered.
  */
 enum config_bound { CONFIG_FREE, CONFIG_CEILING, CONFIG_MACHINES };
@@ -76,7 +76,7 @@ enum config_survey { CONFIG_SURVEY_AUTO, CONFIG_SURVEY_ALWAYS };
  * Every key of [gpu], a row each: X(name, kind, built-in, choices, how the machine's file may bind
  * it, whether `run` and `set` have an option for it, meaning). The row makes the parser and its
  * messages, the variable of the environment, the ceiling, the option with its help and completion,
- * and what doctor prints. The key's name is its only spelling: host_memory, SPILLWAY_HOST_MEMORY,
+ * and doctor's line. The key's name is its only spelling: host_memory, SPILLWAY_HOST_MEMORY,
  * --host-memory. Besides the row a key needs its paragraphs in spillway.ini(5) and
  * conf/spillway.ini, and an option one in the commands' pages, which tests look for. All values are
  * held as uint64_t; percents in thousandths of a percent.
@@ -140,7 +140,7 @@ extern bool (*config_has_module)(const char *module);
 
 /*
  * Other spellings of these keys that are taken in INI files, options and the environment alike:
- * X(key, spelling, version). Jobs whose segment has at most this version know no other; 0: there
+ * X(key, spelling, version). Jobs with a segment of at most this version know no other; 0: there
  * are none.
  */
 #define CONFIG_OLD_SPELLINGS(X)              \
@@ -184,8 +184,10 @@ struct config_gpu {
 		};
 		uint64_t of[CONFIG_KEY_COUNT];
 	};
-	/* host_memory, for allocations and for memory that leaves the device. The latter is at
-	 * least what an enforced file gives the job: with less, a lowered limit would not hold. */
+	/*
+	 * host_memory, for allocations and for memory that leaves the device. The latter is at
+	 * least the job's value in an enforced file: with less, a lowered limit would not hold.
+	 */
 	uint64_t host_limit_of_moves;
 	/* 1: the number before it is bound by auto, too */
 	uint64_t host_at_most_auto, moves_at_most_auto;
@@ -204,7 +206,7 @@ enum { CONFIG_BOOT_ID_MAX = 40 };
 struct config_pause {
 	bool is_on;
 	bool evict;
-	char by[32];                      /* the user, "" where nobody knows */
+	char by[32];                      /* the user, "" where unknown */
 	uint64_t since_ns;                /* CLOCK_REALTIME; 0: not known */
 	uint64_t at_ns;                   /* CLOCK_MONOTONIC of that boot; 0: not known */
 	char boot_id[CONFIG_BOOT_ID_MAX]; /* "": not known */
@@ -225,11 +227,11 @@ struct config_sources {
 	char *const *environment;  /* like environ; NULL: none */
 	/* The process is one in which we stand in for HAMi-core (core/modules/vgpu/stand_in.h). */
 	bool stands_in;
-	const char *orders;      /* NULL: none. INI text: what the node's monitor wants */
+	const char *orders;      /* NULL: none. INI text: the settings of the node's monitor */
 	const char *orders_from; /* where that was read */
 	/*
-	 * HAMi's default policy, a share that holds while others want the GPU, needs no cap:
-	 * others are seen, or the monitor says that there are none.
+	 * HAMi's default policy, a share that holds while other jobs want the GPU, needs no cap:
+	 * other jobs are seen, or the monitor says that there are none.
 	 */
 	bool is_weighed;
 	const struct config_pause *pause; /* NULL: none */
@@ -250,7 +252,7 @@ struct config_sources {
 struct config_error {
 	char file[256]; /* or the name of the environment variable */
 	int line;       /* 0: does not apply */
-	/* The whole line for people: file, line, value, what was expected. */
+	/* The whole line for people: file, line, value, the expected form. */
 	char message[CONFIG_MESSAGE_MAX];
 };
 
@@ -264,12 +266,13 @@ int config_load(const struct config_sources *sources, struct config **config,
                 struct config_error *error);
 void config_release(struct config *config); /* NULL is fine */
 
-/* What a snapshot says that concerns no device. */
+/* The part of a snapshot that concerns no device. */
 struct config_job {
-	bool is_set; /* a file, a setting or a name came from anywhere; else nobody configured it */
+	bool
+	    is_set; /* a file, a setting or a name came from anywhere */
 	bool is_disabled;               /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
 	bool enforces;                  /* the system file is enforced */
-	char name[CONFIG_NAME_MAX];     /* "": nobody named it */
+	char name[CONFIG_NAME_MAX];     /* "": no name */
 	char labels[CONFIG_LABELS_MAX]; /* "key=value,..." or "" */
 	bool nvml;                      /* NVML's memory queries show the job's limit */
 	const char *nvml_origin;        /* where that comes from */
@@ -295,18 +298,20 @@ int config_pause_write(const char *path, const struct config_pause *pause);
 /* Returns the bytes of a device that the machine's file keeps free of Spillway's jobs. */
 uint64_t config_reserve(const struct config *config, const struct config_device *device);
 
-/* What the machine's file, CONFIG_SYSTEM_FILE, says of how it is to be kept to. */
+/* The rules of the machine's file, CONFIG_SYSTEM_FILE, about itself. */
 struct config_machine {
 	bool enforces; /* the environment is not to be followed further than it may lead */
-	bool requires; /* who cannot be limited is refused */
+	bool requires; /* a process that cannot be limited is refused */
 	char state_dir[CONFIG_STATE_DIR_MAX]; /* where jobs keep their state; "": the usual place */
-	char guaranteed[CONFIG_USERS_MAX];    /* users whose jobs may be; "": everybody's */
-	/* Why the file cannot be relied on, so that who is limited by it is refused; "": it can. */
+	char guaranteed[CONFIG_USERS_MAX];    /* users whose jobs may be; "": all users' */
+	/*
+	 * Why the file cannot be relied on, so that a process limited by it is refused; "": it can.
+	 */
 	char fault[CONFIG_MESSAGE_MAX];
 };
 
 /*
- * Reads that once in a process, whatever becomes of the file; before a driver is chosen, a
+ * Reads that once in a process, before any change of the file counts; before a driver is chosen, a
  * directory is opened or a job is named. Where the file is enforced the variables that choose
  * places are none any more (core/base/place.h).
  */
@@ -355,7 +360,7 @@ const char *config_key_name(enum config_key key);
 enum config_key config_find_key(const char *name);
 /* Returns the old spelling of that index, NULL behind the last, and its key. */
 const char *config_old_spelling(int index, enum config_key *key);
-/* Returns the spelling that processes know whose segment has this version. */
+/* Returns the spelling that processes with a segment of this version know. */
 const char *config_key_name_for(enum config_key key, uint32_t version);
 /* Returns the same for a value of the key: text, or its earlier spelling. */
 const char *config_value_for(enum config_key key, const char *text, uint32_t version);
@@ -363,7 +368,7 @@ const char *config_value_for(enum config_key key, const char *text, uint32_t ver
 enum { CONFIG_SPELLING_MAX = 40 };
 char *config_as_option(const char *spelling, char option[CONFIG_SPELLING_MAX]);
 char *config_as_variable(const char *spelling, char variable[CONFIG_SPELLING_MAX]);
-/* Writes what the key takes, as help has it: "SIZE", "auto|whole". Returns buf. */
+/* Writes the form of the key's value, as help has it: "SIZE", "auto|whole". Returns buf. */
 const char *config_key_argument(enum config_key key, char *buf, size_t size);
 /*
  * Checks whether an INI may give the key this value. Returns 0, or -EINVAL with "expected ..." in
@@ -379,11 +384,11 @@ bool config_is_same_value(enum config_key key, const char *one, const char *othe
 int config_check_selector(const char *text, const struct config_device *device);
 
 /*
- * Merges settings into an override file by writing a new one and renaming it over the old:
- * keys NULL-terminated; values[i] NULL removes the key. selector "" is every GPU. Locks against
- * other writers (flock on "PATH.lock"), for whom it waits until the deadline. 0 or a negative errno
- * with *error filled; the old file stands then. The file is 0600 and made of the same sections as
- * any INI; comments in it are not kept.
+ * Merges settings into an override file by writing a new one and renaming it over the old: keys
+ * NULL-terminated; values[i] NULL removes the key. selector "" is every GPU. Locks against other
+ * writers (flock on "PATH.lock"), and waits for them until the deadline. 0 or a negative errno with
+ * *error filled; the old file stands then. The file is 0600 and made of the same sections as any
+ * INI; comments in it are not kept.
  */
 int config_override_write(const char *path, const char *selector, const char *const *keys,
                           const char *const *values, struct deadline *deadline,
@@ -396,16 +401,16 @@ struct config_change {
 	const struct config_device *devices;     /* that selectors may name; NULL: not known */
 	size_t device_count;
 	/* Filled by the change. */
-	char *before; /* what stood in the file; NULL: there was none. The caller frees it */
+	char *before; /* the earlier text of the file; NULL: there was none. The caller frees it */
 	size_t before_length;
-	uint64_t hash; /* of what stands there since */
+	uint64_t hash; /* of the text that stands there since */
 };
 /* Writes a change as config_override_write() does. */
 int config_override_change(struct config_change *change, struct deadline *deadline,
                            struct config_error *error);
 /*
- * Puts back what stood in the file, byte for byte, unless another process has changed it since
- * (-EBUSY). Returns as config_override_write().
+ * Puts the earlier text of the file back, byte for byte, unless another process has changed it
+ * since (-EBUSY). Returns as config_override_write().
  */
 int config_override_take_back(const struct config_change *change, struct deadline *deadline,
                               struct config_error *error);
@@ -417,8 +422,8 @@ int config_override_take_back(const struct config_change *change, struct deadlin
 int config_override_mend(const char *path, uint32_t version, struct deadline *deadline,
                          struct config_error *error);
 /*
- * Returns the first version of the segment whose processes know the key; those of an earlier one
- * refuse a file in which it stands.
+ * Returns the first version of the segment with processes that know the key; those of an earlier
+ * one refuse a file in which it stands.
  */
 uint32_t config_key_since(enum config_key key);
 

@@ -19,8 +19,8 @@
 #include "core/config/snapshot.h"
 
 /*
- * What holds where we stand in for HAMi-core's libvgpu.so, so that who is used to that finds it: no
- * memory on the host unless somebody asked for it, and a share that holds while the GPU is shared.
+ * The defaults of HAMi mode (libvgpu.so), as its users expect: no memory on the host unless a
+ * setting asks for it, and a share that holds while the GPU is shared.
  */
 
 /*
@@ -37,8 +37,8 @@ static int set(struct config *config, enum config_layer layer, enum config_key k
 }
 
 /*
- * Returns whether memory may lie on the host. What is neither yes nor no is said, and is no: the
- * limits of the environment are to hold all the same.
+ * Returns whether memory may lie on the host. A value that is neither yes nor no is logged, and
+ * counts as no: the limits of the environment are to hold all the same.
  */
 static bool may_spill(struct config *config, char *const *environment)
 {
@@ -75,8 +75,8 @@ static int take_priority(struct config *config, char *const *environment,
 }
 
 /*
- * Adds what holds where we stand in for HAMi-core: its defaults, and its variables that mean
- * something there alone. environment may be NULL. 0 or a negative errno.
+ * Adds the values of HAMi mode: its defaults, and its variables that mean something there alone.
+ * environment may be NULL. 0 or a negative errno.
  */
 static int config_add_stand_in(struct config *config, char *const *environment, bool is_weighed,
                                struct config_error *error)
@@ -162,7 +162,7 @@ static int layer_keep_text(struct config *config, const struct layer_source *sou
 	                         "out of memory");
 }
 
-/* Notes what is wrong with a layer. The override's fault is told first: `set` waits for it. */
+/* Notes the fault of a layer. The override's is reported first: `set` waits for it. */
 static void layer_complain(const struct layer_source *source, const struct config_error *error)
 {
 	struct config_error *complaint = source->sources->complaint;
@@ -183,7 +183,7 @@ static int layer_add(struct config *config, const struct layer_source *source,
 	return status;
 }
 
-/* Puts into force what was good of a bad layer last. */
+/* Puts the last good values of a bad layer into force. */
 static int layer_stay(struct config *config, const struct layer_source *source,
                       struct config_error *error)
 {
@@ -220,7 +220,7 @@ static int layer_load(enum config_layer layer, const char *path, char **text, si
                       struct config_error *error)
 {
 	struct config_place place = {path, 0};
-	/* Nobody links an override file; whoever does wants us to read something else. */
+	/* No tool links an override file; a link would have us read another file. */
 	int status = config_file_load(path, layer != LAYER_OVERRIDE, text, length);
 
 	if (layer != LAYER_FILE && (status == -ENOENT || status == -ENOTDIR))
@@ -408,7 +408,7 @@ static void machine_say(const char *path, const struct stat *found)
 	         path, (unsigned)found->st_uid, (unsigned)found->st_mode & 07777);
 }
 
-/* Checks that only root can have written what stands at the path. */
+/* Checks that only root can have written the file at the path. */
 static bool is_roots(const char *path, mode_t others)
 {
 	struct stat found = {.st_uid = UINT32_MAX};
@@ -419,7 +419,7 @@ static bool is_roots(const char *path, mode_t others)
 	return false;
 }
 
-/* Checks the file and the folder, in which somebody could put another file in its place. */
+/* Checks the file and the folder: a user could put another file in its place. */
 static void check_owner(void)
 {
 	char folder[] = CONFIG_SYSTEM_FILE;
@@ -429,10 +429,7 @@ static void check_owner(void)
 		is_roots(folder, S_IWGRP | S_IWOTH);
 }
 
-/*
- * Returns whether a text has a line that begins so, in whatever case, whatever stands before that
- * line.
- */
+/* Returns whether a text has a line that begins so, in any case, with any lines before it. */
 static bool has_line(const char *text, size_t length, const char *key)
 {
 	const char *end = text + length, *line = text;

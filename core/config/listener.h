@@ -3,12 +3,12 @@
  * Tells when configuration files change, without a thread or a descriptor of its own.
  *
  * The owner's helper thread calls listener_check() once a second, and at once when it is rung
- * (segment_ring()). It reads a file whose times, size or inode have changed, and each at every
+ * (segment_ring()). It reads a file when its times, size or inode have changed, and each at every
  * LISTENER_READ-th call, because a network file system may show an old time. A file that is being
  * written may be empty or end in the middle of a number. So a change is told when two looks in a
  * row find the same, or at once where the text says that it is whole (LISTENER_WHOLE).
  *
- * There is no inotify here: a killed process waits for the kernel to let go of its instance, for
+ * There is no inotify here: a killed process waits for the kernel to release its instance, for
  * seconds on a busy machine, and its GPU memory stays held meanwhile.
  */
 #ifndef SPILLWAY_LISTENER_H

@@ -166,9 +166,9 @@ static int merge(struct table *table, const char *section, const char *key, cons
 }
 
 /*
- * Writes a remark that no other change has: who waits until processes follow compares what they
- * read. Of a limit that is set to what it was before, a process that has not seen the one in
- * between would count as following already.
+ * Writes a remark that no other change has: a command that waits until processes follow compares
+ * the texts they have read. Of a limit that is set to its earlier value, a process that has not
+ * seen the one in between would count as following already.
  */
 static void remark_on(char *remark, size_t size)
 {
@@ -215,7 +215,7 @@ static char *render(const struct table *table)
 	return text;
 }
 
-/* Checks that what would be read back is what was meant; nothing else gets into the file. */
+/* Checks that the text reads back with the same meaning; nothing else gets into the file. */
 static int check(const char *path, const char *text, const struct config_device *devices,
                  size_t device_count, struct config_error *error)
 {
@@ -259,7 +259,7 @@ static int fail(struct config_error *error, const char *path, int status, const 
 	return config_fail(error, status, (struct config_place){path, 0}, "cannot %s it: %m", what);
 }
 
-/* Merges into what stands in the file. Returns the text that is to stand there, or NULL. */
+/* Merges into the text of the file. Returns the text that is to stand there, or NULL. */
 static char *merge_text(const struct config_change *change, const char *before, size_t length,
                         int *status, struct config_error *error)
 {

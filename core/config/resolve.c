@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Resolving: which setting counts for a device, clamped by the ceiling, and what contradicts what.
- */
+/* Resolving: which setting counts for a device, clamped by the ceiling, and contradictions. */
 #include "core/config/snapshot.h"
 
 #include "core/base/hash.h"
@@ -51,7 +50,7 @@ static const struct config_setting *effective_up_to(enum config_layer most,
 	return best;
 }
 
-/* Returns whether nobody but the machine's file may set the key. */
+/* Returns whether only the machine's file may set the key. */
 static bool is_machines(const struct config *config, enum config_key key)
 {
 	return config->job.enforces && config_keys[key].bound == CONFIG_MACHINES;
@@ -70,7 +69,7 @@ effective(const struct config *config, const struct config_device *device, enum 
 	return setting && setting->value.number ? setting : NULL;
 }
 
-/* Finds what [ceiling] gives a key. */
+/* Finds the value of [ceiling] for a key. */
 static const struct config_setting *written_ceiling(const struct config *config,
                                                     enum config_key key)
 {
@@ -79,7 +78,7 @@ static const struct config_setting *written_ceiling(const struct config *config,
 	return config_find(config, LAYER_CEILING, key, &all);
 }
 
-/* Finds what the machine's file sets, which is the most where it is enforced. */
+/* Finds the machine's own value, which is the most where the file is enforced. */
 static const struct config_setting *enforced_setting(const struct config *config,
                                                      const struct config_device *device,
                                                      enum config_key key)
@@ -89,7 +88,7 @@ static const struct config_setting *enforced_setting(const struct config *config
 	           : NULL;
 }
 
-/* Finds what a cgroup leaves the job of a key. A part of a GPU (MIG) has no such limit. */
+/* Finds the job's room of a key in its cgroup. A part of a GPU (MIG) has no such limit. */
 static const struct config_setting *limit_from_outside(const struct config *config,
                                                        const struct config_device *device,
                                                        enum config_key key)
@@ -118,7 +117,7 @@ static uint64_t amount(struct config_value value, uint64_t memory)
 
 /*
  * Finds the ceiling that files give a key: that of [ceiling], else, where the machine's file is
- * enforced, what it sets. Either on the limit holds for its growth too, unless that has its own of
+ * enforced, its own value. Either on the limit holds for its growth too, unless that has its own of
  * that kind.
  */
 static const struct config_setting *ceiling_of_files(const struct config *config,
@@ -137,7 +136,7 @@ static const struct config_setting *ceiling_of_files(const struct config *config
 	return setting;
 }
 
-/* Finds the ceiling of a key: the lower of what files give it and of what a cgroup leaves. */
+/* Finds the ceiling of a key: the lower of the files' and the cgroup's. */
 static const struct config_setting *ceiling(const struct config *config,
                                             const struct config_device *device, enum config_key key)
 {
@@ -152,8 +151,8 @@ static const struct config_setting *ceiling(const struct config *config,
 }
 
 /*
- * Returns whether nobody may have more of a key than what is built in: the machine's file is
- * enforced and does not mention it.
+ * Returns whether the built-in value of a key is the most: the machine's file is enforced and does
+ * not mention it.
  */
 static bool is_bound_by_builtin(const struct config *config, const struct config_setting *ceiling,
                                 enum config_key key)
@@ -198,8 +197,10 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 	return resolve_setting(config, device, key, effective(config, device, key), from);
 }
 
-/* Returns what moves may put on the host: host_memory, and where the file is enforced at least what
- * it leaves the job, whatever the job asks for. */
+/*
+ * Returns the bytes that moves may put on the host: host_memory, and where the file is enforced at
+ * least its own value for the job, with any request of the job.
+ */
 static uint64_t resolve_moves(const struct config *config, const struct config_device *device,
                               uint64_t host_memory)
 {
@@ -212,7 +213,7 @@ static uint64_t resolve_moves(const struct config *config, const struct config_d
 
 /*
  * Returns whether a number of bytes on the host is bound by "auto", too, with which it cannot be
- * compared here: what that comes to is found out when memory is asked for.
+ * compared here: the value of that is found when memory is asked for.
  */
 static bool is_bound_by_auto(const struct config *config, const struct config_device *device,
                              uint64_t host_memory)
@@ -224,7 +225,8 @@ static bool is_bound_by_auto(const struct config *config, const struct config_de
 }
 
 /*
- * Finds the idle_yield of a guaranteed job: never, or as long as it may, unless somebody said it.
+ * Finds the idle_yield of a guaranteed job: never, or as long as it may, unless a setting gives
+ * one.
  */
 static uint64_t resolve_kept(const struct config *config, const struct config_device *device,
                              uint64_t idle_yield)
@@ -252,7 +254,7 @@ void config_for_device(const struct config *config, const struct config_device *
 
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		settings->of[key] = resolve(config, device, (enum config_key)key, NULL);
-	/* What the machine's file evicts stays so: a job may ask to hold less, not more. */
+	/* An eviction of the machine's file stays: a job may ask to hold less, not more. */
 	if (enforced_evict(config, device))
 		settings->evict = true;
 	settings->host_limit_of_moves = resolve_moves(config, device, settings->host_memory);
@@ -273,7 +275,7 @@ void config_for_device(const struct config *config, const struct config_device *
 	if (setting && setting->layer == LAYER_HAMI &&
 	    limit_from_outside(config, device, CONFIG_KEY_memory))
 		settings->memory_max = 0;
-	/* What config_check() lets through: an unlimited limit, a percentage, a ceiling. */
+	/* Cases that config_check() lets through: an unlimited limit, a percentage, a ceiling. */
 	if (settings->memory_max < settings->memory)
 		settings->memory_max = 0;
 }
@@ -296,7 +298,7 @@ const char *config_written(const struct config *config, const struct config_devi
 	return from ? from->text : NULL;
 }
 
-/* Makes a device of which only what the selector names is known. */
+/* Makes a device with the selector's identity alone. */
 static struct config_device device_of(const struct config_selector *selector)
 {
 	struct config_device device = {.ordinal = -1};
@@ -372,7 +374,7 @@ static bool is_limited(const struct quota_values *values)
 	return false;
 }
 
-/* Hashes a selector, in whatever way it is spelt. */
+/* Hashes a selector, in any spelling. */
 static uint64_t hash_selector(const struct config_selector *selector)
 {
 	struct config_selector plain;
@@ -407,7 +409,7 @@ uint64_t config_limits(const struct config *config)
 	read_quotas(config, &all, &common);
 	limited = is_limited(&common);
 	sum = hash_bytes(HASH_NOTHING, &common, sizeof(common));
-	/* In whatever order they stand; what a selector does not change it does not count for. */
+	/* In any order; a key that a selector does not change does not count for it. */
 	for (size_t i = 0; i < config->count; i++) {
 		const struct config_setting *setting = &config->settings[i];
 
@@ -427,7 +429,7 @@ uint64_t config_limits(const struct config *config)
 }
 
 /*
- * Checks what can be said of every device: a size and a percentage cannot be compared yet. Only
+ * Checks the rules that hold for every device: a size and a percentage cannot be compared yet. Only
  * within a layer it is an error. A stronger layer may say otherwise than a weaker one: the limit
  * does not rise by itself then. So a layer that is right by itself is right over any other, and
  * `spillway set` needs to know no other layer than its own.
@@ -485,8 +487,8 @@ static int warn_of_ceiling(struct config *config, const struct config_setting *s
 }
 
 /*
- * Checks, where the machine's file is enforced, that its sections name GPUs by what is theirs:
- * which of them has a number the environment says (CUDA_VISIBLE_DEVICES).
+ * Checks, where the machine's file is enforced, that its sections name GPUs by their own
+ * identities: the environment decides which of them has a number (CUDA_VISIBLE_DEVICES).
  */
 static int check_name(const struct config *config, const struct config_setting *setting,
                       struct config_error *error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sections: what [job], [gpu SELECTOR] and [ceiling] of an INI file mean. */
+/* Sections: the meaning of [job], [gpu SELECTOR] and [ceiling] of an INI file. */
 #include "core/config/snapshot.h"
 
 #include "core/base/nearest.h"

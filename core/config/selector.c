@@ -17,7 +17,7 @@ static int hex_digit(char c)
 	return value > 15 ? value - 6 : value;
 }
 
-/* Reads exactly count digits; what follows them, or NULL. */
+/* Reads exactly count digits; the text after them, or NULL. */
 static const char *scan_hex(const char *text, int count, uint64_t *value)
 {
 	*value = 0;

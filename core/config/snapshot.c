@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The snapshot: settings of all layers, what is said of no device, and errors for people. */
+/* The snapshot: settings of all layers, the part without a device, and errors for people. */
 #include "core/config/snapshot.h"
 
 #include <errno.h>
@@ -116,7 +116,7 @@ static int out_of_memory(struct config_error *error, struct config_place place)
 
 /*
  * Returns whether programs write the layer. An override file counts: an earlier version of
- * `spillway set` took bytes without a unit, and a job that is alive reads what that has written.
+ * `spillway set` took bytes without a unit, and a job that is alive reads its files.
  */
 static bool is_by_program(enum config_layer layer)
 {

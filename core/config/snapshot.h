@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of core/config share; nobody else includes it.
+ * The declarations that the files of core/config share; no other file includes it.
  *
  * setting   one key of one layer and selector, as written, with its place
  * place     where text came from: file and line, or the name of an environment variable and line 0;
- *           line -1: what the name says
- * item      what the reader finds: the beginning of a section, or a key in it
+ *           line -1: the name says it all
+ * item      one finding of the reader: the beginning of a section, or a key in it
  *
  * All of this runs inside the user's process: no exit, no stdout, every allocation is checked,
  * descriptors are CLOEXEC, nothing global changes.
@@ -20,7 +20,7 @@ struct config_place {
 	int line;
 };
 
-/* What the reader finds, or a variable: its name is the key then. */
+/* A finding of the reader, or a variable: its name is the key then. */
 struct config_item {
 	struct config_place place;
 	const char *section; /* "": before any section */
@@ -87,7 +87,7 @@ enum config_ceiling_key {
 #undef X
 	    CEILING_KEY_COUNT
 };
-/* Returns whether the user is one of such a list; "": everybody is. */
+/* Returns whether the user is one of such a list; "": every user is. */
 bool config_lists_user(const char *list, uid_t user);
 
 /* value.c */
@@ -123,16 +123,16 @@ int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is
 
 /* snapshot.c */
 enum config_layer {
-	LAYER_STAND_IN, /* of libvgpu.so, in place of what is built in */
+	LAYER_STAND_IN, /* of libvgpu.so, in place of the built-in values */
 	LAYER_SYSTEM,
 	LAYER_FILE,
 	LAYER_HAMI,
 	LAYER_ENVIRONMENT,
-	LAYER_ORDERS, /* what HAMi's monitor wants */
+	LAYER_ORDERS, /* settings of HAMi's monitor */
 	LAYER_OVERRIDE,
 	LAYER_PAUSE,   /* of `pause`: a share of 0, and evict */
-	LAYER_CEILING, /* not a source of values: clamps those of all others */
-	LAYER_LIMITS,  /* likewise: what a cgroup leaves the job */
+	LAYER_CEILING, /* not a source of values: clamps those of all other layers */
+	LAYER_LIMITS,  /* likewise: the job's room in its cgroup */
 	CONFIG_LAYERS
 };
 
@@ -152,13 +152,13 @@ struct config {
 	struct config_job job;
 	bool is_per_user, requires; /* of [ceiling] */
 	char state_dir[CONFIG_STATE_DIR_MAX];
-	char guaranteed[CONFIG_USERS_MAX]; /* who may be; "": everybody */
+	char guaranteed[CONFIG_USERS_MAX]; /* the users that may be; "": all */
 	struct config_value reserve;       /* of each device */
 	bool is_machines[JOB_KEY_COUNT];   /* the machine's file gives this key of [job] */
 	bool has_file;
 	/* The text that is in force of each layer that is a file; NULL: none. */
 	char *text_of[CONFIG_LAYERS];
-	/* What the texts of `job` lie in; NULL: they are built in. */
+	/* The memory of the texts of `job`; NULL: they are built in. */
 	char *nvml_origin, *warnings;
 };
 
@@ -176,7 +176,7 @@ int config_add(struct config *config, struct config_setting setting, const struc
 /* Takes the value of a key of [job]. 0 or a negative errno. */
 int config_set_job(struct config *config, enum config_job_key key, const struct config_item *item,
                    struct config_error *error);
-/* Returns whether the machine's file, being enforced, leaves the key to nobody else. */
+/* Returns whether the machine's file, being enforced, alone sets the key. */
 bool config_job_is_bound(const struct config *config, enum config_job_key key);
 int config_warn(struct config *config, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
@@ -192,10 +192,10 @@ int config_read(const char *file, const char *text, size_t length, config_item_h
                 void *cookie, struct config_error *error);
 
 /* sections.c */
-/* Adds what INI text says to a layer of a snapshot. 0 or a negative errno with *error filled. */
+/* Adds INI text to a layer of a snapshot. 0 or a negative errno with *error filled. */
 int config_add_text(struct config *config, enum config_layer layer, const char *file,
                     const char *text, size_t length, struct config_error *error);
-/* Returns whether a section is "gpu" or "gpu SELECTOR"; *selector is what follows then. */
+/* Returns whether a section is "gpu" or "gpu SELECTOR"; *selector is the rest then. */
 bool config_section_is_gpu(const char *section, const char **selector);
 
 /* Adds the settings of the environment (environment.c). */

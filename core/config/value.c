@@ -11,7 +11,7 @@
 #include "core/base/units.h"
 #include "core/config/snapshot.h"
 
-/* Lists of users. Rules: runs inside the user's process, which asks nobody for names of users. */
+/* Lists of users. Rules: runs inside the user's process, which never looks up names of users. */
 
 static const char between[] = ", \t";
 

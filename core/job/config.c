@@ -57,8 +57,8 @@ static void name_after_process(char *name, size_t size)
 }
 
 /*
- * Loads the layers as they are now. Of a bad one what was good of it last stays; *complaint says
- * what is wrong, "" where nothing is. Returns 0, or -ENOMEM with *complaint filled.
+ * Loads the layers as they are now. Of a bad one its last good values stay; *complaint names the
+ * fault, "" where there is none. Returns 0, or -ENOMEM with *complaint filled.
  */
 static int load_all(const struct job_config *c, const struct config *last_good,
                     const struct device_set *devices, struct config **loaded,
@@ -104,14 +104,14 @@ struct config *job_config_read(const struct job_config *c)
 }
 
 /*
- * Names a job that nobody named by who shares the limits, or after the process alone where there
- * are no limits.
+ * Names a job without a name by the processes that share the limits, or after the process alone
+ * where there are no limits.
  */
 static void name_unnamed(struct job_config *c, uint64_t limits)
 {
 	struct job_sharers sharers = {.name = ""};
 
-	/* One container, one quota, whatever its processes think their limits are. */
+	/* One container, one quota, with any limits of its processes. */
 	if (limits && c->is_container)
 		limits = 1;
 	if (limits) {
@@ -153,7 +153,7 @@ bool job_config_start(struct job_config *c)
 	if (!getauxval(AT_SECURE))
 		modules_call(prepare, c);
 	c->is_run = run && *run;
-	/* What the machine gives a place of its own is one run, whatever programs it is. */
+	/* A process with a place of its own from the machine is one run, with all its programs. */
 	if (machine->state_dir[0])
 		run = "machine";
 	snprintf(c->run, sizeof(c->run), "%s", run ? run : "");
@@ -255,7 +255,7 @@ static bool is_anything_at(const char *path)
 	return *path && (file_status_itself(path, &found) == 0 || errno != ENOENT);
 }
 
-/* Returns whether a selector names several of the devices, which nobody could know before. */
+/* Returns whether a selector names several of the devices, which was not known before. */
 static bool is_ambiguous(const struct config *loaded, const struct device_set *devices)
 {
 	struct config_device ids[DEVICE_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration one process follows: which layers it reads, and what happens when one is bad.
+ * The configuration that one process follows: which layers it reads, and the effect of a bad one.
  *
  * The environment is copied once: the program may change its own at any time, on any thread. Not
  * thread-safe; job.c calls it on one thread at a time.
@@ -20,9 +20,9 @@ struct job_config {
 	char *file; /* SPILLWAY_CONFIG, NULL: none */
 	char name[CONFIG_NAME_MAX];
 	bool
-	    is_unnamed; /* the name is made up: from who shares the limits, or from the program's */
+	    is_unnamed; /* a made-up name: of the limits' sharers, or the program */
 	char shared_by
-	    [SHARERS_MAX]; /* who shares the limits of a job that nobody named; "": no limits */
+	    [SHARERS_MAX]; /* the sharers of the limits of a job without a name; "": no limits */
 	char run[64]; /* which run the process belongs to, as SPILLWAY_RUN has it; may be empty */
 	bool is_run;  /* `spillway run` started it and waits for its end */
 	bool is_container; /* the job is all of a container, which has one quota */
@@ -31,8 +31,7 @@ struct job_config {
 	struct config_pause pause; /* as it was read last */
 	bool is_refused;           /* the override as it stands: the complaint says so first */
 	struct config *now;        /* never NULL after job_config_start() */
-	char complaint[CONFIG_MESSAGE_MAX +
-	               16]; /* what is wrong with the newest layers; "": nothing */
+	char complaint[CONFIG_MESSAGE_MAX + 16]; /* the fault of the newest layers; "": none */
 };
 
 /* How a complaint begins of an override that is not in force; the tool waits for it. */
@@ -53,13 +52,13 @@ bool job_config_must_hold(const struct job_config *config, const struct device_s
  * is said; where the machine's file binds none does. Returns false then, and without memory. */
 bool job_config_start(struct job_config *config);
 /*
- * Decides on the name, once the devices are known and the state directory is made: a process none
- * of whose devices is limited shares nothing. Finds the job's override.
+ * Decides on the name, once the devices are known and the state directory is made: a process
+ * without a limited device shares nothing. Finds the job's override.
  */
 void job_config_settle(struct job_config *config, const struct device_set *devices);
-/* Returns whether the memory of one of the devices, or what they may spill, is limited. */
+/* Returns whether the memory of one of the devices, or its host memory, is limited. */
 bool job_config_is_limited(const struct job_config *config, const struct device_set *devices);
-/* Takes what lies in the state directory for nobody's override if that directory is not ours. */
+/* Ignores the override in the state directory if that directory is not ours. */
 void job_config_distrust(struct job_config *config);
 /* Returns whether an override counts that is no longer there. */
 bool job_config_lost_override(const struct job_config *config);
@@ -70,22 +69,22 @@ bool job_config_lost_override(const struct job_config *config);
  */
 struct config *job_config_read(const struct job_config *config);
 /*
- * Reads all layers again, for these devices. Of a bad layer what was good of it last stays in
- * force; the complaint is said once. Returns whether every layer is good. A pause holds whatever is
- * wrong with the layers.
+ * Reads all layers again, for these devices. Of a bad layer its last good values stay in force; the
+ * complaint is logged once. Returns whether every layer is good. A pause holds with any fault of
+ * the layers.
  */
 bool job_config_reload(struct job_config *config, const struct device_set *devices);
 /*
- * Reads them again for the first time, for what was not known when the process started: the devices
- * and the override's place. Where there is no override nothing is read.
+ * Reads them again for the first time, for facts that were not known when the process started: the
+ * devices and the override's place. Where there is no override nothing is read.
  */
 void job_config_complete(struct job_config *config, const struct device_set *devices);
 /*
  * Ends the pause of earlier processes, or of another boot, where this process is the first of the
- * job's life; it has begun to join at began_ns (CLOCK_MONOTONIC). What is paused later stays.
+ * job's life; it has begun to join at began_ns (CLOCK_MONOTONIC). A later pause stays.
  */
 void job_config_begin_life(struct job_config *config, uint64_t began_ns);
-/* Says in a line that the job is paused or has a share of 0, by whom, and how to go on. */
+/* Logs in a line that the job is paused or has a share of 0, by which user, and how to go on. */
 void job_config_say_if_held(const struct job_config *config, const struct device_set *devices);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Taking exclusive turns. Rules: on the sharing thread; no driver call while a capture is active.
  *
- * What is told and what is done come in an order: launches are held back before the others are
- * told that the turn is over, and go on after they were told that it is ours.
+ * Publishing and acting have an order: launches are held back before the peer record says that the
+ * turn is over, and go on after it says that the turn is ours.
  */
 #include "core/job/exclusive.h"
 
@@ -36,18 +36,21 @@
 /* Files are looked for and the machine's memory is asked for so often. */
 #define FIND_NS (100 * MS)
 #define ASK_NS  (1000 * MS)
-/* Who has launched nothing for so long, or half an exchange, and has nothing in flight, rests. */
+/*
+ * A process that has launched nothing for so long, or half an exchange, and has nothing in flight,
+ * rests.
+ */
 #define RESTS_LEAST_NS (100 * MS)
 #define RESTS_MOST_NS  (2000 * MS)
 /* While memory leaves and nothing moves for so long a launch passes; the next after twice that. */
 #define PATIENCE_NS      (250 * MS)
 #define PATIENCE_MOST_NS (1000 * MS)
-/* What has not moved for so long does not come back now. */
+/* Memory that has not moved for so long does not come back now. */
 #define STANDS_NS (500 * MS)
-/* The device memory that is never filled by what comes back, and the steps of it: parts of all. */
+/* The device memory that returning memory never fills, and the steps of it: parts of all. */
 enum { MARGIN_PART = 32, STEP_PART = 16 };
 
-/* A sum of bytes that changes, for who waits for it. */
+/* A sum of bytes that changes, for a thread that waits for it. */
 struct watched {
 	uint64_t bytes, since_ns;
 };
@@ -80,7 +83,7 @@ static void watch(struct watched *w, uint64_t bytes)
 		*w = (struct watched){bytes, exclusive.now_ns};
 }
 
-/* --- what others tell --- */
+/* --- other processes --- */
 
 /* Adds a member; of a process that has several peer records once. */
 static int add(struct gang_member *members, int count, const struct gang_member *m)
@@ -136,7 +139,7 @@ static int collect_others(struct gang_member *members)
 	return add_of(exclusive.elsewhere, members, count);
 }
 
-/* --- what we are --- */
+/* --- this process --- */
 
 /* Finds the devices that we use. Returns whether there are any. */
 static bool find_devices(void)
@@ -189,7 +192,7 @@ static bool works(void)
 	exclusive.launches = launches;
 	if (exclusive_hold_is_wanted() || exclusive.now_ns - exclusive.launched_ns < rest_ns)
 		return true;
-	/* Who has no turn has nothing in flight that would need one. */
+	/* A process without a turn has nothing in flight that would need one. */
 	return exclusive.gang.own.state == GANG_HAS && !idle_is_seen();
 }
 
@@ -235,7 +238,7 @@ static enum gang_why find_why(void)
 	return GANG_NOTHING;
 }
 
-/* Asks what is worth asking once in a while. */
+/* Asks the slow questions once in a while. */
 static void ask(void)
 {
 	if (exclusive.asked_ns && exclusive.now_ns - exclusive.asked_ns < ASK_NS)
@@ -265,7 +268,7 @@ static void look_at_ourselves(void)
 	                 exclusive.now_ns - exclusive.on_host.since_ns > STANDS_NS;
 }
 
-/* --- what is done --- */
+/* --- actions --- */
 
 static void tell(void)
 {
@@ -318,8 +321,8 @@ static void move(void)
 }
 
 /*
- * Returns whether what another process of the job runs keeps its memory from leaving: it may wait
- * for what we have not launched yet.
+ * Returns whether work of another process of the job keeps its memory from leaving: the work may
+ * wait for a launch that we have not made yet.
  */
 static bool is_waited_for(const struct gang_member *others, int count)
 {
@@ -334,7 +337,7 @@ static bool is_waited_for(const struct gang_member *others, int count)
 
 /*
  * Lets a launch pass where memory does not leave, ours or that of our job's, although nothing else
- * is launched: what runs may need it.
+ * is launched: running work may need it.
  */
 static void be_patient(const struct gang_member *others, int count)
 {
@@ -406,7 +409,7 @@ static uint64_t step(void)
 	int count;
 
 	if (!find_devices()) {
-		/* Who launches and can have no peer record meets nobody. */
+		/* A process that launches and can have no peer record meets no other process. */
 		if (exclusive_hold_is_wanted())
 			exclusive_hold_set(false, UINT64_MAX);
 		return ALONE_NS;
@@ -440,7 +443,7 @@ uint64_t exclusive_step(uint64_t now_ns)
 	return atomic_load(&exclusive.is_started) ? step() : UINT64_MAX;
 }
 
-/* Begins, with the first launch held until the others' peer records were seen. */
+/* Begins, with the first launch held until the peer records were seen. */
 static bool start(struct device_set *devices)
 {
 	exclusive.devices = devices;

@@ -4,8 +4,8 @@
  * launches back (exclusive_hold.h) and has memory leave and come (core/budget/terms.h). Private to
  * core/job.
  *
- * It runs on the sharing thread (sharing.h) once turns are to be exclusive. A job that shares with
- * nobody looks four times a second; its launches and allocations pay nothing.
+ * It runs on the sharing thread (sharing.h) once turns are to be exclusive. A job without a
+ * neighbour looks four times a second; its launches and allocations pay nothing.
  */
 #ifndef SPILLWAY_JOB_EXCLUSIVE_H
 #define SPILLWAY_JOB_EXCLUSIVE_H
@@ -13,7 +13,7 @@
 #include "core/budget/device.h"
 
 /*
- * Keeps what the environment says of ranks on other machines: threads of ours do not read what the
+ * Keeps the environment's ranks on other machines: threads of ours do not read variables that the
  * program may change. Called once, by the thread that starts the job.
  */
 void exclusive_keep_environment(void);
@@ -24,7 +24,7 @@ void exclusive_set(struct device_set *devices, int i, const struct config_gpu *s
  * the sharing thread.
  */
 uint64_t exclusive_step(uint64_t now_ns);
-/* Lets whoever waits go on, because the process exits. */
+/* Lets waiting threads go on, because the process exits. */
 void exclusive_let_go(void);
 
 #endif

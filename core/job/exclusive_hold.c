@@ -10,21 +10,21 @@
 #include "core/rings/event.h"
 #include "core/sharing/gang.h"
 
-/* Whoever decides may be late by so much before launches go on without it. */
+/* The deciding thread may be late by so much before launches go on without it. */
 #define LATE_NS 5000000000ull
 /* A launch that waits counts the time so often. */
 #define TICK_NS 100000000ull
 
 static struct {
-	_Atomic uint32_t changed; /* for those who wait */
+	_Atomic uint32_t changed; /* for waiting threads */
 	_Atomic bool holds, lets_go;
 	_Atomic uint64_t one_ns; /* since when one launch may pass; 0: none */
 	_Atomic uint64_t lease_ns;
-	_Atomic uint64_t decided_ns; /* when somebody said last who holds */
+	_Atomic uint64_t decided_ns; /* when the holder was last set */
 	_Atomic uint32_t waiting;
 } hold = {.lease_ns = UINT64_MAX};
 
-/* Returns whether a stream is done with what it was given, as far as that may be asked. */
+/* Returns whether a stream is done with its work, as far as that may be asked. */
 static bool is_done(CUstream stream)
 {
 	bool is_idle;
@@ -37,8 +37,8 @@ static bool is_done(CUstream stream)
 }
 
 /*
- * Returns whether the launch is the one that may pass. What runs waits for none that is behind it:
- * one that has nothing before it passes, and others where there is no such one.
+ * Returns whether the launch is the one that may pass. Running work waits for no launch that is
+ * behind it: one that has nothing before it passes, and others where there is no such one.
  */
 static bool is_the_one(CUstream stream, uint64_t now)
 {
@@ -53,7 +53,7 @@ static bool passes(CUstream stream, uint64_t since_ns, uint64_t now)
 {
 	uint64_t lease = atomic_load(&hold.lease_ns), decided = atomic_load(&hold.decided_ns);
 
-	/* As long as somebody decides, a launch that waits goes on when that is decided. */
+	/* As long as there is a decision, a waiting launch goes on when that is made. */
 	since_ns = since_ns > decided ? since_ns : decided;
 	if (atomic_load(&hold.lets_go) || now > since_ns + GANG_WAIT_NS + LATE_NS)
 		return true;
@@ -96,7 +96,7 @@ void exclusive_hold(const struct device *device, CUstream stream)
 	if (!atomic_load_explicit(&hold.holds, memory_order_acquire) &&
 	    (lease == UINT64_MAX || clock_now() < lease))
 		return;
-	/* What is captured does not run, and others may wait for the end of the capture. */
+	/* Captured work does not run, and other threads may wait for the end of the capture. */
 	if (capture_is_active())
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);

@@ -40,7 +40,7 @@
 
 static struct listener listener; /* the helper's */
 static bool files_changed;
-static struct status status; /* what is known to stand in the status file */
+static struct status status; /* the known contents of the status file */
 static bool is_started;
 
 /*
@@ -172,7 +172,7 @@ static void helper_tell(uint32_t next)
 		bells_ring(&state);
 }
 
-/* Takes note of what was told with a state that was seen. This waits for nothing. */
+/* Takes note of the facts of a state that was seen. This waits for nothing. */
 static void helper_heed(void)
 {
 	while (sem_wait(&posted) != 0 && errno == EINTR)
@@ -198,8 +198,8 @@ static uint32_t helper_await(uint32_t least)
 }
 
 /*
- * Takes the slot, and away what others left, once cuInit is over. It sleeps until then: of
- * a process of which two threads work each mapping that goes interrupts the other's processor.
+ * Takes the slot, and removes leftovers, once cuInit is over. It sleeps until then: where two
+ * threads of a process work, each unmapping interrupts the other's processor.
  */
 static void join_in(void)
 {
@@ -286,8 +286,8 @@ static void *help(void *cookie)
 		if (overhead_poll(&this_job.devices) && look_ms > OVERHEAD_LOOK_MS)
 			look_ms = OVERHEAD_LOOK_MS;
 		/*
-		 * The job's other processes may have let these rise; what they were told is read
-		 * before we look.
+		 * The job's other processes may have let these rise; their values are read before
+		 * we look.
 		 */
 		uint64_t told[DEVICE_MAX] = {0};
 		for (int i = 0; i < this_job.devices.count; i++) {
@@ -303,7 +303,7 @@ static void *help(void *cookie)
 			look_ms = LISTENER_SETTLE_MS;
 		if (files_changed) {
 			files_changed = false;
-			ring_begin(); /* what has changed is worth telling */
+			ring_begin(); /* a change is worth an event */
 			job_settings_reload(true);
 		}
 		for (int i = 0; i < this_job.devices.count; i++)
@@ -351,7 +351,7 @@ void helper_join(void)
 	int failed;
 
 	segment_owner(take_slot);
-	/* No handler of the program's interrupts what is done to the job's files. */
+	/* No handler of the program's interrupts work on the job's files. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	failed = join(message, sizeof(message));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The helper: one thread that owns this process's slot in the segment, watches the
- * configuration files, and tells those outside of the process what they ask. It makes no driver
- * call.
+ * The helper: one thread that owns this process's slot in the segment, watches the configuration
+ * files, and answers requests from outside of the process. It makes no driver call.
  */
 #ifndef SPILLWAY_JOB_HELPER_H
 #define SPILLWAY_JOB_HELPER_H

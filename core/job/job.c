@@ -77,12 +77,12 @@ static void watch_for_forks(void)
 }
 
 /*
- * Not zero at first, so that it is on a page that the loader writes: who knows no CUDA touches no
- * other at his end.
+ * Not zero at first, so that it is on a page that the loader writes: a process without CUDA touches
+ * no other at its end.
  */
 static _Atomic bool is_idle = true;
 
-/* Ends what this process leaves. A child that shares our memory (vfork) may come here too. */
+/* Ends this process's part. A child that shares our memory (vfork) may come here too. */
 __attribute__((destructor)) static void leave_nothing_behind(void)
 {
 	if (atomic_load(&is_idle) || !job_is_active() || getpid() != this_job.process)
@@ -136,7 +136,7 @@ static const char *limits_text(char *text, size_t size)
 	return text;
 }
 
-/* Says who shares the limit, where nobody named a job: the first line that is said of it. */
+/* Logs which processes share the limit, where the job has no name: its first line. */
 static void say_who_shares(void)
 {
 	char limits[DEVICE_MAX * 48];
@@ -232,7 +232,7 @@ static void forget_devices(void)
 	device_set_clear(&this_job.devices);
 }
 
-/* What is decided among jobs, in this order. */
+/* The decisions among jobs, in this order. */
 static const struct sharing_part among_jobs[] = {
     {lending_step, lending_has_news}, {exclusive_step, NULL}, {NULL, NULL}};
 
@@ -254,7 +254,7 @@ static enum outcome start_job(void)
 
 static enum outcome start_books(void)
 {
-	/* While the helper sleeps. A job nobody named need not wait for it. */
+	/* While the helper sleeps. A job without a name need not wait for it. */
 	if (!this_job.config.is_unnamed && in_use_open_nvml) {
 		loading_begin();
 		in_use_open_nvml(&this_job.devices.device[0].id);
@@ -321,9 +321,9 @@ static const struct {
 };
 
 /*
- * Starts the process's part in the job, with the lock held. Whatever fails leaves a process that
- * runs as without us, and a log line; or one that is refused, where the machine's file has it so:
- * then it returns false.
+ * Starts the process's part in the job, with the lock held. A failure leaves a process that runs as
+ * without us, and a log line; or one that is refused, where the machine's file has it so: then it
+ * returns false.
  */
 static bool start(void)
 {
@@ -357,7 +357,7 @@ bool job_start(void)
 	return !atomic_load(&is_refused);
 }
 
-/* --- what goes --- */
+/* --- ends --- */
 
 void job_leave_context(const struct context *context)
 {

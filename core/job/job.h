@@ -19,20 +19,20 @@
 
 /*
  * Becomes part of the job; called after each successful cuInit, acts on the first. Returns false
- * where the process must not use a GPU, because it cannot be held to what the machine's file asks.
+ * where the process must not use a GPU, because it cannot keep the rules of the machine's file.
  */
 bool job_start(void);
 /*
  * Surrounds the driver's call that destroys a context: job_leave_context() before it (after
  * context_leave()); job_stay_context() where the driver refuses; job_left_context() in the thread
- * to which context_gone() gave what is kept of the context, which goes now.
+ * to which context_gone() gave the records of the context, which go now.
  */
 void job_leave_context(const struct context *context);
 void job_stay_context(const struct context *context);
 void job_left_context(const struct context *context);
 /*
- * Ends what was measured of a stream that the driver is asked to destroy. Once it has agreed,
- * job_left_stream() gives up what is kept of the stream.
+ * Ends the measurements of a stream that the driver is asked to destroy. Once it has agreed,
+ * job_left_stream() releases the records of the stream.
  */
 void job_leave_stream(CUstream stream);
 /* Returns whether anything is kept of any stream, so that job_left_stream() is to be called. */

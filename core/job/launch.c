@@ -54,7 +54,7 @@ static uint64_t key_of(uint64_t function, uint64_t threads)
 	return (function * 0x9e3779b97f4a7c15ull) ^ ((octave * 4 + quarter + 1) << 48);
 }
 
-/* --- what acts on launches --- */
+/* --- actions on launches --- */
 
 static void count(struct job_launch *launch)
 {
@@ -141,7 +141,7 @@ static const struct action counting = {ACTION_STATISTICS, "statistics", count_la
 
 bool job_launches_start(void)
 {
-	/* It stays: a launch that was begun is ended, whatever is removed meanwhile. */
+	/* It stays: a launch that began also ends, after any removal meanwhile. */
 	return action_add(ACTION_POST_LAUNCH, &measuring) == 0;
 }
 
@@ -252,7 +252,7 @@ CUresult job_begin_launch(struct job_launch *launch)
 	launch->device = context->device;
 	launch->context = context->handle;
 	result = actions_run(ACTION_PRE_LAUNCH, launch);
-	/* Others may act on launches, too; or nothing does any more. */
+	/* Further actions may stand on launches, too; or none does any more. */
 	count(launch);
 	return result;
 }

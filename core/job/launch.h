@@ -35,7 +35,7 @@ static inline struct counters *job_launch_statistics(void)
 	return __builtin_expect(only != NULL, 1) ? only : job_current_statistics();
 }
 
-/* LAUNCH_BLIND: kernels of which nobody knows the parameters. */
+/* LAUNCH_BLIND: kernels with unknown parameters. */
 enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH, LAUNCH_BLIND };
 
 /* Counts a launch: in the thread's own place, if its number at the gate is one of the first. */
@@ -56,11 +56,11 @@ static inline void job_count_launch(struct counters *s, enum job_launch_kind kin
 struct job_launch {
 	enum job_launch_kind kind;
 	CUstream stream;            /* NULL replaced as pacer.h says */
-	uint64_t function, threads; /* what is launched, and how many of them, all together */
+	uint64_t function, threads; /* the launched function, and how many threads, all together */
 	void **parameters, **extra; /* of a kernel, as for cuLaunchKernel */
 	struct device *device;      /* of the current context; NULL: no action is run */
 	CUcontext context;
-	CUresult result; /* afterwards: what the call answers */
+	CUresult result; /* afterwards: the call's answer */
 
 	bool is_counted;
 	struct pacer *pacer; /* NULL: not paced */
@@ -70,14 +70,14 @@ struct job_launch {
 
 /* Decides before the driver's launch whether it is to be. May sleep. */
 CUresult job_begin_launch(struct job_launch *launch);
-/* Ends what job_begin_launch() began, after the driver's launch or instead of it. */
+/* Ends job_begin_launch(), after the driver's launch or instead of it. */
 void job_end_launch(struct job_launch *launch);
 
 void job_break_paced(void);
 void job_before_timing_paced(void);
 /*
- * Ends what is measured, before the current context is given anything but a launch, and before it
- * is waited for.
+ * Ends the measurement, before the current context is given any work but a launch, and before it is
+ * waited for.
  */
 static inline void job_break(void)
 {
@@ -91,7 +91,7 @@ static inline void job_before_timing(void)
 		job_before_timing_paced();
 }
 
-/* Makes what launches need, before the first one. Returns false without memory for it. */
+/* Makes the data that launches need, before the first one. Returns false without memory for it. */
 bool job_launches_start(void);
 /* A part of the process that looks at launches, beside the pacers. Static, and zero at first. */
 struct job_watch {

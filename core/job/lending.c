@@ -26,12 +26,14 @@
 
 /* How long it sleeps where a claim or a bound may change by time alone. */
 #define WAITS_NS (200 * MS)
-/* Others whom we have just met tell what they have within this time; at once, mostly. */
+/* Newly met processes report their memory within this time; at once, mostly. */
 #define MEET_NS      SECOND
 #define MEET_TICK_NS (2 * MS)
-/* A call that must have memory claims it anew for so long, where others were slow to give it. */
+/*
+ * A call that must have memory claims it anew for so long, where other jobs were slow to give it.
+ */
 #define INSISTS_NS (3 * SECOND)
-/* What can move is added up so often, and news of our own are told so often. */
+/* Movable memory is added up so often, and news of our own are published so often. */
 #define SUM_NS (50 * MS)
 /* A thread that is awake hears no ring. It is called again so often, by turns of GRANT_TICK_NS. */
 enum { RING_AGAIN = 3 };
@@ -41,15 +43,15 @@ struct lent {
 	struct sharing *shared;
 	struct grant grant;
 	uint64_t summed_ns;
-	uint64_t stays[LEDGER_TIERS]; /* of what is charged to us: what cannot move */
+	uint64_t stays[LEDGER_TIERS]; /* part of our charges: memory that cannot move */
 	uint64_t movable;             /* on the device, then */
-	uint64_t context;             /* what the driver takes for us */
+	uint64_t context;             /* the driver's memory for us */
 	uint64_t polled_ns;           /* the last look */
 	uint64_t due_ns;              /* when the next look is due */
-	uint64_t met_ns;              /* since when others have told nothing; 0: all have */
-	uint64_t called_ns;           /* when they were called last for that */
-	int unheard;                  /* how often they are to be called again */
-	uint64_t must_since_ns;       /* since when a call waits; 0: none does */
+	uint64_t met_ns;        /* since when other processes have reported nothing; 0: all have */
+	uint64_t called_ns;     /* when they were called last for that */
+	int unheard;            /* how often they are to be called again */
+	uint64_t must_since_ns; /* since when a call waits; 0: none does */
 	uint64_t told[LEDGER_TIERS];
 };
 
@@ -72,7 +74,7 @@ static struct lent *lent_of(int i)
 	return l;
 }
 
-/* --- what we are --- */
+/* --- this process --- */
 
 /*
  * Returns since when the process is idle; 0: it is not. Once nothing was in flight, nothing is
@@ -82,7 +84,7 @@ static uint64_t idle_since(uint64_t now, const struct terms *terms)
 {
 	uint64_t since = gate_unused_since(now);
 
-	if (terms->settings.evict) /* who is to be on the host needs nothing here */
+	if (terms->settings.evict) /* an evicted job needs nothing here */
 		return now;
 	if (now - since < terms->settings.idle_yield)
 		return 0;
@@ -91,7 +93,7 @@ static uint64_t idle_since(uint64_t now, const struct terms *terms)
 	return lending.seen_idle == since ? since : 0;
 }
 
-/* Returns the bytes charged to us that somebody uses. */
+/* Returns the bytes charged to us that are in use. */
 static uint64_t in_use(const struct device *device, enum segment_tier tier)
 {
 	return minus(device_used(device, tier), device_spare(device, tier));
@@ -117,14 +119,14 @@ static void sum_up(struct lent *l, uint64_t now)
 	l->summed_ns = now;
 }
 
-/* Says on the own peer record what the process has. */
+/* Writes the process's memory on the own peer record. */
 static void fill(struct lent *l, struct peer_record *record)
 {
 	const struct device *device = l->shared->device;
 	uint64_t on_host = device_used(device, SEGMENT_ON_HOST);
 
 	record->held = device_used(device, SEGMENT_ON_DEVICE);
-	/* Memory that is made for what is to come has not come, whenever it was added up. */
+	/* Memory that is made for a move to come has not come, whenever it was added up. */
 	record->movable = l->grant.since_ns ? least(record->held, l->movable)
 	                                    : minus(record->held, l->stays[SEGMENT_ON_DEVICE]);
 	record->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
@@ -134,15 +136,15 @@ static void fill(struct lent *l, struct peer_record *record)
 	l->told[SEGMENT_ON_HOST] = on_host;
 }
 
-/* Returns whether what is on the host finds no room on the device, for other jobs' sake. */
+/* Returns whether memory on the host finds no room on the device, for other jobs' sake. */
 static bool is_blocked(struct device *device, const struct terms *terms)
 {
 	return !terms->settings.evict && device_blocker(device) == MOVE_DEVICE_FULL;
 }
 
 /*
- * Returns whether others have not told yet what they have: who meets them first waits for it, for a
- * while.
+ * Returns whether other processes have not reported their memory yet: a process that meets them
+ * first waits for it, for a while.
  */
 static bool is_meeting(struct lent *l, uint64_t now)
 {
@@ -153,7 +155,7 @@ static bool is_meeting(struct lent *l, uint64_t now)
 		    l->shared->others.other[i].is_silent)
 			continue;
 		l->met_ns = is_first ? now : l->met_ns;
-		/* Others may have looked for peer records just before ours was there. */
+		/* Other processes may have looked for peer records just before ours was there. */
 		if (is_first || now - l->called_ns >= GRANT_TICK_NS) {
 			peers_ring(&l->shared->others);
 			l->called_ns = now;
@@ -164,7 +166,7 @@ static bool is_meeting(struct lent *l, uint64_t now)
 	return false;
 }
 
-/* Returns whether there are others, all of whom could claim what they are owed. */
+/* Returns whether there are other jobs, all of which could claim the memory they are owed. */
 static bool all_tell(const struct lent *l)
 {
 	for (int i = 0; i < l->shared->others.count; i++)
@@ -173,9 +175,9 @@ static bool all_tell(const struct lent *l)
 	return l->shared->others.count != 0;
 }
 
-/* --- what is done --- */
+/* --- actions --- */
 
-/* Tells whoever reads the ring of a change of hands, so far as there was one. */
+/* Writes a change of hands into the ring, so far as there was one. */
 static void note(enum event_kind kind, const struct lent *l, const struct peer_record *record,
                  uint64_t bytes)
 {
@@ -208,7 +210,10 @@ static void poll_device(struct lent *l, uint64_t now)
 	lending.is_idle = idle != 0;
 	l->polled_ns = now;
 	meets = is_meeting(l, now);
-	/* No claim is raised before all have told: who has not would be taken to hold nothing. */
+	/*
+	 * No claim is raised before all have reported: a job that has not would count as holding
+	 * nothing.
+	 */
 	if (!meets || l->grant.since_ns) {
 		needs.must = shortage_claimed(device);
 		needs.tries = !needs.must && (needs.must = shortage_being_tried(device));
@@ -289,7 +294,9 @@ bool lending_has_news(uint64_t now)
 	return false;
 }
 
-/* Begins to decide the claims of a call, which may come before we have looked for others. */
+/*
+ * Begins to decide the claims of a call, which may come before we have looked for other processes.
+ */
 static bool begin(const struct device *device)
 {
 	return sharing_join(device->id.ordinal) && sharing_begin();

@@ -62,7 +62,7 @@ static int ordinal_among(const char *visible, int index, const char *uuid)
 
 	if (!visible)
 		return index;
-	/* What is no device ends the list. */
+	/* A word that is no device ends the list. */
 	for (const char *entry = visible; *entry; ordinal++) {
 		size_t length = strcspn(entry, ",");
 		char *end;
@@ -142,7 +142,7 @@ struct stamp {
 
 enum { FILES = 3 };
 
-/* The layers as they were read last, and from which files; its lock waits for nobody. */
+/* The layers as they were read last, and from which files; its lock is never waited for. */
 static struct {
 	LOCK_OF(NVML) lock;
 	struct config *config;
@@ -185,7 +185,7 @@ static bool is_told_the_truth(const struct config *config)
 	return config_job(config)->is_disabled || !config_job(config)->nvml;
 }
 
-/* Reads what the layers say of a device. Returns whether NVML is to say it. */
+/* Reads the layers for a device. Returns whether NVML is to report it. */
 static bool settings_from(const struct job_config *c, const struct config *config,
                           const struct config_device *device, struct config_gpu *settings)
 {

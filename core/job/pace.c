@@ -22,8 +22,9 @@
 static struct {
 	int count;
 	struct device_set *devices;
-	struct pacer *pacer[DEVICE_MAX]; /* made once one is needed, by who applies settings */
-	_Atomic bool met[DEVICE_MAX];    /* or meets just now */
+	struct pacer
+	    *pacer[DEVICE_MAX]; /* made once one is needed, by the thread that applies settings */
+	_Atomic bool met[DEVICE_MAX]; /* or meets just now */
 	struct pacer_peers peers[DEVICE_MAX];
 	_Atomic bool has_peers[DEVICE_MAX], lets_go;
 	_Atomic(struct turns *) turns[DEVICE_MAX];
@@ -65,8 +66,8 @@ struct pacer *job_pacer(int ordinal)
 }
 
 /*
- * Lets a pacer meet those of others: before the first launch that it paces, or when the helper has
- * time. A thread that launches meanwhile is paced alone.
+ * Lets a pacer meet those of other processes: before the first launch that it paces, or when the
+ * helper has time. A thread that launches meanwhile is paced alone.
  */
 static __attribute__((noinline)) void meet(int i)
 {
@@ -188,7 +189,7 @@ void job_pace_share(int i, const struct pacer_peers *peers)
 
 void job_pace_heed(int i, bool is_asked)
 {
-	/* Where there is no pacer nobody has asked before. */
+	/* Where there is no pacer no process has asked before. */
 	if (is_asked ? has_pacer(i) : pace.pacer[i] != NULL)
 		pacer_heed(pace.pacer[i], is_asked);
 }

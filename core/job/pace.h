@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pacers of this process, one per device, and where they meet those of others. Private to
- * core/job.
+ * The pacers of this process, one per device, and where they meet those of other processes. Private
+ * to core/job.
  */
 #ifndef SPILLWAY_JOB_PACE_H
 #define SPILLWAY_JOB_PACE_H
@@ -13,15 +13,15 @@
 
 enum { JOB_PACE_LOOK_MS = 250 };
 
-/* Keeps for whom pacers will be made, each once it is needed. */
+/* Keeps the devices for which pacers will be made, each once it is needed. */
 void job_pace_start(struct device_set *devices, const char *job);
 /* Takes new settings for the i-th device. Returns whether its launches are paced from now on. */
 bool job_pace_set(int i, const struct config_gpu *settings);
 /* Returns false where there was no memory for a pacer that was needed. */
 bool job_pace_holds(void);
 /*
- * Gives the pacer of the i-th device its peer records; says whether others ask if the process
- * works.
+ * Gives the pacer of the i-th device its peer records, and whether other processes ask if the
+ * process works.
  */
 void job_pace_share(int i, const struct pacer_peers *peers);
 void job_pace_heed(int i, bool is_asked);
@@ -31,23 +31,23 @@ void job_pace_heed(int i, bool is_asked);
  */
 bool job_pace_give_way(int i, bool gives_way);
 /*
- * Says in the statistics what share is held, and corrects what is measured beside programs that
- * take no turns. The helper thread calls it every JOB_PACE_LOOK_MS while it returns true, that is,
- * while anything paced works.
+ * Writes the held share into the statistics, and corrects measurements beside programs that take no
+ * turns. The helper thread calls it every JOB_PACE_LOOK_MS while it returns true, that is, while
+ * anything paced works.
  */
 bool job_pace_look(void);
 /* Returns the pacer of a device of the set; NULL: none was needed yet. */
 struct pacer *job_pacer(int ordinal);
 /* Returns the same for a launch: it has met those of other processes if it paces. */
 struct pacer *job_pacer_to_launch(int ordinal);
-/* Lets all that pace meet those of other processes, for who launches later. By the helper. */
+/* Lets all that pace meet those of other processes, for later launches. By the helper. */
 void job_pace_meet(void);
 /* Tells all pacers, as pacer_leave_context() and pacer_forget_context() tell one. */
 void job_pace_leave_context(CUcontext context, bool is_leaving);
 void job_pace_forget_context(CUcontext context);
 void job_pace_leave_stream(CUstream stream);
 
-/* Lets whoever waits go on, because the process exits. */
+/* Lets waiting launches go on, because the process exits. */
 void job_pace_let_go(void);
 
 #endif

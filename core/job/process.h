@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process in its job: the configuration it follows, the segment, the devices. The files of
- * core/job read and write it, everybody else asks by the functions.
+ * core/job read and write it; all other code asks by the functions.
  */
 #ifndef SPILLWAY_JOB_PROCESS_H
 #define SPILLWAY_JOB_PROCESS_H
@@ -18,7 +18,7 @@ extern struct this_job {
 	bool forks_are_wiped; /* else a child that passed pthread_atfork() is known by its number */
 
 	_Atomic bool tells_nvml;
-	struct job_config config; /* after start, what changes in it is the helper's */
+	struct job_config config; /* after start, changes in it are the helper's */
 	_Atomic bool configured;
 	struct segment *segment;
 	struct device_set devices;
@@ -31,7 +31,7 @@ extern struct this_job {
 bool job_is_active(void);
 struct device_set *job_devices(void);
 /*
- * Returns what the process was configured by when it became part of the job; NULL before. May be
+ * Returns the configuration with which the process became part of the job; NULL before. May be
  * called in a forked child.
  */
 const struct job_config *job_configuration(void);

@@ -64,7 +64,7 @@ static int change_pacers(void *cookie, void *subject)
 }
 
 /*
- * Tells those who move memory and let limits grow that a step has ended: memory moves best where
+ * Notifies the mover and the growth of limits that a step has ended: memory moves best where
  * nothing of a step is in flight yet.
  */
 static int end_step(void *cookie, void *subject)
@@ -111,8 +111,8 @@ static void apply(void)
 }
 
 /*
- * Tells in the segment what is wrong with the configuration, and which override the process
- * follows: for `stat`, and for those who wait until every process follows.
+ * Writes into the segment the fault of the configuration, and which override the process follows:
+ * for `stat`, and for commands that wait until every process follows.
  */
 static void tell(void)
 {
@@ -127,9 +127,9 @@ static void tell(void)
 }
 
 /*
- * Returns whether the override is gone although nobody took it back. The tool takes back what was
- * set by writing the file anew, never by removing it under living processes. So an override that is
- * gone went with the state directory, file by file, as logind's RemoveIPC has it.
+ * Returns whether the override is gone although no command took it back. The tool takes a setting
+ * back by writing the file anew, never by removing it under living processes. So an override that
+ * is gone went with the state directory, file by file, as logind's RemoveIPC has it.
  */
 static bool has_lost_override(void)
 {
@@ -148,7 +148,7 @@ void job_settings_reload(bool is_news)
 	bool is_lost = has_lost_override();
 	bool accepted = !is_lost && job_config_reload(&this_job.config, &this_job.devices);
 
-	if (!is_lost) /* of what is wrong the last good settings, and all else as it is now */
+	if (!is_lost) /* of a faulty layer the last good settings, and the rest as it is now */
 		apply();
 	if (is_news || !accepted)
 		event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted);

@@ -17,7 +17,7 @@ struct job_change {
 	unsigned int paced; /* devices, a bit each: launches are to be held back */
 };
 
-/* Adds what acts on new settings, launches and steps. Returns false without memory for it. */
+/* Adds the actions on new settings, launches and steps. Returns false without memory for them. */
 bool job_settings_start(void);
 /* Puts the configuration in force into effect, and says so in the segment. */
 void job_settings_apply(void);

@@ -52,7 +52,7 @@ static bool find_cache(char *const *environment, uint64_t limits, struct job_sha
 /*
  * Finds the Slurm job. Its number alone does not name it: each cluster counts for itself, and one
  * node, or one login node, may serve several. The tasks of an array and the components of a
- * heterogeneous job have numbers of their own. What is no number was not set by Slurm.
+ * heterogeneous job have numbers of their own. A text that is no number was not set by Slurm.
  */
 static bool find_slurm(char *const *environment, uint64_t limits, struct job_sharers *sharers)
 {
@@ -99,8 +99,8 @@ static bool find_container(uint64_t limits, struct job_sharers *sharers)
 /*
  * Finds the session by its number alone: the kernel gives it to no other process while one of the
  * session lives. The time at which its leader began would tell it from an earlier session of that
- * number, of which only the dead can be in the job; but those who come after the leader has died
- * could not ask for it, and would be a job of their own.
+ * number, of which only dead processes can be in the job. But processes that come after the leader
+ * has died could not ask for it, and would be a job of their own.
  */
 static void find_session(uint64_t limits, struct job_sharers *sharers)
 {
@@ -112,7 +112,7 @@ static void find_session(uint64_t limits, struct job_sharers *sharers)
 	snprintf(sharers->text, sizeof(sharers->text), "POSIX session %d", session);
 }
 
-/* Replaces what is not printable, because the text is shown on terminals and in a log. */
+/* Replaces unprintable characters, because the text is shown on terminals and in a log. */
 static void make_plain(char *text)
 {
 	for (; *text; text++)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sharers: the processes that a limit is for where nobody named the job.
+ * Sharers: the processes that share a limit where the job has no name.
  *
  * They are those of the cache that HAMi gives, else of the Slurm job, else of the container (a pid
  * namespace that is not the machine's), else of the POSIX session. Processes with different limits
  * are different jobs. The cgroup is never asked: all panes of a terminal multiplexer share one, and
  * Slurm has one per task.
  *
- * A limit that nobody gave a job's name is shared by whom its giver meant: a process could
- * otherwise have the whole limit again by starting another. The job's name is made of who that is
- * and of all limits, resolved without a device, so that processes that see other devices, or
- * NVML's callers without CUDA, come to the same. A session is known by its number alone: the
- * kernel gives it to nobody else while one of its processes lives, and its leader's start time is
- * unknown to those who come after the leader has died. The name is decided after the devices are
- * known, because a limit on a device that a process does not see is none, and before the job is
- * joined; a limit that comes later stays that of the job a process is in.
+ * A limit without a job's name is shared, as its giver meant it: a process could otherwise have the
+ * whole limit again by starting another. The job's name is made of these sharers and of all limits,
+ * resolved without a device, so that processes that see other devices, or NVML's callers without
+ * CUDA, come to the same. A session is known by its number alone: the kernel gives it to no other
+ * process while one of the session lives, and its leader's start time is unknown to processes that
+ * come after the leader has died. The name is decided after the devices are known, because a limit
+ * on a device that a process does not see is none, and before the job is joined; a limit that comes
+ * later stays that of the job a process is in.
  */
 #ifndef SPILLWAY_JOB_SHARERS_H
 #define SPILLWAY_JOB_SHARERS_H

@@ -28,7 +28,7 @@
 /* A process that has no peer record yet looks so often for its first contexts, for so long. */
 enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
 
-/* Who is called more often goes through directories once in so long. */
+/* A thread that calls more often lists directories once in so long. */
 #define LOOK_NS 400000000ull
 
 /*
@@ -51,7 +51,7 @@ static struct {
 	const struct sharing_part *parts;
 	int first_looks;
 	struct config_gpu settings[DEVICE_MAX];
-	LOCK_OF(SHARING) lock; /* of who makes a peer record, and of settings */
+	LOCK_OF(SHARING) lock; /* of the thread that makes a peer record, and of settings */
 	_Atomic(struct sharing *) of[DEVICE_MAX];
 	_Atomic bool is_over;    /* there are to be no more peer records */
 	_Atomic bool is_begun;   /* the sharing thread is to run */
@@ -140,7 +140,7 @@ static void make(int i)
 	if (this_job.segment)
 		segment_identity(this_job.segment, &s->own.now.segment, &started_ns);
 	if (peer_make(&s->own, sharing.node, device->id.uuid, message, sizeof message) != 0) {
-		/* Who is not in the job's books has said why. */
+		/* A process outside the job's books has logged the reason. */
 		if (this_job.segment)
 			log_once(LOG_WARNING, "%s; other jobs do not see what this one needs",
 			         message);
@@ -156,8 +156,8 @@ static void make(int i)
 }
 
 /*
- * Returns whether this peer record asks us: one of exclusive turns asks all others, else who goes
- * first.
+ * Returns whether this peer record asks us: one of exclusive turns asks all others, else one of
+ * higher rank.
  */
 static bool asks(const struct peer_record *record, const struct config_gpu *own)
 {
@@ -233,7 +233,10 @@ static bool look(struct sharing *s, uint64_t now)
 
 /* --- the sharing thread --- */
 
-/* Looks at all devices, and collects the bells that wake us. Returns whether others are there. */
+/*
+ * Looks at all devices, and collects the bells that wake us. Returns whether other processes are
+ * there.
+ */
 static bool look_at_all(struct bells *bells, uint64_t now)
 {
 	bool is_beside = false;
@@ -351,7 +354,7 @@ int sharing_poll(int at_most_ms)
 }
 
 /*
- * On whatever thread exits, in a signal handler perhaps: locks are waited for no longer than it
+ * On any thread that exits, in a signal handler perhaps: locks are waited for no longer than it
  * takes to make a peer record. This one is taken although atomics are enough, because a thread
  * sanitizer in the program sees locks of ours and no atomics.
  */

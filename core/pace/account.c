@@ -2,7 +2,7 @@
 /* The account of GPU time. */
 #include "core/pace/account.h"
 
-/* 40 ms of a window of 100: with what a kernel may overrun, less than a point of five seconds. */
+/* 40 ms of a window of 100: with the overrun of a kernel, less than a point of five seconds. */
 #define MOST_SAVED 40000u
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -10,7 +10,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Returns a * b / c, which fits wherever it is used: what is multiplied is bounded first. */
+/* Returns a * b / c, which fits wherever it is used: the factors are bounded first. */
 static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c)
 {
 	unsigned __int128 product = (unsigned __int128)a * b / c;
@@ -32,7 +32,7 @@ uint64_t account_pay(uint64_t paid_until, uint64_t now_ns, uint64_t busy_ns, uin
 {
 	uint64_t credit = credit_of(share, window_ns);
 	uint64_t busy = smaller(busy_ns, ACCOUNT_MAX_DEBT_NS);
-	/* What is being paid for was no pause. */
+	/* A debt that is being paid was no pause. */
 	uint64_t earliest = now_ns > credit + busy ? now_ns - credit - busy : 0;
 	uint64_t latest = now_ns + scaled(ACCOUNT_MAX_DEBT_NS, ACCOUNT_FULL_SHARE, share);
 	uint64_t paid = paid_until > earliest ? smaller(paid_until, latest) : earliest;

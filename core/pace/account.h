@@ -2,17 +2,17 @@
 /*
  * The account of GPU time: the arithmetic of pacing, without clocks, locks or the driver.
  *
- * paid until  the time by which what was used is paid for. A busy nanosecond pays for 1/share ns,
- *             from then on; while it lies ahead of now there is a debt, which an idle slot until
- *             then pays. It lags at most the credit behind now: a pause that lasted longer is
- *             forgotten.
+ * paid until  the time by which used time is paid for. A busy nanosecond pays for 1/share ns, from
+ *             then on; while it lies ahead of now there is a debt, which an idle slot until then
+ *             pays. It lags at most the credit behind now: a pause that lasted longer is forgotten
  *
- * So busy time over elapsed time converges to the share, whatever single slots do, and the account
- * of all processes of a job on a device is one word of shared memory, changed by compare-and-swap:
- * nobody who is killed leaves it half changed.
+ * So busy time over elapsed time converges to the share, with any single slots. The account of all
+ * processes of a job on a device is one word of shared memory, changed by compare-and-swap: a
+ * killed process leaves it whole. For example, at a share of 50 % a burst of 10 ms is followed by a
+ * slot of 10 ms.
  *
- * What a pause saves is bounded to 40 ms of GPU time (of a window of 100), so that with a kernel
- * that overruns no five seconds are off by more than a point.
+ * A pause saves at most 40 ms of GPU time (of a window of 100), so that with a kernel that overruns
+ * no five seconds are off by more than a point.
  */
 #ifndef SPILLWAY_ACCOUNT_H
 #define SPILLWAY_ACCOUNT_H

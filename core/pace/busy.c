@@ -81,7 +81,7 @@ void cost_learn(struct costs *costs, const struct tally *tally, uint64_t busy_ns
 		set(costs, tally->kind[0].key, before ? (3 * before + now) / 4 : now);
 		return;
 	}
-	/* Who of several was wrong is not known: all are, in proportion and a little at a time. */
+	/* Of several, the wrong one is not known: all are, in proportion and a little at a time. */
 	if (!expected)
 		return;
 	if (busy_ns > 4 * expected)
@@ -102,15 +102,15 @@ struct burst {
 	uintptr_t thread; /* of a per-thread default stream: one handle, many streams; else 0 */
 	CUevent begin, end;
 	uint64_t last_ns;           /* of its last launch */
-	uint64_t unrecorded_ns;     /* what launches after the end event should cost */
-	uint64_t cost_ns;           /* what all of its launches should cost */
+	uint64_t unrecorded_ns;     /* the expected cost of launches after the end event */
+	uint64_t cost_ns;           /* the expected cost of all of its launches */
 	_Atomic uint32_t launching; /* threads between busy_before() and busy_after() */
 	_Atomic bool follows;       /* one is between busy_follow() and busy_followed() */
 	uint64_t
 	    begun_ns; /* when begin was recorded, until the first launch; 0: the stream was busy */
 	uint64_t idle_ns; /* from begin until its first kernel could start */
 	bool is_sparse;   /* launches come one by one */
-	bool is_torn;     /* the process stood still within a launch: a gap nobody saw */
+	bool is_torn;     /* the process stood still within a launch: an unseen gap */
 	bool open;        /* takes more launches */
 	bool recorded;    /* end was recorded at least once */
 	bool closed;      /* its round is */
@@ -140,8 +140,8 @@ static inline struct round *round_of(struct busy *busy, uint64_t number)
 }
 
 /*
- * Measuring what a round's bursts took, by their events. Rules: runs inside the user's process; no
- * wait, no allocation.
+ * Measuring a round's bursts by their events. Rules: runs inside the user's process; no wait, no
+ * allocation.
  */
 
 /* The time that a launch takes the driver at most, undisturbed. */
@@ -151,7 +151,7 @@ struct interval {
 	double begin_ms, end_ms;
 };
 
-/* Returns what lies after *until, which it moves on. It is nearly in order; qsort() allocates. */
+/* Returns the part after *until, which it moves on. It is nearly in order; qsort() allocates. */
 static double union_of(struct interval *interval, int count, double *until)
 {
 	double sum = 0;
@@ -181,9 +181,9 @@ static double smaller(double a, double b)
 }
 
 /*
- * Returns what was no work at its begin, of what lies between its events (whole). A thread that
- * stood still there may have done so before the kernel was launched or after it; what the launches
- * should cost tells, but for a fifth.
+ * Returns the idle time at its begin, of the time between its events (whole). A thread that stood
+ * still there may have done so before the kernel was launched or after it; the expected cost of the
+ * launches tells, except for a fifth.
  */
 static double idle_ms(const struct burst *b, double whole_ms)
 {
@@ -536,7 +536,7 @@ bool busy_close_round(struct busy *busy, CUcontext context, uint64_t now_ns)
 		struct burst *b = &busy->open->burst[i];
 		bool borrowed = b->context != context;
 
-		b->closed = true; /* who is launching records the end */
+		b->closed = true; /* the launching thread records the end */
 		if (!b->open || !b->unrecorded_ns || is_launching(b))
 			continue;
 		if (borrowed && context_push(b->context) != CUDA_SUCCESS)
@@ -590,7 +590,7 @@ bool busy_collect(struct busy *busy, struct busy_sum *sum)
 	return true;
 }
 
-/* --- what goes --- */
+/* --- ends --- */
 
 void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving)
 {
@@ -615,7 +615,7 @@ void busy_forget_stream(struct busy *busy, CUstream stream)
 
 		if (b->stream != stream || !b->open)
 			continue;
-		/* Destroying does not wait for what runs. */
+		/* Destroying does not wait for running work. */
 		if (b->unrecorded_ns && !is_launching(b))
 			record_end(b);
 		b->open = false;

@@ -6,12 +6,12 @@
  * round   bursts of all streams that are charged together; the union of their times is busy time
  *
  * A burst begins with an event before its first launch. Its end is recorded when the round is
- * closed, or before something else is put into the stream or waited for. Where that would come too
- * late it is recorded after each launch: where launches are few and far between; on the legacy
- * stream beside blocking streams (cuda/idle.h), where a later event would make them wait for
- * each other; on per-thread default streams, which only their thread can name. When the next launch
- * finds that the stream has run dry a new burst begins; what then has no end yet is taken for what
- * it should cost.
+ * closed, or before other work is put into the stream or waited for. Where that would come too late
+ * it is recorded after each launch: where launches are few and far between; on the legacy stream
+ * beside blocking streams (cuda/idle.h), where a later event would make them wait for each other;
+ * on per-thread default streams, which only their thread can name. When the next launch finds that
+ * the stream has run dry a new burst begins; a burst without an end yet counts with its expected
+ * cost.
  *
  * Not thread-safe: the pacer's lock guards it. No call is made while a capture is active anywhere
  * in the process.
@@ -25,17 +25,17 @@
 #include "core/cuda/driver.h"
 
 /*
- * Costs: what launches took lately, by what is launched: so that work in flight can be bounded
- * before it is measured.
+ * Costs: the latest durations of launches, by the launched function: so that work in flight can be
+ * bounded before it is measured.
  *
- * key   what is launched; alike for launches that take about the same time. Never 0
- * tally the launches of one round, by key: once the round is measured they are what is learnt from
+ * key   the launched function; alike for launches that take about the same time. Never 0
+ * tally the launches of one round, by key: the costs learn from them once the round is measured
  *
- * A key that is not known counts as a whole quantum, so it gets a round for itself and is known
- * after it. Not thread-safe: the pacer's lock guards it.
+ * An unknown key counts as a whole quantum, so it gets a round for itself and is known after it.
+ * Not thread-safe: the pacer's lock guards it.
  *
- * Costs are not learnt from what spun through a slot. By the clock alone a program queues seconds
- * of work in 2 ms.
+ * Costs are not learnt from kernels that spun through a slot. By the clock alone a program queues
+ * seconds of work in 2 ms.
  */
 enum { COST_ENTRIES = 1024, COST_WAYS = 4, COST_KINDS = 16 };
 
@@ -48,7 +48,7 @@ struct costs {
 };
 
 struct tally {
-	uint64_t ns; /* what its launches should cost */
+	uint64_t ns; /* the expected cost of its launches */
 	uint32_t launches;
 	uint32_t kinds; /* of them in kind[]; the rest of the launches has other keys */
 	struct {
@@ -57,7 +57,7 @@ struct tally {
 	} kind[COST_KINDS];
 };
 
-/* Returns what one launch costs; 0: not known. */
+/* Returns the cost of one launch; 0: not known. */
 uint64_t cost_of(const struct costs *costs, uint64_t key);
 /*
  * Learns from a tally of launches that took so long together; 0: it could not be measured, and
@@ -95,12 +95,12 @@ struct burst *busy_follow(struct busy *busy, CUcontext context, CUstream stream,
 /* Says that such a launch was made. Needs no lock. */
 void busy_followed(struct burst *burst);
 /*
- * Stands in for busy_after() where the driver must not be called: what the launch took is not
+ * Stands in for busy_after() where the driver must not be called: the duration of the launch is not
  * known. Needs no lock.
  */
 void busy_leave(struct burst *burst);
 
-/* Returns what is known of the open round, NULL if none is open. */
+/* Returns the sums of the open round, NULL if none is open. */
 const struct busy_sum *busy_open_round(const struct busy *busy);
 /* Returns whether the open round can take no more bursts. */
 bool busy_is_full(const struct busy *busy);
@@ -123,11 +123,11 @@ uint64_t busy_expected(const struct busy *busy, int but_for);
 
 /*
  * Takes note that the driver is asked to destroy a context (is_leaving), or has refused: while it
- * is asked, the context's events are not asked, because they go with it, and what it runs counts as
+ * is asked, the context's events are not queried, because they go with it, and its work counts as
  * running.
  */
 void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving);
-/* Forgets what a context ran that is gone, and its events with it. */
+/* Forgets the work of a context that is gone, and its events with it. */
 void busy_forget_context(struct busy *busy, CUcontext context);
 /* Forgets a stream that is about to go: its handle may come again for another. */
 void busy_forget_stream(struct busy *busy, CUstream stream);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Charging: what rounds took, once they are done, and what a launch costs. Rules: as launch.c. */
+/*
+ * Charging: the durations of rounds, once they are done, and the cost of a launch. Rules: as
+ * launch.c.
+ */
 #include "core/pace/pacer_private.h"
 #include "core/rings/event.h"
 
 /* The time that a lag lasts which comes of waiting for turns. */
 #define TURN_WINDOW_NS 250000000ull
-/* So many rounds of a best-effort job in a row may be stretched by the return of others. */
+/* So many rounds of a best-effort job in a row may be stretched by the return of other jobs. */
 enum { STRETCHED_MOST = 4 };
 
 uint32_t pacer_share_now(const struct pacer *p, uint64_t now)
@@ -27,7 +30,7 @@ static void pay(struct pacer *p, uint64_t busy_ns, uint64_t now)
 	if (turn_is_contended(&p->turn, now) && window < TURN_WINDOW_NS)
 		window = TURN_WINDOW_NS;
 	/*
-	 * By weight, what was left unused while nobody else wanted anything is no claim against who
+	 * By weight, time left unused while no other job wanted it is no claim against a job that
 	 * comes.
 	 */
 	if (p->policy == POLICY_WEIGHT && share == ACCOUNT_FULL_SHARE)
@@ -62,8 +65,8 @@ static void fade(struct pacer *p, uint64_t now)
 }
 
 /*
- * Returns whether a round took longer than its launches do because others worked meanwhile: those
- * who go first have returned. Several in a row show that launches have become longer.
+ * Returns whether a round took longer than its launches do because other jobs worked meanwhile:
+ * jobs of higher rank have returned. Several in a row show that launches have become longer.
  */
 static bool is_stretched(struct pacer *p, const struct busy_sum *sum, uint64_t now)
 {
@@ -73,7 +76,7 @@ static bool is_stretched(struct pacer *p, const struct busy_sum *sum, uint64_t n
 	return p->stretched % (STRETCHED_MOST + 1) != 0;
 }
 
-/* Learns of a round that is done what launches cost, and how long rounds are. */
+/* Learns from a finished round how much launches cost, and how long rounds are. */
 static void learn(struct pacer *p, const struct busy_sum *sum, uint64_t now)
 {
 	bool is_known = sum->busy_ns < sum->tally.ns + sum->tally.ns / 2 || !sum->tally.ns;

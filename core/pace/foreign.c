@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 #define SECOND_NS   UINT64_C(1000000000)
-#define WINDOW_NS   (2 * SECOND_NS) /* what a verdict is about */
+#define WINDOW_NS   (2 * SECOND_NS) /* the time of a verdict */
 #define LEAST_NS    (1 * SECOND_NS) /* less says nothing: NVML's samples are as long */
 #define LAG_NS      (SECOND_NS / 2) /* and tell of the middle of the second before */
-#define KNOWN_NS    (3 * SECOND_NS) /* for so long NVML tells of one who has stopped */
+#define KNOWN_NS    (3 * SECOND_NS) /* for so long NVML reports a process that has stopped */
 #define FULL_SHARE  100000          /* thousandths of a percent */
 #define LEAST_OWN   50              /* thousandths: of twenty tenants and more nothing is known */
 #define NEAR_WHOLE  970             /* thousandths: nearer than NVML can tell */
@@ -20,7 +20,7 @@ bool (*foreign_ask)(const struct config_device *device, struct foreign_use *use)
 
 static const struct foreign_verdict all_ours = {FOREIGN_WHOLE, false};
 
-/* Begins anew. What was known last holds until more is. */
+/* Begins anew. The last verdict holds until there is a new one. */
 static void begin(struct foreign *foreign, const struct foreign_look *look)
 {
 	struct foreign_verdict verdict = foreign->verdict.thousandths ? foreign->verdict : all_ours;
@@ -147,7 +147,7 @@ static struct foreign_verdict judge_by_totals(const struct sums *sums,
 	return estimate(FOREIGN_WHOLE, FOREIGN_WHOLE + wants * many / FOREIGN_WHOLE * 3 / 4);
 }
 
-/* Returns whether somebody ran whom NVML does not show: a container sees its own processes. */
+/* Returns whether a program ran that NVML does not show: a container sees its own processes. */
 static bool is_unexplained(const struct sums *sums)
 {
 	return sums->by_totals && sums->device > sums->own + sums->known + sums->time / 20;
@@ -157,7 +157,7 @@ static struct foreign_verdict foreign_judge_sums(const struct sums *sums,
                                                  const struct foreign_verdict *before)
 {
 	/*
-	 * What NVML tells is of other times, too: while the program begins or ends to work it does
+	 * NVML's figures are of other times, too: while the program begins or ends to work they do
 	 * not fit.
 	 */
 	if (sums->time < LEAST_NS || sums->busy < sums->time / 50 || !sums->is_steady)
@@ -174,7 +174,7 @@ static struct foreign_verdict foreign_judge_sums(const struct sums *sums,
 
 /*
  * Judges by the looks since the beginning, and by nothing else. After a gap of seconds, or where
- * time stands still, what was known last holds until there is enough to judge by.
+ * time stands still, the last verdict holds until there is enough to judge by.
  */
 static struct foreign_verdict foreign_judge(struct foreign *foreign,
                                             const struct foreign_look *look)
@@ -199,7 +199,7 @@ static struct foreign_verdict foreign_judge(struct foreign *foreign,
 	return foreign->verdict;
 }
 
-/* Fills known and known_share of a look from the lanes of others. turns may be NULL. */
+/* Fills known and known_share of a look from the lanes of other processes. turns may be NULL. */
 static void foreign_know(struct foreign_look *look, const struct turns *turns, uint64_t owner)
 {
 	uint32_t lanes = turns ? atomic_load(&turns->lanes) : 0;
@@ -223,7 +223,7 @@ static void foreign_know(struct foreign_look *look, const struct turns *turns, u
 #define ASKED_NS UINT64_C(2000000000) /* for so long after it worked last */
 
 /*
- * Returns what of the time since a look some HELD_OVER_NS ago, or the first one, was busy, in
+ * Returns the busy part of the time since a look some HELD_OVER_NS ago, or the first one, in
  * thousandths of a percent. busy_ns: ever counted. One that comes too early is not remembered.
  */
 static uint32_t held_share(struct held *held, uint64_t now_ns, uint64_t busy_ns)

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Foreign tenants: programs that use a device without taking turns with us. While both have work
- * the device runs them by time slices, and what events measure of our work contains their slices.
- * How much of it was ours is estimated here, from what NVML says of the last second or so.
+ * the device runs them by time slices, and events around our work contain their slices. Our part of
+ * it is estimated here, from NVML's figures of the last second or so.
  *
- * look     what was known at one time
- * verdict  what that comes to: of measured busy time so many thousandths were our own
+ * look     the figures of one time
+ * verdict  the conclusion: of measured busy time so many thousandths were our own
  *
- * By process: NVML tells how long our kernels ran; measured time is compared with it. By totals,
- * where it does not (a container in which processes have other numbers, old GPUs): what others do
- * while we are idle tells how much they want. One that always wants the device has as much of it as
- * we while we do, or half as much where our rounds fit into a slice: taken as three quarters, five
- * points from the truth on average, and fifteen at worst.
+ * By process: NVML reports how long our kernels ran; measured time is compared with it. By totals,
+ * where it does not (a container in which processes have other numbers, old GPUs): the work of the
+ * tenants while we are idle shows how much they want. One that always wants the device has as much
+ * of it as we while we do, or half as much where our rounds fit into a slice: taken as three
+ * quarters, five points from the truth on average, and fifteen at worst.
  *
- * Nothing is corrected unless somebody foreign is seen to work: NVML's figures are whole percents
- * of whole samples, worse than what events measure of a device that nobody else uses. Not
- * thread-safe.
+ * Nothing is corrected unless a foreign program is seen to work: NVML's figures are whole percents
+ * of whole samples, worse than events on a device without other users. Not thread-safe.
  *
  * A job at 30 % beside one busy program would hold 15 by events alone. By process NVML's figure is
- * right to a few points; where it does not know the process by a number of ours, the device's
- * total must do: five points off on average. Nothing is corrected unless somebody who takes no
- * turns is seen to work.
+ * right to a few points; where it does not know the process by a number of ours, the device's total
+ * must do: five points off on average.
  */
 #ifndef SPILLWAY_FOREIGN_H
 #define SPILLWAY_FOREIGN_H
@@ -69,15 +67,15 @@ struct foreign {
 };
 
 /*
- * Asks NVML. Returns false if nothing is known. It is NULL where nobody can ask. It loads NVML,
- * which stays, into the process, and is called only while something is paced, by one thread.
+ * Asks NVML. Returns false if nothing is known. It is NULL where NVML is not to be had. It loads
+ * NVML, which stays, into the process, and is called only while something is paced, by one thread.
  */
 extern bool (*foreign_ask)(const struct config_device *device, struct foreign_use *use);
 
 /*
- * The share of a device that this process has held over the last seconds, by the best of what is
- * known: what events measured, corrected where foreign tenants were in it. In the
- * statistics as share_held, share_estimated.
+ * The share of a device that this process has held over the last seconds, by the best figures: by
+ * events, corrected where foreign tenants were in it. In the statistics as share_held,
+ * share_estimated.
  *
  * The helper thread looks, every HELD_EVERY_NS or as often as it is called for something else, and
  * only while the device is paced. Not thread-safe.
@@ -100,7 +98,7 @@ struct held {
 
 /*
  * Looks; asks NVML unless nothing has run for a while. turns: NULL where there are none; owner: our
- * lane's. Returns what pacer_correct() is to be told: so many thousandths of what is measured are
+ * lane's. Returns the argument for pacer_correct(): so many thousandths of the measured time are
  * our own.
  */
 uint32_t held_look(struct held *held, const struct config_device *device,
@@ -108,7 +106,7 @@ uint32_t held_look(struct held *held, const struct config_device *device,
                    uint64_t now_ns);
 /* Returns whether nothing has run for so long that looking changes nothing. */
 bool held_rests(const struct held *held, uint64_t now_ns);
-/* Forgets what was held, because the device is not paced: nothing is known. */
+/* Forgets the held share, because the device is not paced: nothing is known. */
 void held_forget(struct held *held, struct counters *statistics);
 
 #endif

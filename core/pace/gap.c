@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time that others leave. The watcher reads the others' peer records and decides
- * (sharing/best_effort.h); who launches looks at two words. Of a job that others ask for it writes
+ * Time that other jobs leave. The watcher reads the peer records and decides
+ * (sharing/best_effort.h); a launching thread looks at two words. For a job that is asked it writes
  * the peer record (heartbeat.h). Rules: as watch.c; launches call gap_binds() and gap_is_open()
  * alone.
  */
@@ -25,7 +25,7 @@ void pacer_share(struct pacer *p, const struct pacer_peers *peers)
 		watch_call();
 }
 
-/* Says on the peer record that nobody looks any more whether we work. */
+/* Writes on the peer record that no process looks any more whether we work. */
 static void hush(struct pacer *p)
 {
 	struct peer_record *record;
@@ -85,14 +85,14 @@ static uint64_t watch_gaps(struct pacer *p, uint64_t now)
 	if (!wanted || (now > wanted && now - wanted > ASKS_NS))
 		return 0;
 	if (!p->peers_ns || now - p->peers_ns > LOOK_NS) {
-		/* Whose peer record is opened looks at ours (peers_ring()). */
+		/* A process whose peer record is opened looks at ours (peers_ring()). */
 		say_that_we_ask(p, now);
 		p->peers.look(p->peers.others, now);
 		p->peers_ns = now;
 	} else {
 		p->peers.copy(p->peers.others, now);
 	}
-	/* Who has the lock may be in the driver: what was known last serves as well. */
+	/* The holder of the lock may be in the driver: the last figures serve as well. */
 	if (lock_try(&p->lock)) {
 		p->own.longest_ns = p->longest_ns;
 		p->own.in_flight = !p->landed_ns;

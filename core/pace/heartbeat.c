@@ -36,7 +36,7 @@ static int place_of(struct heartbeat *b, CUcontext context)
 	return free_one;
 }
 
-/* Asks one context, which is current, whether what it was given is done. */
+/* Asks one context, which is current, whether its work is done. */
 static enum peer_working ask(struct heartbeat *b, int i, bool records)
 {
 	CUcontext context = b->at[i].context;
@@ -76,7 +76,7 @@ static enum peer_working ask_all(struct heartbeat *b, int ordinal, bool records)
 	return all;
 }
 
-/* Asks again, of events that are recorded now: what they come after was in the driver before. */
+/* Asks again, with events that are recorded now: the work before them was in the driver before. */
 static enum peer_working confirm(struct heartbeat *b, int ordinal)
 {
 	b->recorded = CONFIRMS;
@@ -94,7 +94,7 @@ static enum peer_working ask_still(struct heartbeat *b, int ordinal)
 		b->recorded = working == PEER_IDLE ? CONFIRMS : RECORDED;
 	/*
 	 * A launch is counted before the driver has it, long before where it waits there for room:
-	 * what was recorded while others ran may not come after it.
+	 * an event that was recorded while other work ran may not come after it.
 	 */
 	if (working == PEER_IDLE && !was_idle && b->recorded == RECORDED)
 		return confirm(b, ordinal);

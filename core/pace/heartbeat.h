@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heartbeat: while somebody asks, the watcher tells on the process's peer record whether it
- * works on a device, so that others can use the time that it leaves. A launch pays nothing for
- * that: the count of launches is looked at, and once it stands still one event per context,
- * recorded over everything that the context has.
+ * The heartbeat: while another process asks, the watcher writes on the process's peer record
+ * whether it works on a device, so that other jobs can use the time that it leaves. A launch pays
+ * nothing for that: the count of launches is looked at, and once it stands still one event per
+ * context, recorded over all work of the context.
  *
- * Never in a capture; what is not known (a capture, a driver before CUDA 12.5, more contexts than
+ * Never in a capture; an unknown answer (a capture, a driver before CUDA 12.5, more contexts than
  * are kept) counts as working. A lock of its own guards it.
  */
 #ifndef SPILLWAY_HEARTBEAT_H

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holding back: what a launch waits for between rounds. Rules: as launch.c; a wait is without the
+ * Holding back: the waits of a launch between rounds. Rules: as launch.c; a wait is without the
  * lock, and has an end.
  *
  * A slot begins when nothing of the job runs, so the gap is real; at shares above 83 % the quantum
- * grows, that the gap is at least 0.4 ms. The wait for it is bounded, because a running kernel may
- * need the launch that is held: twice the longest round seen, 20 ms to 1 s, then a launch passes
- * and the wait begins anew. So a deadlock resolves itself a launch at a time. Threads that wait
- * for the same slot count as one idle time, the device's.
+ * grows, so that the gap is at least 0.4 ms. The wait for it is bounded, because a running kernel
+ * may need the launch that is held: twice the longest round seen, 20 ms to 1 s, then a launch
+ * passes and the wait begins anew. So a deadlock resolves itself a launch at a time. Threads that
+ * wait for the same slot count as one idle time, the device's.
  */
 #include "core/pace/pacer_private.h"
 #include "core/rings/event.h"
 
 /*
- * The quantum of a job on several devices: what it loses by stopping all of them together is spread
- * over more work.
+ * The quantum of a job on several devices: the loss by stopping all of them together is spread over
+ * more work.
  */
 #define JOINT_QUANTUM_NS 16000000ull
 /*
@@ -24,7 +24,7 @@
 #define PATIENCE_MIN_NS     20000000ull
 #define PATIENCE_UNKNOWN_NS 250000000ull
 #define PATIENCE_MAX_NS     1000000000ull
-/* Naps while work is in flight, or others have the turn. */
+/* Naps while work is in flight, or another job has the turn. */
 #define NAP_MIN_NS    20000u
 #define NAP_MAX_NS    500000u
 #define NAP_FLIGHT_NS 250000u
@@ -62,7 +62,7 @@ static uint64_t quantum(const struct pacer *p)
 	return joint > alone ? joint : alone;
 }
 
-/* Returns how long work in flight is waited for, by what rounds took lately. */
+/* Returns how long work in flight is waited for, by the durations of the latest rounds. */
 static uint64_t patience(const struct pacer *p)
 {
 	uint64_t twice = p->longest_ns ? 2 * p->longest_ns : PATIENCE_UNKNOWN_NS;
@@ -84,7 +84,9 @@ static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wai
 		p->patience_ns = patience(p);
 	}
 	if (now - p->waits_ns >= p->patience_ns) {
-		/* What runs may need this very launch. One at a time, until something is done. */
+		/*
+		 * Running work may need this very launch. One at a time, until something is done.
+		 */
 		p->waits_ns = now;
 		p->patience_ns =
 		    p->patience_ns < PATIENCE_MAX_NS / 2 ? 2 * p->patience_ns : PATIENCE_MAX_NS;
@@ -110,14 +112,14 @@ static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wai
 	if (!most && p->expected_ns > now && p->expected_ns < now + nap)
 		nap = p->expected_ns - now;
 	*wait = (struct wait){FLIGHT, now + nap};
-	/* It is not looked at before it should be done; but what is expected may be too much. */
+	/* It is not looked at before it should be done; but the expected cost may be too high. */
 	if (!most && p->expected_ns > now + 2 * NAP_MIN_NS) {
 		uint64_t left = p->expected_ns - 2 * NAP_MIN_NS - now, most_ns = left / 8;
 		uint64_t grown_ns = NAP_MIN_NS + (now - p->waits_ns) / 2;
 
 		if (most_ns < NAP_FLIGHT_NS)
 			most_ns = NAP_FLIGHT_NS;
-		/* Launches that look alike may differ by far: what is short is seen soon. */
+		/* Launches that look alike may differ by far: a short one is seen soon. */
 		if (most_ns > grown_ns)
 			most_ns = grown_ns;
 		if (align_has_others(&p->align, now))
@@ -162,7 +164,7 @@ static bool hold_has_slots(const struct pacer *p, uint64_t now, uint32_t share)
 bool pacer_goes_on(const struct pacer *p, uint64_t now)
 {
 	uint32_t share = pacer_share_now(p, now);
-	/* Where others may return any time, as little as may be is to be in flight. */
+	/* Where other jobs may return any time, as little as may be is to be in flight. */
 	uint64_t longest_ns = p->gap_is_sure ? p->longest_own_ns : p->longest_ns;
 	uint64_t flying = busy_expected(p->busy, 0), length, paid;
 
@@ -204,7 +206,7 @@ static struct wait wait_for_turn(const struct pacer *p, uint64_t now)
 	return (struct wait){TURN, until};
 }
 
-/* Returns what the next round waits for now. The lock is held, the last round closed. */
+/* Returns the wait of the next round now. The lock is held, the last round closed. */
 static struct wait next_wait(struct pacer *p, uint64_t now)
 {
 	struct wait wait = {NOTHING, 0};
@@ -254,7 +256,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 		}
 		turn_want(&p->turn, now);
 		wait = (struct wait){SLOT, end < now + TICK_NS ? end : now + TICK_NS};
-		/* Who leaves lets it go on. */
+		/* A job that leaves lets it go on. */
 		if (p->policy == POLICY_WEIGHT && end > now + NAP_TURN_NS)
 			wait.until_ns = now + NAP_TURN_NS;
 		if (align_has_others(&p->align, now) && end > now + NAP_HELP_NS)
@@ -302,7 +304,7 @@ static void note_slot(struct pacer *p, struct slot *slot, enum wait_for what, ui
 	*slot = (struct slot){what, now};
 }
 
-/* The words that may change while it is decided what to wait for. */
+/* The words that may change while a wait is chosen. */
 struct words {
 	uint32_t own, turns, lanes;
 };
@@ -357,7 +359,7 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 		pacer_leave(p);
 		wait_for(p, &wait, &seen);
 		entered = pacer_enter(p);
-		/* Without the pacer it passes, whatever the share; others say so again. */
+		/* Without the pacer it passes, with any share; others say so again. */
 		if (wait.what == RESUME && (!entered || p->share))
 			statistics_set(&p->statistics->paused, 0);
 		if (entered && idle_reason[wait.what])

@@ -48,7 +48,7 @@ void pacer_meet(struct pacer *p, const struct pacer_place *place)
 	    (struct align){.lanes = place->lanes, .lane = place->lane, .device = place->device};
 	p->paid_until =
 	    place->lanes ? &place->lanes->paid_until[place->device] : &p->own_paid_until;
-	/* A process that joins a job owes what it owes, and has saved nothing. */
+	/* A process that joins a job takes over its debt, and has saved nothing. */
 	if (atomic_load(p->paid_until) < clock_now())
 		atomic_store(p->paid_until, clock_now());
 	lock_release(&p->lock);
@@ -70,13 +70,13 @@ static bool gives_way(const struct pacer_settings *settings)
 
 void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 {
-	/* Single words, so that whoever has the lock need not be waited for. */
+	/* Single words, so that the holder of the lock need not be waited for. */
 	bool differs = settings->share != p->share || settings->policy != p->policy ||
 	               settings->priority != p->priority || gives_way(settings) != p->gives_way;
 
 	/*
-	 * What was owed or saved under another share is not carried over; who joins a job owes what
-	 * it owes.
+	 * Debt or savings under another share are not carried over; a process that joins a job
+	 * takes over its debt.
 	 */
 	if (differs && (p->paces || atomic_load(p->paid_until) < clock_now()))
 		atomic_store(p->paid_until, clock_now());
@@ -99,7 +99,10 @@ bool pacer_would_pace(const struct pacer_settings *settings)
 void pacer_let_go(struct pacer *p)
 {
 	p->lets_go = true;
-	/* Others need not find out by its silence. Whoever holds the lock is not waited for. */
+	/*
+	 * Other processes need not find out by its silence. The holder of the lock is not waited
+	 * for.
+	 */
 	if (lock_try(&p->lock)) {
 		pacer_pass_turn(p, clock_now());
 		lock_release(&p->lock);
@@ -114,7 +117,7 @@ void pacer_correct(struct pacer *p, uint32_t thousandths)
 
 /* --- launches --- */
 
-/* Says of a launch what holds for every one. */
+/* Notes the facts of every launch. */
 static void note_launch(struct pacer *p, const struct pacer_launch *launch)
 {
 	p->timed = false;
@@ -162,7 +165,7 @@ static void admit(struct pacer *p, struct pacer_launch *launch)
 	uint64_t now = launch->now_ns, cost = cost_of(&p->costs, launch->key);
 
 	launch->cost_ns = cost;
-	/* What is not known is measured by itself. */
+	/* An unknown launch is measured by itself. */
 	if (!cost && busy_open_round(p->busy))
 		pacer_close_round(p, launch->context, now);
 	if (!busy_open_round(p->busy)) {
@@ -252,7 +255,7 @@ void pacer_before_timing(struct pacer *p, CUcontext context)
 {
 	if (!pacer_enter(p))
 		return;
-	/* With work before it this one may end what is timed, and must not come late. */
+	/* With work before it this one may end a timed span, and must not come late. */
 	if (p->due && !p->timed) {
 		p->due |= busy_open_round_is_done(p->busy);
 		pacer_settle(p, clock_now());

@@ -2,20 +2,20 @@
 /*
  * The pacer: holds launches back so that a job takes only its share of a device.
  *
- * quantum  2 ms of GPU time (pacer_quantum()), by what launches cost lately; what is in flight
- *          while paced is no more than that and one launch; two of 1 ms while nobody else is let in
+ * quantum  2 ms of GPU time (pacer_quantum()), by the latest costs of launches; work in flight
+ *          paced is no more than that and one launch; two of 1 ms while no other job is let in
  * round    the launches of one quantum, measured and charged together
  * slot     after a round, once nothing of it runs any more, until the account has no debt
  *
  * A paced launch goes through pacer_before(), the driver, pacer_after(). Within a round that costs
  * a lock, a look into two small tables and a clock; events are recorded where a burst begins and
- * where it ends. Between rounds pacer_before() waits: while the share is 0 (pause); for what is in
+ * where it ends. Between rounds pacer_before() waits: while the share is 0 (pause); for work in
  * flight; for the slot; for the turn, where other jobs want the device (turn.h); for the common
  * slot of a job's devices (align.h).
  *
- * Nothing is waited for without bound: a running kernel may need the very launch that is held back.
- * While a capture is active nothing is measured and no slot inserted. One pacer per device and
- * process; thread-safe.
+ * Every wait has a bound: a running kernel may need the very launch that is held back. While a
+ * capture is active nothing is measured and no slot inserted. One pacer per device and process;
+ * thread-safe.
  */
 #ifndef SPILLWAY_PACER_H
 #define SPILLWAY_PACER_H
@@ -83,7 +83,7 @@ void pacer_meet(struct pacer *pacer, const struct pacer_place *place);
 void pacer_share(struct pacer *pacer, const struct pacer_peers *peers);
 /* Says whether another job on the device asks if we work. */
 void pacer_heed(struct pacer *pacer, bool is_asked);
-/* Takes new settings into account at once, also by those who wait. */
+/* Takes new settings into account at once, also for waiting launches. */
 void pacer_set(struct pacer *pacer, const struct pacer_settings *settings);
 /*
  * Returns whether launches are to go through a pacer of these settings: a share below 100 %, or one
@@ -96,7 +96,7 @@ bool pacer_is_pacing(const struct pacer *pacer);
 struct pacer_launch {
 	CUcontext context;
 	CUstream stream; /* with NULL replaced by CU_STREAM_LEGACY or CU_STREAM_PER_THREAD */
-	uint64_t key;    /* what is launched: alike for launches that cost about the same */
+	uint64_t key;    /* the launched function: alike for launches that cost about the same */
 	/* private */
 	struct burst *burst;
 	uint64_t cost_ns, now_ns;
@@ -110,8 +110,8 @@ struct pacer_launch {
 void pacer_before(struct pacer *pacer, struct pacer_launch *launch);
 void pacer_after(struct pacer *pacer, struct pacer_launch *launch);
 /*
- * Ends what is measured, before the current context is given anything but a launch, and before it
- * is waited for, so that waits of streams, copies and pauses of the program are not taken for work.
+ * Ends the measurement, before the current context is given any work but a launch, and before it is
+ * waited for, so that waits of streams, copies and pauses of the program are not taken for work.
  */
 void pacer_break(struct pacer *pacer, CUcontext context);
 /*
@@ -128,10 +128,10 @@ void pacer_leave_context(struct pacer *pacer, CUcontext context, bool is_leaving
 void pacer_forget_context(struct pacer *pacer, CUcontext context);
 void pacer_forget_stream(struct pacer *pacer, CUstream stream);
 
-/* Holds nobody back any more, because the process exits. */
+/* Holds no launch back any more, because the process exits. */
 void pacer_let_go(struct pacer *pacer);
 
-/* Corrects what is measured: so many thousandths of it are the program's own (foreign.h). */
+/* Corrects the measurement: so many thousandths of it are the program's own (foreign.h). */
 void pacer_correct(struct pacer *pacer, uint32_t thousandths);
 
 #endif

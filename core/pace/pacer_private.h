@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part that the files of the pacer share: enter.c, charge.c, hold.c, watch.c, launch.c; nobody
- * else includes it.
+ * The part that the files of the pacer share: enter.c, charge.c, hold.c, watch.c, launch.c; no
+ * other file includes it.
  */
 #ifndef SPILLWAY_PACER_PRIVATE_H
 #define SPILLWAY_PACER_PRIVATE_H
@@ -27,12 +27,12 @@ struct pacer {
 	int ordinal; /* of its device */
 	struct counters *statistics;
 	QUICK_LOCK_OF(PACER) lock;
-	_Atomic uint32_t changed; /* settings, or something to see for who waits here */
+	_Atomic uint32_t changed; /* settings, or an event for a thread that waits here */
 	_Atomic uint32_t share;
 	_Atomic uint64_t window_ns;
 	_Atomic int policy;
 	_Atomic bool paces, lets_go;
-	_Atomic uint32_t own_thousandths; /* of what is measured */
+	_Atomic uint32_t own_thousandths; /* of the measured time */
 
 	/* sharing by need (gap.c) */
 	_Atomic int priority;
@@ -46,7 +46,7 @@ struct pacer {
 	LOCK_OF(HEARTBEAT) heartbeat_lock;
 	struct heartbeat heartbeat;
 
-	/* Set once, when others are met; NULL before, and where there are none. */
+	/* Set once, when other processes are met; NULL before, and where there are none. */
 	struct turns *_Atomic turns;
 	struct lanes *_Atomic lanes;
 	struct turn turn;
@@ -63,13 +63,13 @@ struct pacer {
 	bool levels;             /* that launch is to get level with other devices */
 	bool one;                /* the next launch is a round by itself */
 	uint64_t longest_ns;     /* the longest round lately, */
-	uint64_t longest_own_ns; /* and without what others' work made it longer */
+	uint64_t longest_own_ns; /* and without the part by other jobs' work */
 	uint64_t usual_ns;       /* of the last round, by the costs of its launches */
 	uint64_t faded_ns;       /* when the longest fell by time last */
-	uint32_t stretched;      /* rounds lately, one after the other, by others' work */
-	uint64_t expected_ns;    /* when what is in flight should be done */
-	uint64_t waits_ns;    /* since when somebody waits for what is in flight; 0: nobody does */
-	uint64_t patience_ns; /* at most; doubles each time that waiting is in vain */
+	uint32_t stretched;      /* rounds lately, one after the other, by other jobs' work */
+	uint64_t expected_ns;    /* when the work in flight should be done */
+	uint64_t waits_ns;       /* since when a launch waits for work in flight; 0: none does */
+	uint64_t patience_ns;    /* at most; doubles each time that waiting is in vain */
 	uint64_t landed_ns; /* when nothing was in flight any more, as far as was seen; 0: something
 	                       is */
 	uint64_t
@@ -85,19 +85,19 @@ struct pacer {
 
 /*
  * Takes the lock, and leave to call the driver. Returns false where a capture is active or about to
- * begin, launches are paced no more, or the lock was not had within a second: whoever has it may be
- * in the driver, which waits for what this thread does.
+ * begin, launches are paced no more, or the lock was not had within a second: its holder may be in
+ * the driver, which waits for this thread.
  */
 bool pacer_enter(struct pacer *p);
 /* Takes that leave with the lock held, which is given back where it is not given. */
 bool pacer_may_call(struct pacer *p);
 void pacer_leave(struct pacer *p);
 
-/* --- charge.c: what was used, and what is owed; the lock is held --- */
+/* --- charge.c: used time, and debt; the lock is held --- */
 
 /*
  * Returns the share that is in force now: under share_policy = weight the share binds only while
- * others want the device.
+ * other jobs want the device.
  */
 uint32_t pacer_share_now(const struct pacer *p, uint64_t now);
 /* Ends the open round, if there is one. context: the current one. */
@@ -105,38 +105,41 @@ void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now);
 /* Charges rounds that are done. */
 void pacer_settle(struct pacer *p, uint64_t now);
 
-/* --- gap.c: time that others leave --- */
+/* --- gap.c: time that other jobs leave --- */
 
-/* The share that a best-effort job tells others of in turns, so that its turns are short. */
+/* The share that a best-effort job publishes for turns, so that its turns are short. */
 #define GAP_TURN_SHARE 5000u
 /* The share of one that has no peer records, or no watcher, and so cannot know of gaps. */
 #define GAP_BLIND_SHARE 1000u
 
 /* Returns whether launches are made in gaps alone. */
 bool gap_binds(const struct pacer *p);
-/* Returns whether a round may begin now. If not, the watcher is called, and wakes who waits. */
+/*
+ * Returns whether a round may begin now. If not, the watcher is called, and wakes the waiting
+ * launch.
+ */
 bool gap_is_open(struct pacer *p, uint64_t now);
 /*
- * Looks at the others' peer records, or writes ours, as far as is asked. Returns after how many
- * nanoseconds the watcher is to call again; 0: not before the next launch.
+ * Looks at the peer records, or writes ours, as far as is asked. Returns after how many nanoseconds
+ * the watcher is to call again; 0: not before the next launch.
  */
 uint64_t gap_watch(struct pacer *p);
 
-/* --- hold.c: what a launch waits for --- */
+/* --- hold.c: the waits of a launch --- */
 
 /*
  * Holds a launch back between rounds. Returns when a new round may begin, or another thread began
  * one; false: without pacer_enter().
  */
 bool pacer_hold_back(struct pacer *p, CUcontext context);
-/* Tells those who take turns our share and account, and that we are active. */
+/* Tells the sharers of the turn our share and account, and that we are active. */
 void pacer_tell_turn(struct pacer *p, uint64_t now);
 /*
  * Returns whether the next round may follow at once: no other job is to be let in, so the device
  * need not fall idle between rounds.
  */
 bool pacer_goes_on(const struct pacer *p, uint64_t now);
-/* Passes the turn to the others, if it was ours. */
+/* Passes the turn on, if it was ours. */
 void pacer_pass_turn(struct pacer *p, uint64_t now);
 
 #endif

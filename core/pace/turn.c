@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Turns. Rules: the table is written by others; nothing it holds is an index, a size or a reason to
- * wait.
+ * Turns. Rules: the table is written by other processes; none of its words is an index, a size or a
+ * reason to wait.
  */
 #include "core/pace/turn.h"
 
@@ -9,7 +9,7 @@
 #include "core/pace/account.h"
 #include "core/base/clock.h"
 
-/* After so long without a word a lane is anybody's. */
+/* After so long without a word a lane is free. */
 #define LANE_LIFE_NS 10000000000ull
 
 #define LOAD(word)     atomic_load_explicit(&(word), memory_order_acquire)
@@ -65,7 +65,9 @@ void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, u
 
 	if (!lane)
 		return;
-	/* Written each time: who took the lane before us, late, may have written since. */
+	/*
+	 * Written each time: a process that took the lane before us, late, may have written since.
+	 */
 	STORE(lane->job, turn->job);
 	STORE(lane->share, share);
 	STORE(lane->policy, (uint32_t)policy);
@@ -73,7 +75,10 @@ void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, u
 	STORE(lane->seen_ns, now_ns);
 }
 
-/* Returns whether a lane's process is active. Who is in a slot says nothing, but will come back. */
+/*
+ * Returns whether a lane's process is active. A process in a slot writes nothing, but will come
+ * back.
+ */
 static bool is_active(const struct turn_lane *lane, uint64_t now)
 {
 	return LOAD(lane->owner) && (is_recent(LOAD(lane->seen_ns), now, TURN_ACTIVE_NS) ||
@@ -198,7 +203,7 @@ static const struct turn_lane *lane_of(const struct turns *turns, uint64_t owner
 }
 
 /*
- * Orders those who wait: the job furthest behind first; within a job, whose processes have one
+ * Orders waiting processes: the job furthest behind first; within a job, whose processes have one
  * account, the longest waiter.
  */
 static bool goes_first(const struct turn_lane *a, const struct turn_lane *b)

@@ -43,8 +43,8 @@
 #define TURN_LEAST_NS   (TURN_CYCLE_NS / 8) /* so that handing over costs a fortieth at most */
 #define TURN_ACTIVE_NS  100000000ull        /* without a word for longer: not active */
 #define TURN_SLOT_NS    500000000ull        /* unless it is in a slot of at most this length */
-#define TURN_SILENCE_NS 12000000ull /* whoever has the turn and is silent for longer loses it */
-#define TURN_CLAIM_NS   2000000ull  /* who is first in line has so long to take a free turn */
+#define TURN_SILENCE_NS 12000000ull /* a holder of the turn that is silent for longer loses it */
+#define TURN_CLAIM_NS   2000000ull  /* the first in line has so long to take a free turn */
 
 struct turn {
 	struct turns *turns; /* NULL: there are none; all below then says that the device is ours */
@@ -52,12 +52,12 @@ struct turn {
 	uint64_t owner, job;
 };
 
-/* Tells the others our share and account, and that we are active. */
+/* Tells the other processes our share and account, and that we are active. */
 void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, uint64_t paid_until);
 /* Returns whether another process is active. */
 bool turn_is_contended(const struct turn *turn, uint64_t now_ns);
 /*
- * Returns whether our turn is over. paid_until: of our job, once what is in flight is paid for.
+ * Returns whether our turn is over. paid_until: of our job, once the work in flight is paid for.
  * is_idle: nothing is in flight. Processes of one job have one account: between them a turn is over
  * after length_ns.
  */
@@ -69,13 +69,13 @@ uint64_t turn_age(const struct turn *turn, uint64_t now_ns);
 /* Returns how long our turn lasts. share: of the job. */
 uint64_t turn_length(const struct turn *turn, uint64_t now_ns, uint32_t share);
 /*
- * Returns what a job with share_policy = weight gets: all, or by its share of the sum of those that
- * have work for the device.
+ * Returns the share of a job with share_policy = weight: all, or by its part of the sum of those
+ * that have work for the device.
  */
 uint32_t turn_weighted(const struct turn *turn, uint64_t now_ns, uint32_t share);
 /*
- * Takes it if it is free, or its holder is gone, and nobody who waits goes first. Else we wait for
- * it from now on.
+ * Takes it if it is free, or its holder is gone, and no waiting process goes first. Else we wait
+ * for it from now on.
  */
 bool turn_take(struct turn *turn, uint64_t now_ns);
 /*
@@ -86,7 +86,7 @@ uint64_t turn_is_lost_at(const struct turn *turn);
 /* Says that we are in a slot, and will want the turn when it is over. 0: we want it no more. */
 void turn_want(struct turn *turn, uint64_t now_ns);
 /*
- * Passes the turn, if it is ours, to whoever takes it from now on. Nothing of ours runs. Returns
+ * Passes the turn, if it is ours, to the next process that takes it. Nothing of ours runs. Returns
  * whether it was ours.
  */
 bool turn_pass(struct turn *turn, uint64_t now_ns);

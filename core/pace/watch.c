@@ -13,11 +13,11 @@
 #include "core/cuda/context.h"
 #include "core/pace/pacer_private.h"
 
-/* The time it sleeps uncalled, and between two looks while others depend on it. */
+/* The time it sleeps uncalled, and between two looks while other processes depend on it. */
 #define LONG_NS       60000000000ull
 #define LOOK_NS       250000u
 #define LOOK_LEAST_NS 20000u
-/* With nothing in flight for so long the turn is passed on: about what handing it over costs. */
+/* With nothing in flight for so long the turn is passed on: about the cost of handing it over. */
 #define IDLE_NS 100000u
 
 static struct pacer *const *watched;
@@ -66,8 +66,9 @@ static uint64_t look(struct pacer *p)
 }
 
 /*
- * Collects what is done while no thread launches, so that others need not wait for this process.
- * Returns after how many nanoseconds it wants to be called again; 0: not before the next launch.
+ * Collects finished work while no thread launches, so that other processes need not wait for this
+ * one. Returns after how many nanoseconds it wants to be called again; 0: not before the next
+ * launch.
  */
 static uint64_t watch_paced(struct pacer *p)
 {
@@ -125,7 +126,7 @@ static void *watch(void *cookie)
 		uint32_t called = atomic_load(&watch_called);
 		uint64_t again = look_at_all();
 
-		/* What is launched from then on calls; what was a moment before is seen now. */
+		/* A launch from then on calls; one of a moment before is seen now. */
 		if (!again) {
 			atomic_store(&watch_sleeps, WATCH_SLEEPS);
 			again = look_at_all();

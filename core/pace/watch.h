@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watcher: a thread that looks at what is in flight while no thread of the program does, so
- * that others of the job and other jobs need not wait for this process. It is started by the first
- * call for it, and sleeps once nothing has been in flight for a while.
+ * The watcher: a thread that looks at work in flight while no thread of the program does, so that
+ * other processes of the job and other jobs need not wait for this process. It is started by the
+ * first call for it, and sleeps once nothing has been in flight for a while.
  *
  * It asks by a context it borrows, not while a capture is active or about to begin, and sleeps
  * while the job is alone.
@@ -18,10 +18,10 @@ struct pacer;
 
 /* Says which pacers are watched: all of the process; the array stays. */
 void watch_prepare(struct pacer *const *pacers, int count);
-/* Is set where there can be no watcher: nobody would see a gap. */
+/* Set where there can be no watcher: no thread would see a gap. */
 extern _Atomic bool watch_is_missing;
 
-/* Private (enter.c): what watch_sleeps says, and how the watcher is started. */
+/* Private (enter.c): the values of watch_sleeps, and how the watcher is started. */
 enum { WATCH_LOOKS, WATCH_SLEEPS, WATCH_IS_NOT_THERE };
 extern _Atomic uint32_t watch_sleeps, watch_called;
 extern void (*watch_start)(void);

@@ -92,7 +92,7 @@ static void write_words(struct peer_own *own)
 		to[i] = word[i];
 }
 
-/* Writes what the peer record says, with the lock held or before others know of it. */
+/* Writes the peer record's contents, with the lock held or before other processes know it. */
 static void write_record(struct peer_own *own, uint64_t now)
 {
 	own->now.sequence++;
@@ -122,7 +122,7 @@ static int make_file(struct peer_own *own)
 	error = locked < 0 ? -EAGAIN : shared_file_reserve(fd, 0, PEER_SIZE);
 	if (own->group)
 		(void)!fchown(fd, (uid_t)-1, own->group);
-	/* readable by all, whatever the umask */
+	/* readable by all, with any umask */
 	if (!error && (fchmod(fd, 0644) != 0 || file_status_of(fd, &found) != 0))
 		error = -errno;
 	if (!error && found.st_nlink == 0)
@@ -180,7 +180,7 @@ static int make_in(struct peer_own *own, const char *directory)
 	return error;
 }
 
-/* Makes the file where it can be; with the lock held, or before others know of it. */
+/* Makes the file where it can be; with the lock held, or before other processes know it. */
 static int make(struct peer_own *own, char *message, size_t size)
 {
 	char state[DIRECTORY_MAX + 1];

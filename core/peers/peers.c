@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The others' peer records. Rules: runs inside the user's process; no wait, no allocation but for
- * listing a directory; a descriptor is used after a look whether it is still what was opened.
+ * The peer records of other processes. Rules: runs inside the user's process; no wait, no
+ * allocation except for listing a directory; a descriptor is used after a look whether it is still
+ * the opened one.
  */
 #include "core/peers/peers.h"
 
@@ -22,7 +23,7 @@
 
 enum { COPY_TRIES = 8 };
 
-/* A directory that changed in this time before may hold what is not whole yet. */
+/* A directory that changed in this time before may hold a file that is not whole yet. */
 #define SETTLES_NS 50000000ull
 /* One that changes all the time is gone through so often. */
 #define LOOKS_NS 10000000ull
@@ -33,14 +34,14 @@ void peers_start(struct peers *peers, const char *node, const char *state, const
 	*peers = (struct peers){.node = node, .state = state, .uuid = uuid, .own_token = own_token};
 }
 
-/* Returns whether the descriptor is still what was opened. */
+/* Returns whether the descriptor is still the opened one. */
 static bool is_ours(const struct peers_other *other, struct stat *found)
 {
 	return file_status_of(other->fd, found) == 0 && found->st_dev == other->volume &&
 	       found->st_ino == other->inode;
 }
 
-/* Returns whether nobody holds the owner's lock. Where that cannot be asked somebody may. */
+/* Returns whether no process holds the owner's lock. Where that cannot be asked one may. */
 static bool is_unlocked(int fd)
 {
 	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
@@ -60,7 +61,7 @@ static bool is_valid(const struct peers_other *other, const struct peer_record *
 	       record->device == other->device;
 }
 
-/* Says who may be of the highest priority. */
+/* The users that may be of the highest priority. */
 static struct {
 	bool (*may)(uid_t owner);
 	uint8_t highest;
@@ -74,7 +75,7 @@ void peers_judge(bool (*may_be_highest)(uid_t owner), uint8_t highest)
 
 /*
  * Copies a peer record. Returns whether it is to be kept: its owner lives. One that cannot be had
- * whole, because its owner was stopped while he wrote, stays what it was.
+ * whole, because its owner was stopped while it wrote, stays the same.
  */
 static bool copy(struct peers_other *other, uint64_t now)
 {
@@ -102,7 +103,7 @@ static bool copy(struct peers_other *other, uint64_t now)
 
 /* --- finding --- */
 
-/* Returns where the UUID ends in what follows "card-": two dashes are behind it. */
+/* Returns where the UUID ends in the text after "card-": two dashes are behind it. */
 static size_t uuid_length(const char *name)
 {
 	const char *last = strrchr(name, '-');
@@ -141,7 +142,7 @@ static bool parse(const char *name, const char *uuid, struct peers_other *other)
 }
 
 /*
- * Removes a peer record of our user whose owner is dead, under its lock, that no new owner has it.
+ * Removes a peer record of our user with a dead owner, under its lock, so that no new owner has it.
  */
 static void sweep(int directory, const char *name)
 {
@@ -188,8 +189,8 @@ static bool has_room_for(const struct peers *peers, uid_t owner)
 }
 
 /*
- * Opens one whose name was taken apart and copies it; a dead one of our user is removed. Returns
- * whether it lives, and is left open.
+ * Opens one with a parsed name and copies it; a dead one of our user is removed. Returns whether it
+ * lives, and is left open.
  */
 static bool is_met(struct peers_other *other, int directory, const char *name, uint64_t now)
 {
@@ -349,7 +350,7 @@ static void copy_all(struct peers *peers, uint64_t now)
 }
 
 /*
- * Returns whether something may have come into the directory since it was gone through. What came
+ * Returns whether a file may have come into the directory since it was listed. A file that came
  * just now may not have been whole then, and its time is told in ticks.
  */
 static bool has_changed(const char *path, uint64_t *changed_ns)
@@ -406,7 +407,7 @@ int peers_look(struct peers *peers, uint64_t now_ns)
 	if (!listing_is_due(&peers->listing, now_ns)) {
 		if (listing_glance(&peers->listing, peers->node, now_ns, peers_find_one, &search))
 			peers->looked_ns = now_ns;
-		peers->has_unmet = true; /* what a glance does not see */
+		peers->has_unmet = true; /* files that a glance does not see */
 		return peers->count;
 	}
 	peers->looked_ns = now_ns;

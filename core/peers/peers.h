@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The peer records of the others on a device: found, copied and judged.
+ * The peer records of other processes on a device: found, copied and judged.
  *
- * Nothing in a peer record is believed but by whose it is: its name says user and token, and both
+ * Nothing in a peer record is believed except for its owner: its name has user and token, and both
  * must be the file's. A file that is short, linked, of another kind or version, or does not fit its
- * check is passed over; of one user so many are looked at, and of other users so many in all. A
- * file whose owner is not the one in its name is never opened. A peer record whose owner has died
- * is seen at the next copy, and removed if it is the caller's user's.
+ * check is skipped; of one user so many are looked at, and of other users so many in all. A file
+ * with an owner other than the one in its name is never opened. A peer record with a dead owner is
+ * seen at the next copy, and removed if it is the caller's user's.
  *
  * One thread uses a struct peers; several have one each.
  */
@@ -49,8 +49,9 @@ struct peers {
 };
 
 /*
- * Sets who may be of the highest priority there is; whoever else says so is taken for one below. To
- * be called once, before peer records are looked at; before that everybody may.
+ * Sets which users may be of the highest priority there is; a record of any other user that says so
+ * counts as one below. To be called once, before peer records are looked at; before that all users
+ * may.
  */
 void peers_judge(bool (*may_be_highest)(uid_t owner), uint8_t highest);
 /* Zeroes it. own_token: the caller's own peer record, 0: it has none. */
@@ -70,9 +71,7 @@ int peers_look(struct peers *peers, uint64_t now_ns);
 int peers_copy(struct peers *peers, uint64_t now_ns);
 /* Lets go of all of them. */
 void peers_end(struct peers *peers);
-/*
- * Removes the peer records of our user in a directory, of whatever device, whose owners are dead.
- */
+/* Removes the peer records of our user in a directory, of any device, with dead owners. */
 void peers_sweep(const char *directory, uint64_t now_ns);
 /*
  * Wakes the owners of those that are known, so that they look at once: three system calls each.

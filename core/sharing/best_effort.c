@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Best-effort jobs' decisions. Rules: peer records are written by others; none of their words is
- * waited for.
+ * Best-effort jobs' decisions. Rules: peer records are written by other processes; none of their
+ * words is waited for.
  */
 #include "core/sharing/best_effort.h"
 
@@ -13,22 +13,19 @@
 
 #define ROUND_MOST_NS  (1 * NS_OF_MS)
 #define ROUND_LEAST_NS (200 * NS_OF_US)
-/* What the budget may save, and may lack. */
+/* The most that the budget may save, and may lack. */
 #define BUDGET_MOST_NS  (5 * NS_OF_MS)
 #define BUDGET_LEAST_NS (-(int64_t)SECOND_NS)
-/* Looks at the others: while a gap is filled, and the rarer the longer they work. */
+/* Looks at other jobs: while a gap is filled, and the rarer the longer they work. */
 #define LOOK_LEAST_NS (100 * NS_OF_US)
 #define LOOK_MOST_NS  (500 * NS_OF_US)
 /* A gap is left so long before it should end, and a 32nd of it. */
 #define MARGIN_NS (300 * NS_OF_US)
 /* What a return cost counts for 7/8 of that after each next one. */
 #define COST_KEEPS (7.0 / 8)
-/* What one may take at least, whatever is said of losses. */
+/* The least that a job may take, with any report of losses. */
 #define TAKES_LEAST 15625u
-/*
- * While somebody cannot say what he loses a best-effort job tries so often whether it may take
- * more.
- */
+/* While a job cannot report its loss a best-effort job tries so often whether it may take more. */
 #define TRIES_NS (30 * SECOND_NS)
 /*
  * Time is cut into pieces; a best-effort job that may take a part of it works in so many of them.
@@ -68,7 +65,7 @@ static bool goes_first(const struct peers_other *other, int priority)
 	       other->record.priority <= PRIORITY_GUARANTEED;
 }
 
-/* --- what feedback allows --- */
+/* --- feedback --- */
 
 /* Returns whether this loss was not heard of before, and takes note. */
 static bool is_news(struct best_effort *f, const struct peer_record *record, int i)
@@ -82,8 +79,8 @@ static bool is_news(struct best_effort *f, const struct peer_record *record, int
 }
 
 /*
- * Takes what the worst-hit guaranteed job says: more only where every one of them said last that it
- * bears what it loses.
+ * Takes the report of the worst-hit guaranteed job: more only where each of them said last that it
+ * bears its loss.
  */
 static void hear(struct best_effort *f, const struct peers *peers, uint64_t now)
 {
@@ -120,7 +117,7 @@ static void hear(struct best_effort *f, const struct peers *peers, uint64_t now)
 
 /* --- the budget --- */
 
-/* Returns what returns may cost, in millionths of the time. */
+/* Returns the allowed cost of returns, in millionths of the time. */
 static uint64_t rate_of(const struct best_effort *f, const struct peers *peers, int priority)
 {
 	uint64_t least = BEST_EFFORT_ALL;
@@ -132,7 +129,7 @@ static uint64_t rate_of(const struct best_effort *f, const struct peers *peers, 
 	return least / 2 * f->takes_ppm / BEST_EFFORT_ALL;
 }
 
-/* Returns what a return should cost: half of what is in flight, or more as it did lately. */
+/* Returns the expected cost of a return: half of the work in flight, or more as it did lately. */
 static int64_t cost_of_return(const struct best_effort *f, uint64_t round_ns, uint64_t longest_ns)
 {
 	uint64_t half = (round_ns > longest_ns ? round_ns : longest_ns) / 2 + BEST_EFFORT_SEEN_NS;
@@ -141,7 +138,7 @@ static int64_t cost_of_return(const struct best_effort *f, uint64_t round_ns, ui
 }
 
 /*
- * Pays for a return, once what was in flight then is done: no more than that took, as the device
+ * Pays for a return, once the work in flight then is done: no more than its duration, as the device
  * may have done it in between.
  */
 static void pay(struct best_effort *f, uint64_t round_ns, uint64_t longest_ns, uint64_t now)
@@ -178,7 +175,7 @@ static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
 	return value < least ? least : value > most ? most : value;
 }
 
-/* Returns a round such that returns cost what they may. */
+/* Returns a round with which returns cost the allowed part. */
 static uint64_t round_of(const struct best_effort *f, uint64_t rate)
 {
 	uint64_t bearable = f->returns_ppm ? rate * SECOND_NS / f->returns_ppm : SECOND_NS;
@@ -189,7 +186,7 @@ static uint64_t round_of(const struct best_effort *f, uint64_t rate)
 
 /* --- gaps --- */
 
-/* Returns when the first of those who are idle should work again; 0: nobody knows. */
+/* Returns when the first of the idle jobs should work again; 0: unknown. */
 static uint64_t should_end(const struct peers *peers, int priority, uint64_t now)
 {
 	uint64_t first = 0;
@@ -206,7 +203,7 @@ static uint64_t should_end(const struct peers *peers, int priority, uint64_t now
 	return first;
 }
 
-/* Returns whether nobody who goes first works; *is_any: whether there is anybody. */
+/* Returns whether no job of higher rank works; *is_any: whether there is one. */
 static bool is_gap(const struct peers *peers, int priority, uint64_t now, bool *is_any)
 {
 	bool gap = true;
@@ -224,7 +221,7 @@ static bool is_gap(const struct peers *peers, int priority, uint64_t now, bool *
 	return gap;
 }
 
-/* Returns after how long the first of those who work should end; most: nobody knows, or later. */
+/* Returns after how long the first of the working jobs should end; most: unknown, or later. */
 static uint64_t ends_in(const struct peers *peers, int priority, uint64_t now, uint64_t most)
 {
 	for (int i = 0; i < peers->count; i++) {
@@ -236,7 +233,7 @@ static uint64_t ends_in(const struct peers *peers, int priority, uint64_t now, u
 	return most;
 }
 
-/* Decides while others work. */
+/* Decides while other jobs work. */
 static struct best_effort_go wait_for_gap(struct best_effort *f, const struct peers *peers,
                                           int priority, uint64_t rate, uint64_t round,
                                           uint64_t longest, uint64_t now)
@@ -338,7 +335,7 @@ static double deviations(double pairs)
 	return 4 + 30 / pairs;
 }
 
-/* What is said of a job of which little is known. */
+/* The error of a job's figure before much is known. */
 #define ERROR_MOST 10000000.0
 
 enum { BORDERS = 4, GAPS_LEAST = 4 };
@@ -414,8 +411,10 @@ bool feedback_look(struct feedback *f, uint64_t now_ns, uint64_t count, uint32_t
 	is_borne = loss->loss_ppm + (int64_t)loss->error_ppm < bearable_ppm;
 	if (is_much && f->off.weight < PAIRS_TO_ACCUSE)
 		return false;
-	/* Best-effort jobs take less, or more, from now on: what was seen until now says nothing of
-	 * that. */
+	/*
+	 * Best-effort jobs take less, or more, from now on: earlier observations tell nothing of
+	 * that.
+	 */
 	if (is_much || is_borne)
 		f->off = f->lost = (struct estimate){0};
 	return true;

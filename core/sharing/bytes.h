@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reckoning with bytes and times that others say, which may be anything. */
+/* Arithmetic with bytes and times of other processes, which may be any numbers. */
 #ifndef SPILLWAY_SHARING_BYTES_H
 #define SPILLWAY_SHARING_BYTES_H
 
@@ -15,19 +15,19 @@ static inline uint64_t more(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Subtracts; what would be below 0 is 0. */
+/* Subtracts; a result below 0 is 0. */
 static inline uint64_t minus(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
 }
 
-/* Adds; what would be beyond all is all. */
+/* Adds; a result beyond the largest number is that number. */
 static inline uint64_t plus(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* Where nobody has measured the link; it makes patience longer, and nothing else. */
+/* Where the link is unmeasured; it makes patience longer, and nothing else. */
 #define LINK_UNKNOWN ((uint64_t)256 << 20)
 
 /* Returns how long a link of so many bytes a second copies these: an hour at most. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /*
- * The line: the jobs that share devices, with each other or through others, as their members tell.
+ * The line: the jobs that share devices, directly or through other jobs, as their members report.
  */
 
 enum { LINE_DEVICES = 64 };
@@ -55,10 +55,10 @@ static inline uint64_t sum(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* Turns are planned so that nobody waits longer than this, and handing over has some time, too. */
+/* Turns are planned so that no job waits longer than this, with some time for handing over. */
 #define PLANNED_NS (GANG_WAIT_NS - 10000000000ull)
 
-/* --- who is there --- */
+/* --- members --- */
 
 /* Returns a bit for a device. Beyond so many it has none. */
 static uint64_t device_bit(struct line *line, uint32_t device)
@@ -110,7 +110,7 @@ static void add(struct line *line, const struct gang_member *m)
 		job->since_ns = least(job->since_ns, m->since_ns);
 }
 
-/* Marks those who share devices with us, or through others. */
+/* Marks the jobs that share devices with us, directly or through other jobs. */
 static void find_line(struct line *line)
 {
 	uint64_t devices = line->own->devices;
@@ -124,7 +124,7 @@ static void find_line(struct line *line)
 
 			if (job->is_in_line || !(job->devices & devices))
 				continue;
-			/* Who takes fine turns and does nothing is in nobody's way. */
+			/* A job of fine turns that does nothing blocks no job. */
 			if (!job->is_exclusive && !job->wants)
 				continue;
 			job->is_in_line = true;
@@ -170,7 +170,7 @@ static bool line_is_alone(const struct line *line)
 
 /* --- whether there can be exclusive turns --- */
 
-/* Returns how long a job's turns are, where each in the line has one while somebody waits. */
+/* Returns how long a job's turns are, where each in the line has one while a job waits. */
 static uint64_t line_length(const struct line *line, const struct job *job)
 {
 	uint64_t jobs = 0, part;
@@ -224,7 +224,7 @@ static bool line_waits(const struct job *job)
 	       !(job->states & LINE_HOLDS);
 }
 
-/* Returns when the job's turn ends if somebody waits for it. */
+/* Returns when the job's turn ends if a job waits for it. */
 static uint64_t line_turn_end(const struct line *line, const struct job *job)
 {
 	return sum(job->since_ns == UINT64_MAX ? line->now_ns : job->since_ns,
@@ -232,8 +232,8 @@ static uint64_t line_turn_end(const struct line *line, const struct job *job)
 }
 
 /*
- * Returns until when a job that waits is kept waiting by others than this one and those beside it;
- * 0: it is not.
+ * Returns until when a waiting job is blocked by other jobs than this one and those beside it; 0:
+ * it is not.
  */
 static uint64_t line_kept_until(const struct line *line, const struct job *job,
                                 const struct job *but)
@@ -295,7 +295,7 @@ static void judge(struct gang *gang, const struct line *line, const struct gang_
 }
 
 /*
- * Returns whether our turn may come now. *until: those we overtake, who are kept waiting by others
+ * Returns whether our turn may come now. *until: jobs that we overtake, and that other jobs block
  * for some time yet, want it back then.
  */
 static bool is_next(const struct line *line, uint64_t *until)
@@ -321,7 +321,7 @@ static bool is_next(const struct line *line, uint64_t *until)
 	return true;
 }
 
-/* Returns whether our turn is to end: somebody waits for it, and may have it. */
+/* Returns whether our turn is to end: a job waits for it, and may have it. */
 static bool is_over(const struct gang *gang, const struct line *line)
 {
 	const struct job *own = line->own;
@@ -334,7 +334,7 @@ static bool is_over(const struct gang *gang, const struct line *line)
 			continue;
 		if (!own->wants || line->now_ns >= end)
 			return true;
-		/* Whom we have overtaken nobody else keeps any more. */
+		/* No other job blocks the job that we have overtaken any more. */
 		if (gang->overtakes_until_ns != UINT64_MAX && line_goes_before(other, own) &&
 		    !line_kept_until(line, other, own))
 			return true;
@@ -361,7 +361,7 @@ static void enter(struct gang *gang, const struct line *line, enum gang_state st
 	own->since_ns = line->now_ns;
 }
 
-/* Returns the states of the others of our job. */
+/* Returns the states of the other members of our job. */
 static uint32_t states_of_siblings(const struct gang_member *own, const struct gang_member *others,
                                    int count, uint64_t now)
 {
@@ -373,7 +373,7 @@ static uint32_t states_of_siblings(const struct gang_member *own, const struct g
 	return states;
 }
 
-/* Returns the states of all who share devices with us. */
+/* Returns the states of all members that share devices with us. */
 static uint32_t states_beside(const struct line *line)
 {
 	uint32_t states = 0;
@@ -412,13 +412,13 @@ static void begin(struct gang *gang, const struct line *line, uint32_t siblings)
 		enter(gang, line, GANG_TAKES);
 }
 
-/* Notes what an exchange took. One that took far longer than the last may have been held up. */
+/* Notes how long an exchange took. One that took far longer than the last may have been held up. */
 static void note_exchange(struct gang *gang, uint64_t took_ns)
 {
 	gang->own.exchange_ns = least(took_ns, 2 * gang->own.exchange_ns + HELD_UP_NS);
 }
 
-/* Has its turn begin that is next: nobody else has the devices, or takes them before us. */
+/* Has its turn begin that is next: no other job has the devices, or takes them before us. */
 static void step_takes(struct gang *gang, const struct line *line, const struct gang_facts *facts,
                        uint32_t siblings)
 {
@@ -484,15 +484,15 @@ static void step_waits(struct gang *gang, const struct line *line, uint32_t sibl
 	}
 }
 
-/* Returns whether we were stopped: the others may have gone on without us, and do not see us. */
+/* Returns whether we were stopped: other jobs may have gone on without us, and do not see us. */
 static bool was_stopped(const struct gang *gang, uint64_t now)
 {
 	return gang->own.beat_ns + GANG_LEASE_NS < now;
 }
 
 /*
- * Takes up again what was left by being stopped, or where we use a device more: who had the turn
- * takes it anew, once others see that.
+ * Takes up the turn again that was lost by being stopped, or where we use a device more: a job that
+ * had the turn takes it anew, once other jobs see that.
  */
 static void take_again(struct gang *gang, const struct line *line)
 {
@@ -543,8 +543,8 @@ static void step(struct gang *gang, const struct line *line, const struct gang_f
 }
 
 /*
- * Returns whether we, who take no exclusive turns any more, may go on: no job beside us has one. A
- * job that has one answers as soon as it sees why we take none, unless it does not see us.
+ * Returns whether we, without exclusive turns from now on, may go on: no job beside us has one. A
+ * job that has one answers as soon as it sees the reason, unless it does not see us.
  */
 static bool is_answered(const struct gang *gang, const struct line *line)
 {
@@ -557,7 +557,7 @@ static bool is_answered(const struct gang *gang, const struct line *line)
 	return true;
 }
 
-/* Goes on beside others without exclusive turns, once it may. */
+/* Goes on beside other jobs without exclusive turns, once it may. */
 static void give_up(struct gang *gang, const struct line *line)
 {
 	bool works = gang->own.state == GANG_HAS || gang->own.state == GANG_FREE;

@@ -3,38 +3,38 @@
  * Exclusive turns: of the jobs that share devices and take exclusive turns, each has all its
  * devices at once, with all its memory on them, or none.
  *
- * member   one process of a job, as its peer records tell the others
+ * member   one process of a job, as its peer records describe it
  * gang     a member, and what it remembers: this process
- * ticket   since when a job waits; who has waited longest is first in line
- * line     all jobs that share devices, with each other or through others
+ * ticket   since when a job waits; the job that has waited longest is first in line
+ * line     all jobs that share devices, directly or through other jobs
  *
- * Nobody decides for all: each process reads what the others say and changes its own state. A
- * member says that it takes the devices, and then looks whether anybody else has them or takes
- * them, too; of two who see each other the one with the earlier ticket stays. So two never have a
- * device, however late the others are seen. A job has its turn when all its members take it; if
- * one leaves, all do.
+ * No process decides for all: each reads the records of the other members and changes its own
+ * state. A member writes that it takes the devices, and then looks whether another one has them or
+ * takes them, too; of two that see each other the one with the earlier ticket stays. So two never
+ * have a device, however late the records are seen. A job has its turn when all its members take
+ * it; if one leaves, all do.
  *
- * Pure: a function of the time, what this process knows of itself, and the members that it sees.
- * Members that may share a turn file with this process are believed, other members count as jobs of
- * fine turns (member.h). One deadline holds per turn: a job that has waited for GANG_WAIT_NS goes
- * on by fine turns, because a peer lives and is stuck.
+ * Pure: a function of the time, this process's facts, and the members that it sees. Members that
+ * may share a turn file with this process are believed, other members count as jobs of fine turns
+ * (member.h). One deadline holds per turn: a job that has waited for GANG_WAIT_NS goes on by fine
+ * turns, because a peer lives and is stuck.
  */
 #ifndef SPILLWAY_GANG_H
 #define SPILLWAY_GANG_H
 
 #include "core/sharing/member.h"
 
-/* What this process knows of itself. */
+/* The facts of this process. */
 struct gang_facts {
 	bool wants;         /* it works, or is held back */
 	bool has_left;      /* all that can move has left the devices, and nothing is in flight */
 	bool is_back;       /* all that can has come back to them */
-	uint64_t host_room; /* that the machine has left for everybody's spilled memory */
-	enum gang_why why;  /* what keeps it from exclusive turns in any case; else GANG_NOTHING */
+	uint64_t host_room; /* of the machine, for the spilled memory of all jobs */
+	enum gang_why why;  /* the reason against exclusive turns in any case; else GANG_NOTHING */
 };
 
 struct gang {
-	struct gang_member own; /* the caller sets who it is, its devices, length, bytes */
+	struct gang_member own; /* the caller sets its identity, its devices, length, bytes */
 	/* private */
 	uint64_t fine_until_ns;      /* there are fine turns until then, for own.why */
 	uint64_t gave_up_ns;         /* since when there are; 0: turns are exclusive */
@@ -46,14 +46,14 @@ struct gang {
 };
 
 /*
- * Goes one step on. own.state says then what is to be done: launches are held back unless it is
+ * Goes one step on. own.state then names the work to do: launches are held back unless it is
  * GANG_FREE or GANG_HAS (gang_holds()); memory leaves where gang_yields(), and in GANG_TAKES comes
- * back as the others' leaves (gang_room()). own is to be told to the others after each step, and
- * they are to be seen anew after that, before the next. What a process may do it may for
- * GANG_LEASE_NS after it has told so; then it counts as stopped.
+ * back as the memory of other jobs leaves (gang_room()). own is to be published after each step,
+ * and the members are to be seen anew after that, before the next. A permission lasts for
+ * GANG_LEASE_NS after it was published; then the process counts as stopped.
  *
- * To be called twice before the process uses a device, with a gang that is zero but for what the
- * caller sets.
+ * To be called twice before the process uses a device, with a gang that is zero except for the
+ * fields that the caller sets.
  */
 void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *facts,
                const struct gang_member *others, int count);
@@ -71,8 +71,8 @@ static inline bool gang_yields(uint32_t state)
 }
 
 /*
- * Returns how much of a device's memory we may hold in GANG_TAKES: what there is (all), less what
- * the others still hold, less a margin; at most one step more than we hold now.
+ * Returns how much of a device's memory we may hold in GANG_TAKES: the device's memory (all), less
+ * the memory that other jobs still hold, less a margin; at most one step more than we hold now.
  */
 uint64_t gang_room(uint64_t all, uint64_t others_hold, uint64_t margin, uint64_t we_hold,
                    uint64_t step);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Grants. A pure function of peer records, time and what was decided before. */
+/* Grants. A pure function of peer records, time and earlier decisions. */
 #include "core/sharing/grant.h"
 
 #include <string.h>
@@ -7,15 +7,12 @@
 #include "core/config/config.h"
 #include "core/sharing/bytes.h"
 
-/*
- * Of what a peer record tells of contexts no more counts than a part of the device; of all a
- * quarter.
- */
+/* Of the contexts in a peer record no more counts than a part of the device; of all a quarter. */
 enum { MARGIN_PART = 32, CONTEXT_PART = 16, CONTEXTS_PART = 4 };
 
 /*
- * Who has more than his part by less than a 32nd of it keeps that, and who lacks less than half as
- * much does not claim it: chunks are not moved to and fro for less.
+ * A job that has more than its part by less than a 32nd of it keeps that, and a job that lacks less
+ * than half as much does not claim it: chunks are not moved to and fro for less.
  */
 enum { EVEN_PART = 32 };
 
@@ -90,7 +87,7 @@ static void job_sums_make(struct job_sums *sums, uint64_t memory, const struct p
 		    others->other[i].is_silent);
 }
 
-/* --- who is entitled to what --- */
+/* --- entitlements --- */
 
 static uint64_t demand(const struct job_sum *job)
 {
@@ -105,8 +102,8 @@ static bool is_limited(const struct job_sum *job)
 }
 
 /*
- * Returns the part that each of a class without a limit may have, so that together they have what
- * is left: who needs less leaves the rest to the others.
+ * Returns the part that each job of a class without a limit may have, so that together they have
+ * the rest: a job that needs less leaves its remainder to the other jobs.
  */
 static uint64_t equal_part(const struct job_sums *sums, uint8_t priority, uint64_t left)
 {
@@ -133,7 +130,7 @@ static uint64_t equal_part(const struct job_sums *sums, uint8_t priority, uint64
 	return part > before ? part : before;
 }
 
-/* Entitles one class to what those before it have left. Returns what it leaves. */
+/* Entitles one class to the memory that the classes before it have left. Returns the rest. */
 static uint64_t sums_entitle(struct job_sums *sums, uint8_t priority, uint64_t left)
 {
 	uint64_t limited = 0, used = 0, part, with_margin;
@@ -160,7 +157,7 @@ static uint64_t sums_entitle(struct job_sums *sums, uint8_t priority, uint64_t l
 	return minus(left, plus(limited, used));
 }
 
-/* Finds who is entitled to what. */
+/* Finds the entitlement of each job. */
 static void job_sums_entitle(struct job_sums *sums)
 {
 	uint64_t left;
@@ -173,8 +170,8 @@ static void job_sums_entitle(struct job_sums *sums)
 }
 
 /*
- * Returns the bytes in use beyond the margin of which no peer record tells, where so much is free:
- * others hold them, who have no peer record yet, or have not written what they hold.
+ * Returns the bytes in use beyond the margin that no peer record accounts for, where so much is
+ * free: other processes hold them that have no peer record yet, or have not written their memory.
  */
 static uint64_t job_sums_unaccounted(const struct job_sums *sums, uint64_t free)
 {
@@ -185,13 +182,13 @@ static uint64_t job_sums_unaccounted(const struct job_sums *sums, uint64_t free)
 	return minus(sums->memory, told);
 }
 
-/* Returns what a job holds beyond what it is entitled to. */
+/* Returns the bytes that a job holds beyond its entitlement. */
 static uint64_t job_sum_borrows(const struct job_sum *job)
 {
 	return minus(job->held, job->entitled);
 }
 
-/* Returns what a job may claim of what it has on the host. */
+/* Returns the bytes on the host that a job may claim. */
 static uint64_t job_sum_lacks(const struct job_sum *job)
 {
 	uint64_t owed = minus(job->entitled, job->held), lacks = minus(job->part, job->held);
@@ -199,7 +196,9 @@ static uint64_t job_sum_lacks(const struct job_sum *job)
 	return owed < LEAST_BYTES && lacks > job->part / EVEN_PART / 2 ? lacks : owed;
 }
 
-/* Returns what an equal gives to one who has what it is entitled to, and lacks of its part. */
+/*
+ * Returns the bytes that an equal gives to a job that has its entitlement, and lacks of its part.
+ */
 static uint64_t evens_out(const struct job_sum *job, const struct job_sum *to)
 {
 	uint64_t above = minus(job->held, job->part);
@@ -209,13 +208,13 @@ static uint64_t evens_out(const struct job_sum *job, const struct job_sum *to)
 	return least(above, job->movable);
 }
 
-/* Returns what a job must give when `to` claims it. */
+/* Returns the bytes that a job must give when `to` claims them. */
 static uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *to, uint64_t now_ns)
 {
 	bool is_cooling_down = job->cooldown_until_ns > now_ns && job->priority >= to->priority;
 
 	/*
-	 * Memory that has just changed hands goes to a higher priority alone, and what is borrowed
+	 * Memory that has just changed hands goes to a higher priority alone, and borrowed memory
 	 * to a call that would be refused.
 	 */
 	if (job == to || (is_cooling_down && !to->must))
@@ -227,7 +226,7 @@ static uint64_t job_sum_yields(const struct job_sum *job, const struct job_sum *
 	return least(job_sum_borrows(job), job->movable);
 }
 
-/* Returns the rank of who is to give: borrowers, idle jobs, lower priority. */
+/* Returns the rank of the giver: borrowers, idle jobs, lower priority. */
 static int rank_of(const struct job_sum *job, const struct job_sum *to)
 {
 	if (job->is_idle)
@@ -280,8 +279,8 @@ static bool goes_first(const struct job_sum *a, const struct job_sum *b)
 }
 
 /*
- * Returns how long a grant of so much may last for those who only look on, by the link that they
- * know themselves.
+ * Returns how long a grant of so much may last for jobs that only look on, by the link as they know
+ * it.
  */
 static uint64_t grant_lasts(const struct job_sums *sums, uint64_t bytes)
 {
@@ -290,8 +289,8 @@ static uint64_t grant_lasts(const struct job_sums *sums, uint64_t bytes)
 }
 
 /*
- * Takes care that no claim counts as older than the look before it was first seen, whatever its
- * peer record says; looked_ns: when that was.
+ * Takes care that no claim counts as older than the look before it was first seen, with any date in
+ * its peer record; looked_ns: when that was.
  */
 static void granted_date(struct granted *g, struct job_sums *sums, uint64_t looked_ns)
 {
@@ -317,7 +316,7 @@ static void granted_date(struct granted *g, struct job_sums *sums, uint64_t look
 }
 
 /*
- * Returns the job whose claim is met; NULL: nobody claims. One that has had the grant for longer
+ * Returns the job that has the grant; NULL: no job claims. One that has had the grant for longer
  * than a move of so much may take is passed over.
  */
 static const struct job_sum *granted_find(struct granted *g, const struct job_sums *sums,
@@ -373,7 +372,7 @@ const char *claim_wait_text(enum claim_wait why)
 	return why < CLAIM_WAITS ? words[why].text : "for a reason that this version does not know";
 }
 
-/* How long a claim waits for what it was given to arrive, and then before it is raised again. */
+/* How long a claim waits for given memory to arrive, and then before it is raised again. */
 #define SETTLE_NS (SECOND_NS / 2)
 /* A job that holds memory tells so within this time, whenever it started. */
 #define UNACCOUNTED_NS SECOND_NS
@@ -441,8 +440,8 @@ static const struct job_sum *asked_now(const struct look *l)
 }
 
 /*
- * Looks at what the asked one has given so far. Who has given something in time may be asked again,
- * as the claim may have grown.
+ * Looks at the memory that the asked job has given so far. A job that has given some in time may be
+ * asked again, as the claim may have grown.
  */
 static void look_at_asked(struct look *l)
 {
@@ -464,7 +463,7 @@ static void look_at_asked(struct look *l)
 	stop_asking(l);
 }
 
-/* Returns what the asked one and those before it have made free. */
+/* Returns the bytes that the asked job and those before it have freed. */
 static uint64_t given_so_far(const struct look *l)
 {
 	const struct job_sum *asked = asked_now(l);
@@ -486,7 +485,7 @@ static void ask(struct look *l, const struct job_sum *job, uint64_t bytes)
 	l->answer->tells = true;
 }
 
-/* Asks the one who is asked for what the claim has grown by meanwhile. */
+/* Asks the asked job for the growth of the claim meanwhile. */
 static void ask_for_more(struct look *l, uint64_t need)
 {
 	const struct job_sum *asked = asked_now(l);
@@ -500,7 +499,7 @@ static void ask_for_more(struct look *l, uint64_t need)
 	l->answer->tells = true;
 }
 
-/* Ends the claim: it is met, or nobody is left to meet it. */
+/* Ends the claim: it is met, or no job is left to meet it. */
 static void end_claim(struct look *l, bool is_met)
 {
 	struct grant *g = l->g;
@@ -529,8 +528,9 @@ static void end_claim(struct look *l, bool is_met)
 }
 
 /*
- * Returns whether memory is in use of which nobody tells, and those who start or were not run
- * lately may tell yet. Of what nobody told of within that time nobody is expected to.
+ * Returns whether memory is in use that no record accounts for, and processes that start or were
+ * not run lately may account for it yet. Memory that was not accounted for within that time is not
+ * expected to be.
  */
 static bool may_be_told_yet(const struct look *l)
 {
@@ -547,7 +547,7 @@ static void drive(struct look *l)
 	uint64_t now = l->needs->now_ns, given, came, need;
 	const struct job_sum *next;
 
-	/* Those who claim at the same time are to see each other first. */
+	/* Processes that claim at the same time are to see each other first. */
 	if (now - g->since_ns < GRANT_TICK_NS)
 		return;
 	if (!g->began_ns) {
@@ -560,7 +560,9 @@ static void drive(struct look *l)
 	if (g->asked_ns)
 		look_at_asked(l);
 	given = given_so_far(l);
-	/* Memory for what is on its way has not come; what a call took is gone for the next. */
+	/*
+	 * Memory for a move on its way has not come; memory that a call took is gone for the next.
+	 */
 	came = l->needs->must ? minus(l->job->held, g->held_then)
 	                      : minus(l->job->movable, g->movable_then);
 	if (given + came != g->seen_sum) {
@@ -585,7 +587,7 @@ static void drive(struct look *l)
 		end_claim(l, need < LEAST_BYTES);
 }
 
-/* Returns what this process claims. */
+/* Returns the bytes that this process claims. */
 static uint64_t wanted(const struct look *l)
 {
 	const struct grant_needs *n = l->needs;
@@ -594,13 +596,13 @@ static uint64_t wanted(const struct look *l)
 
 	if (n->must)
 		return n->must;
-	/* What was raised stands until all is there, however it comes. */
+	/* A raised claim stands until all of it is there, in any way. */
 	if ((n->is_blocked || is_raised) && !l->job->is_idle)
 		bytes = least(l->own->on_host, job_sum_lacks(l->job));
 	return bytes >= LEAST_BYTES ? bytes : 0;
 }
 
-/* Says why what is on the host stays there. */
+/* Returns why memory on the host stays there. */
 static enum claim_wait why_it_waits(const struct look *l, uint64_t bytes)
 {
 	const struct grant *g = l->g;
@@ -615,7 +617,7 @@ static enum claim_wait why_it_waits(const struct look *l, uint64_t bytes)
 	return bytes && l->job->held < l->job->entitled ? CLAIM_NOBODY : CLAIM_BEYOND;
 }
 
-/* Raises the claim, changes or withdraws it; before it is known who has the grant. */
+/* Raises the claim, changes or withdraws it; before the holder of the grant is known. */
 static void poll_claim(struct look *l)
 {
 	struct grant *g = l->g;
@@ -632,7 +634,7 @@ static void poll_claim(struct look *l)
 		                             now >= g->refused_until_ns);
 
 		g->done_count = 0;
-		/* Nobody to ask: the call that waits is refused as it would be alone. */
+		/* There is no job to ask: the waiting call is refused as it would be alone. */
 		if (!may || (!next_to_ask(l) && !may_be_told_yet(l))) {
 			g->refused_until_ns = may ? now + REFUSED_LEAST : g->refused_until_ns;
 			l->answer->must_is_decided = true;
@@ -652,9 +654,9 @@ static void poll_claim(struct look *l)
 	}
 }
 
-/* --- what is given --- */
+/* --- giving --- */
 
-/* Returns whether what was under way when giving ended has left; what was freed has not. */
+/* Returns whether memory that was under way when giving ended has left; freed memory has not. */
 static bool has_left_since(const struct look *l)
 {
 	const struct grant *g = l->g;
@@ -664,7 +666,7 @@ static bool has_left_since(const struct look *l)
 	           LEAST_BYTES;
 }
 
-/* Ends giving: what has gone does not come back for a while. */
+/* Ends giving: given memory does not come back for a while. */
 static void end_giving(struct look *l)
 {
 	struct grant *g = l->g;
@@ -672,20 +674,20 @@ static void end_giving(struct look *l)
 
 	g->settles_until_ns = g->gives ? now + SETTLE_NS : g->settles_until_ns;
 	g->gives = false;
-	g->bound = g->gives_from = l->job->held; /* what has not gone by now stays */
+	g->bound = g->gives_from = l->job->held; /* memory that has not gone by now stays */
 	g->on_host_then = l->job->on_host;
 	l->own->keeps = 0;
 	if (gave < LEAST_BYTES)
 		return;
 	g->gave_idle = l->job->is_idle;
-	/* What was given piece by piece counts as a whole. */
+	/* Memory that was given piece by piece counts as a whole. */
 	g->takes_after_ns = least(more(now, g->takes_after_ns) + cooldown_ns(gave, l->job->link),
 	                          now + COOLDOWN_MOST);
 	l->own->yielded += gave;
 	l->answer->gave += gave;
 }
 
-/* Gives what is asked for, as far as it is to. Returns whether it is asked. */
+/* Gives the asked memory, as far as it is to. Returns whether it is asked. */
 static bool give(struct look *l)
 {
 	struct grant *g = l->g;
@@ -706,20 +708,20 @@ static bool give(struct look *l)
 	}
 	yields = job_sum_yields(l->job, to, l->needs->now_ns);
 	g->bound = least(l->job->held, more(to->asks->asks_down_to, minus(l->job->held, yields)));
-	/* What cannot move is no part of the answer. */
+	/* Memory that cannot move is no part of the answer. */
 	l->own->keeps = more(g->bound, minus(l->job->held, l->job->movable));
 	l->own->keeps_for_ns = since;
 	return true;
 }
 
-/* Returns what the job may hold while it neither gives nor has the grant. */
+/* Returns the bytes that the job may hold while it neither gives nor has the grant. */
 static uint64_t stand_still(struct look *l)
 {
 	struct grant *g = l->g;
 	const struct job_sum *to = l->granted;
 	uint64_t bound = UINT64_MAX;
 
-	/* Who works again takes what room there is. */
+	/* A job that works again takes the free room. */
 	if (g->gave_idle && !l->job->is_idle)
 		g->gave_idle = false, g->takes_after_ns = 0;
 	if (l->needs->now_ns < g->takes_after_ns)
@@ -743,7 +745,7 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct peer_
 	uint64_t looked_ns = g->looked_ns;
 
 	*answer = (struct grant_answer){.bound = UINT64_MAX};
-	/* Who was not run himself says nothing of others' silence. */
+	/* A process that was not run itself cannot judge the silence of other processes. */
 	l.may_judge_silence = needs->now_ns - looked_ns <= 3 * GRANT_TICK_NS;
 	g->looked_ns = needs->now_ns;
 	job_sums_make(&l.sums, needs->memory, own, owner, others);

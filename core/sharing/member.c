@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Members: what their peer records say, words for it, and what launchers tell of a job. Rules:
- * pure.
- */
+/* Members: their peer records, words for them, and the ranks that launchers set. Rules: pure. */
 #include "core/sharing/member.h"
 
 #include <stdlib.h>

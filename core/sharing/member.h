@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A member: one process of a job that takes exclusive turns, as its peer records tell the others
+ * A member: one process of a job that takes exclusive turns, as its peer records describe it
  * (gang.h).
  */
 #ifndef SPILLWAY_SHARING_MEMBER_H
@@ -14,18 +14,18 @@
 
 enum { GANG_DEVICES = 16, GANG_MEMBERS = 128 };
 
-/* Nobody waits longer; who would runs by fine turns. */
+/* No job waits longer; one that would wait longer runs by fine turns. */
 #define GANG_WAIT_NS 120000000000ull
 /* A turn lasts so many times as long as the exchange that it costs, at least. */
 enum { GANG_WORTH = 10 };
-/* Who is silent for longer is frozen: the others go on without it. */
+/* A process that is silent for longer is frozen: other processes go on without it. */
 #define GANG_SILENT_NS 2000000000ull
 #define GANG_LEASE_NS  1000000000ull
-/* Who had to give exclusive turns up tries again after so long. */
+/* A job that had to give exclusive turns up tries again after so long. */
 #define GANG_AGAIN_NS 600000000000ull
 
 enum gang_state {
-	GANG_FREE,   /* there are no turns: nobody else is there, or turns are fine */
+	GANG_FREE,   /* there are no turns: no other job is there, or turns are fine */
 	GANG_WAITS,  /* for its turn; its memory has left */
 	GANG_TAKES,  /* its turn is next: its memory comes as the other's leaves */
 	GANG_HAS,    /* its turn */
@@ -38,8 +38,8 @@ enum gang_state {
 enum gang_why {
 	GANG_NOTHING,     /* it does, or is alone */
 	GANG_FINE_BESIDE, /* a job beside it works by fine turns */
-	GANG_HOST_FULL,   /* the host cannot hold what all of them would put there */
-	GANG_TOO_MANY,    /* somebody would wait too long, or turns would be too short */
+	GANG_HOST_FULL,   /* the host cannot hold the memory that all of them would put there */
+	GANG_TOO_MANY,    /* a job would wait too long, or turns would be too short */
 	GANG_WAITED,      /* it has waited too long */
 	GANG_OTHER_NODES, /* it has ranks on other machines */
 	GANG_UNMOVABLE,   /* its memory cannot move */
@@ -67,17 +67,15 @@ uint64_t member_number(uid_t user, uint64_t number);
 /* Returns the hash by which members name a peer record's device; never 0. */
 uint32_t member_device(const struct peer_record *record);
 /*
- * Returns whose peer record it is as a member. It has no device where the peer record says nothing
+ * Returns a peer record's process as a member. It has no device where the peer record says nothing
  * of turns yet. A process is the same member by each of its peer records.
  *
  * is_trusted: the processes may share a turn file (core/pages/turns.h), because both are of one
  * user or of the group to which root gave the file. Only such a member takes exclusive turns with
- * us, and all that it says is believed. Any other process counts as a job of fine turns.
+ * us, and its whole record is believed. Any other process counts as a job of fine turns.
  */
 struct gang_member member_of(const struct peers_other *other, bool is_trusted, uint64_t now_ns);
-/*
- * Writes on one of a process's peer records what it tells. number: the same on all of them, not 0.
- */
+/* Writes the member on one of a process's peer records. number: the same on all of them, not 0. */
 void member_tell(const struct gang_member *own, uint64_t number, struct peer_record *record);
 
 /* Returns how a state, or a reason, is called where people read it; never NULL. */

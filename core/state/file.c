@@ -5,7 +5,7 @@
  * Runs inside the user's process: a file that does not fit is refused and never written to; one
  * that has its name is complete; a descriptor is CLOEXEC.
  *
- * Pages of a file that exists are claimed by fallocate(2), never posix_fallocate, whose substitute
+ * Pages of a file that exists are claimed by fallocate(2), never posix_fallocate: its substitute
  * writes into live pages.
  */
 #include <errno.h>
@@ -180,9 +180,10 @@ static int initialise(struct segment_file *file, const char *job, bool unnamed)
 	return segment_mutex_init(&header->lock, true);
 }
 
-/* Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what
- * a killed creator leaves behind is overwritten by the next, or removed by an unnamed job
- * (remove.c). */
+/*
+ * Puts an empty segment in place of none or a stale one. It gets its name when it is complete; the
+ * file of a killed creator is overwritten by the next, or removed by an unnamed job (remove.c).
+ */
 static int create(int directory, const char *job, bool unnamed, struct segment_file **file,
                   char *message, size_t size)
 {
@@ -221,7 +222,7 @@ failed:
 int segment_put_survey(const struct segment *segment, int device, const void *text, size_t size)
 {
 	char name[SEGMENT_FILE_NAME_MAX], unfinished[SEGMENT_FILE_NAME_MAX + 16];
-	/* Known whatever became of the environment. */
+	/* Known with any environment. */
 	int directory = directory_open_path(segment->directory, 0, NULL, 0), error = directory;
 
 	snprintf(name, sizeof name, "%s.survey-%d", segment->file->header.job, device);
@@ -233,7 +234,7 @@ int segment_put_survey(const struct segment *segment, int device, const void *te
 	return error;
 }
 
-/* Gives a segment back what somebody cut out of it. */
+/* Gives a segment back the pages that were cut out of it. */
 static int fill_holes(int fd, const struct segment_header *header)
 {
 	uint64_t pages = row_at(0) + (uint64_t)header->rows * row_size(header->device_count);
@@ -300,8 +301,10 @@ static int replace_other(int directory, const char *job, bool unnamed, int error
 	return error;
 }
 
-/* Puts a new segment in place of one of the version before whose processes have all ended. Who
- * comes while some live is told what to do: a second set of books would be a second quota. */
+/*
+ * Puts a new segment in place of one of the version before with no living process. A process that
+ * comes while some live is told the next step: a second set of books would be a second quota.
+ */
 static int replace_before(int directory, const char *job, bool unnamed, int error,
                           struct segment_file **file, char *message, size_t size)
 {

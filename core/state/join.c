@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process's hold on its job's segment: joining, leaving, and what it says of itself.
+ * A process's hold on its job's segment: joining, leaving, and its facts.
  *
  * Runs inside the user's process: descriptors are CLOEXEC and closed again, every wait has an end.
  */
@@ -56,8 +56,9 @@ struct joiner {
 	size_t size;
 };
 
-static int (*run_in_owner)(int (*take)(void *of), void *of); /* NULL: who joins is the owner */
-static char prepared[COMMAND_MAX];                           /* "": not read yet */
+static int (*run_in_owner)(int (*take)(void *of),
+                           void *of); /* NULL: the joining thread is the owner */
+static char prepared[COMMAND_MAX];    /* "": not read yet */
 
 void segment_prepare(void)
 {
@@ -69,15 +70,19 @@ void segment_owner(int (*run)(int (*take)(void *of), void *of))
 	run_in_owner = run;
 }
 
-/* Returns whether the next process begins another run. Nobody lives; it may still belong to the run
- * of those who did. */
+/*
+ * Returns whether the next process begins another run. No process lives; it may still belong to the
+ * run of those that did.
+ */
 static bool is_another_run(const struct segment_header *header, const struct joiner *joiner)
 {
 	return !joiner->run[0] || strcmp(joiner->run, header->run) != 0;
 }
 
-/* Begins a run: what earlier processes counted belongs to an earlier one. Memory that still drains
- * stays charged. */
+/*
+ * Begins a run: counters of earlier processes belong to an earlier one. Memory that still drains
+ * stays charged.
+ */
 static void begin_run(struct segment_file *file, const struct joiner *joiner)
 {
 	struct segment_header *header = &file->header;
@@ -114,7 +119,7 @@ static void forget_settings(struct segment_file *file)
 			ledger_forget_facts(&books_of(file, n, d)->ledger);
 }
 
-/* Begins a job's life: nobody of those who were in it lives. */
+/* Begins a job's life: no process that was in it lives. */
 static void begin_job(struct segment_file *file, const struct joiner *joiner)
 {
 	struct segment_header *header = &file->header;
@@ -183,7 +188,7 @@ static int take_slot_in(struct segment *segment, const struct joiner *joiner)
 			return 0;
 		if (rows >= SEGMENT_ROWS)
 			return -EUSERS;
-		/* Without the lock, under which nobody calls the system. */
+		/* Without the lock, under which no process calls the system. */
 		error = segment_reserve_row(joiner->fd, rows, devices);
 		if (error)
 			return error;
@@ -280,7 +285,7 @@ static int join_in(struct joiner *joiner, struct segment **result)
 	close(joiner->fd);
 	if (!run_in_owner)
 		segment_remove_rings(segment);
-	/* What was set for a job nobody named was for those who have died. */
+	/* Settings of a job without a name were for processes that have died. */
 	if (joiner->is_unnamed && segment->begins_job)
 		segment_remove_override(joiner->directory, joiner->job);
 	*result = segment;
@@ -437,7 +442,7 @@ void segment_exiting(struct segment *segment)
 {
 	atomic_store(&segment->slot->exiting_ns, clock_of_day());
 	slots_polled(&segment->file->header);
-	if (segment->begins_run) /* one so short that nobody had time for it */
+	if (segment->begins_run) /* one so short that no process had time for it */
 		segment_remove_rings(segment);
 }
 

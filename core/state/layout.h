@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The segment file as it lies in shared memory, and what the files of this room share. Private.
+ * The segment file in shared memory, and the declarations of this room. Private.
  *
- * Whoever changes a struct here, struct counters or struct ledger raises SEGMENT_VERSION and the
- * sizes asserted below. magic, version, size and boot_id keep their places in every
- * version.
+ * A change of a struct here, of struct counters or struct ledger raises SEGMENT_VERSION and the
+ * sizes asserted below. magic, version, size and boot_id keep their places in every version.
  *
- * lock     guards all but the counters, which their owner writes alone. Taken by trylock only, so
- *          that nobody waits in the kernel and every wait has an end; whoever finds its holder dead
- *          repairs
- * retire a dead process slot's counters go into `ended` once, whenever the one who does it is
- * killed: the
- *          sum is made beside, `retiring` commits it, and repeating what follows does no harm
- * job lock a record lock on ".lock" in the directory, one byte per job: a segment is created,
- * joined, replaced and removed under it alone; dies with the process, is not inherited
+ * lock      guards all but the counters, which their owner writes alone. Taken by trylock only, so
+ *           that no process waits in the kernel and every wait has an end; a process that finds its
+ *           holder dead repairs
+ * retire    a dead process slot's counters go into `ended` once, also where the retiring process is
+ *           killed: the sum is made beside, `retiring` commits it, and repeating the rest does no
+ *           harm
+ * job lock  a record lock on ".lock" in the directory, one byte per job: a segment is created,
+ *           joined, replaced and removed under it alone; dies with the process, is not inherited
  */
 #ifndef SPILLWAY_LAYOUT_H
 #define SPILLWAY_LAYOUT_H
@@ -32,10 +31,10 @@
 #include "core/state/segment.h"
 
 /*
- * What the processes of one job tell each other about pacing, in the job's segment: accounts, and
+ * The words by which the processes of one job pace together, in the job's segment: accounts, and
  * slots in common.
  *
- * lane  one process of the job, by its slot in the segment
+ * lane one process of the job, by its slot in the segment
  */
 enum { LANES_MAX = 4096, LANES_DEVICES = 16 }; /* SEGMENT_SLOTS, SEGMENT_DEVICES */
 
@@ -51,7 +50,7 @@ struct lanes {
 	_Atomic uint64_t paid_until[LANES_DEVICES]; /* the job's account on each device */
 	_Atomic uint64_t slot_until; /* the end of the slot that is common to all devices */
 	_Atomic uint64_t reached; /* launches of the device that has most since that: see align.h */
-	_Atomic uint32_t changed; /* whoever waits within a slot waits for this word */
+	_Atomic uint32_t changed; /* a thread that waits within a slot waits for this word */
 	_Atomic uint32_t count;   /* lanes at and above this index were never used */
 	struct lane lane[LANES_MAX];
 };
@@ -92,7 +91,7 @@ struct segment_slot {
 struct segment_books {
 	_Alignas(64) struct ledger ledger;
 	struct counters counters; /* their owner alone writes them */
-	_Atomic uint64_t placed;  /* placed.h; 0 from who does not know it */
+	_Atomic uint64_t placed;  /* placed.h; 0 from a process that does not know it */
 };
 
 /* The job's limit on one device, for its processes and for other jobs. */
@@ -113,7 +112,7 @@ struct segment_ended {
 struct segment_header {
 	char magic[8];
 	uint32_t version;
-	_Atomic uint32_t is_unnamed; /* 1: nobody named the job */
+	_Atomic uint32_t is_unnamed; /* 1: the job has no name */
 	uint64_t size;
 	char boot_id[SEGMENT_BOOT_ID_MAX]; /* after a reboot no mutex in the file means anything */
 	char job[64];
@@ -122,7 +121,7 @@ struct segment_header {
 	char shared_by[96]; /* as given to segment_join_unnamed(); or "" */
 	uint64_t created_ns;
 	_Atomic uint64_t seen_ns; /* CLOCK_REALTIME; when a process of the job last said it lives */
-	_Atomic uint64_t sequence; /* odd while slots come and go, for those who only look */
+	_Atomic uint64_t sequence; /* odd while slots come and go, for readers */
 	_Atomic uint32_t retiring; /* slot index + 1 while ended_next replaces ended, else 0 */
 	_Atomic uint32_t device_count;
 	uint64_t token; /* random; no other segment has it */
@@ -133,8 +132,10 @@ struct segment_header {
 	_Atomic uint32_t is_removed; /* 1: the file goes or has gone; there are no more slots */
 	_Atomic uint32_t bell;       /* counts segment_ring(), which wakes the job's helpers */
 	_Alignas(64) union segment_mutex lock;
-	/* the sum over slots in use, and what is orphaned; or LEDGER_OPEN and whose process
-	 * slot says it */
+	/*
+	 * the sum over slots in use, and orphaned bytes; or LEDGER_OPEN and the process slot that
+	 * has them
+	 */
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_TIERS];
 	_Atomic uint64_t orphaned[SEGMENT_DEVICES]; /* the sum over exports without an owner */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_TIERS];
@@ -209,11 +210,12 @@ enum page_state { PAGE_RESTS, PAGE_WRITING, PAGE_WITHDRAWN, PAGE_GONE };
 struct segment {
 	struct segment_file *file;
 	struct segment_slot *slot;
-	int number;                /* of its slot */
-	int asked;                 /* the slot that slots_look_for_gone() has looked at last */
-	struct segment_books *own; /* its first books; SEGMENT_ROW of others' lie between two */
-	char *directory;           /* in which the file is */
-	char *node;                /* in which its page is */
+	int number; /* of its slot */
+	int asked;  /* the slot that slots_look_for_gone() has looked at last */
+	struct segment_books
+	    *own;        /* its first books; SEGMENT_ROW of other slots' lie between two */
+	char *directory; /* in which the file is */
+	char *node;      /* in which its page is */
 	_Atomic int page_state;
 	bool has_published;                           /* the helper's */
 	bool begins_run;                              /* its process was the first of a run */
@@ -229,7 +231,7 @@ struct segment {
 	uint32_t exports_next; /* where a free record is looked for; under the lock */
 };
 
-/* Returns how many devices there are, whatever stands there. */
+/* Returns how many devices there are, with any contents of the file. */
 static inline int devices_of(const struct segment_header *header)
 {
 	uint32_t count = atomic_load_explicit(&header->device_count, memory_order_relaxed);
@@ -289,7 +291,7 @@ static inline bool slot_is_of_earlier_run(const struct segment_file *file, int n
 	       slot_of(file, number)->started_ns < file->header.created_ns;
 }
 
-/* How long who looks waits, in all, for changes of counters to end, unless a test says. */
+/* How long a reader waits, in all, for changes of counters to end, unless a test says. */
 extern uint64_t segment_view_patience_ns;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
@@ -362,13 +364,15 @@ static inline void segment_change_end(struct segment_header *header)
 	atomic_fetch_add(&header->sequence, 1);
 }
 
-/* Finishes what a dead holder of the lock began. Works on a reader's copy too. */
+/* Finishes the work of a dead holder of the lock. Works on a reader's copy too. */
 void segment_repair(struct segment_file *file);
-/* Takes the job lock. Returns a descriptor whose closing unlocks, or a negative errno. A process
- * has one at a time. */
+/*
+ * Takes the job lock. Returns a descriptor that unlocks when it is closed, or a negative errno. A
+ * process has one at a time.
+ */
 int segment_job_lock(int directory, const char *job);
 
-/* Lists like segment_list(), in this directory, whose descriptor it closes. */
+/* Lists like segment_list(), in this directory, and closes its descriptor. */
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
 static inline uint64_t quota_get(const _Atomic uint64_t *charge)
@@ -393,12 +397,12 @@ void quota_close(struct segment_file *file, int device);
 void quota_note_limit(struct segment_file *file, int device, uint64_t limit);
 /* Makes the totals the sum over slots in use. */
 void quota_recount(struct segment_file *file);
-/* Lets go what is orphaned: no process lives, so nobody of the job has it. */
+/* Releases orphaned memory: no process lives, so none of the job has it. */
 void exports_forget_orphans(struct segment_file *file);
 bool export_is_orphan(const struct segment_export *e);
 
 /* quota.c */
-/* Gives back what could not be before for want of the lock; under it. */
+/* Gives back bytes that could not be given back before for want of the lock; under it. */
 void quota_settle(struct segment *segment);
 /* Returns the higher one of a peak and of the process's: the job had no less. */
 static inline uint64_t quota_peak(uint64_t peak, const struct ledger *ledger, int tier)
@@ -417,7 +421,7 @@ static inline uint64_t quota_driver_peak(uint64_t peak, const struct ledger *led
 }
 
 /* exports.c; under the lock */
-/* Settles what was left of exported memory, as quota_settle() does of charges. */
+/* Settles the rest of exported memory, as quota_settle() does of charges. */
 void exports_settle(struct segment *segment);
 
 /* slot.c */
@@ -428,14 +432,18 @@ int segment_mutex_init(union segment_mutex *mutex, bool is_shared);
 bool slot_owner_lives(const struct segment_slot *slot);
 /* Returns the calling process's namespace of process ids; 0: not known. */
 uint64_t slot_pid_space(void);
-/* Returns how long after now (CLOCK_MONOTONIC) the memory of a slot whose owner is dead may
- * still be held. */
+/*
+ * Returns how long after now (CLOCK_MONOTONIC) the memory of a slot with a dead owner may still be
+ * held.
+ */
 uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now);
 /* Returns whether a draining slot's time is over. */
 bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
-/* Says that the slot's process lives, once all else of it is said; that it has died and may
- * still hold memory; that nobody has the slot. */
+/*
+ * Notes that the slot's process lives, once all its other words are written; that it has died and
+ * may still hold memory; that the slot is free.
+ */
 void slots_enter(struct segment_file *file, int number);
 
 /* slot.c; all under the lock */
@@ -451,18 +459,20 @@ void slots_probe(struct segment_file *file);
 /* Returns whether any process lives. Those that are met and do not drain from now on; when none
  * does, that was all of them. */
 bool slots_any_lives(struct segment_file *file);
-/* Marks some of those who died unmarked (slot.c); others the next time. Under the lock. */
+/* Marks some of the processes that died unmarked (slot.c); others the next time. Under the lock. */
 void slots_look_for_gone(struct segment *segment);
 void slots_retire(struct segment_file *file, int number);
 /* Says that a process of the job runs; any thread may. */
 void slots_polled(struct segment_header *header);
 
 /* totals.c */
-/* Adds an ended process, or a live one, to what is known of the job. */
+/* Adds an ended process, or a live one, to the job's figures. */
 void totals_add_ended(struct segment_ended *total, const struct segment_books *books);
 void totals_add_live(struct counters *total, const struct counters *process);
-/* Forgets settings before the first live process is added: what is known of it replaces what ended
- * ones had. */
+/*
+ * Forgets settings before the first live process is added: its settings replace those of ended
+ * ones.
+ */
 void totals_forget_settings(struct counters *total);
 /*
  * Replaces, in a copy of a segment's header, each total that a process charges without the lock by

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The segment: what the processes of one job share, in one file of the state directory.
+ * The segment: the state that the processes of one job share, in one file of the state directory.
  *
  * segment  header, device table, quota per device, process slots
- * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
- *          its death by trylock, whatever happened to pids, namespaces and descriptors
+ * slot     one process; its owner holds the slot's robust mutex for life, so that other processes
+ *          learn of its death by trylock, with any pids, namespaces and descriptors
  * quota    job-wide bytes per device, device and host tier; a running total under a short lock
  * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a
  *          driver gives a killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it
  *          exited normally
- * run      the processes whose counters are summed up: those that overlap, and those that say the
- *          same run
+ * run      the processes whose counters are summed up: those that overlap, and those of one run
+ *          by name
  *
- * The file is data from others: magic, version, size and layout are checked before anything is
- * believed; one that does not fit is refused with a message and never written to. Created with
+ * The file is data of other processes: magic, version, size and layout are checked before anything
+ * is believed; one that does not fit is refused with a message and never written to. Created with
  * posix_fallocate (a full tmpfs must not become SIGBUS), mapped shared, descriptor closed.
  */
 #ifndef SPILLWAY_SEGMENT_H
@@ -37,8 +37,9 @@ enum {
 #define SEGMENT_DRAIN_NS      2000000000ull
 #define SEGMENT_EXIT_DRAIN_NS 300000000ull
 #define SEGMENT_POLL_NS       1000000000ull /* how often segment_poll() is called, about */
-/* A process whose last segment_poll() is longer ago does not run: on a busy machine they come
- * late. */
+/*
+ * A process whose last segment_poll() is longer ago does not run: on a busy machine they come late.
+ */
 #define SEGMENT_SILENT_NS (3 * SEGMENT_POLL_NS)
 /* A dead process is charged for this long after its last segment_poll(), at most: it was silent,
  * then its death was noticed, and it drained. */
@@ -71,45 +72,51 @@ int segment_join(const char *job, const char *labels, const char *run, struct se
  * peers. segment_leave() takes it away. NULL: there is no memory.
  */
 struct segment *segment_make_private(void);
-/* Sets who runs what takes a slot, in the thread that is to own it (else that is who
- * joins), and answers what it answers. */
+/*
+ * Sets the function that runs the taking of a slot, in the thread that is to own it (else that is
+ * the joining thread), and answers its answer.
+ */
 void segment_owner(int (*run)(int (*take)(void *of), void *of));
-/* Reads what the slot will say of the process, which takes a while. Where it was not called
- * before a slot is taken that is done then. By the owner. */
+/*
+ * Reads the process's facts for the slot, which takes a while. Where it was not called before a
+ * slot is taken that is done then. By the owner.
+ */
 void segment_prepare(void);
 /* Removes rings of earlier processes that may go, once. Where there is an owner it does that, when
  * it has time; else joining does. */
 void segment_remove_rings(struct segment *segment);
-/* Gives the slot back and unmaps; called by the owner. What is still charged is freed. */
+/* Gives the slot back and unmaps; called by the owner. Remaining charges are freed. */
 void segment_leave(struct segment *segment);
-/* Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
- * calls it every SEGMENT_POLL_NS: a death that nobody was there to notice is taken to have come no
- * later than SEGMENT_SILENT_NS after the job's last call. */
+/*
+ * Looks for dead processes, releases drained ones and notes that the job lives. The helper thread
+ * calls it every SEGMENT_POLL_NS: a death that no process was there to notice is taken to have come
+ * no later than SEGMENT_SILENT_NS after the job's last call.
+ */
 void segment_poll(struct segment *segment);
 /* Says that the process exits normally and has nothing more to free: once its death is noticed, its
  * slot drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot
  * stays valid. */
 void segment_exiting(struct segment *segment);
 /*
- * Joins like segment_join(), for a job nobody named: its files are only for as long as its
- * processes live, and say so before they have their names, so that one killed here leaves nothing
- * for ever. shared_by: who shares its limits, for those who look; "" for a process alone. Removes
- * the override of processes that have all ended.
+ * Joins like segment_join(), for a job without a name: its files are only for as long as its
+ * processes live, and are marked so before they have their names, so that one killed here leaves
+ * nothing for ever. shared_by: the sharers of its limits, for readers; "" for a process alone.
+ * Removes the override of processes that have all ended.
  */
 int segment_join_unnamed(const char *job, const char *labels, const char *run,
                          const char *shared_by, struct segment **segment, char *message,
                          size_t size);
 /*
- * Removes the files that earlier jobs nobody named, killed or gone by exec or _exit, left behind.
- * Takes the lock of other jobs: not while another thread of the process joins one.
+ * Removes the files of earlier jobs without a name that were killed or gone by exec or _exit. Takes
+ * the lock of other jobs: not while another thread of the process joins one.
  */
 void segment_remove_left(const struct segment *segment);
 /*
- * Removes the override and the segment of a job nobody named, as a process of it exits, unless
+ * Removes the override and the segment of a job without a name, as a process of it exits, unless
  * another process is in the job. Where a limit is shared the segment stays while anything is
  * charged, of the calling process too: the memory is held until it has died and longer, and the
- * next process must find it charged. Whoever comes later removes that one. Any thread may call it;
- * the slot stays valid. Returns as segment_remove().
+ * next process must find it charged. A later process removes that one. Any thread may call it; the
+ * slot stays valid. Returns as segment_remove().
  */
 int segment_remove_own(struct segment *segment);
 /* Unmaps in a forked child without touching the parent's slot, and frees nothing: the
@@ -124,8 +131,10 @@ void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX]);
  */
 bool segment_begins_job(const struct segment *segment, uint64_t *began_ns);
 
-/* Tells what no other process has, as those who look find it in segment_view and
- * segment_process. */
+/*
+ * Tells the words that no other process has, as readers find them in segment_view and
+ * segment_process.
+ */
 void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns);
 
 /* Returns the index of this device, found by UUID, else by PCI bus id; added if new. Returns
@@ -138,9 +147,11 @@ struct counters *segment_counters(struct segment *segment, int device);
 struct ledger *segment_ledger(struct segment *segment, int device);
 _Atomic uint64_t *segment_placed(struct segment *segment, int device);
 
-/* Returns what the job's processes tell each other about pacing (layout.h); valid until leave.
+/*
+ * Returns the words by which the job's processes pace together (layout.h); valid until leave.
  * *lane: the calling process's own, zero when it joins. With the first of the processes that live
- * at a time all of it is zero. */
+ * at a time all of it is zero.
+ */
 struct lanes *segment_lanes(struct segment *segment, int *lane);
 
 enum segment_tier { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
@@ -151,8 +162,10 @@ enum segment_tier { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
  * s), -EINVAL (no such device). */
 int segment_reserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                     uint64_t limit);
-/* The limit of the calling process's charges on a device: how far it may rise (segment_grown()),
- * and whether what can move is to be on the host. */
+/*
+ * The limit of the calling process's charges on a device: how far it may rise (segment_grown()),
+ * and whether movable memory is to be on the host.
+ */
 struct segment_limit {
 	uint64_t bytes, most; /* most <= bytes: it does not rise */
 	bool evict;
@@ -164,9 +177,11 @@ static inline uint64_t segment_limit_with(const struct segment_limit *limit, uin
 		return limit->bytes;
 	return grown < limit->most - limit->bytes ? limit->bytes + grown : limit->most;
 }
-/* Puts another limit in force; before the first there is none to charge within. It changes under
- * the lock under which segment_charge() compares with it: what is charged after this returns is
- * within it, and what was charged before is seen by segment_charged(). */
+/*
+ * Puts another limit in force; before the first there is none to charge within. It changes under
+ * the lock under which segment_charge() compares with it: a charge after this returns is within it,
+ * and an earlier charge is seen by segment_charged().
+ */
 void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit);
 /* Charges like segment_reserve(), on the device, within the limit in force then, and `most`
  * bytes in all. is_moved: it is for memory that the mover brings, for which an evicted job has
@@ -180,8 +195,10 @@ void segment_unreserve(struct segment *segment, int device, enum segment_tier ti
 void segment_note_driver(struct segment *segment, int device, int64_t change);
 /* Returns the job-wide bytes charged now, dead slots not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_tier tier);
-/* Returns the bytes charged to dead slots alone, which are worth waiting for. Looks for
- * such slots, and lets go of what is drained. */
+/*
+ * Returns the bytes charged to dead slots alone, which are worth waiting for. Looks for such slots,
+ * and releases drained ones.
+ */
 uint64_t segment_draining(struct segment *segment, int device, enum segment_tier tier);
 
 /*
@@ -190,16 +207,20 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_tier
  * A key stands for one piece of memory while it is exported; 0 is none.
  */
 
-/* Enters device memory of the calling process, charged already, that others may come to hold: from
- * now until segment_export_left() it is its owner's. Returns its key; 0: it cannot be followed, and
- * is uncharged as any other. */
+/*
+ * Enters device memory of the calling process, charged already, that other processes may come to
+ * hold: from now until segment_export_left() it is its owner's. Returns its key; 0: it cannot be
+ * followed, and is uncharged as any other.
+ */
 uint64_t segment_export(struct segment *segment, int device, uint64_t bytes);
-/* Notes the handle by which others import it, where that is no descriptor. */
+/* Notes the handle by which importers know it, where that is no descriptor. */
 void segment_export_name(struct segment *segment, uint64_t key, const void *name, size_t size);
 uint64_t segment_exported_as(struct segment *segment, const void *name, size_t size);
-/* Says that the owner has given it up: it is charged to it no more, but to the job, as orphaned,
- * unless nobody else can hold it. Returns how many bytes that are; 0: the key is not of memory that
- * the process owns. */
+/*
+ * Notes that the owner has given it up: it is charged to it no more, but to the job, as orphaned,
+ * unless no other process can hold it. Returns how many bytes that are; 0: the key is not of memory
+ * that the process owns.
+ */
 uint64_t segment_export_left(struct segment *segment, uint64_t key);
 /* Says that the calling process has memory of the job open. Returns false where it is not of the
  * job, or not known any more. */
@@ -207,9 +228,11 @@ bool segment_import(struct segment *segment, uint64_t key);
 void segment_import_left(struct segment *segment, uint64_t key);
 /* Returns the bytes of the memory that is known under a key of the job. */
 uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key);
-/* Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any.
- * Makes system calls, for a tenth of a second at most. Called by whoever would be refused, and by
- * segment_poll(). */
+/*
+ * Releases orphaned memory that no process of the job holds any more. Returns whether there was
+ * any. Makes system calls, for a tenth of a second at most. Called where a request would be
+ * refused, and by segment_poll().
+ */
 bool segment_judge_exports(struct segment *segment);
 uint64_t segment_orphaned(const struct segment *segment, int device);
 
@@ -236,7 +259,7 @@ void segment_complain(struct segment *segment, const char *message);
  */
 int segment_put_survey(const struct segment *segment, int device, const void *text, size_t size);
 
-/* --- for those who look (tools); never needs a live process, never writes --- */
+/* --- for readers (tools); never needs a live process, never writes --- */
 
 enum segment_slot_state { SLOT_FREE, SLOT_LIVE, SLOT_DRAINING };
 
@@ -257,10 +280,10 @@ struct segment_view {
 	char job[64];
 	char labels[256];
 	char run[64];        /* as given to segment_join(), cut to fit */
-	bool is_unnamed;     /* nobody named the job */
-	char shared_by[96];  /* who shares the limits of a job that nobody named; or "" */
+	bool is_unnamed;     /* the job has no name */
+	char shared_by[96];  /* the sharers of the limits of a job without a name; or "" */
 	uint64_t token;      /* no other segment has it */
-	uid_t owner;         /* whose file the segment is */
+	uid_t owner;         /* the owner of the segment's file */
 	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
 	uint64_t ended_ns;   /* last leave or death noticed; 0 while any process lives */
 	int device_count;
@@ -274,9 +297,11 @@ struct segment_view {
 	struct segment_process *process;
 };
 
-/* Reads a consistent copy, into a view that is zero, or was read before. Returns 0 or a negative
- * errno with message: -ENOENT no such job, -EPROTO not a segment or another version (message says
- * which and what was expected). */
+/*
+ * Reads a consistent copy, into a view that is zero, or was read before. Returns 0 or a negative
+ * errno with message: -ENOENT no such job, -EPROTO not a segment or another version (message names
+ * it and the expected one).
+ */
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size);
 /* Frees a view that was allocated; NULL: none. */
 void segment_view_free(struct segment_view *view);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Process slots: whether the process of one lives, drains or has gone, which are in use, and what
- * is made right where a process died: its slot, the totals and the lock.
+ * Process slots: whether the process of one lives, drains or has gone, which are in use, and the
+ * repairs where a process died: its slot, the totals and the lock.
  *
- * Runs inside the user's process, under the segment's lock or on a reader's copy: nothing that
- * waits.
+ * Runs inside the user's process, under the segment's lock or on a reader's copy: no wait.
  *
- * Who is alive is read from the slot mutex's futex word (pread; a thread id and no
+ * The state of a process is read from the slot mutex's futex word (pread; a thread id and no
  * FUTEX_OWNER_DIED): the same truth trylock uses, right across pid namespaces, fork, exec and
  * closed descriptors. Record locks per open file are inherited by forked children, and pid plus
  * start time is local to a namespace.
  *
  * After an out-of-memory kill the word may be wrong: the kernel takes the memory of the dying
- * process away, its list of robust mutexes included, before its threads have marked what they hold
- * (at once before Linux 5.18, after two seconds since). So a thread id that does not exist any more
+ * process away, its list of robust mutexes included, before its threads have marked their locks (at
+ * once before Linux 5.18, after two seconds since). So a thread id that does not exist any more
  * counts as dead, too, where the process was in our namespace of process ids.
  */
 #include <errno.h>
@@ -70,7 +69,7 @@ bool export_is_orphan(const struct segment_export *e)
 	return atomic_load(&e->bytes) && !atomic_load(&e->owner) && e->device < SEGMENT_DEVICES;
 }
 
-/* Counts the bytes of exports that nobody owns. */
+/* Counts the bytes of exports without an owner. */
 static void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES])
 {
 	memset(orphaned, 0, SEGMENT_DEVICES * sizeof *orphaned);
@@ -79,8 +78,9 @@ static void exports_recount(const struct segment_file *file, uint64_t orphaned[S
 			orphaned[file->export[i].device] += atomic_load(&file->export[i].bytes);
 }
 
-/* Orphans what the process of a slot that is retired owned; may be repeated. Returns
- * whether that was anything. */
+/*
+ * Orphans the exports of a slot that is retired; may be repeated. Returns whether there were any.
+ */
 static bool exports_forget_slot(struct segment_file *file, uint32_t slot)
 {
 	bool any = false;
@@ -153,8 +153,10 @@ static bool slot_owner_is_dead(struct segment_slot *slot)
 	return true;
 }
 
-/* What trylock would find, read from the bytes: the kernel's robust futex word is the holder's
- * thread id, and the kernel itself marks it when the holder dies. glibc keeps the word first. */
+/*
+ * The answer of trylock, read from the bytes: the kernel's robust futex word is the holder's thread
+ * id, and the kernel itself marks it when the holder dies. glibc keeps the word first.
+ */
 static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word comes first");
 
 static uint32_t slot_word(const union segment_mutex *mutex)
@@ -172,7 +174,7 @@ uint64_t slot_pid_space(void)
 	return file_status("/proc/self/ns/pid", &found) == 0 ? (uint64_t)found.st_ino : 0;
 }
 
-/* Returns whether the thread does not exist: process 0 is any. What may not be asked exists. */
+/* Returns whether the thread does not exist: process 0 is any. One that may not be asked exists. */
 static bool slot_thread_is_gone(pid_t process, pid_t thread)
 {
 	int saved = errno;
@@ -202,7 +204,7 @@ bool slot_owner_lives(const struct segment_slot *slot)
 	return slot_word_lives(word) && !slot_owner_is_gone(slot, word);
 }
 
-/* Does what the kernel does with the word of a thread that has died. */
+/* Does the kernel's work with the word of a thread that has died. */
 static bool slot_mark(union segment_mutex *mutex, uint32_t word)
 {
 	_Atomic uint32_t *at = (_Atomic uint32_t *)mutex;
@@ -247,10 +249,12 @@ bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
 	return now >= slot->drained_ns || slot->drained_ns - now > segment_drain_ns;
 }
 
-/* Returns how long the memory may still be held. The whole drain begins when the death is noticed:
- * the driver gives memory back after a death, and neither when exit() began nor when a death came
- * that nobody saw says when that was. Where nobody was there to notice it, it came while the job
- * was last heard of, at the latest. */
+/*
+ * Returns how long the memory may still be held. The whole drain begins when the death is noticed:
+ * the driver gives memory back after a death, and neither the time of exit() nor the time of an
+ * unseen death tells when that was. Where no process was there to notice it, it came while the job
+ * was last heard of, at the latest.
+ */
 uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now)
 {
@@ -319,9 +323,9 @@ static void slots_free(struct segment_file *file, int number)
 }
 
 /*
- * Slots: who is in the job, who has died, and when the dead are let go.
+ * Slots: which processes are in the job, which have died, and when the dead are released.
  *
- * Runs inside the user's process, under the segment's lock: nothing that waits.
+ * Runs inside the user's process, under the segment's lock: no wait.
  */
 
 /* So many of the living are asked for by their thread ids each time. */
@@ -365,7 +369,7 @@ static void clear(struct segment_file *file, int number)
 	memset(slot->complaint, 0, sizeof slot->complaint);
 }
 
-/* Finishes what slots_retire() began. Returns whether totals are to be made anew. */
+/* Finishes slots_retire(). Returns whether totals are to be made anew. */
 static bool slots_finish_retiring(struct segment_file *file)
 {
 	struct segment_header *header = &file->header;
@@ -488,7 +492,7 @@ int slots_take(struct segment_file *file)
 				return -1;
 			slot->has_life = 1;
 			if (!slot_try(slot))
-				continue; /* of one who has left just now */
+				continue; /* of one that has left just now */
 			clear(file, number);
 			return number;
 		}
@@ -496,18 +500,18 @@ int slots_take(struct segment_file *file)
 }
 
 /*
- * The locks of a segment, and what is done when one's holder was killed.
+ * The locks of a segment, and the repairs when a holder was killed.
  *
  * Runs inside the user's process: every wait has an end, no signal, no wait inside the kernel that
  * only another process can finish. Between segment_lock() and segment_unlock() no system call.
  *
  * The lock of the quota is taken by trylock only, yielding, then sleeping 20 us, at most for 1 s:
- * timedlock depends on the settable clock, clocklock needs glibc 2.30; and as nobody waits in the
- * kernel, unlocking makes no system call.
+ * timedlock depends on the settable clock, clocklock needs glibc 2.30; and as no process waits in
+ * the kernel, unlocking makes no system call.
  *
  * Opening, creating, replacing and removing a segment happen under a record lock of one byte per
- * job in DIR/.lock; a new file is built aside and renamed when it is complete. A slot is
- * taken under the quota's lock alone, unless the segment says that it is removed.
+ * job in DIR/.lock; a new file is built aside and renamed when it is complete. A slot is taken
+ * under the quota's lock alone, unless the segment says that it is removed.
  */
 
 #define LOCK_WAIT_NS     1000000000ull
