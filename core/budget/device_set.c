@@ -83,7 +83,7 @@ static int enter_books(struct device_set *set, struct device *device, struct seg
 		          device->id.ordinal,
 		          index == -ENOSPC ? "its table of devices is full" : strerror(-index));
 	if (index < 0 && !set->apart)
-		set->apart = segment_make_private();
+		set->apart = segment_make_private(set->count);
 	if (index < 0 && (!set->apart || enter_in(device, set->apart) < 0))
 		return -ENOMEM;
 	device->registry = registry_create(set->job, (int)getpid(), device->id.ordinal);

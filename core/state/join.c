@@ -354,27 +354,25 @@ int segment_join_unnamed(const char *job, const char *labels, const char *run,
 	return join(&joiner, run, segment);
 }
 
-/* A private segment ends behind its first row, which has room for all devices. */
-#define PRIVATE_SIZE offsetof(struct segment_file, row[1])
-
 static bool is_private(const struct segment *segment)
 {
 	return !segment->directory;
 }
 
-struct segment *segment_make_private(void)
+struct segment *segment_make_private(int devices)
 {
+	size_t size = offsetof(struct segment_file, row[0].books[devices]);
 	struct segment *segment = calloc(1, sizeof *segment);
-	void *file =
-	    mmap(NULL, PRIVATE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *file = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (!segment || file == MAP_FAILED) {
 		free(segment);
 		if (file != MAP_FAILED)
-			munmap(file, PRIVATE_SIZE);
+			munmap(file, size);
 		return NULL;
 	}
 	segment->file = file;
+	segment->file->header.size = size; /* it ends behind the devices of its first row */
 	segment->slot = slot_of(file, 0);
 	segment->own = books_of(file, 0, 0);
 	atomic_store(&segment->file->header.rows, 1);
@@ -388,7 +386,7 @@ void segment_leave(struct segment *segment)
 		return;
 	struct segment_file *file = segment->file;
 	if (is_private(segment)) {
-		munmap(file, PRIVATE_SIZE);
+		munmap(file, file->header.size);
 		free(segment);
 		return;
 	}

@@ -67,11 +67,11 @@ struct segment_device {
 int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
                  char *message, size_t size);
 /*
- * Makes a segment that lies in no file and that no other process sees, for a process that could not
- * join its job: its charges and counters need no other way then. It exports nothing and has no
- * peers. segment_leave() takes it away. NULL: there is no memory.
+ * Makes a segment of so many devices that lies in no file and that no other process sees. A process
+ * that could not join its job charges and counts there. It exports nothing and has no peers.
+ * segment_leave() takes it away. NULL: there is no memory.
  */
-struct segment *segment_make_private(void);
+struct segment *segment_make_private(int devices);
 /*
  * Sets the function that runs the taking of a slot, in the thread that is to own it (else that is
  * the joining thread), and answers its answer.

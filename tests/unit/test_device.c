@@ -26,7 +26,7 @@ static struct device *device_in(struct segment *segment, const struct config_gpu
 
 	if (!segment) {
 		segment_leave(apart);
-		apart = segment_make_private();
+		apart = segment_make_private(1);
 	}
 	device->segment = segment ? segment : apart;
 	device->is_in_books = segment != NULL;

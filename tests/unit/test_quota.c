@@ -77,7 +77,7 @@ END_TEST
 /* Charges and limits of a process without a job go the same way, in books of its own. */
 START_TEST(private_books_answer_as_shared_ones)
 {
-	struct segment *segment[2] = {join(), segment_make_private()};
+	struct segment *segment[2] = {join(), segment_make_private(DEVICES)};
 	uint64_t held[DEVICES][2] = {{0}};
 
 	ck_assert_ptr_nonnull(segment[1]);

@@ -57,7 +57,7 @@ static struct terms terms;
 static void setup(void)
 {
 	memset(&device, 0, sizeof device);
-	device.segment = segment_make_private();
+	device.segment = segment_make_private(1);
 	ck_assert_ptr_nonnull(device.segment);
 	lock_init(&device.lock);
 	ck_assert_int_eq(segment_device(device.segment, &(struct segment_device){.uuid = "GPU-1"}),

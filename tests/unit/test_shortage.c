@@ -126,7 +126,7 @@ START_TEST(the_reclaim_steps_end_with_a_claim)
 {
 	pthread_t thread;
 
-	device.segment = segment_make_private();
+	device.segment = segment_make_private(1);
 	ck_assert_ptr_nonnull(device.segment);
 	shortage_serve(begin);
 	ck_assert_int_eq(pthread_create(&thread, NULL, decide, NULL), 0);
