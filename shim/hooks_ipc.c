@@ -15,6 +15,27 @@
 #include "core/memory/uses/counted.h"
 
 /*
+ * Returns whether it is memory that has handles of ours alone, where the module that makes them is
+ * not built in. A handle of the driver's would be of the whole slab, and open at its first block.
+ */
+static bool cannot_be_given(CUdeviceptr dptr)
+{
+	struct allocation *a = allocation_in_arena(dptr);
+	bool is_ours;
+
+	if (!a)
+		a = allocation_in_slab(dptr);
+	is_ours = a && !a->pool; /* pools have export calls of their own */
+	if (a)
+		resource_release(&a->resource);
+	if (is_ours)
+		log_once(LOG_WARNING,
+		         "memory cannot be given to another process (cuIpcGetMemHandle) without "
+		         "the module 'ipc', which is not built in");
+	return is_ours;
+}
+
+/*
  * Memory of an arena and blocks of slabs have handles of ours, any other on the host none. The
  * program is told what is true, the device has no room for this, by a status the call may answer.
  */
@@ -31,6 +52,8 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
 	if (ipc && ipc->give(dptr, pHandle, &result))
 		return result;
+	if (!ipc && cannot_be_given(dptr))
+		return CUDA_ERROR_MAP_FAILED;
 	a = allocation_spilled_at(dptr);
 	if (a) {
 		refused = refusal_of_unmovable(a->context.device, a->size);

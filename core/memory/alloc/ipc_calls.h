@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory that processes give each other (cuIpcGetMemHandle): the functions by which the kernel
- * reaches core/modules/ipc. Without that module the driver answers, which has no such handles for
- * memory of an arena.
+ * reaches core/modules/ipc. Without that module memory of arenas and slabs has no handles
+ * (CUDA_ERROR_MAP_FAILED).
  */
 #ifndef SPILLWAY_IPC_CALLS_H
 #define SPILLWAY_IPC_CALLS_H

@@ -49,6 +49,7 @@ static bool is_the_drivers(const struct allocation *a, CUpointer_attribute attri
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		return !elastic_is(a) && !small_is(a);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		return !elastic_is(a) && (atomic_load(&ipc_calls) || !small_is(a));
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		return !elastic_is(a);
@@ -98,7 +99,7 @@ static bool answer(struct allocation *a, CUpointer_attribute attribute, CUdevice
 		*(CUmemoryPool *)data = a->pool ? pool_handle(a->pool) : NULL;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		*(unsigned int *)data = !a->pool;
+		*(unsigned int *)data = !a->pool && atomic_load(&ipc_calls);
 		break;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		*(unsigned long long *)data = id_of(a);
