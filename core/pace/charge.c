@@ -53,11 +53,12 @@ static uint64_t recent_longest(uint64_t before, uint64_t now)
  * Lets the longest rounds fall to the length of a usual round by time. For example, a best-effort
  * job's kernels of 0.5 ms take 45 ms on a host that is short of processors. Two seconds later the
  * job fills gaps of 30 ms again, although it had no round. A job with kernels that always last
- * 45 ms does not.
+ * 45 ms does not. Any other job's longest round says how long its work may wait for another
+ * device, and falls by rounds alone.
  */
 static void fade(struct pacer *p, uint64_t now)
 {
-	if (now - p->faded_ns < EXCEPTION_FADES_NS)
+	if (!gap_binds(p) || now - p->faded_ns < EXCEPTION_FADES_NS)
 		return;
 	p->faded_ns = now;
 	p->longest_ns = recent_longest(p->longest_ns, p->usual_ns);
