@@ -51,6 +51,7 @@ OLD(pthread_rwlock_wrlock, BASE);
 OLD(pthread_setname_np, SINCE("GLIBC_2.12"));
 OLD(pthread_setspecific, BASE);
 OLD(pthread_sigmask, BASE);
+OLD(sem_destroy, BASE);
 OLD(sem_init, BASE);
 OLD(sem_post, BASE);
 OLD(sem_wait, BASE);

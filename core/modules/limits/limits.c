@@ -13,6 +13,7 @@
 #include "core/base/cgroup.h"
 #include "core/base/deadline.h"
 #include "core/base/hash.h"
+#include "core/base/late.h"
 #include "core/base/loading.h"
 #include "core/base/place.h"
 #include "core/budget/in_use.h"
@@ -38,44 +39,54 @@ enum { LOOK_MS = 100 };
 
 /*
  * Readers of the configuration have no lock while they use a finding, so two are kept: the last
- * one, and the one before it.
+ * one, and the one before it. Mapped late: without memory the driver alone enforces the limits.
  */
-static struct {
+struct limits {
 	struct cgroup_device device[2][CGROUP_DEVICES];
 	struct config_limit limit[2][CGROUP_DEVICES];
 	char from[2][CGROUP_DEVICES][2][CGROUP_PATH + 16];
 	int count[2];
 	_Atomic int now;
 	uint64_t hash;
-} limits;
+};
+static _Atomic(void *) limits_place;
 
 /* Reads the files into the half that is not in use. Returns whether there is news. */
 static bool limits_read(void)
 {
-	int to = !atomic_load(&limits.now);
-	struct cgroup_device *device = limits.device[to];
+	struct limits *l = late_make(&limits_place, sizeof(*l));
+	int to = l ? !atomic_load(&l->now) : 0;
+	struct cgroup_device *device;
 	uint64_t hash = HASH_NOTHING;
 
-	limits.count[to] = cgroup_devices("", place_variable("SPILLWAY_CGROUP"), device);
-	for (int i = 0; i < limits.count[to]; i++) {
-		struct config_limit *limit = &limits.limit[to][i];
+	if (!l)
+		return false;
+	device = l->device[to];
+	l->count[to] = cgroup_devices("", place_variable("SPILLWAY_CGROUP"), device);
+	for (int i = 0; i < l->count[to]; i++) {
+		struct config_limit *limit = &l->limit[to][i];
 
 		*limit = (struct config_limit){.hard = device[i].hard, .soft = device[i].soft};
 		snprintf(limit->pci, sizeof(limit->pci), "%s", device[i].pci);
-		snprintf(limits.from[to][i][0], CGROUP_PATH + 16, "%s/dmem.max",
-		         device[i].hard_from);
-		snprintf(limits.from[to][i][1], CGROUP_PATH + 16, "%s/dmem.min",
-		         device[i].soft_from);
-		limit->hard_from = limits.from[to][i][0];
-		limit->soft_from = limits.from[to][i][1];
+		snprintf(l->from[to][i][0], CGROUP_PATH + 16, "%s/dmem.max", device[i].hard_from);
+		snprintf(l->from[to][i][1], CGROUP_PATH + 16, "%s/dmem.min", device[i].soft_from);
+		limit->hard_from = l->from[to][i][0];
+		limit->soft_from = l->from[to][i][1];
 		hash = hash_text(hash, limit->pci);
 		hash = hash_word(hash_word(hash, limit->hard), limit->soft);
 	}
-	if (hash == limits.hash)
+	if (hash == l->hash)
 		return false;
-	limits.hash = hash;
-	atomic_store(&limits.now, to);
+	l->hash = hash;
+	atomic_store(&l->now, to);
 	return true;
+}
+
+static bool limits_are_any(void)
+{
+	struct limits *l = late_of(&limits_place);
+
+	return l && l->count[atomic_load(&l->now)] != 0;
 }
 
 static void limits_prepare(struct job_config *config)
@@ -86,10 +97,13 @@ static void limits_prepare(struct job_config *config)
 
 static void limits_add_source(struct config_sources *sources)
 {
-	int now = atomic_load(&limits.now);
+	struct limits *l = late_of(&limits_place);
+	int now = l ? atomic_load(&l->now) : 0;
 
-	sources->limits = limits.limit[now];
-	sources->limit_count = (size_t)limits.count[now];
+	if (!l)
+		return;
+	sources->limits = l->limit[now];
+	sources->limit_count = (size_t)l->count[now];
 }
 
 /* --- the reserve --- */
@@ -174,7 +188,7 @@ static void limits_wait_for_borrowers(struct device *device)
 /* NVML was opened for a job with a name alone. */
 static void limits_started(void)
 {
-	bool is_limited = limits.count[atomic_load(&limits.now)] != 0;
+	bool is_limited = limits_are_any();
 
 	if (!in_use_open_nvml ||
 	    (!is_limited && !config_reserve(this_job.config.now, &this_job.devices.device[0].id)))
@@ -196,7 +210,7 @@ static void limits_tick(int *look_ms)
 
 	if (limits_read())
 		helper_reload();
-	is_limited = is_watched = limits.count[atomic_load(&limits.now)] != 0;
+	is_limited = is_watched = limits_are_any();
 	for (int i = 0; i < this_job.devices.count; i++) {
 		atomic_store(&yield_beside_owed[i], is_limited ? IN_FLIGHT : 0);
 		is_watched |= reserve_keep(i);
