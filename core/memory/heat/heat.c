@@ -235,7 +235,7 @@ enum { WHOLE_UNITS = 128 };
 enum { PARTS_MOST = 64 };
 
 /*
- * Whoever changes a unit holds a lock; here, and in what follows, a value of before or after does
+ * A thread that changes a unit holds a lock; here, and below, a value of before or after does
  * equally.
  */
 __attribute__((no_sanitize_thread)) static bool is_of_run(const struct arena *arena, uint32_t unit,
@@ -279,11 +279,11 @@ static void name(const struct arena *arena, uint32_t part, uint32_t first)
 		return;
 	/* Two threads may count one part twice. */
 	if (atomic_fetch_add_explicit(&unit->parts, 1, memory_order_relaxed) &&
-	    !is_named(arena, first)) /* what was said is of another part */
+	    !is_named(arena, first)) /* the note is of another part */
 		atomic_store_explicit(&unit->touched, 0, memory_order_relaxed);
 }
 
-/* Returns how many parts from this one on are used together: nobody knows where the last ends. */
+/* Returns how many parts from this one on are used together: the end of the last is unknown. */
 static uint32_t count_parts(const struct arena *arena, uint32_t part, uint32_t first)
 {
 	uint32_t count = 1, next = part + ARENA_PART_UNITS;
@@ -335,7 +335,9 @@ struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t 
 	if (!arena)
 		return touch_outside(address, use, now);
 	unit = (uint32_t)((address - arena->base) / ARENA_UNIT);
-	/* The unit may change hands meanwhile: then somebody is hot who is not, for a while. */
+	/*
+	 * The unit may change hands meanwhile: then a run counts as hot that is not, for a while.
+	 */
 	part = first = atomic_load_explicit(&arena->units[unit].run, memory_order_relaxed);
 	if (!is_of_run(arena, unit, first))
 		return (struct heat_touched){0};

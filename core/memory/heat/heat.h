@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heat: which memory the program's kernels, copies and graphs use, sampled from what they are
- * given.
+ * Heat: which memory the program's kernels, copies and graphs use, sampled from their parameters.
  *
  * touched  of a run (allocation or slab): when it was used last, and how its use is known (enum
  *          heat_use). A run of more than 256 MiB may be a program's own pool of memory: once
  *          kernels were given addresses in two parts of it, of 64 MiB, each part is known by
- *          itself, and all that is said of runs is said of parts
+ *          itself, and every rule for runs holds for parts
  * time     milliseconds in which the program was at work: a pause counts as HEAT_GAP at most, so
  *          nothing cools down in a program that is stopped, waits for input or for one long kernel
  * window   how long after its last use a run is hot: 16 times the interval at which runs are
  *          typically met again, at least 2 s; steps that take long or are sampled thinly stretch it
- * blind    work was launched of which nobody can say what it uses
+ * blind    work was launched with unknown memory
  *
  * hot: used within the window. Mild: likewise, but met by copies only, which cost the same from the
- * host. Cold: handed to kernels once, and not within the window. All else is
- * warm, because its pointer may hide where nobody looks: what was never met, or met by copies only
- * (a table on the device may lead to it), what a descriptor points to, and what would be cold while
- * the program launches blindly.
+ * host. Cold: handed to kernels once, and not within the window. All else is warm, because its
+ * pointer may hide where no sample looks: memory that was never met, or met by copies only (a table
+ * on the device may lead to it), memory behind a descriptor, and cold memory while the program
+ * launches blindly.
  *
- * Thread-safe; takes no lock but in what a sampled launch does.
+ * Thread-safe; takes no lock except in a sampled launch.
  *
  * A launch is looked at after the driver took it, at random, at most once in 32 or 64 where
  * launches come quickly, else as often as 0.1 ms per look allows; captures always. Before CUDA
- * 12.4 parameters are read from `.nv.info` of cubins; what comes as PTX is used blindly there.
+ * 12.4 parameters are read from `.nv.info` of cubins; PTX kernels count as blind there.
  */
 #ifndef SPILLWAY_HEAT_H
 #define SPILLWAY_HEAT_H
@@ -99,9 +98,9 @@ static inline bool heat_is_due(void)
 	return __builtin_expect((--heat_countdown.left <= 0) | (int)capture_is_active(), 0);
 }
 
-/* --- for who looks (used.h) --- */
+/* --- for samples (used.h) --- */
 
-/* What was touched: so many runs, or parts of a large one, the first at this address. */
+/* The touched memory: so many runs, or parts of a large one, the first at this address. */
 struct heat_touched {
 	CUdeviceptr first; /* 0: nothing that moves */
 	uint32_t count;
@@ -117,7 +116,7 @@ struct heat_touched {
 struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now);
 /* Returns the first unit of the run, or part, that a unit's heat is of. */
 uint32_t heat_unit(const struct arena *arena, uint32_t unit);
-/* Notes that something was launched whose parameters cannot be read. */
+/* Notes a launch with parameters that cannot be read. */
 void heat_launched_blindly(void);
 /* Returns the time now, and notes that the program is at work. */
 uint32_t heat_work(void);

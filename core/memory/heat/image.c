@@ -35,7 +35,7 @@ struct fatbin {
 struct entry {
 	uint16_t kind, version;
 	uint32_t header_size;
-	uint64_t size;        /* of what follows the header, padded */
+	uint64_t size;        /* of the part after the header, padded */
 	uint32_t packed_size; /* 0: it is as it is */
 };
 
@@ -100,8 +100,8 @@ static bool is_text(char c)
 }
 
 /*
- * Returns the most bytes that the PTX text[size] can take: what follows the size is not read, as
- * far as strtoull stops at the ';' of a declaration.
+ * Returns the most bytes that the PTX text[size] can take: text after the size is not read, as far
+ * as strtoull stops at the ';' of a declaration.
  */
 static uint64_t ptx_most(const char *text, size_t size)
 {
@@ -215,8 +215,8 @@ static bool image_each(const void *image, image_piece *each, void *cookie)
 }
 
 /*
- * Takes the larger of what this piece and those before it can take, because the driver takes one of
- * the pieces.
+ * Takes the larger size of this piece and those before it, because the driver takes one of the
+ * pieces.
  */
 static void take_larger(void *cookie, enum image_kind kind, const void *piece, uint64_t size)
 {

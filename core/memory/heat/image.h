@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Images of device code: their pieces, and what one may take on the device when it is loaded.
+ * Images of device code: their pieces, and the most that one may take on the device when it is
+ * loaded.
  *
  * The latter is an upper bound for measured.h, not an estimate: variables as large as their
- * sections or declarations say, and room for code and what the driver makes along with it. An image
- * comes without a size: it is read no further than its own headers say, which the driver followed
- * before us, and only after the driver has taken it.
+ * sections or declarations say, and room for code and the driver's additions. An image comes
+ * without a size: it is read no further than its own headers say, which the driver followed before
+ * us, and only after the driver has taken it.
  */
 #ifndef SPILLWAY_IMAGE_H
 #define SPILLWAY_IMAGE_H

@@ -21,7 +21,7 @@ struct image;
 
 struct known {
 	CUfunction function;
-	const struct parameters *parameters; /* NULL: nobody knows */
+	const struct parameters *parameters; /* NULL: unknown */
 	const struct image *image;           /* that has them; NULL: they are the entry's own */
 	UT_hash_handle hh;
 };
@@ -49,8 +49,8 @@ static bool is_in_books(const struct resource_type *type, CUfunction function)
 
 /*
  * Asks the driver for all parameters of a function, or of a kernel, as a launch takes both. Returns
- * NULL where the driver does not say, or there is no memory, and for what the books know as
- * neither: a driver need not notice that it is given the wrong one of the two.
+ * NULL where the driver does not say, or there is no memory, and for a handle that the books know
+ * as neither: a driver need not notice that it is given the wrong one of the two.
  */
 static const struct parameters *ask_all(CUfunction function)
 {
@@ -87,7 +87,7 @@ static const struct parameters *ask_all(CUfunction function)
 
 /* --- remembering --- */
 
-/* Finds what is known of a function, with the lock held. Returns NULL where it is not known. */
+/* Finds the entry of a function, with the lock held. Returns NULL where it is not known. */
 static struct known *find(CUfunction function)
 {
 	struct known *k;
@@ -149,7 +149,7 @@ void parameters_release(void)
 	lock_release(&lock);
 }
 
-/* Puts down what a handle stands for, with the lock held. Replaces what the handle stood for. */
+/* Enters a handle, with the lock held. Replaces the handle's earlier entry. */
 static void put(CUfunction function, const struct parameters *parameters, const struct image *image)
 {
 	struct known *k = function ? find(function) : NULL;
@@ -164,7 +164,7 @@ static void put(CUfunction function, const struct parameters *parameters, const 
 	k->image = image;
 }
 
-/* Clears what is known, with the lock held. Keeps what is of other images. */
+/* Clears the entries, with the lock held. Keeps those of other images. */
 static void clear(const struct image *gone)
 {
 	struct known *k, *next;

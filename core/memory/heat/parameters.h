@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parameters of kernels: how many there are and how large, for who looks for addresses in them.
+ * Parameters of kernels: how many there are and how large, for a search of addresses in them.
  *
  * Asked of the driver (12.4 and later) once per function and kept until functions go. An older
- * driver does not tell: then they are read from the cubins that functions come from; of what comes
- * as PTX nobody knows them. Thread-safe.
+ * driver does not tell: then they are read from the cubins that functions come from; of functions
+ * that come as PTX they are unknown. Thread-safe.
  */
 #ifndef SPILLWAY_PARAMETERS_H
 #define SPILLWAY_PARAMETERS_H
@@ -17,15 +17,15 @@
 
 /*
  * Returns in *parameters those of a CUfunction or CUkernel, valid until parameters_release(); NULL:
- * nobody knows. False, and nothing is held: another thread is at it (never with wait). Asks the
- * driver where the function is new.
+ * unknown. False, and nothing is held: another thread is at it (never with wait). Asks the driver
+ * where the function is new.
  */
 bool parameters_hold(CUfunction function, bool wait, const struct parameters **parameters);
 void parameters_release(void);
 
 /*
- * Forgets what the driver told of any function, because handles are about to become invalid; it is
- * asked again if needed.
+ * Forgets the driver's answers about all functions, because handles are about to become invalid; it
+ * is asked again if needed.
  */
 void parameters_forget(void);
 
@@ -34,13 +34,13 @@ void parameters_forget(void);
 /* Returns whether the calls below are of use. */
 bool parameters_need_images(void);
 /*
- * Reads an image that was loaded as this object, a module or library. What is read is kept for the
+ * Reads an image that was loaded as this object, a module or library. The findings are kept for the
  * object, and gone with it.
  */
 void parameters_loaded(struct resource *code, const void *image);
 /*
- * Notes that a module or library (NULL: one that nobody knows) handed out a function or kernel by
- * name, and a kernel its function.
+ * Notes that a module or library (NULL: an unknown one) handed out a function or kernel by name,
+ * and a kernel its function.
  */
 void parameters_handed_out(CUfunction function, struct resource *code, const char *name);
 void parameters_are_those_of(CUfunction function, CUfunction kernel);

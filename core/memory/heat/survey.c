@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Surveys. Rules: what the program's threads call runs around their launches, while there is a
- * survey: it makes events, waits for nothing, and allocates nothing but what a list of runs takes.
+ * Surveys. Rules: the calls of the program's threads run around their launches, while there is a
+ * survey: it makes events, waits for nothing, and allocates nothing but a list of runs.
  */
 #include "core/memory/heat/survey.h"
 
@@ -18,8 +18,8 @@
 
 /*
  * Repeats: the period of a program that launches the same again and again, exactly, with the same
- * memory, as most trainings do: it is known when it has come twice. Who launches the same in
- * another order or with other memory each time has none here, and its steps are found by
+ * memory, as most trainings do: it is known when it has come twice. A program that launches the
+ * same in another order or with other memory each time has none here, and its steps are found by
  * core/modules/steps.
  *
  * Nothing here has a clock, takes a lock or calls the driver. A launch costs two look-ups.
@@ -35,10 +35,10 @@ enum { KEPT = 2 * REPEATS_LONGEST, SLOT_BITS = 15 };
 struct repeats {
 	uint64_t count;        /* launches so far */
 	uint64_t launch[KEPT]; /* the newest of them, each at its number modulo KEPT */
-	uint64_t
-	    met[1 << SLOT_BITS]; /* by what was launched: the number it had last, and 1; 0: none */
-	uint64_t period;         /* suggested; 0: none is */
-	uint64_t since;          /* the number of the first launch that bears it out */
+	uint64_t met
+	    [1 << SLOT_BITS]; /* by the launched function: the number it had last, and 1; 0: none */
+	uint64_t period;      /* suggested; 0: none is */
+	uint64_t since;       /* the number of the first launch that bears it out */
 };
 
 /* Makes one, for free(). Returns NULL without memory. */
@@ -89,8 +89,8 @@ static bool repeats_take(struct repeats *r, uint64_t launch)
 }
 
 /*
- * Returns the launches of a period that has come twice, still goes on, and was more of what was
- * launched than all before it; or 0. *since: another number whenever another one began.
+ * Returns the launches of a period that has come twice, still goes on, and was more than half of
+ * all launches; or 0. *since: another number whenever another one began.
  */
 static size_t repeats_period(const struct repeats *r, uint64_t *since)
 {
@@ -117,9 +117,9 @@ static struct {
 	int steps; /* that have ended since the first */
 	uint64_t until;
 	uint64_t began_ns;
-	struct repeats *repeats;  /* while it is sought what comes again; NULL: nothing does */
+	struct repeats *repeats;  /* while repeats are sought; NULL: they are not */
 	bool takes_steps;         /* nothing has come again: steps that are told are taken */
-	uint64_t tried, tried_ns; /* what comes again, by the launch it began with; since when */
+	uint64_t tried, tried_ns; /* the repeat, by the launch it began with; since when */
 	size_t launches; /* that are taken, where it is known how many; 0: until steps have ended */
 	const char *failure;
 	struct survey found;
@@ -243,7 +243,9 @@ static CUresult read_time(const struct measured *m, struct weigh_kernel *kernel)
 	return result;
 }
 
-/* Reads the times of what is done. Returns whether all is. The first one's events stay to the end.
+/*
+ * Reads the times of finished launches. Returns whether all are. The first one's events stay to the
+ * end.
  */
 static bool read_times(void)
 {
@@ -260,8 +262,8 @@ static bool read_times(void)
 }
 
 /*
- * Takes of what both steps launch the faster time: whatever else the machine does only adds. Steps
- * that are not alike stay as they are.
+ * Takes the faster time of a launch in both steps: other work of the machine only adds. Steps that
+ * are not alike stay as they are.
  */
 static void compare_steps(void)
 {
@@ -413,7 +415,10 @@ static bool take(CUcontext context, CUstream stream)
 	return true;
 }
 
-/* Returns whether launches are told now, and for what: to be taken, or to find what comes again. */
+/*
+ * Returns whether launches are reported now, and for which purpose: to be taken, or to find
+ * repeats.
+ */
 static bool is_told(enum survey_state now_in)
 {
 	return (now_in == SURVEY_TAKEN && (!s.launches || s.found.kernels < s.launches)) ||
@@ -424,7 +429,7 @@ struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream
 {
 	struct survey_mark mark = {0};
 
-	/* What is captured does not run; what is made of it does, later. */
+	/* Captured work does not run; the graph made of it does, later. */
 	if ((state() != SURVEY_TAKEN && state() != SURVEY_SOUGHT) || capture_is_active())
 		return mark;
 	lock_acquire(&lock);
@@ -439,8 +444,8 @@ struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream
 }
 
 /*
- * Writes which runs the launch uses behind those that are known. Returns how many; -1: nobody knows
- * all of them. With the lock held, as of all that follow.
+ * Writes the runs of the launch behind the known ones. Returns how many; -1: some are unknown. With
+ * the lock held, as of all that follow.
  */
 static int write_uses(const struct survey_launch *launch)
 {

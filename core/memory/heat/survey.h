@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A survey: which memory the kernels of two steps use and how long each takes, measured by an event
- * before and behind each launch. For who decides where memory is to be (weigh.h).
+ * before and behind each launch. For the decision where memory is to be (weigh.h).
  *
  *   none --begin--> sought --a step ends--> taken --two more end--> read --all times read--> done
  *                     |                       |
- *                     | no step ends          | too much, too long, memory nobody knows
+ *                     | no step ends          | too much, too long, unknown memory
  *                     v                       v
  *                  without steps            failed
  *
  * Where a program launches exactly the same again and again, with the same memory, that is its
  * step: it is known after two of them, and the survey ends with the fourth, where steps that are
- * found by their functions take some twenty. Those are taken where nothing has come again for a
+ * found by their functions take some twenty. Those are taken where nothing has repeated for a
  * while: a program of one function for many buffers has a step at each launch by its functions.
  *
  * Where no steps are found the launches of a while may be taken instead. Without times that tells
- * how often memory is used, and no more. A survey has failed where a kernel was launched of which
- * nobody knows what it uses.
+ * how often memory is used, and no more. A survey has failed where a kernel was launched with
+ * unknown memory.
  *
  * There is one survey at a time in a process. The mover begins, polls and ends it; the program's
- * threads tell it of launches and steps only while it asks them to. Times are given by the caller.
+ * threads report launches and steps only while it asks them to. Times are given by the caller.
  */
 #ifndef SPILLWAY_SURVEY_H
 #define SPILLWAY_SURVEY_H
@@ -45,10 +45,10 @@ enum { SURVEY_STEPS = 2, SURVEY_LAUNCHES = 1 << 14, SURVEY_USES = 1 << 17 };
 #define SURVEY_SEEKS_NS ((uint64_t)120000000000) /* for steps, so long */
 #define SURVEY_LASTS_NS ((uint64_t)120000000000) /* at most */
 #define SURVEY_WHILE_NS ((uint64_t)2000000000)   /* where there are no steps */
-/* What comes again exactly goes on for so long before it is taken for a step. */
+/* An exact repeat goes on for so long before it is taken for a step. */
 #define SURVEY_TRIES_NS ((uint64_t)2000000000)
 
-/* What was found: of the kernels, in order, the first addresses of the runs that each uses. */
+/* The result: of the kernels, in order, the first addresses of the runs that each uses. */
 struct survey {
 	struct weigh_kernel *kernel;
 	size_t kernels;
@@ -58,8 +58,8 @@ struct survey {
 };
 
 /*
- * Sets who has the program's threads tell of the launches on a device, and of its steps, or no
- * more. To be called once, before any survey.
+ * Sets the function that has the program's threads report launches on a device, and its steps, or
+ * no more. To be called once, before any survey.
  */
 void survey_serve(void (*ask)(int ordinal, bool launches, bool steps));
 
@@ -77,7 +77,7 @@ void survey_without_steps(uint64_t now, bool has_times);
  * caller is to act, else to call again.
  */
 enum survey_state survey_poll(uint64_t now);
-/* Returns what was found, when it is done, until survey_end(). */
+/* Returns the result, when it is done, until survey_end(). */
 const struct survey *survey_found(void);
 /* Returns why it has failed. */
 const char *survey_failure(void);
@@ -92,7 +92,7 @@ struct survey_mark {
 
 /* Takes a launch that is about to be made into this stream of the current context. */
 struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream);
-/* What was launched, by any value that launches which compute alike share. */
+/* The launched function, by any value that launches which compute alike share. */
 struct survey_launch {
 	uint64_t key;
 	CUstream stream;
@@ -100,11 +100,11 @@ struct survey_launch {
 	CUfunction function;
 	void **parameters, **extra;
 	bool is_launched; /* the driver took it */
-	bool is_blind;    /* nobody knows what it uses */
+	bool is_blind;    /* its memory is unknown */
 };
 void survey_after(const struct survey_mark *mark, const struct survey_launch *launch);
 void survey_step_ended(int ordinal);
-/* Gives up what is measured in a context that is about to go, and its events with it. */
+/* Gives up the measurements in a context that is about to go, and their events with it. */
 void survey_leave_context(CUcontext context);
 
 #endif

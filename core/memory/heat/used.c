@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Use of memory. Rules: runs inside the user's process; makes no driver call but what parameters.h
- * does.
+ * Use of memory. Rules: runs inside the user's process; makes no driver call except those of
+ * parameters.h.
  */
 #include "core/memory/heat/used.h"
 
@@ -93,7 +93,7 @@ static void clear(struct runs *runs)
 struct scan {
 	CUdeviceptr low, size;
 	uint32_t now;
-	struct runs *runs; /* to which what is met is added; NULL: none */
+	struct runs *runs; /* to which met runs are added; NULL: none */
 };
 
 static bool begin_scan(struct scan *scan)
@@ -124,7 +124,7 @@ static void scan_words(const struct scan *scan, const void *at, size_t words)
 		struct heat_touched touched;
 		uint64_t word;
 
-		memcpy(&word, p, sizeof(word)); /* of whatever alignment */
+		memcpy(&word, p, sizeof(word)); /* of any alignment */
 		if (word - scan->low >= scan->size)
 			continue;
 		touched = heat_touch(word, HEAT_LAUNCHED, scan->now);
@@ -171,7 +171,7 @@ static bool scan_parameters(const struct scan *scan, CUfunction function, void *
 
 /*
  * Touches each run that the parameters lead to, and adds it to the runs (NULL: to none). Returns
- * whether the parameters could be read. wait: even if another thread holds what is needed.
+ * whether the parameters could be read. wait: even if another thread holds the lock.
  */
 static bool scan_launch(CUfunction function, void **parameters, void **extra, bool wait,
                         struct runs *runs)
@@ -188,7 +188,7 @@ static bool scan_launch(CUfunction function, void **parameters, void **extra, bo
 	return !is_blind;
 }
 
-/* --- what is known of a graph; with the lock held --- */
+/* --- the entry of a graph; with the lock held --- */
 
 static struct graph *find(const void *handle)
 {
@@ -322,7 +322,7 @@ static bool touch_all(const void *handle, uint32_t now)
 
 	for (size_t i = 0; graph && i < graph->runs.count; i++)
 		heat_touch(graph->runs.run[i], HEAT_COPIED, now);
-	if (graph && capture_is_active()) /* it becomes a part of what is captured */
+	if (graph && capture_is_active()) /* it becomes a part of the captured graph */
 		add_all(&captured, &graph->runs);
 	return graph && graph->runs.is_blind;
 }

@@ -15,10 +15,7 @@
 
 #include "core/memory/heat/heat.h"
 
-/*
- * --- what is looked at: after the driver took the call, else the pointers are not to be trusted
- * ---
- */
+/* --- samples: after the driver took the call, else the pointers are not to be trusted --- */
 
 /* Looks at a kernel that was launched; CUfunction or CUkernel, parameters as for cuLaunchKernel. */
 void heat_launched(CUfunction function, void **parameters, void **extra);
@@ -30,7 +27,7 @@ void heat_copied(const CUdeviceptr *addresses, size_t count);
 /* Notes that a descriptor was made that hides this address. */
 void heat_hide(CUdeviceptr address);
 
-/* --- what a survey asks --- */
+/* --- queries of a survey --- */
 
 /*
  * Writes the first addresses of the runs that a launch's parameters lead to, or that an executable
@@ -48,20 +45,20 @@ enum { HEAT_GRAPH_RUNS = 4096 };
 /* In place of a graph: whose it is is unknown, so it is used whenever one is launched. */
 #define HEAT_ANY_GRAPH NULL
 
-/* Ends a capture; graph: what came of it, NULL: nothing. */
+/* Ends a capture; graph: its result, NULL: nothing. */
 void heat_graph_capture_ended(const void *graph);
 
 /* Adds a kernel node, new or changed, to its graph or executable graph. */
 void heat_graph_kernel(const void *graph, CUfunction function, void **parameters, void **extra);
 /* Adds a copying or filling node; any address. */
 void heat_graph_address(const void *graph, CUdeviceptr address);
-/* Has `to` use what `from` uses from now on: as well, or alone. */
+/* Has `to` use the memory of `from` from now on: as well, or alone. */
 void heat_graph_add(const void *to, const void *from);
 void heat_graph_replace(const void *to, const void *from);
 /* Forgets a graph that is destroyed. */
 void heat_graph_forget(const void *graph);
 
-/* Touches what an executable graph uses that was launched. Sampled as launches are. */
+/* Touches the memory of a launched executable graph. Sampled as launches are. */
 void heat_graph_launched(const void *graph);
 
 #endif

@@ -8,7 +8,7 @@
 #define SAME 1.1
 /* The part of hidden traffic that counts as cost. */
 #define PRICE_OF_SLACK 0.1
-/* With `auto` memory moves for a gain of so much of what the host costs, and of a step. */
+/* With `auto` memory moves for a gain of such a part of the host's cost, and of a step. */
 #define GAIN_OF_LOSS 0.05
 #define GAIN_OF_STEP 0.01
 /* A kernel reads a part of its memory, or reads it again: so far that is believed. */
@@ -23,15 +23,15 @@ struct load {
 	uint64_t bytes; /* on the host now that it may read */
 };
 
-/* What is known of the launches with one key. */
+/* The facts of the launches with one key. */
 struct alike {
 	uint64_t key;
 	uint32_t kernel;    /* before they are put together */
 	double fastest;     /* that any took; later, that any took that did not wait for the link */
-	double least;       /* that any took, whatever explains it */
+	double least;       /* the least that any took */
 	double free_ns;     /* that those took that have nothing on the host, */
 	size_t free;        /* of which there are so many */
-	double ns, link_ns; /* of those that did: what they took, and would by the link alone */
+	double ns, link_ns; /* of those that did: their time, and their time by the link alone */
 };
 
 struct work {
@@ -48,7 +48,7 @@ struct work {
 	double ns_of_byte;
 };
 
-/* --- who uses what --- */
+/* --- kernels and their memory --- */
 
 static void list_users(const struct work *w)
 {
@@ -89,7 +89,7 @@ static void count_on_host(const struct work *w)
 	}
 }
 
-/* --- what kernels compute, and what they read --- */
+/* --- computing and reading of kernels --- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -117,10 +117,10 @@ static void group_alike(struct work *w)
 }
 
 /*
- * Learns how fast launches are that are alike, of those which the link does not explain. What
- * computes for so long never takes less: where others took less it was the machine that had other
- * things to do. Where other programs' kernels lie between, the fastest was lucky: those that have
- * nothing on the host took so long on average.
+ * Learns how fast launches are that are alike, of those which the link does not explain. A kernel
+ * that computes for so long never takes less: where others took more, the machine had other work.
+ * Where other programs' kernels lie between, the fastest was lucky: those that have nothing on the
+ * host took so long on average.
  */
 static void learn_fastest(const struct work *w)
 {
@@ -152,7 +152,7 @@ static void learn_fastest(const struct work *w)
 	}
 }
 
-/* Returns whether the link was what this launch waited for. */
+/* Returns whether this launch waited for the link. */
 static bool is_held_up(const struct work *w, size_t k)
 {
 	double fastest = w->alike[w->alike_of[k]].fastest;
@@ -194,9 +194,8 @@ static size_t list_rates(const struct work *w, bool surely, struct rate *rate, d
 
 /*
  * Learns how fast the link is: the median, by time, of the launches that waited for it, because
- * others like them were faster. Where there are none, or they are a few that something else has
- * slowed: of those that may have waited. Those that did took the most time. Returns false without
- * memory.
+ * others like them were faster. Where there are none, or a few that another cause has slowed: of
+ * those that may have waited. Those that did took the most time. Returns false without memory.
  */
 static bool learn_link(struct work *w)
 {
@@ -225,7 +224,7 @@ static double within(double value, double least, double most)
 }
 
 /*
- * Says what each kernel would take with nothing on the host, and how much it reads. One that was
+ * Estimates the time of each kernel with nothing on the host, and how much it reads. One that was
  * never seen without the host is taken to compute as long as the others do.
  */
 static void judge_kernels(struct work *w)
@@ -259,7 +258,7 @@ static void judge_kernels(struct work *w)
 			continue;
 		if (!is_held_up(w, k) || ns < otherwise)
 			l->least = ns;
-		/* What did not hold it up took no longer than it. */
+		/* Reading that did not hold it up took no longer than it. */
 		if (!is_held_up(w, k) && link_ns * l->factor > ns)
 			l->factor = ns > 0 ? ns / link_ns : l->factor;
 		if (is_held_up(w, k))
@@ -279,7 +278,7 @@ static double link_ns(const struct work *w, const struct load *load, uint64_t by
 	return (double)bytes * w->ns_of_byte * load->factor;
 }
 
-/* Returns what it costs for each byte that this piece goes to the host, too. */
+/* Returns the cost per byte if this piece goes to the host, too. */
 static double price(const struct work *w, uint32_t piece)
 {
 	const struct weigh_piece *p = &w->given->piece[piece];
@@ -439,7 +438,7 @@ bool weigh_learn(const struct weigh_case *given, struct weigh_known *known, doub
 	}
 	if (is_done) {
 		*ns_of_byte = w.ns_of_byte;
-		/* Where nothing waited for the link, what it carries costs what its bytes are. */
+		/* Where nothing waited for the link, its traffic costs its bytes. */
 		if (w.ns_of_byte <= 0)
 			w.ns_of_byte = 1;
 		learn_fastest(&w);

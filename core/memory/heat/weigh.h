@@ -3,11 +3,12 @@
  * Weighing: which memory to have on the host, where not all fits on the device, so that the
  * program's kernels are held up least.
  *
- * A kernel takes as long as it computes, or as long as the link takes for what it reads of memory
- * on the host, whichever is longer: a kernel has *slack* for as much as hides behind its computing.
- * Piece by piece that memory is chosen whose leaving costs least for each byte, with what has been
- * chosen before. So what few kernels read goes first, and it is spread over kernels with slack. A
- * tenth of the traffic counts as cost even where it hides, because slack that is used is gone.
+ * A kernel takes as long as it computes, or as long as the link takes for the memory it reads on
+ * the host, whichever is longer: a kernel has *slack* for the bytes that hide behind its computing.
+ * For example, a kernel that computes for 2 ms reads 20 MiB over a link of 10 GiB/s without cost.
+ * Piece by piece the memory is chosen that costs least for each byte, given the earlier choices. So
+ * memory of few kernels goes first, and it is spread over kernels with slack. A tenth of the
+ * traffic counts as cost even where it hides, because used slack is gone.
  *
  * A pure function: no clock, no lock, no driver.
  */
@@ -20,7 +21,7 @@
 
 struct weigh_kernel {
 	uint64_t key;         /* launches with the same key compute for equally long */
-	uint64_t ns;          /* it took, with memory where it is now; 0: nobody knows */
+	uint64_t ns;          /* its time, with memory where it is now; 0: unknown */
 	uint64_t at_ns;       /* it began, since the first one did; 0: not known */
 	uint32_t first, uses; /* its runs, in the list of uses */
 };
@@ -52,12 +53,14 @@ struct weigh_case {
 struct weigh_answer {
 	uint32_t *order; /* room for all pieces: those that leave first come first */
 	size_t spilled;  /* so many of the first of them have to be on the host */
-	/* What all kernels take together: as it is, as it would be, and if nothing was on the host.
-	 * Where no kernel's time is known: bytes they read of the host. */
+	/*
+	 * The time of all kernels together: as it is, as it would be, and if nothing was on the
+	 * host. Where no kernel's time is known: bytes they read of the host.
+	 */
 	double now, then, least;
 };
 
-/* What is learned of a kernel from how long it took. */
+/* The facts about a kernel from its durations. */
 struct weigh_known {
 	double least;  /* ns it takes with nothing on the host */
 	double factor; /* what it reads, to what its memory is */
@@ -69,17 +72,17 @@ struct weigh_known {
  */
 bool weigh_learn(const struct weigh_case *given, struct weigh_known *known, double *ns_of_byte);
 /*
- * Decides by what is known, for this link. Returns false without memory for it; the answer is then
- * as it was.
+ * Decides by these facts, for this link. Returns false without memory for it; the answer is then as
+ * it was.
  */
 bool weigh_by(const struct weigh_case *given, const struct weigh_known *known, double ns_of_byte,
               struct weigh_answer *answer);
-/* Both, one after the other. A link that no kernel has waited for costs what its bytes are. */
+/* Both, one after the other. Over a link that no kernel has waited for memory costs its bytes. */
 bool weigh_up(const struct weigh_case *given, struct weigh_answer *answer);
 
 /*
  * Returns whether memory is to move for this answer, where `placement` is auto: it gains a part of
- * what the host costs, and of a step.
+ * the host's cost, and of a step.
  */
 bool weigh_is_worth(const struct weigh_answer *answer);
 

@@ -18,8 +18,8 @@
 #include "core/memory/move/plan.h"
 
 /*
- * Memory that was weighed: what a device has that can move, as a survey (heat/survey.h) says that
- * kernels use it, in the order in which it leaves (heat/weigh.h). By the mover alone.
+ * Weighed memory: the movable memory of a device, as a survey (heat/survey.h) found kernels to use
+ * it, in the order in which it leaves (heat/weigh.h). By the mover alone.
  */
 
 #define SECOND 1000000000ull
@@ -29,18 +29,18 @@ struct ranked {
 	uint64_t bytes;
 	uint64_t before; /* bytes that leave before it */
 	uint32_t order;
-	bool is_used;     /* by kernels; what is not leaves first, and has no place in the order */
+	bool is_used; /* by kernels; an unused piece leaves first, and has no place in the order */
 	bool was_on_host; /* when it was weighed */
 };
 
 struct weighed {
 	struct ranked *piece; /* by address; NULL: nothing was weighed */
 	size_t pieces;
-	uint64_t bytes, unknown; /* of those that are used, and of the others */
+	uint64_t bytes, unknown; /* of used pieces, and of the rest */
 	uint64_t spill;          /* bytes of those that are used that had to be on the host */
 	/*
-	 * What all kernels take together, in nanoseconds: by what is reckoned as it was, as it will
-	 * be, and with nothing on the host; and as it was measured, 0: it was not.
+	 * The time of all kernels together, in nanoseconds: the estimate for memory as it was, as
+	 * it will be, and with nothing on the host; and as it was measured, 0: it was not.
 	 */
 	double now, then, least, took;
 	bool is_worth;  /* of `placement` auto: it moves */
@@ -132,9 +132,7 @@ static size_t piece_at(const struct pieces *pieces, CUdeviceptr address)
 	return low;
 }
 
-/*
- * Puts those that are used before the others, in order, and numbers their runs. Returns how many.
- */
+/* Puts used pieces before the others, in order, and numbers their runs. Returns how many. */
 static size_t number_runs(struct pieces *pieces, const struct survey *survey, uint32_t *runs)
 {
 	size_t used = 0;
@@ -159,7 +157,7 @@ static size_t number_runs(struct pieces *pieces, const struct survey *survey, ui
 	return used;
 }
 
-/* What weigh_up() is given and answers, in this device's words. */
+/* The arguments and answers of weigh_up(), in this device's words. */
 struct question {
 	struct weigh_case given;
 	struct weigh_answer answer;
@@ -307,7 +305,7 @@ static void weighed_take_back(struct weighed *w)
 	w->unknown = 0;
 }
 
-/* Returns what all kernels took, or 0. */
+/* Returns the time of all kernels, or 0. */
 static double sum_times(const struct survey *survey)
 {
 	double sum = 0;
@@ -357,8 +355,8 @@ static void write_record(struct device *device, const struct survey *survey,
 }
 
 /*
- * Weighs what is movable of the device. Returns false without memory for it, or where kernels use
- * nothing that moves.
+ * Weighs the movable memory of the device. Returns false without memory for it, or where kernels
+ * use none that moves.
  */
 static bool weighed_make(struct device *device, const struct survey *survey,
                          const struct weighed_terms *terms, struct weighed *weighed)
@@ -414,7 +412,7 @@ static const struct ranked *weighed_find(const struct weighed *weighed, CUdevice
 	return weighed->piece[low].is_used ? &weighed->piece[low] : NULL;
 }
 
-/* What is known is found out anew so much later; what was not to be found, at first and at last. */
+/* Findings are made anew so much later; a survey that failed, at first and at last. */
 #define AGAIN      (600 * SECOND)
 #define SOON       (10 * SECOND)
 #define LATER_MOST AGAIN
@@ -427,22 +425,22 @@ enum { CHANGED = 16 };
 /* Decided moves hurry for so long; then they wait as all others do. */
 #define HURRIES (60 * SECOND)
 
-/* What is known of a device. */
+/* The state of a device. */
 static struct placement {
-	struct weighed weighed; /* what was decided */
+	struct weighed weighed; /* the decision */
 	uint64_t spill;         /* bytes of the pieces that have to be on the host now */
 	uint64_t held;          /* bytes of the process on both tiers now */
 	uint64_t decided_for;   /* so many then */
 	uint32_t since;         /* heat's time when the survey was begun */
 	bool is_surveyed;       /* the survey under way is this device's */
-	bool is_measured;       /* by it, now: what was measured shall be true of where memory is */
-	bool acts;              /* what is on the wrong tier is exchanged */
+	bool is_measured;       /* by it, now: the measurement shall be true of where memory is */
+	bool acts;              /* memory on the wrong tier is exchanged */
 	bool is_tried;      /* so it does, and whether that was worth it is still to be measured */
 	bool is_even;       /* all that is to be exchanged has been */
 	bool has_gone_back; /* it was not worth it: memory goes back, and stays */
 	bool is_awaited;    /* the first survey has not ended, and may say something */
 	bool was_surveyed;  /* a survey has ended */
-	bool is_full;       /* what is on the host has found no room since any was there */
+	bool is_full;       /* memory on the host has found no room since any was there */
 	uint32_t before;    /* as of struct placed, */
 	uint32_t best;      /* and this */
 	uint64_t not_before, again, pause, decided_ns;
@@ -471,7 +469,10 @@ uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32
 		return in(p->acts && !p->is_measured && ranked->before < p->spill ? HEAT_COLD
 		                                                                  : HEAT_HOT,
 		          ranked->order);
-	/* What the survey did not meet is used less than what it met, unless it is new. */
+	/*
+	 * Memory that the survey did not meet is used less than memory that it met, unless it is
+	 * new.
+	 */
 	if (p->weighed.pieces && !p->is_measured && heat >= HEAT_MILD &&
 	    heat_age(touched, now) >= heat_age(p->since, now))
 		heat = HEAT_WARM;
@@ -524,8 +525,8 @@ bool placement_hurries(const struct device *device)
 /* --- deciding --- */
 
 /*
- * Returns the bytes that have to be on the host, of all that can move: what is beyond the limit,
- * and on a full device whatever is there.
+ * Returns the bytes that have to be on the host, of all that can move: those beyond the limit, and
+ * on a full device all that are there.
  */
 static uint64_t must_leave(const struct placement *p, const struct terms *terms, uint64_t charged,
                            uint64_t spare, uint64_t on_host)
@@ -550,7 +551,7 @@ static void forget(struct placement *p)
 	p->acts = p->is_tried = p->is_even = p->has_gone_back = false;
 }
 
-/* Returns a time of all kernels in percent of what they take with nothing on the host. */
+/* Returns a time of all kernels in percent of their time with nothing on the host. */
 static uint32_t percent(const struct weighed *w, double time)
 {
 	double percent = w->least > 0 ? 100 * time / w->least : 0;
@@ -558,7 +559,7 @@ static uint32_t percent(const struct weighed *w, double time)
 	return percent < PLACED_MOST ? (uint32_t)percent : PLACED_MOST;
 }
 
-/* Publishes what is in force, for those who look. */
+/* Publishes the placement in force, for readers. */
 static void show(const struct device *device, const struct placement *p, const struct terms *terms,
                  uint64_t on_host)
 {
@@ -604,14 +605,14 @@ static bool is_same(const struct placement *p, const struct weighed *now)
 	       now->kernels == then->kernels;
 }
 
-/* Has memory go back where it was if kernels took less time then, whatever was reckoned. */
+/* Has memory go back where it was if kernels took less time then, against the estimate. */
 static void judge(const struct device *device, struct placement *p, const struct weighed *now,
                   uint64_t leaves)
 {
 	double times = now->took / p->weighed.took;
 
 	p->is_tried = false;
-	/* Beside other jobs that says what they do. */
+	/* Beside other jobs the times show their work. */
 	if (times <= WORSE || yield_is_on_call(device))
 		return;
 	log_info("device %d: kernels take %.2f times as long as before memory moved: it goes back",
@@ -658,7 +659,7 @@ static void decide(struct device *device, struct placement *p, const struct surv
 
 /*
  * Returns whether surveys are made though nothing is on the host, for the tool: again and again,
- * because the first may be of what a program does before its steps.
+ * because the first may be of the program's work before its steps.
  */
 static bool is_recorded(const struct terms *terms)
 {
