@@ -77,7 +77,7 @@ static CUresult missing_function(void)
 }
 
 /* Stands in for everything once the process was refused. */
-static CUresult refused_call(void)
+static CUresult attach_refused_call(void)
 {
 	return CUDA_ERROR_NOT_PERMITTED;
 }
@@ -103,7 +103,7 @@ static CUresult version_without_driver(int *version)
 }
 
 /* Returns the place that has the address, or the free one for it. */
-static uint16_t *place_of(const void *real)
+static uint16_t *attach_place_of(const void *real)
 {
 	uint64_t i = (uintptr_t)real * UINT64_C(0x9E3779B97F4A7C15) >> (64 - PLACE_BITS);
 
@@ -120,7 +120,7 @@ static void enter_addresses(bool hooked)
 
 		if (shim_real[i] == (void *)missing_function || (shim_hook[i] != NULL) != hooked)
 			continue;
-		place = place_of(shim_real[i]);
+		place = attach_place_of(shim_real[i]);
 		if (!*place)
 			*place = (uint16_t)(i + 1);
 	}
@@ -134,7 +134,7 @@ void *shim_address_for(void *real, bool *known)
 	*known = (uintptr_t)real - (uintptr_t)FUNCTIONS < ENTRY_COUNT * sizeof(*FUNCTIONS);
 	if (*known)
 		return real;
-	entry = *place_of(real);
+	entry = *attach_place_of(real);
 	*known = entry != 0;
 	return *known && shim_hook[entry - 1] ? (void *)FUNCTIONS[entry - 1] : real;
 }
@@ -190,7 +190,7 @@ static void install_hooks(void)
  * Gives each entry point its place by one store, when all is ready: a thread that calls meanwhile
  * waits in its stub or goes where it always will, never past a hook.
  */
-static void publish(void)
+static void attach_publish(void)
 {
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++)
 		__atomic_store_n(&TARGET[i], shim_hook[i] ? (void *)GUARDS[i] : shim_real[i],
@@ -203,7 +203,7 @@ void shim_refuse(void)
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++)
 		if (i != ENTRY_cuGetErrorName && i != ENTRY_cuGetErrorString &&
 		    i != ENTRY_cuDriverGetVersion)
-			__atomic_store_n(&TARGET[i], (void *)refused_call, __ATOMIC_RELEASE);
+			__atomic_store_n(&TARGET[i], (void *)attach_refused_call, __ATOMIC_RELEASE);
 }
 
 /* The loader's answers to one thread, until they are taken or prove to be late. */
@@ -257,7 +257,7 @@ static void attach(void)
 	fill_core_driver();
 	if (has_driver && !shim_is_disabled())
 		install_hooks();
-	publish();
+	attach_publish();
 	atomic_store(&attached, true);
 }
 
@@ -333,7 +333,7 @@ void *shim_driver_function(const char *name, const struct trampolines *from, boo
 	if (found || !atomic_load(&attached) || !driver_handle)
 		return (void *)without_driver;
 	if (atomic_load(&refused))
-		return (void *)refused_call;
+		return (void *)attach_refused_call;
 	function = dlsym(driver_handle, name);
 	*lasts = function != NULL;
 	return function ? function : (void *)missing_function;

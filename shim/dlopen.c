@@ -64,7 +64,7 @@ static bool is_soname(const char *file)
  * Returns the file to open instead. A file that is not there, or is no library, is left to fail as
  * it would without us.
  */
-static const char *exchange(const char *file, const struct trampolines *trampolines)
+static const char *dlopen_exchange(const char *file, const struct trampolines *trampolines)
 {
 	char path[PATH_MAX];
 
@@ -95,7 +95,7 @@ static const char *file_in(Lmid_t namespace, const char *file, int mode,
 
 	if (file && is_driver(file) && !shim_is_disabled()) {
 		if (namespace == LM_ID_BASE)
-			file = exchange(file, trampolines);
+			file = dlopen_exchange(file, trampolines);
 		else
 			log_once(LOG_WARNING,
 			         "dlmopen(%s): a driver in a namespace of its own is out of reach: "

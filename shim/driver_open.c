@@ -75,13 +75,13 @@ static bool is_ourselves(void *handle)
 	       driver_code((void *)is_ourselves).start;
 }
 
-static bool find(const char *asked, char *path, size_t size)
+static bool driver_open_find(const char *asked, char *path, size_t size)
 {
 	const char *from;
 	bool named_is_bad, found;
 
-	found = driver_library_find(find_code((void *)find).file, asked, path, size, &from,
-	                            &named_is_bad);
+	found = driver_library_find(find_code((void *)driver_open_find).file, asked, path, size,
+	                            &from, &named_is_bad);
 	if (named_is_bad)
 		log_error("SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
 		          "library; looking in the usual places",
@@ -97,7 +97,7 @@ void *driver_open(const char *asked, char *found, size_t size)
 	void *handle;
 
 	shim_find_real_dlopen();
-	if (!find(asked, found, size))
+	if (!driver_open_find(asked, found, size))
 		return NULL;
 	handle = real_dlopen(found, RTLD_NOW | RTLD_LOCAL);
 	if (handle && !binds_to_itself(handle)) {

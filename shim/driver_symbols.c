@@ -87,7 +87,7 @@ OF_THE_LOADER void driver_symbols_read(struct driver_symbols *s, void *handle)
  * Returns the hash of the table; of two letters at a time, because each step waits for the one
  * before.
  */
-static uint32_t hash_of(const char *name)
+static uint32_t driver_symbols_hash_of(const char *name)
 {
 	const unsigned char *c = (const unsigned char *)name;
 	uint32_t hash = 5381;
@@ -98,7 +98,7 @@ static uint32_t hash_of(const char *name)
 }
 
 /* Returns whether the loader always takes this symbol for the name. */
-static bool is_plain(const struct driver_symbols *s, uint32_t i)
+static bool driver_symbols_is_plain(const struct driver_symbols *s, uint32_t i)
 {
 	enum { HIDDEN_OR_NUMBER = 0x7fff, FIRST_OF_VERSIONS = 2 };
 	const ElfW(Sym) *symbol = &s->symbol[i];
@@ -119,7 +119,7 @@ void *driver_symbol(const struct driver_symbols *s, const char *name)
 
 	if (!s->buckets)
 		return dlsym(s->handle, name);
-	hash = hash_of(name);
+	hash = driver_symbols_hash_of(name);
 	bits = s->filter[hash / BITS & s->filter_mask];
 	if (!(bits >> hash % BITS & bits >> (hash >> s->filter_shift) % BITS & 1))
 		return NULL;
@@ -130,8 +130,9 @@ void *driver_symbol(const struct driver_symbols *s, const char *name)
 		uint32_t found = s->chains[i - s->first];
 
 		if ((found ^ hash) >> 1 == 0 && strcmp(s->names + s->symbol[i].st_name, name) == 0)
-			return is_plain(s, i) ? (void *)(s->base + s->symbol[i].st_value)
-			                      : dlsym(s->handle, name);
+			return driver_symbols_is_plain(s, i)
+			           ? (void *)(s->base + s->symbol[i].st_value)
+			           : dlsym(s->handle, name);
 		if (found & 1) /* the chain's last */
 			return NULL;
 	}

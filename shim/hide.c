@@ -29,7 +29,7 @@ extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
  * Returns the address that an entry holds: glibc adds the load address to the pointers of a dynamic
  * section in place, on most machines.
  */
-static uintptr_t address_of(const ElfW(Dyn) * entry)
+static uintptr_t hide_address_of(const ElfW(Dyn) * entry)
 {
 	uintptr_t base = (uintptr_t)&__ehdr_start;
 
@@ -46,11 +46,11 @@ static bool find_table(struct table *table)
 {
 	for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++) {
 		if (d->d_tag == DT_SYMTAB)
-			table->symbols = (ElfW(Sym) *)address_of(d);
+			table->symbols = (ElfW(Sym) *)hide_address_of(d);
 		else if (d->d_tag == DT_STRTAB)
-			table->names = (const char *)address_of(d);
+			table->names = (const char *)hide_address_of(d);
 		else if (d->d_tag == DT_HASH) /* buckets, chains; one chain per symbol */
-			table->count = ((const ElfW(Word) *)address_of(d))[1];
+			table->count = ((const ElfW(Word) *)hide_address_of(d))[1];
 	}
 	return table->symbols && table->names && table->count;
 }

@@ -12,7 +12,7 @@
 #include "core/job/job.h"
 #include "shim/shim.h"
 
-static bool is_limited(void)
+static bool form_32_bit_is_limited(void)
 {
 	KEEP_ERRNO;
 	struct context context;
@@ -21,11 +21,11 @@ static bool is_limited(void)
 	       terms_of(context.device).limit != CONFIG_UNLIMITED;
 }
 
-#define REFUSED_WHERE_LIMITED(symbol, ...)                                        \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                               \
-	{                                                                         \
-		return is_limited() ? CUDA_ERROR_NOT_SUPPORTED                    \
-		                    : REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)); \
+#define REFUSED_WHERE_LIMITED(symbol, ...)                                                    \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                           \
+	{                                                                                     \
+		return form_32_bit_is_limited() ? CUDA_ERROR_NOT_SUPPORTED                    \
+		                                : REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)); \
 	}
 
 REFUSED_WHERE_LIMITED(cuMemAlloc, (CUdeviceptr_v1 *, dptr), (unsigned int, bytesize))

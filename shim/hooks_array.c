@@ -47,7 +47,7 @@ static void note_refusal(const struct making *making, enum spill_reason why)
 	refusal_note(device, REFUSED_ARRAY, &refused);
 }
 
-static bool begin(struct making *making, const struct array_extent *extent)
+static bool array_begin(struct making *making, const struct array_extent *extent)
 {
 	making->has_context = context_current(&making->context);
 	making->bytes = making->has_context ? array_bytes(extent) : 0;
@@ -67,7 +67,7 @@ static bool begin(struct making *making, const struct array_extent *extent)
 	return false;
 }
 
-static bool make_room(struct making *making)
+static bool array_make_room(struct making *making)
 {
 	const struct lack lack = {SEGMENT_ON_DEVICE, making->lacked, making->lacked,
 	                          SPILL_DEVICE_FULL};
@@ -80,13 +80,13 @@ static bool make_room(struct making *making)
  * size of the layout is not known, and nothing of later formats. Where the missing bytes came and
  * were too few, twice as many are tried, within one deadline.
  */
-static bool is_full(struct making *making, CUresult result)
+static bool array_is_full(struct making *making, CUresult result)
 {
 	if (result != CUDA_ERROR_OUT_OF_MEMORY || !making->has_context)
 		return false;
 	if (!making->lacked)
 		making->lacked = making->taken ? making->taken : ARRAY_UNIT;
-	while (!make_room(making)) {
+	while (!array_make_room(making)) {
 		if (making->lacked > making->terms.limit / 2 ||
 		    making->lacked > making->context.device->id.memory / 2 ||
 		    deadline_has_passed(&making->until))
@@ -97,7 +97,7 @@ static bool is_full(struct making *making, CUresult result)
 	return true;
 }
 
-static void end(const struct making *making, CUresult result, const void *array)
+static void array_end(const struct making *making, CUresult result, const void *array)
 {
 	struct device *device = making->context.device;
 	uint64_t charged = making->bytes;
@@ -127,11 +127,11 @@ static void end(const struct making *making, CUresult result, const void *array)
 			result_ = (call);                                  \
 		} else {                                                   \
 			const struct array_extent extent_ = {__VA_ARGS__}; \
-			if (begin(&making_, &extent_)) {                   \
+			if (array_begin(&making_, &extent_)) {             \
 				do                                         \
 					result_ = (call);                  \
-				while (is_full(&making_, result_));        \
-				end(&making_, result_, *(array));          \
+				while (array_is_full(&making_, result_));  \
+				array_end(&making_, result_, *(array));    \
 			}                                                  \
 		}                                                          \
 		result_;                                                   \

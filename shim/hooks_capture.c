@@ -7,7 +7,7 @@
 #include "core/cuda/capture.h"
 
 /* Returns the context with which a capture on this stream ends; NULL: it is not known. */
-static CUcontext begins(CUstream stream)
+static CUcontext capture_begins(CUstream stream)
 {
 	KEEP_ERRNO;
 	struct context current;
@@ -32,10 +32,10 @@ static CUresult begun(CUresult result, CUstream stream, CUcontext context)
 	return result;
 }
 
-#define BEGUN(call, stream)                     \
-	PASSING_GATE(({                         \
-		CUcontext of_ = begins(stream); \
-		begun(call, stream, of_);       \
+#define BEGUN(call, stream)                             \
+	PASSING_GATE(({                                 \
+		CUcontext of_ = capture_begins(stream); \
+		begun(call, stream, of_);               \
 	}))
 
 /* Asks the stream whether it still captures: after a failed end that depends on the error. */
@@ -91,7 +91,7 @@ BOTH(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, (CUstrea
  * Enters a graph that a capture ended with. One that the program gave to capture into is in the
  * books already, with its nodes.
  */
-static CUresult captured(CUresult result, const CUgraph *graph)
+static CUresult capture_captured(CUresult result, const CUgraph *graph)
 {
 	KEEP_ERRNO;
 	struct resource *known;
@@ -110,10 +110,11 @@ static CUresult captured(CUresult result, const CUgraph *graph)
 
 BOTH(cuStreamEndCapture, cuStreamEndCapture_ptsz, (CUstream, hStream), (CUgraph *, phGraph))
 {
-	return captured(ended(PASSING_GATE(real(hStream, phGraph)), NAMED(hStream)), phGraph);
+	return capture_captured(ended(PASSING_GATE(real(hStream, phGraph)), NAMED(hStream)),
+	                        phGraph);
 }
 
 BOTH(cuStreamEndCaptureToCig, cuStreamEndCaptureToCig_ptsz, (CUstream, hStream))
 {
-	return captured(ended(PASSING_GATE(real(hStream)), NAMED(hStream)), NULL);
+	return capture_captured(ended(PASSING_GATE(real(hStream)), NAMED(hStream)), NULL);
 }

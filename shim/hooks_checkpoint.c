@@ -17,7 +17,7 @@ static char checkpoint;
 #define CHECKPOINT ((CUstream)(void *)&checkpoint)
 static _Atomic bool is_quiet;
 
-static CUresult note(CUresult result, int pid, const char *what, bool quiet)
+static CUresult checkpoint_note(CUresult result, int pid, const char *what, bool quiet)
 {
 	KEEP_ERRNO;
 
@@ -36,23 +36,25 @@ static CUresult note(CUresult result, int pid, const char *what, bool quiet)
 HOOK(cuCheckpointProcessLock, int pid, CUcheckpointLockArgs *args)
 {
 	/* Inside the gate: the thread that closes it then knows of the lock. */
-	return PASSING_GATE(note(REAL(cuCheckpointProcessLock)(pid, args), pid, "locked", true));
+	return PASSING_GATE(
+	    checkpoint_note(REAL(cuCheckpointProcessLock)(pid, args), pid, "locked", true));
 }
 
 HOOK(cuCheckpointProcessCheckpoint, int pid, CUcheckpointCheckpointArgs *args)
 {
-	return note(REAL(cuCheckpointProcessCheckpoint)(pid, args), pid, "checkpointed", true);
+	return checkpoint_note(REAL(cuCheckpointProcessCheckpoint)(pid, args), pid, "checkpointed",
+	                       true);
 }
 
 HOOK(cuCheckpointProcessRestore, int pid, CUcheckpointRestoreArgs *args)
 {
-	return note(REAL(cuCheckpointProcessRestore)(pid, args), pid, "restored, still locked",
-	            true);
+	return checkpoint_note(REAL(cuCheckpointProcessRestore)(pid, args), pid,
+	                       "restored, still locked", true);
 }
 
 HOOK(cuCheckpointProcessUnlock, int pid, CUcheckpointUnlockArgs *args)
 {
-	return note(REAL(cuCheckpointProcessUnlock)(pid, args), pid, "unlocked", false);
+	return checkpoint_note(REAL(cuCheckpointProcessUnlock)(pid, args), pid, "unlocked", false);
 }
 
 /* Another process may have locked or unlocked us. */
@@ -62,8 +64,8 @@ HOOK(cuCheckpointProcessGetState, int pid, CUprocessState *state)
 
 	if (result != CUDA_SUCCESS || !state)
 		return result;
-	return *state == CU_PROCESS_STATE_RUNNING ? note(result, pid, "runs", false)
-	                                          : note(result, pid, "is locked", true);
+	return *state == CU_PROCESS_STATE_RUNNING ? checkpoint_note(result, pid, "runs", false)
+	                                          : checkpoint_note(result, pid, "is locked", true);
 }
 
 HOOK(cuCheckpointProcessGetRestoreThreadId, int pid, int *tid)

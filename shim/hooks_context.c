@@ -25,7 +25,7 @@ static struct measuring begin_making(CUdevice dev)
  * Enters a context that did not exist before. The context known under its handle is leaving, or
  * ended without our seeing it.
  */
-static void enter_new(CUcontext made, CUdevice dev, CUgreenCtx green)
+static void context_enter_new(CUcontext made, CUdevice dev, CUgreenCtx green)
 {
 	struct context last;
 
@@ -41,7 +41,7 @@ static void end_making(const struct measuring *measuring, CUcontext made, CUdevi
 	if (!job_is_active())
 		return;
 	if (made)
-		enter_new(made, dev, NULL);
+		context_enter_new(made, dev, NULL);
 	measured_end_context(measuring, made);
 }
 
@@ -196,7 +196,7 @@ static void end_leaving(struct context *context, struct leaving *cost, bool gone
  * Ends a context by the driver's call, which the last of its holders makes for good: which is the
  * last is known only when the driver has agreed to all.
  */
-static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext), bool is_counted)
+static CUresult context_destroy(CUcontext ctx, CUresult (*real)(CUcontext), bool is_counted)
 {
 	KEEP_ERRNO;
 	struct context context;
@@ -215,17 +215,17 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext), bool is_coun
 
 HOOK(cuCtxDestroy, CUcontext ctx)
 {
-	return destroy(ctx, REAL(cuCtxDestroy), false);
+	return context_destroy(ctx, REAL(cuCtxDestroy), false);
 }
 
 HOOK(cuCtxDestroy_v2, CUcontext ctx)
 {
-	return destroy(ctx, REAL(cuCtxDestroy_v2), false);
+	return context_destroy(ctx, REAL(cuCtxDestroy_v2), false);
 }
 
 HOOK(cuCtxDetach, CUcontext ctx)
 {
-	return destroy(ctx, REAL(cuCtxDetach), true);
+	return context_destroy(ctx, REAL(cuCtxDetach), true);
 }
 
 AFTER(cuCtxAttach, (CUcontext *, pctx), (unsigned int, flags))
@@ -325,7 +325,7 @@ AFTER(cuCtxFromGreenCtx, (CUcontext *, pContext), (CUgreenCtx, hCtx))
 	REAL(cuCtxPopCurrent_v2)(&popped);
 	/* Each time it is the same, unless it was another's of this handle. */
 	if (context_find(*pContext, &last) && (last.leaving || (last.green && last.green != hCtx)))
-		enter_new(*pContext, dev, hCtx);
+		context_enter_new(*pContext, dev, hCtx);
 	else
 		context_enter(*pContext, dev, hCtx);
 }

@@ -34,21 +34,21 @@
 	COPIES_ASYNC(symbol, LEGACY, to, from, __VA_ARGS__) \
 	COPIES_ASYNC(other, PER_THREAD, to, from, __VA_ARGS__)
 
-#define COPIES_ROWS(symbol, how, make, type)                                              \
+#define COPIES_ROWS(symbol, how, copy_make, type)                                         \
 	HOOK(symbol, const type *pCopy, CUstream hStream)                                 \
 	{                                                                                 \
 		CUresult result;                                                          \
                                                                                           \
 		job_break();                                                              \
-		if (!async_is_concerned() || !make(pCopy, how(hStream), &result))         \
+		if (!async_is_concerned() || !copy_make(pCopy, how(hStream), &result))    \
 			result = PASSING_GATE(REAL(symbol)(pCopy, hStream));              \
 		return SAMPLED(result, sampled_copy(pCopy->dstDevice, pCopy->srcDevice)); \
 	}
-#define COPIES_ROWS_2(symbol, other, make, type) \
-	COPIES_ROWS(symbol, LEGACY, make, type)  \
-	COPIES_ROWS(other, PER_THREAD, make, type)
+#define COPIES_ROWS_2(symbol, other, copy_make, type) \
+	COPIES_ROWS(symbol, LEGACY, copy_make, type)  \
+	COPIES_ROWS(other, PER_THREAD, copy_make, type)
 
-static bool make(struct async_copy *shape, CUstream stream, CUresult *result)
+static bool copy_make(struct async_copy *shape, CUstream stream, CUresult *result)
 {
 	KEEP_ERRNO;
 
@@ -62,7 +62,7 @@ asynchronous_bytes(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream strea
 {
 	struct async_copy shape;
 
-	return shape_of_bytes(to, from, size, &shape) && make(&shape, stream, result);
+	return shape_of_bytes(to, from, size, &shape) && copy_make(&shape, stream, result);
 }
 
 static __attribute__((noinline)) bool asynchronous_2d(const CUDA_MEMCPY2D *copy, CUstream stream,
@@ -70,7 +70,7 @@ static __attribute__((noinline)) bool asynchronous_2d(const CUDA_MEMCPY2D *copy,
 {
 	struct async_copy shape;
 
-	return shape_of_2d(copy, &shape) && make(&shape, stream, result);
+	return shape_of_2d(copy, &shape) && copy_make(&shape, stream, result);
 }
 
 static __attribute__((noinline)) bool asynchronous_3d(const CUDA_MEMCPY3D *copy, CUstream stream,
@@ -78,7 +78,7 @@ static __attribute__((noinline)) bool asynchronous_3d(const CUDA_MEMCPY3D *copy,
 {
 	struct async_copy shape;
 
-	return shape_of_3d(copy, &shape) && make(&shape, stream, result);
+	return shape_of_3d(copy, &shape) && copy_make(&shape, stream, result);
 }
 
 static __attribute__((noinline)) bool asynchronous_peer(const CUDA_MEMCPY3D_PEER *copy,
@@ -86,7 +86,7 @@ static __attribute__((noinline)) bool asynchronous_peer(const CUDA_MEMCPY3D_PEER
 {
 	struct async_copy shape;
 
-	return shape_of_peer(copy, &shape) && make(&shape, stream, result);
+	return shape_of_peer(copy, &shape) && copy_make(&shape, stream, result);
 }
 
 /* Hooks as COPIES_NOW does, for calls that return when the copy is done. */

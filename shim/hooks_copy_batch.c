@@ -35,7 +35,7 @@ static bool shape_of(const struct batch *batch, size_t index, struct async_copy 
 }
 
 /* Returns whether any copy would wait. Captured memory is kept where it is. */
-static bool would_wait(const struct batch *batch)
+static bool copy_batch_would_wait(const struct batch *batch)
 {
 	struct async_copy shape;
 
@@ -61,10 +61,10 @@ static CUresult make_each(const struct batch *batch)
 }
 
 /* Makes the batch copy by copy, if one of them would wait. Returns whether it did. */
-static bool make(const struct batch *batch, CUresult *result)
+static bool copy_batch_make(const struct batch *batch, CUresult *result)
 {
 	KEEP_ERRNO;
-	bool is_ours = job_is_active() && would_wait(batch);
+	bool is_ours = job_is_active() && copy_batch_would_wait(batch);
 
 	if (is_ours)
 		*result = make_each(batch);
@@ -113,13 +113,14 @@ static CUresult plain_alone(const struct batch *batch, size_t index)
 	                                   batch->stream);
 }
 
-static bool plain(const struct batch *batch, CUresult *result)
+static bool copy_batch_plain(const struct batch *batch, CUresult *result)
 {
 	const struct plain *of = batch->of;
 
 	/* The driver refuses all else. */
 	return of->to && of->from && of->sizes && of->attributes && of->first &&
-	       of->attribute_count && of->attribute_count <= batch->count && make(batch, result);
+	       of->attribute_count && of->attribute_count <= batch->count &&
+	       copy_batch_make(batch, result);
 }
 
 #define PLAIN(symbol, how, is_older, failed, ...)                                        \
@@ -131,7 +132,7 @@ static bool plain(const struct batch *batch, CUresult *result)
 		CUresult result;                                                         \
                                                                                          \
 		job_break();                                                             \
-		if (!async_is_concerned() || !plain(&batch, &result))                    \
+		if (!async_is_concerned() || !copy_batch_plain(&batch, &result))         \
 			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));             \
 		return SAMPLED(result, sampled_copies(dsts, srcs, count));               \
 	}
@@ -156,22 +157,22 @@ static CUresult attributed_alone(const struct batch *batch, size_t index)
 	                                         batch->stream);
 }
 
-#define ATTRIBUTED(symbol, how, ...)                                          \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                           \
-	{                                                                     \
-		size_t first = 0;                                             \
-		const struct plain of = {&dst, &src, &size, attr, &first, 1}; \
-		const struct batch batch = {.stream = how(hStream),           \
-		                            .count = 1,                       \
-		                            .shape = plain_shape,             \
-		                            .alone = attributed_alone,        \
-		                            .of = &of};                       \
-		CUresult result;                                              \
-                                                                              \
-		job_break();                                                  \
-		if (!async_is_concerned() || !plain(&batch, &result))         \
-			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));  \
-		return SAMPLED(result, sampled_copies(&dst, &src, 1));        \
+#define ATTRIBUTED(symbol, how, ...)                                             \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                              \
+	{                                                                        \
+		size_t first = 0;                                                \
+		const struct plain of = {&dst, &src, &size, attr, &first, 1};    \
+		const struct batch batch = {.stream = how(hStream),              \
+		                            .count = 1,                          \
+		                            .shape = plain_shape,                \
+		                            .alone = attributed_alone,           \
+		                            .of = &of};                          \
+		CUresult result;                                                 \
+                                                                                 \
+		job_break();                                                     \
+		if (!async_is_concerned() || !copy_batch_plain(&batch, &result)) \
+			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));     \
+		return SAMPLED(result, sampled_copies(&dst, &src, 1));           \
 	}
 
 ATTRIBUTED(cuMemcpyWithAttributesAsync, LEGACY, (CUdeviceptr, dst), (CUdeviceptr, src),
@@ -216,17 +217,18 @@ static CUresult rows_alone(const struct batch *batch, size_t index)
 	return REAL(cuMemcpy3DBatchAsync_v2)(1, &op, 0, batch->stream);
 }
 
-#define ROWS(symbol, how, is_older, failed, ...)                                         \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                      \
-	{                                                                                \
-		const struct batch batch = {how(hStream), numOps,     is_older, failed,  \
-		                            rows_shape,   rows_alone, opList};           \
-		CUresult result;                                                         \
-                                                                                         \
-		job_break();                                                             \
-		if (!async_is_concerned() || !opList || flags || !make(&batch, &result)) \
-			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));             \
-		return result;                                                           \
+#define ROWS(symbol, how, is_older, failed, ...)                                        \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                     \
+	{                                                                               \
+		const struct batch batch = {how(hStream), numOps,     is_older, failed, \
+		                            rows_shape,   rows_alone, opList};          \
+		CUresult result;                                                        \
+                                                                                        \
+		job_break();                                                            \
+		if (!async_is_concerned() || !opList || flags ||                        \
+		    !copy_batch_make(&batch, &result))                                  \
+			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));            \
+		return result;                                                          \
 	}
 #define ROWS_2(symbol, other, is_older, failed, ...)        \
 	ROWS(symbol, LEGACY, is_older, failed, __VA_ARGS__) \
@@ -246,20 +248,20 @@ static CUresult rows_attributed_alone(const struct batch *batch, size_t index)
 	return REAL(cuMemcpy3DWithAttributesAsync)(&op, 0, batch->stream);
 }
 
-#define ATTRIBUTED_ROWS(symbol, how, ...)                                            \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                  \
-	{                                                                            \
-		const struct batch batch = {.stream = how(hStream),                  \
-		                            .count = 1,                              \
-		                            .shape = rows_shape,                     \
-		                            .alone = rows_attributed_alone,          \
-		                            .of = op};                               \
-		CUresult result;                                                     \
-                                                                                     \
-		job_break();                                                         \
-		if (!async_is_concerned() || !op || flags || !make(&batch, &result)) \
-			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));         \
-		return result;                                                       \
+#define ATTRIBUTED_ROWS(symbol, how, ...)                                                       \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                             \
+	{                                                                                       \
+		const struct batch batch = {.stream = how(hStream),                             \
+		                            .count = 1,                                         \
+		                            .shape = rows_shape,                                \
+		                            .alone = rows_attributed_alone,                     \
+		                            .of = op};                                          \
+		CUresult result;                                                                \
+                                                                                                \
+		job_break();                                                                    \
+		if (!async_is_concerned() || !op || flags || !copy_batch_make(&batch, &result)) \
+			result = PASSING_GATE(FORWARD(symbol, __VA_ARGS__));                    \
+		return result;                                                                  \
 	}
 
 ATTRIBUTED_ROWS(cuMemcpy3DWithAttributesAsync, LEGACY, (CUDA_MEMCPY3D_BATCH_OP *, op),

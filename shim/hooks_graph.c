@@ -36,8 +36,8 @@ HOOK(cuGraphDestroy, CUgraph hGraph)
 
 /* --- nodes --- */
 
-static uint64_t threads_of(unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                           unsigned int block_x, unsigned int block_y, unsigned int block_z)
+static uint64_t graph_threads_of(unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                 unsigned int block_x, unsigned int block_y, unsigned int block_z)
 {
 	uint64_t threads = (uint64_t)block_x * block_y * block_z;
 
@@ -48,14 +48,14 @@ static uint64_t threads_of(unsigned int grid_x, unsigned int grid_y, unsigned in
 }
 
 /* Weighs a node by its parameters; NULL ones are the driver's to judge. */
-#define KERNEL(p)                                                                            \
-	((p) ? (struct object_weight){.kernels = 1,                                          \
-	                              .threads = threads_of((p)->gridDimX, (p)->gridDimY,    \
-	                                                    (p)->gridDimZ, (p)->blockDimX,   \
-	                                                    (p)->blockDimY, (p)->blockDimZ)} \
+#define KERNEL(p)                                                                                  \
+	((p) ? (struct object_weight){.kernels = 1,                                                \
+	                              .threads = graph_threads_of((p)->gridDimX, (p)->gridDimY,    \
+	                                                          (p)->gridDimZ, (p)->blockDimX,   \
+	                                                          (p)->blockDimY, (p)->blockDimZ)} \
 	     : (struct object_weight){0})
 
-static struct object_weight weight_of(const CUgraphNodeParams *p)
+static struct object_weight graph_weight_of(const CUgraphNodeParams *p)
 {
 	if (p && p->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		return KERNEL(&p->kernel);
@@ -151,7 +151,7 @@ ADDS(cuGraphAddMemAllocNode, {.bytes = nodeParams ? nodeParams->bytesize : 0}, N
 ADDS(cuGraphAddMemFreeNode, NOTHING, NO_USE, (size_t, numDependencies), (CUdeviceptr, dptr))
 
 /* Sums up the launches of a graph's own nodes; of one that was captured nothing is known. */
-static struct object_weight sum_of(CUgraph graph)
+static struct object_weight graph_sum_of(CUgraph graph)
 {
 	struct object_weight sum = NOTHING;
 	struct resource *known =
@@ -163,13 +163,13 @@ static struct object_weight sum_of(CUgraph graph)
 	return sum;
 }
 
-ADDS(cuGraphAddChildGraphNode, sum_of(childGraph), CHILD_USE(childGraph), (size_t, numDependencies),
-     (CUgraph, childGraph))
+ADDS(cuGraphAddChildGraphNode, graph_sum_of(childGraph), CHILD_USE(childGraph),
+     (size_t, numDependencies), (CUgraph, childGraph))
 
 /* Enters a node of any kind, with the bodies that a conditional one was given. */
 static void any_added(const CUgraphNode *node, CUgraph graph, const CUgraphNodeParams *p)
 {
-	const struct object_weight weight = weight_of(p);
+	const struct object_weight weight = graph_weight_of(p);
 	const struct node_use use = use_of(p);
 
 	node_added(node, graph, &weight);
@@ -231,9 +231,9 @@ CHANGES_NODE(cuGraphKernelNodeSetParams, KERNEL(nodeParams), KERNEL_USE(nodePara
              (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))
 CHANGES_NODE(cuGraphKernelNodeSetParams_v2, KERNEL(nodeParams), kernel_use(nodeParams),
              (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
-CHANGES_NODE(cuGraphNodeSetParams, weight_of(nodeParams), use_of(nodeParams),
+CHANGES_NODE(cuGraphNodeSetParams, graph_weight_of(nodeParams), use_of(nodeParams),
              (CUgraphNodeParams *, nodeParams))
-CHANGES_NODE(cuGraphNodeSetParams_v2, weight_of(nodeParams), use_of(nodeParams),
+CHANGES_NODE(cuGraphNodeSetParams_v2, graph_weight_of(nodeParams), use_of(nodeParams),
              (CUgraphNodeParams *, nodeParams))
 
 /*
@@ -281,7 +281,7 @@ CHANGES(cuGraphNodeSetEnabled, NO_USE, (CUgraphNode, hNode), (unsigned int, isEn
 /* Notes that an executable graph now equals that graph. */
 static void updated(CUgraphExec exec, CUgraph graph)
 {
-	const struct object_weight weight = sum_of(graph);
+	const struct object_weight weight = graph_sum_of(graph);
 
 	weigh(&object_type_graph_exec, HANDLE(exec), &weight);
 	sampled_updated_graph(exec, graph);
@@ -304,7 +304,7 @@ AFTER(cuGraphExecUpdate_v2, (CUgraphExec, hGraphExec), (CUgraph, hGraph),
 static void instantiated(CUgraphExec exec, CUgraph graph)
 {
 	KEEP_ERRNO;
-	const struct object_weight weight = sum_of(graph);
+	const struct object_weight weight = graph_sum_of(graph);
 
 	if (!job_is_active())
 		return;

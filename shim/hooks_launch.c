@@ -14,7 +14,7 @@
 #define THREADS(gx, gy, gz, bx, by, bz) ((uint64_t)(gx) * (gy) * (gz) * (bx) * (by) * (bz))
 #define GRID_THREADS                    THREADS(gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ)
 
-static uint64_t threads_of(const CUlaunchConfig *c)
+static uint64_t launch_threads_of(const CUlaunchConfig *c)
 {
 	return c ? THREADS(c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,
 	                   c->blockDimZ)
@@ -94,8 +94,8 @@ static CUstream stream_of(const CUlaunchConfig *config)
 
 LAUNCHES_2(cuLaunchKernel, cuLaunchKernel_ptsz, hStream, GRID_THREADS, extra, (CUfunction, f), GRID,
            (CUstream, hStream), (void **, kernelParams), (void **, extra))
-LAUNCHES_2(cuLaunchKernelEx, cuLaunchKernelEx_ptsz, stream_of(config), threads_of(config), extra,
-           (const CUlaunchConfig *, config), (CUfunction, f), (void **, kernelParams),
+LAUNCHES_2(cuLaunchKernelEx, cuLaunchKernelEx_ptsz, stream_of(config), launch_threads_of(config),
+           extra, (const CUlaunchConfig *, config), (CUfunction, f), (void **, kernelParams),
            (void **, extra))
 LAUNCHES_2(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, hStream, GRID_THREADS, NULL,
            (CUfunction, f), GRID, (CUstream, hStream), (void **, kernelParams))

@@ -101,7 +101,7 @@ LOADS(cuLibraryLoadFromFile, library, NULL, (CUlibrary *, library), (const char 
       (CUlibraryOption *, libraryOptions), (void **, libraryOptionValues),
       (unsigned int, numLibraryOptions))
 
-static uint64_t most_of(const struct resource_type *type, uint64_t code)
+static uint64_t library_most_of(const struct resource_type *type, uint64_t code)
 {
 	struct resource *found = context_find_object(type, code);
 	uint64_t most = found ? object_weight(found).most : 0;
@@ -112,7 +112,7 @@ static uint64_t most_of(const struct resource_type *type, uint64_t code)
 
 static uint64_t most_of_library(uint64_t library)
 {
-	uint64_t most = most_of(&object_type_library, library);
+	uint64_t most = library_most_of(&object_type_library, library);
 
 	return most ? most : MEASURED_MOST_OBJECT;
 }
@@ -121,7 +121,7 @@ static uint64_t most_of_library(uint64_t library)
  */
 static uint64_t most_of_function(uint64_t code)
 {
-	uint64_t most = most_of(&object_type_module, code);
+	uint64_t most = library_most_of(&object_type_module, code);
 
 	most = most ? most : most_of_library(code);
 	return most < MEASURED_MOST_OBJECT ? most : MEASURED_MOST_OBJECT;

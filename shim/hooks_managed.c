@@ -42,7 +42,7 @@ static bool is_on_device(CUmemLocation location)
 }
 
 /* Cuts what goes to a device to what may come there. Returns whether any of it may. */
-static bool may_go(CUdeviceptr address, size_t *count, CUmemLocation location)
+static bool managed_may_go(CUdeviceptr address, size_t *count, CUmemLocation location)
 {
 	return !is_on_device(location) || may_come(address, count);
 }
@@ -62,7 +62,7 @@ BOTH(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz, (CUdeviceptr, devPtr), (size_t
 {
 	const CUmemLocation location = advice_location(dstDevice);
 	size_t follow = count;
-	CUdevice to = may_go(devPtr, &follow, location) ? dstDevice : CU_DEVICE_CPU;
+	CUdevice to = managed_may_go(devPtr, &follow, location) ? dstDevice : CU_DEVICE_CPU;
 	CUresult result = PASSING_GATE(real(devPtr, follow, to, hStream));
 
 	if (result == CUDA_SUCCESS)
@@ -74,7 +74,7 @@ BOTH(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz, (CUdeviceptr, devPtr), (
      (CUmemLocation, location), (unsigned int, flags), (CUstream, hStream))
 {
 	size_t follow = count;
-	CUmemLocation to = may_go(devPtr, &follow, location) ? location : host;
+	CUmemLocation to = managed_may_go(devPtr, &follow, location) ? location : host;
 	CUresult result = PASSING_GATE(real(devPtr, follow, to, flags, hStream));
 
 	if (result == CUDA_SUCCESS)
@@ -177,7 +177,7 @@ static CUresult prefetch_batch(typeof(cuMemPrefetchBatchAsync) *real, CUdevicept
 		each[i] = i;
 		follow[i] = sizes[i];
 		wanted[i] = locations[at];
-		to[i] = may_go(dptrs[i], &follow[i], wanted[i]) ? wanted[i] : host;
+		to[i] = managed_may_go(dptrs[i], &follow[i], wanted[i]) ? wanted[i] : host;
 	}
 	if (first[0] == 0 && at + 1 == location_count)
 		result = PASSING_GATE(real(dptrs, follow, count, to, each, count, flags, stream));

@@ -77,7 +77,7 @@ static CUresult allocate_managed(struct async_request *r, CUdeviceptr *dptr, str
 }
 
 /* Allocates in the order of a stream. stream: as the pacer names it, with NULL replaced. */
-static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream stream)
+static CUresult pool_do_allocate(struct async_request *r, CUdeviceptr *dptr, CUstream stream)
 {
 	KEEP_ERRNO;
 	struct vmem_request request = {
@@ -107,7 +107,7 @@ BOTH(cuMemAllocAsync, cuMemAllocAsync_ptsz, (CUdeviceptr *, dptr), (size_t, byte
 {
 	struct async_request r = {.size = bytesize, .stream = hStream, .alloc = real};
 
-	return allocate(&r, dptr, NAMED(hStream));
+	return pool_do_allocate(&r, dptr, NAMED(hStream));
 }
 
 BOTH(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz, (CUdeviceptr *, dptr),
@@ -119,7 +119,7 @@ BOTH(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz, (CUdeviceptr *, dptr
 	                          .names_pool = true,
 	                          .from_pool = real};
 
-	return allocate(&r, dptr, NAMED(hStream));
+	return pool_do_allocate(&r, dptr, NAMED(hStream));
 }
 
 struct async_free {
@@ -148,7 +148,7 @@ BOTH(cuMemFreeAsync, cuMemFreeAsync_ptsz, (CUdeviceptr, dptr), (CUstream, hStrea
 /* --- the pools --- */
 
 /* Returns the device on which a pool is; NULL: it is on none, or on none of the job's. */
-static struct device *device_of(const CUmemLocation *location)
+static struct device *pool_device_of(const CUmemLocation *location)
 {
 	return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE
 	           ? device_set_by_handle(job_devices(), location->id)
@@ -161,7 +161,7 @@ static struct device *device_of(const CUmemLocation *location)
  */
 static struct device *device_for(const CUmemLocation *location, CUmemAllocationType type)
 {
-	struct device *device = device_of(location);
+	struct device *device = pool_device_of(location);
 
 	if (!device && location && type == CU_MEM_ALLOCATION_TYPE_MANAGED && job_devices()->count)
 		device = &job_devices()->device[0];
@@ -181,7 +181,8 @@ static void note_type(CUmemoryPool pool, const CUmemLocation *location, CUmemAll
 }
 
 /* Learns of a pool that the program was given. */
-static void meet(const CUmemoryPool *pool, const CUmemLocation *location, CUmemAllocationType type)
+static void pool_meet(const CUmemoryPool *pool, const CUmemLocation *location,
+                      CUmemAllocationType type)
 {
 	struct device *device = device_for(location, type);
 
@@ -196,7 +197,7 @@ static void meet_on(const CUmemoryPool *pool, CUdevice device)
 {
 	const CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 
-	meet(pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED);
+	pool_meet(pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED);
 }
 
 AFTER(cuMemPoolCreate, (CUmemoryPool *, pool), (const CUmemPoolProps *, poolProps))
@@ -257,19 +258,19 @@ AFTER(cuDeviceSetMemPool, (CUdevice, dev), (CUmemoryPool, pool))
 AFTER(cuMemGetDefaultMemPool, (CUmemoryPool *, pool_out), (CUmemLocation *, location),
       (CUmemAllocationType, type))
 {
-	meet(pool_out, location, type);
+	pool_meet(pool_out, location, type);
 }
 
 AFTER(cuMemGetMemPool, (CUmemoryPool *, pool), (CUmemLocation *, location),
       (CUmemAllocationType, type))
 {
-	meet(pool, location, type);
+	pool_meet(pool, location, type);
 }
 
 AFTER(cuMemSetMemPool, (CUmemLocation *, location), (CUmemAllocationType, type),
       (CUmemoryPool, pool))
 {
-	meet(&pool, location, type);
+	pool_meet(&pool, location, type);
 }
 
 /* The driver may keep less, by the bytes kept here. */
@@ -325,7 +326,7 @@ AFTER(cuMemPoolSetAccess, (CUmemoryPool, pool), (const CUmemAccessDesc *, map), 
 	struct pool *known = map ? pool_find(pool) : NULL;
 
 	for (size_t i = 0; known && i < count; i++) {
-		struct device *reader = device_of(&map[i].location);
+		struct device *reader = pool_device_of(&map[i].location);
 
 		if (reader && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 			elastic_open_to(pool_device(known), reader);

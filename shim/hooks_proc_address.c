@@ -13,7 +13,7 @@
 #include "shim/attach.h"
 
 /* Exchanges the driver's function for ours. Returns whether the program may have it. */
-static bool exchange(const char *symbol, void **function)
+static bool proc_address_exchange(const char *symbol, void **function)
 {
 	bool known;
 
@@ -29,7 +29,7 @@ HOOK(cuGetProcAddress, const char *symbol, void **pfn, int cudaVersion, cuuint64
 	void *function = pfn ? *pfn : NULL;
 	CUresult result = REAL(cuGetProcAddress)(symbol, pfn, cudaVersion, flags);
 
-	if (result != CUDA_SUCCESS || !pfn || exchange(symbol, pfn))
+	if (result != CUDA_SUCCESS || !pfn || proc_address_exchange(symbol, pfn))
 		return result;
 	*pfn = function;
 	return CUDA_ERROR_NOT_FOUND;
@@ -40,7 +40,7 @@ HOOK(cuGetProcAddress_v2, const char *symbol, void **pfn, int cudaVersion, cuuin
 {
 	CUresult result = REAL(cuGetProcAddress_v2)(symbol, pfn, cudaVersion, flags, symbolStatus);
 
-	if (result != CUDA_SUCCESS || !pfn || exchange(symbol, pfn))
+	if (result != CUDA_SUCCESS || !pfn || proc_address_exchange(symbol, pfn))
 		return result;
 	*pfn = NULL;
 	if (symbolStatus)

@@ -32,7 +32,7 @@ HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int pri
 	    CREATED(REAL(cuStreamCreateWithPriority)(phStream, flags, priority), stream, phStream));
 }
 
-static CUresult destroy(CUstream stream, CUresult (*real)(CUstream))
+static CUresult stream_do_destroy(CUstream stream, CUresult (*real)(CUstream))
 {
 	KEEP_ERRNO;
 	CUresult result;
@@ -46,12 +46,12 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream))
 
 HOOK(cuStreamDestroy, CUstream hStream)
 {
-	return destroy(hStream, REAL(cuStreamDestroy));
+	return stream_do_destroy(hStream, REAL(cuStreamDestroy));
 }
 
 HOOK(cuStreamDestroy_v2, CUstream hStream)
 {
-	return destroy(hStream, REAL(cuStreamDestroy_v2));
+	return stream_do_destroy(hStream, REAL(cuStreamDestroy_v2));
 }
 
 HOOK(cuGreenCtxStreamCreate, CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,

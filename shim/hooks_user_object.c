@@ -8,7 +8,7 @@
 #include "core/job/job.h"
 
 /* References that the program and its graphs hold, as far as the calls say. */
-static void hold(CUuserObject object, int64_t change)
+static void user_object_hold(CUuserObject object, int64_t change)
 {
 	struct resource *known = context_find_object(&object_type_user_object, HANDLE(object));
 
@@ -57,28 +57,28 @@ HOOK(cuUserObjectCreate, CUuserObject *object_out, void *ptr, CUhostFn destroy,
 	}
 	atomic_store(&u->object, HANDLE(*object_out));
 	track(&object_type_user_object, HANDLE(*object_out), 0);
-	hold(*object_out, initialRefcount);
+	user_object_hold(*object_out, initialRefcount);
 	return result;
 }
 
 AFTER(cuUserObjectRetain, (CUuserObject, object), (unsigned int, count))
 {
-	hold(object, count);
+	user_object_hold(object, count);
 }
 
 AFTER(cuUserObjectRelease, (CUuserObject, object), (unsigned int, count))
 {
-	hold(object, -(int64_t)count);
+	user_object_hold(object, -(int64_t)count);
 }
 
 /* Moved references only change their holder. */
 AFTER(cuGraphRetainUserObject, (CUgraph, graph), (CUuserObject, object), (unsigned int, count),
       (unsigned int, flags))
 {
-	hold(object, flags & CU_GRAPH_USER_OBJECT_MOVE ? 0 : count);
+	user_object_hold(object, flags & CU_GRAPH_USER_OBJECT_MOVE ? 0 : count);
 }
 
 AFTER(cuGraphReleaseUserObject, (CUgraph, graph), (CUuserObject, object), (unsigned int, count))
 {
-	hold(object, -(int64_t)count);
+	user_object_hold(object, -(int64_t)count);
 }

@@ -226,7 +226,7 @@ static void pin_tiles(const CUarrayMapInfo *list, unsigned int count)
 	}
 }
 
-static bool is_ours(const CUarrayMapInfo *tile)
+static bool vmm_is_ours(const CUarrayMapInfo *tile)
 {
 	return tile->memOperationType == CU_MEM_OPERATION_TYPE_MAP &&
 	       own_is_ours(tile->memHandle.memHandle);
@@ -243,7 +243,7 @@ static CUresult map_translated(__typeof__(&cuMemMapArrayAsync) map, const CUarra
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned int i = 0; i < count; i++) {
 		real[i] = list[i];
-		if (is_ours(&real[i]) && !own_translate(&real[i].memHandle.memHandle))
+		if (vmm_is_ours(&real[i]) && !own_translate(&real[i].memHandle.memHandle))
 			result = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (result == CUDA_SUCCESS)
@@ -262,7 +262,7 @@ BOTH(cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz, (CUarrayMapInfo *, mapInfoList
 		return PASSING_GATE(real(mapInfoList, count, hStream));
 	pin_tiles(mapInfoList, count);
 	for (unsigned int i = 0; i < count; i++)
-		translate |= is_ours(&mapInfoList[i]);
+		translate |= vmm_is_ours(&mapInfoList[i]);
 	return PASSING_GATE(translate ? map_translated(real, mapInfoList, count, hStream)
 	                              : real(mapInfoList, count, hStream));
 }

@@ -80,7 +80,7 @@ static bool is_called_by(void *library_function, void *caller)
  * Identifies the device. Returns false where two devices look alike. Fields NVML refuses stay
  * empty.
  */
-static bool identify(nvmlDevice_t handle, struct config_device *device)
+static bool nvml_identify(nvmlDevice_t handle, struct config_device *device)
 {
 	nvmlReturn_t (*get_uuid)(nvmlDevice_t, char *, unsigned int) = real("nvmlDeviceGetUUID");
 	nvmlReturn_t (*get_index)(nvmlDevice_t, unsigned int *) = real("nvmlDeviceGetIndex");
@@ -113,13 +113,14 @@ static bool is_divided(nvmlDevice_t handle, const char *uuid)
 	       current == NVML_DEVICE_MIG_ENABLE;
 }
 
-static bool replace(nvmlDevice_t handle, struct reported *memory)
+static bool nvml_replace(nvmlDevice_t handle, struct reported *memory)
 {
 	struct config_device device = {.memory = memory->total};
 	bool replaced;
 	int cancel;
 
-	if (shim_is_disabled() || !identify(handle, &device) || is_divided(handle, device.uuid))
+	if (shim_is_disabled() || !nvml_identify(handle, &device) ||
+	    is_divided(handle, device.uuid))
 		return false;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	replaced = nvml_memory_reported(&device, memory);
@@ -127,26 +128,26 @@ static bool replace(nvmlDevice_t handle, struct reported *memory)
 	return replaced;
 }
 
-static nvmlReturn_t missing(void)
+static nvmlReturn_t nvml_missing(void)
 {
 	return real_library() ? NVML_ERROR_FUNCTION_NOT_FOUND : NVML_ERROR_LIBRARY_NOT_FOUND;
 }
 
-#define TELLS(query, memory_type, ...)                                                 \
-	nvmlReturn_t query(nvmlDevice_t device, memory_type *memory)                   \
-	{                                                                              \
-		KEEP_ERRNO;                                                            \
-		nvmlReturn_t (*function)(nvmlDevice_t, memory_type *) = real(#query);  \
-		nvmlReturn_t result = function ? function(device, memory) : missing(); \
-		struct reported told;                                                  \
-                                                                                       \
-		if (result != NVML_SUCCESS ||                                          \
-		    is_called_by((void *)function, __builtin_return_address(0)))       \
-			return result;                                                 \
-		told = (struct reported){memory->total, memory->used, memory->free};   \
-		if (replace(device, &told))                                            \
-			*memory = (memory_type){__VA_ARGS__};                          \
-		return result;                                                         \
+#define TELLS(query, memory_type, ...)                                                      \
+	nvmlReturn_t query(nvmlDevice_t device, memory_type *memory)                        \
+	{                                                                                   \
+		KEEP_ERRNO;                                                                 \
+		nvmlReturn_t (*function)(nvmlDevice_t, memory_type *) = real(#query);       \
+		nvmlReturn_t result = function ? function(device, memory) : nvml_missing(); \
+		struct reported told;                                                       \
+                                                                                            \
+		if (result != NVML_SUCCESS ||                                               \
+		    is_called_by((void *)function, __builtin_return_address(0)))            \
+			return result;                                                      \
+		told = (struct reported){memory->total, memory->used, memory->free};        \
+		if (nvml_replace(device, &told))                                            \
+			*memory = (memory_type){__VA_ARGS__};                               \
+		return result;                                                              \
 	}
 
 TELLS(nvmlDeviceGetMemoryInfo, nvmlMemory_t, told.total, told.free, told.used)

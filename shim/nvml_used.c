@@ -52,7 +52,7 @@ static void open_it(void)
 	usable = init && nvml.by_uuid && nvml.by_pci && nvml.memory && init() == NVML_SUCCESS;
 }
 
-static bool find_device(const struct config_device *device, nvmlDevice_t *handle)
+static bool nvml_used_find_device(const struct config_device *device, nvmlDevice_t *handle)
 {
 	static nvmlDevice_t found[DEVICE_MAX]; /* by ordinal; NULL: not asked for yet */
 	static struct once once;
@@ -72,7 +72,7 @@ static void open_for(const struct config_device *device)
 {
 	nvmlDevice_t handle;
 
-	(void)find_device(device, &handle);
+	(void)nvml_used_find_device(device, &handle);
 }
 
 static bool used_without_context(const struct config_device *device, uint64_t *used)
@@ -80,7 +80,7 @@ static bool used_without_context(const struct config_device *device, uint64_t *u
 	nvmlDevice_t handle;
 	nvmlMemory_t memory;
 
-	if (!find_device(device, &handle) || nvml.memory(handle, &memory) != NVML_SUCCESS)
+	if (!nvml_used_find_device(device, &handle) || nvml.memory(handle, &memory) != NVML_SUCCESS)
 		return false;
 	*used = memory.used;
 	return true;
@@ -96,7 +96,7 @@ static bool used_by_process(const struct config_device *device, uint64_t *used)
 	unsigned int count = sizeof(processes) / sizeof(*processes);
 	nvmlDevice_t handle;
 
-	if (!find_device(device, &handle) || !nvml.processes ||
+	if (!nvml_used_find_device(device, &handle) || !nvml.processes ||
 	    nvml.processes(handle, &count, processes) != NVML_SUCCESS)
 		return false;
 	for (unsigned int i = 0; i < count; i++) {
@@ -197,7 +197,7 @@ static unsigned int own_number(const nvmlProcessUtilizationSample_t *samples, un
 }
 
 /* Reads the samples of the last second. */
-static void read_processes(nvmlDevice_t handle, struct foreign_use *use)
+static void nvml_used_read_processes(nvmlDevice_t handle, struct foreign_use *use)
 {
 	static nvmlProcessUtilizationSample_t samples[MOST_SAMPLES];
 	unsigned int count = MOST_SAMPLES, number;
@@ -227,12 +227,12 @@ static bool time_used(const struct config_device *device, struct foreign_use *us
 	nvmlDevice_t handle;
 
 	*use = (struct foreign_use){-1, -1, -1};
-	if (!find_device(device, &handle))
+	if (!nvml_used_find_device(device, &handle))
 		return false;
 	if (nvml.utilisation && nvml.utilisation(handle, &utilisation) == NVML_SUCCESS)
 		use->device = utilisation.gpu < 100 ? (int)utilisation.gpu : 100;
 	if (nvml.by_process)
-		read_processes(handle, use);
+		nvml_used_read_processes(handle, use);
 	return use->device >= 0 || use->own >= 0;
 }
 

@@ -51,7 +51,7 @@ static const struct link_map *first_driver(const struct link_map *ours)
 }
 
 /* The program itself and the kernel's part have no path. */
-static bool is_library(const struct link_map *map)
+static bool order_is_library(const struct link_map *map)
 {
 	return map && strchr(map->l_name, '/');
 }
@@ -62,7 +62,7 @@ static __attribute__((constructor)) void look_who_is_first(void)
 
 	while (ours && ours->l_ld != _DYNAMIC)
 		ours = ours->l_next;
-	if (!ours || !is_library(ours->l_prev))
+	if (!ours || !order_is_library(ours->l_prev))
 		return;
 	first = first_driver(ours);
 	if (!first || !config_machine()->enforces)

@@ -62,7 +62,7 @@ void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count)
 /* --- graphs --- */
 
 /* Returns whether anything is to be credited: nothing where no arena is. */
-static bool is_wanted(void)
+static bool sampled_is_wanted(void)
 {
 	return atomic_load_explicit(&heat_sampling, memory_order_relaxed) && job_is_active();
 }
@@ -109,7 +109,7 @@ static void keep_ends(const struct node_use *use)
 void sampled_node(CUgraph graph, const struct node_use *use)
 {
 	keep_ends(use);
-	if (is_wanted())
+	if (sampled_is_wanted())
 		credit(whole_of(graph), use);
 }
 
@@ -121,7 +121,7 @@ void sampled_changed_node(CUgraphNode node, const struct node_use *use)
 	uint64_t graph;
 
 	keep_ends(use);
-	if (!is_wanted())
+	if (!sampled_is_wanted())
 		return;
 	graph = owner_of(&object_type_graph_node, HANDLE(node));
 	credit(graph == HANDLE(node) ? HEAT_ANY_GRAPH : whole_of((CUgraph)(uintptr_t)graph), use);
@@ -130,31 +130,31 @@ void sampled_changed_node(CUgraphNode node, const struct node_use *use)
 void sampled_exec_node(CUgraphExec exec, const struct node_use *use)
 {
 	keep_ends(use);
-	if (is_wanted())
+	if (sampled_is_wanted())
 		credit(exec, use);
 }
 
 void sampled_made_graph(const void *to, CUgraph from)
 {
-	if (is_wanted())
+	if (sampled_is_wanted())
 		heat_graph_add(to, whole_of(from));
 }
 
 void sampled_updated_graph(CUgraphExec exec, CUgraph from)
 {
-	if (is_wanted())
+	if (sampled_is_wanted())
 		heat_graph_replace(exec, whole_of(from));
 }
 
 void sampled_forget_graph(const void *graph)
 {
-	if (is_wanted())
+	if (sampled_is_wanted())
 		heat_graph_forget(graph);
 }
 
 void sampled_captured_graph(CUgraph graph)
 {
-	if (is_wanted())
+	if (sampled_is_wanted())
 		heat_graph_capture_ended(graph ? whole_of(graph) : NULL);
 }
 
@@ -164,7 +164,7 @@ void sampled_hide(CUdeviceptr address)
 {
 	KEEP_ERRNO;
 
-	if (is_wanted())
+	if (sampled_is_wanted())
 		heat_hide(address);
 }
 

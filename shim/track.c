@@ -82,7 +82,7 @@ static void enter_alone(const struct object_entry *entry)
 	object_enter(registry, container, entry);
 }
 
-static void enter(const struct object_entry *entry)
+static void track_enter(const struct object_entry *entry)
 {
 	if (!keeps_more(entry->type)) {
 		enter_alone(entry);
@@ -101,7 +101,7 @@ void track(const struct resource_type *type, uint64_t object, uint64_t bytes)
 	struct object_entry entry = {.type = type, .address = object, .weight.bytes = bytes};
 
 	if (job_is_active())
-		enter(&entry);
+		track_enter(&entry);
 }
 
 void track_weighed(const struct resource_type *type, uint64_t object,
@@ -111,7 +111,7 @@ void track_weighed(const struct resource_type *type, uint64_t object,
 	struct object_entry entry = {.type = type, .address = object, .weight = *weight};
 
 	if (job_is_active())
-		enter(&entry);
+		track_enter(&entry);
 }
 
 void track_flagged(const struct resource_type *type, uint64_t object, unsigned int flags)
@@ -120,7 +120,7 @@ void track_flagged(const struct resource_type *type, uint64_t object, unsigned i
 	struct object_entry entry = {.type = type, .address = object, .flags = flags};
 
 	if (job_is_active())
-		enter(&entry);
+		track_enter(&entry);
 }
 
 /* Returns whether this very owner has handed the object out before. */
@@ -148,7 +148,7 @@ void track_owned(const struct resource_type *type, uint64_t object,
 	if (weight)
 		entry.weight = *weight;
 	entry.owner = context_find_object(owner_type, owner);
-	enter(&entry);
+	track_enter(&entry);
 	resource_release(entry.owner);
 }
 
@@ -169,7 +169,7 @@ void untrack(const struct resource_type *type, uint64_t object, struct tracked *
 }
 
 /* Returns whether it was not in the books, and no other of its handle is by now. */
-static bool is_unknown(const struct tracked *going)
+static bool track_is_unknown(const struct tracked *going)
 {
 	struct resource *known = context_find_object(going->type, going->leaving.object);
 
@@ -177,7 +177,7 @@ static bool is_unknown(const struct tracked *going)
 	return !going->leaving.resource && !known;
 }
 
-static bool has_left(const struct tracked *going)
+static bool track_has_left(const struct tracked *going)
 {
 	struct resource *left;
 
@@ -188,14 +188,14 @@ static bool has_left(const struct tracked *going)
 	return left;
 }
 
-static void leave(const struct tracked *going)
+static void track_leave(const struct tracked *going)
 {
 	if (!keeps_more(going->type)) {
-		has_left(going);
+		track_has_left(going);
 		return;
 	}
 	lock_acquire(&kept_lock);
-	if (has_left(going) || is_unknown(going))
+	if (track_has_left(going) || track_is_unknown(going))
 		forget_kept(going->type, going->leaving.object);
 	lock_release(&kept_lock);
 }
@@ -207,7 +207,7 @@ void untrack_end(struct tracked *going, CUresult result)
 	if (!job_is_active())
 		return;
 	if (result == CUDA_SUCCESS)
-		leave(going);
+		track_leave(going);
 	else if (going->is_marked)
 		registry_left(&going->leaving, false);
 }

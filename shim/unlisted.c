@@ -19,7 +19,7 @@ enum { NOTED_MAX = 256 };
 /*
  * Returns whether a name is still to be said. Each is said once; when the table is full, no more.
  */
-static bool is_news(const char *symbol)
+static bool unlisted_is_news(const char *symbol)
 {
 	static _Atomic uint64_t noted[NOTED_MAX];
 	const uint64_t hash = hash_text(HASH_NOTHING, symbol) | 1;
@@ -59,7 +59,7 @@ bool shim_withholds(const char *symbol, const char *by)
 	bool acts = shim_acts_on(symbol);
 	bool withheld = acts && takes_memory(symbol) && job_is_active();
 
-	if (!(acts || log_enabled(LOG_DEBUG)) || !is_news(symbol))
+	if (!(acts || log_enabled(LOG_DEBUG)) || !unlisted_is_news(symbol))
 		return withheld;
 	if (withheld)
 		log_warning("%s(%s): the driver has a newer form than Spillway knows: the program "

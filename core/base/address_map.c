@@ -80,7 +80,7 @@ static struct node *lowest_in(uint64_t piece)
 	            : NULL;
 }
 
-static bool has_changed(uint32_t since)
+static bool address_map_has_changed(uint32_t since)
 {
 	return atomic_load_explicit(&removals, memory_order_relaxed) != since;
 }
@@ -94,7 +94,7 @@ static struct node *node_from(uint64_t address, uint32_t since)
 	struct node *node = lowest_in(piece_of(address));
 	uint64_t first, size;
 
-	while (node && !has_changed(since)) {
+	while (node && !address_map_has_changed(since)) {
 		first = atomic_load_explicit(&node->first, memory_order_acquire);
 		size = atomic_load_explicit(&node->size, memory_order_acquire);
 		if (address < first || address - first < size)
@@ -104,7 +104,7 @@ static struct node *node_from(uint64_t address, uint32_t since)
 	return NULL;
 }
 
-static bool copy(const struct node *node, uint64_t address, struct address_range *range)
+static bool address_map_copy(const struct node *node, uint64_t address, struct address_range *range)
 {
 	if (!node)
 		return false;
@@ -129,8 +129,8 @@ bool address_map_find(uint64_t address, struct address_range *found)
 		return false;
 	do {
 		since = atomic_load_explicit(&removals, memory_order_acquire);
-		is_found = copy(node_from(address, since), address, found);
-	} while (has_changed(since));
+		is_found = address_map_copy(node_from(address, since), address, found);
+	} while (address_map_has_changed(since));
 	return is_found;
 }
 
@@ -199,7 +199,7 @@ static bool make_leaves(uint64_t first, uint64_t last)
 }
 
 /* Has the pieces from first to last say this node; NULL: none. */
-static void say(uint64_t first, uint64_t last, struct node *node)
+static void address_map_say(uint64_t first, uint64_t last, struct node *node)
 {
 	for (uint64_t piece = first; piece <= last; piece++) {
 		size_t i = piece >> LEAF_BITS;
@@ -228,7 +228,7 @@ static struct node *node_before(uint64_t address)
 	return before;
 }
 
-static bool is_free(uint64_t first, uint64_t size)
+static bool address_map_is_free(uint64_t first, uint64_t size)
 {
 	uint64_t last = first + size - 1;
 	const struct node *node = node_at(first);
@@ -245,13 +245,13 @@ static bool is_free(uint64_t first, uint64_t size)
 	return true;
 }
 
-static int add(const struct address_range *range)
+static int address_map_do_add(const struct address_range *range)
 {
 	uint64_t last = range->first + range->size - 1;
 	uint64_t from = piece_of(range->first), to = piece_of(last);
 	struct node *node, *before;
 
-	if (!is_free(range->first, range->size))
+	if (!address_map_is_free(range->first, range->size))
 		return -EEXIST;
 	if (!make_leaves(from, to) || !(node = take_node()))
 		return -ENOMEM;
@@ -266,7 +266,7 @@ static int add(const struct address_range *range)
 	                      memory_order_release);
 	if (before)
 		atomic_store_explicit(&before->next, node, memory_order_release);
-	say(before ? from + 1 : from, to, node);
+	address_map_say(before ? from + 1 : from, to, node);
 	return 0;
 }
 
@@ -278,12 +278,12 @@ int address_map_add(const struct address_range *range)
 	    range->size > ((uint64_t)1 << ADDRESS_BITS) - range->first)
 		return -ERANGE;
 	lock_acquire(&lock);
-	error = add(range);
+	error = address_map_do_add(range);
 	lock_release(&lock);
 	return error;
 }
 
-static void take_out(struct node *node)
+static void address_map_take_out(struct node *node)
 {
 	uint64_t first = atomic_load(&node->first), last = first + atomic_load(&node->size) - 1;
 	uint64_t from = piece_of(first), to = piece_of(last);
@@ -293,10 +293,10 @@ static void take_out(struct node *node)
 		atomic_store_explicit(&before->next, from == to ? next : NULL,
 		                      memory_order_release);
 	else
-		say(from, from, from == to ? next : NULL);
+		address_map_say(from, from, from == to ? next : NULL);
 	if (from < to) {
-		say(from + 1, to - 1, NULL);
-		say(to, to, next);
+		address_map_say(from + 1, to - 1, NULL);
+		address_map_say(to, to, next);
 	}
 	atomic_fetch_add_explicit(&removals, 1, memory_order_release);
 	give_node(node);
@@ -313,7 +313,7 @@ bool address_map_remove(uint64_t first, const void *owner)
 	node = node_at(first);
 	is_there = node && atomic_load(&node->first) == first && atomic_load(&node->owner) == owner;
 	if (is_there)
-		take_out(node);
+		address_map_take_out(node);
 	lock_release(&lock);
 	return is_there;
 }

@@ -36,7 +36,7 @@ uint64_t clock_of_day(void)
  * Waits by FUTEX_WAIT_BITSET, which takes a point in time, so that an interrupted wait ends when it
  * should.
  */
-static void wait_for(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
+static void clock_wait_for(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
 {
 	const struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
 	                                  .tv_nsec = (long)(deadline_ns % 1000000000u)};
@@ -55,5 +55,5 @@ static void wake(_Atomic uint32_t *word)
 	errno = saved;
 }
 
-const struct clock clock_of_kernel = {.now = monotonic, .wait = wait_for, .wake = wake};
+const struct clock clock_of_kernel = {.now = monotonic, .wait = clock_wait_for, .wake = wake};
 const struct clock *clock_in_use = &clock_of_kernel;

@@ -159,7 +159,7 @@ static bool is_same_file(const struct stat *one, const char *path)
  * Returns whether the file is the shim, or the shim for other versions of the C library, which lies
  * beside it.
  */
-static bool is_ours(const struct stat *file, const char *shim)
+static bool driver_library_is_ours(const struct stat *file, const char *shim)
 {
 	const char *end = shim ? strrchr(shim, '/') : NULL;
 	char path[PATH_MAX];
@@ -178,7 +178,7 @@ static bool is_ours(const struct stat *file, const char *shim)
  * Returns whether the file can be the driver, neither empty nor the driver for 32-bit programs: a
  * search skips files that the loader would refuse.
  */
-static bool is_library(const char *path)
+static bool driver_library_is_library(const char *path)
 {
 	ElfW(Ehdr) header;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -224,7 +224,7 @@ static bool accept(void *cookie, const char *path)
 	int n;
 
 	if (file_status(path, &status) != 0 || !S_ISREG(status.st_mode) ||
-	    is_ours(&status, s->shim) || !is_library(path))
+	    driver_library_is_ours(&status, s->shim) || !driver_library_is_library(path))
 		return false;
 	if (!is_lasting(path) && realpath(path, absolute) && is_same_file(&status, absolute))
 		path = absolute;

@@ -18,7 +18,7 @@ static struct once key_once;
 static bool has_key;
 
 /* Frees it at the thread's end. A destructor that runs later may keep another. */
-static void end(void *unused)
+static void kept_end(void *unused)
 {
 	(void)unused;
 	free(kept.object);
@@ -28,7 +28,7 @@ static void end(void *unused)
 
 static void make_key(void)
 {
-	has_key = pthread_key_create(&key, end) == 0;
+	has_key = pthread_key_create(&key, kept_end) == 0;
 }
 
 static bool be_known(void)

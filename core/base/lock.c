@@ -47,7 +47,7 @@ static const struct {
 #undef LOCK_DESCRIBED
 };
 
-static const char *name_of(int i)
+static const char *lock_name_of(int i)
 {
 	return ranks[locks_held.at[i].rank].name;
 }
@@ -57,12 +57,12 @@ void locks_before(const void *lock, enum lock_rank rank)
 	locks_held.is_taking = true;
 	for (int i = 0; i < locks_held.count; i++) {
 		if (locks_held.at[i].lock == lock) {
-			log_error("a thread takes the lock %s that it holds", name_of(i));
+			log_error("a thread takes the lock %s that it holds", lock_name_of(i));
 			abort();
 		}
 		if (locks_held.at[i].rank >= rank) {
 			log_error("a thread takes the lock %s while it holds %s, which comes later",
-			          ranks[rank].name, name_of(i));
+			          ranks[rank].name, lock_name_of(i));
 			abort();
 		}
 	}
@@ -85,7 +85,7 @@ void locks_missed(void)
 	locks_held.is_taking = false;
 }
 
-static bool take_out(const void *lock)
+static bool lock_take_out(const void *lock)
 {
 	int i = locks_held.count - 1;
 
@@ -100,7 +100,7 @@ static bool take_out(const void *lock)
 
 void locks_given(const void *lock)
 {
-	if (take_out(lock))
+	if (lock_take_out(lock))
 		return;
 	log_error("a thread gives back a lock that it does not hold");
 	abort();
@@ -108,11 +108,11 @@ void locks_given(const void *lock)
 
 void locks_forget(const void *lock)
 {
-	take_out(lock);
+	lock_take_out(lock);
 }
 
 /* Ends the process where a lock is held that does not allow it. */
-static void check(int what, const char *does, const void *except)
+static void lock_check(int what, const char *does, const void *except)
 {
 	for (int i = 0; i < locks_held.count; i++) {
 		enum lock_rank rank = locks_held.at[i].rank;
@@ -126,18 +126,18 @@ static void check(int what, const char *does, const void *except)
 
 void locks_at_gate(void)
 {
-	check(0, "comes to the gate", NULL);
+	lock_check(0, "comes to the gate", NULL);
 }
 
 void locks_at_driver(void)
 {
-	check(LOCK_MAY_DRIVER, "calls the driver", NULL);
+	lock_check(LOCK_MAY_DRIVER, "calls the driver", NULL);
 }
 
 void locks_at_wait(const void *given_back)
 {
 	if (!locks_held.is_taking)
-		check(LOCK_MAY_WAIT, "waits", given_back);
+		lock_check(LOCK_MAY_WAIT, "waits", given_back);
 }
 
 #endif

@@ -145,7 +145,7 @@ bool log_write(int fd, const char *text, size_t length)
 }
 
 /* Returns a number for the file behind fd; 0: fd is closed. */
-static uint64_t identify(int fd)
+static uint64_t log_identify(int fd)
 {
 	struct stat file;
 
@@ -160,11 +160,11 @@ static uint64_t identify(int fd)
  */
 static bool still_ours(int fd)
 {
-	return fd >= 0 && identify(fd) == atomic_load(&state.identity);
+	return fd >= 0 && log_identify(fd) == atomic_load(&state.identity);
 }
 
 /* Opens the log file, or returns -1. Each thread opens it; the first to publish wins. */
-static int open_file(void)
+static int log_open_file(void)
 {
 	int current = atomic_load(&state.fd);
 	int fd;
@@ -175,7 +175,7 @@ static int open_file(void)
 	    log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600));
 	if (fd < 0)
 		return -1;
-	atomic_store(&state.identity, identify(fd));
+	atomic_store(&state.identity, log_identify(fd));
 	if (!atomic_compare_exchange_strong(&state.fd, &current, fd)) {
 		close(fd);
 		return current;
@@ -196,7 +196,7 @@ static int destination(bool *is_own)
 	*is_own = false;
 	if (log_file[0] == '\0')
 		return STDERR_FILENO;
-	fd = open_file();
+	fd = log_open_file();
 	*is_own = fd >= 0;
 	if (fd >= 0)
 		return fd;

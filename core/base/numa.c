@@ -17,7 +17,7 @@
 
 enum { BITS = 64, TEXT_MAX = 8192 };
 
-static bool read_text(const char *root, const char *path, char text[TEXT_MAX])
+static bool numa_read_text(const char *root, const char *path, char text[TEXT_MAX])
 {
 	char name[PATH_MAX];
 	ssize_t got;
@@ -54,14 +54,15 @@ static uint64_t nodes_in(const char *root, const char *file)
 {
 	char text[TEXT_MAX];
 
-	return read_text(root, file, text) ? read_list(text) : 0;
+	return numa_read_text(root, file, text) ? read_list(text) : 0;
 }
 
 static uint64_t allowed(const char *root)
 {
 	static const char key[] = "\nMems_allowed_list:";
 	char text[TEXT_MAX];
-	const char *line = read_text(root, "/proc/self/status", text) ? strstr(text, key) : NULL;
+	const char *line =
+	    numa_read_text(root, "/proc/self/status", text) ? strstr(text, key) : NULL;
 
 	return line ? read_list(line + sizeof(key) - 1 + strspn(line + sizeof(key) - 1, " \t"))
 	            : UINT64_MAX;
@@ -76,7 +77,7 @@ static void read_distances(const char *root, int from, unsigned long distance[BI
 	snprintf(path, sizeof(path), NODES "node%d/distance", from);
 	for (int i = 0; i < BITS; i++)
 		distance[i] = i == from ? 0 : ULONG_MAX;
-	if (!read_text(root, path, text))
+	if (!numa_read_text(root, path, text))
 		return;
 	for (int i = 0; i < BITS; i++) {
 		char *end;
@@ -132,7 +133,7 @@ bool numa_memory(const char *root, uint64_t *total, uint64_t *available)
 	*total = *available = 0;
 	for (int i = 0; i < BITS; i++) {
 		snprintf(path, sizeof(path), NODES "node%d/meminfo", i);
-		if (!(mine >> i & 1) || !read_text(root, path, text))
+		if (!(mine >> i & 1) || !numa_read_text(root, path, text))
 			continue;
 		add_number(text, " MemTotal:", total);
 		add_number(text, " MemFree:", available);

@@ -83,7 +83,7 @@ static bool is_strangers(int folder, const struct stat *link)
  * Looks at the last name of the path. Returns 1 for a link that has been followed, 0 if found, or a
  * negative errno.
  */
-static int look(int folder, const char *name, struct target *target)
+static int target_look(int folder, const char *name, struct target *target)
 {
 	struct stat found;
 
@@ -131,7 +131,7 @@ int target_find(const char *path, struct target *target)
 		folder = open_folder(target->path, &name);
 		if (folder < 0)
 			return folder;
-		found = look(folder, name, target);
+		found = target_look(folder, name, target);
 		close(folder);
 		if (found <= 0) {
 			errno = saved_errno;

@@ -168,7 +168,7 @@ static void ask_owed(struct asking *asking, int fd, struct segment_header *heade
 	asking->owed += owed_to(header, asking->uuid);
 }
 
-static int ask(void *cookie, const char *job)
+static int applied_ask(void *cookie, const char *job)
 {
 	struct asking *asking = cookie;
 	struct segment_header header;
@@ -182,7 +182,7 @@ static int ask(void *cookie, const char *job)
 }
 
 /* Asks all jobs, the own one, too. */
-static void ask_all(const struct segment *segment, int device, struct asking *asking)
+static void applied_ask_all(const struct segment *segment, int device, struct asking *asking)
 {
 	int listed;
 
@@ -197,7 +197,7 @@ static void ask_all(const struct segment *segment, int device, struct asking *as
 		return;
 	listed = fcntl(asking->directory, F_DUPFD_CLOEXEC, 0);
 	if (listed >= 0)
-		segment_list_in(listed, ask, asking);
+		segment_list_in(listed, applied_ask, asking);
 	close(asking->directory);
 }
 
@@ -205,7 +205,7 @@ uint64_t segment_owed(const struct segment *segment, int device)
 {
 	struct asking asking = {.of = ask_owed};
 
-	ask_all(segment, device, &asking);
+	applied_ask_all(segment, device, &asking);
 	return asking.owed;
 }
 
@@ -288,7 +288,7 @@ bool segment_charges(const struct segment *segment, int device, struct charges *
 
 	charges->count = 0;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	ask_all(segment, device, &asking);
+	applied_ask_all(segment, device, &asking);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	return asking.is_whole;

@@ -42,7 +42,7 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 }
 
 /* Reads the settings; with the lock held, so that no thread changes them meanwhile. */
-static struct config_gpu settings_of(const struct device *device)
+static struct config_gpu device_settings_of(const struct device *device)
 {
 	struct config_gpu settings;
 	uint64_t generation;
@@ -96,7 +96,7 @@ static void publish_facts(struct device *device, const struct facts *facts)
  */
 static void note_locked(struct device *device, struct facts facts)
 {
-	const struct config_gpu settings = settings_of(device);
+	const struct config_gpu settings = device_settings_of(device);
 	struct verdict verdict, *told = &device->told;
 	uint64_t limit = device_limit_by(device, &settings);
 
@@ -224,7 +224,7 @@ void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 }
 
 /* Returns the hash of the settings' words. */
-static uint64_t hash_of(const struct config_gpu *settings)
+static uint64_t device_hash_of(const struct config_gpu *settings)
 {
 	uint64_t hash = HASH_NOTHING;
 
@@ -243,7 +243,7 @@ static uint64_t apply_limit(struct device *device, const struct config_gpu *sett
 	struct segment_limit limit = limit_of(settings);
 	const struct applied_limit told = {/* An evicted job leaves its room to other jobs. */
 	                                   .limit = settings->evict ? 0 : settings->memory,
-	                                   .settings = hash_of(settings),
+	                                   .settings = device_hash_of(settings),
 	                                   .generation = device->facts.generation};
 	uint64_t generation;
 
@@ -263,7 +263,7 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 
 	lock_acquire(&device->lock);
 	facts = device->facts;
-	before = settings_of(device);
+	before = device_settings_of(device);
 	changed = !facts.generation || memcmp(&before, settings, sizeof(before)) != 0;
 	share_before = facts.share;
 	if (changed) {

@@ -19,7 +19,7 @@
 /* The name of the software GPU. */
 #define SOFT_NAME "Spillway software GPU"
 
-static void format_uuid(const CUuuid *uuid, char *text, size_t size)
+static void device_set_format_uuid(const CUuuid *uuid, char *text, size_t size)
 {
 	const unsigned char *b = (const unsigned char *)uuid->bytes;
 
@@ -30,7 +30,7 @@ static void format_uuid(const CUuuid *uuid, char *text, size_t size)
 }
 
 /* Fields the driver refuses stay empty: the device is then known by the others. */
-static int identify(struct device *device, int ordinal)
+static int device_set_do_identify(struct device *device, int ordinal)
 {
 	CUuuid uuid;
 	size_t memory = 0;
@@ -41,7 +41,7 @@ static int identify(struct device *device, int ordinal)
 	/* v2 knows MIG instances; drivers before 11.4 have the first version alone. */
 	if (driver.cuDeviceGetUuid_v2(&uuid, device->handle) == CUDA_SUCCESS ||
 	    driver.cuDeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS)
-		format_uuid(&uuid, device->id.uuid, sizeof(device->id.uuid));
+		device_set_format_uuid(&uuid, device->id.uuid, sizeof(device->id.uuid));
 	if (driver.cuDeviceGetPCIBusId(device->id.pci_bus_id, sizeof(device->id.pci_bus_id),
 	                               device->handle) != CUDA_SUCCESS)
 		device->id.pci_bus_id[0] = '\0';
@@ -105,7 +105,7 @@ static int make_gpus(struct device_set *set, int found)
 
 		lock_init(&device->lock);
 		set->count = i + 1;
-		error = identify(device, i);
+		error = device_set_do_identify(device, i);
 	}
 	return error;
 }
@@ -190,7 +190,7 @@ static const struct factory *const factories[] = {&cuda.factory, &soft.factory, 
 enum { FACTORIES = sizeof(factories) / sizeof(*factories) };
 
 /* Makes things of a type by the first factory that works. */
-static int make(struct device_set *set, enum device_type type)
+static int device_set_make(struct device_set *set, enum device_type type)
 {
 	int error = -ENODEV;
 
@@ -215,7 +215,7 @@ int device_set_identify(struct device_set *set)
 	/* Written before it is read: else its page comes twice, and interrupts the helper. */
 	set->tier_count = 0;
 	for (int type = 0; type < DEVICE_TYPES && !error; type++)
-		error = make(set, (enum device_type)type);
+		error = device_set_make(set, (enum device_type)type);
 	return error;
 }
 

@@ -38,8 +38,8 @@ uint64_t exported_as(const struct device *device, uint64_t bytes)
 }
 
 /* Enters a handle; with the lock held. Returns its key, or 0. */
-static uint64_t enter(const struct device *device, CUmemGenericAllocationHandle handle,
-                      uint64_t bytes)
+static uint64_t exported_do_enter(const struct device *device, CUmemGenericAllocationHandle handle,
+                                  uint64_t bytes)
 {
 	struct exported *e = calloc(1, sizeof(*e));
 
@@ -65,7 +65,7 @@ uint64_t exported_enter(const struct device *device, CUmemGenericAllocationHandl
 
 	lock_acquire(&lock);
 	HASH_FIND(hh, by_handle, &handle, sizeof(handle), e);
-	key = e ? e->key : enter(device, handle, bytes);
+	key = e ? e->key : exported_do_enter(device, handle, bytes);
 	lock_release(&lock);
 	return key;
 }

@@ -16,7 +16,7 @@
 enum { MARGIN_OF_MEMORY = 32, STEP_OF_MEMORY = 16 };
 #define STEP_LEAST ((uint64_t)64 << 20)
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t growth_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -43,17 +43,17 @@ static uint64_t growth_limit(const struct growth *g)
 	if (g->limit_max <= g->limit)
 		return g->limit;
 	if (g->now > most || g->now > g->limit_max)
-		return least(most > g->limit ? most : g->limit, g->limit_max);
+		return growth_least(most > g->limit ? most : g->limit, g->limit_max);
 	if (g->now < g->limit)
 		return g->limit;
 	/* No more than lies on the host, and in steps: earlier growth is filled first. */
-	wanted = least(g->spilled, step > STEP_LEAST ? step : STEP_LEAST);
-	wanted = least(plus(g->used, wanted), minus(most, margin));
-	wanted = least(wanted, g->limit_max);
+	wanted = growth_least(g->spilled, step > STEP_LEAST ? step : STEP_LEAST);
+	wanted = growth_least(plus(g->used, wanted), minus(most, margin));
+	wanted = growth_least(wanted, g->limit_max);
 	return wanted > g->now ? wanted : g->now;
 }
 
-static bool look(struct device *device, const struct terms *terms, struct growth *g)
+static bool growth_look(struct device *device, const struct terms *terms, struct growth *g)
 {
 	g->memory = device->id.memory;
 	g->limit = terms->settings.memory;
@@ -103,7 +103,7 @@ bool growth_tick(struct device *device)
 	const struct terms terms = terms_of(device);
 	struct growth g = {0};
 
-	if (terms.settings.evict || !look(device, &terms, &g))
+	if (terms.settings.evict || !growth_look(device, &terms, &g))
 		return false;
 	if (!capture_is_active() && growth_is_due(device, clock_now()) &&
 	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {

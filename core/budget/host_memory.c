@@ -22,7 +22,7 @@ enum { FLOOR_PART = 20 };
  * Reads the start of a small file of the kernel's and terminates it. Returns whether it could be
  * read.
  */
-static bool read_text(const char *path, char *text, size_t size)
+static bool host_memory_read_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
@@ -45,7 +45,7 @@ static uint64_t number_of(const char *meminfo, const char *key)
 	return line ? strtoull(line + strlen(key), NULL, 10) << 10 : UINT64_MAX;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t host_memory_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -58,9 +58,9 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t part_of_machine(uint64_t total, uint64_t available, uint64_t charged)
 {
 	uint64_t floor = total / FLOOR_PART;
-	uint64_t half = least(available / 2 + charged / 2, total / 2);
+	uint64_t half = host_memory_least(available / 2 + charged / 2, total / 2);
 
-	return least(half, charged + (available > floor ? available - floor : 0));
+	return host_memory_least(half, charged + (available > floor ? available - floor : 0));
 }
 
 /*
@@ -79,18 +79,18 @@ static uint64_t host_memory_auto(const char *root, uint64_t charged)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	cgroup_memory(root, &cgroup);
 	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
-	if (read_text(path, text, sizeof(text))) {
+	if (host_memory_read_text(path, text, sizeof(text))) {
 		total = number_of(text, "MemTotal:");
 		available = number_of(text, "MemAvailable:");
 	}
 	if (available != UINT64_MAX && numa_memory(root, &of_nodes, &left_of_nodes)) {
-		total = least(total, of_nodes);
-		available = least(available, left_of_nodes);
+		total = host_memory_least(total, of_nodes);
+		available = host_memory_least(available, left_of_nodes);
 	}
 	pthread_setcancelstate(cancel, NULL);
 	if (available == UINT64_MAX)
 		return cgroup.left == UINT64_MAX ? UINT64_MAX : cgroup.left / 2;
-	return least(part_of_machine(total, available, charged), cgroup.left / 2);
+	return host_memory_least(part_of_machine(total, available, charged), cgroup.left / 2);
 }
 
 uint64_t host_memory_limit(uint64_t setting, uint64_t charged)
@@ -102,7 +102,7 @@ static uint64_t bound(uint64_t setting, bool at_most_auto, uint64_t charged)
 {
 	uint64_t limit = host_memory_limit(setting, charged);
 
-	return at_most_auto ? least(limit, host_memory_auto("", charged)) : limit;
+	return at_most_auto ? host_memory_least(limit, host_memory_auto("", charged)) : limit;
 }
 
 uint64_t host_memory_of(const struct config_gpu *settings, uint64_t charged)

@@ -61,7 +61,7 @@ static bool is_named_like_one(const char *path)
 	return false;
 }
 
-static int look_at(struct dl_phdr_info *library, size_t size, void *cookie)
+static int network_look_at(struct dl_phdr_info *library, size_t size, void *cookie)
 {
 	struct code *code = cookie;
 	uintptr_t begin = UINTPTR_MAX, end = 0;
@@ -107,7 +107,7 @@ static bool is_network(const void *caller)
 		return true;
 	if (knows(&strangers, caller))
 		return false;
-	dl_iterate_phdr(look_at, &code);
+	dl_iterate_phdr(network_look_at, &code);
 	remember(code.is_network ? &libraries : &strangers, &code);
 	return code.is_network;
 }
@@ -159,7 +159,7 @@ static bool any_leads_to(int directory, const char *root)
  * Returns whether there is a device to be opened. Libraries ask at each message: where there is
  * none, descriptors need not be gone through.
  */
-static bool is_there(const char *root)
+static bool network_is_there(const char *root)
 {
 	enum { DISKS = 16 }; /* as many as nvidia-fs makes */
 	char path[PATH_MAX];
@@ -183,7 +183,8 @@ bool network_is_open(const char *root)
 		return true;
 	/* No allocation is a place where a thread expects to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	directory = is_there(root) ? open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	directory =
+	    network_is_there(root) ? open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (directory >= 0) {
 		if (any_leads_to(directory, root))
 			atomic_store_explicit(&was_open, true, memory_order_relaxed);

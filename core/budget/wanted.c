@@ -37,13 +37,13 @@ void wanted_open(const struct device *device)
 		box.opened();
 }
 
-static bool is_open(const struct device *device)
+static bool wanted_is_open(const struct device *device)
 {
 	return atomic_load_explicit(&open_devices[device->id.ordinal], memory_order_acquire);
 }
 
 /* Starts the thread that empties the mailbox; with the lock held. Returns whether it runs. */
-static bool start(void)
+static bool wanted_start(void)
 {
 	if (box.started || box.closed || !box.serve)
 		return box.started;
@@ -60,10 +60,10 @@ void wanted_wake(const struct device *device)
 {
 	int saved = errno;
 
-	if (!is_open(device))
+	if (!wanted_is_open(device))
 		return;
 	lock_acquire(&box.lock);
-	if (start() && !box.woken) {
+	if (wanted_start() && !box.woken) {
 		box.woken = true;
 		pthread_cond_signal(&box.changed);
 	}
@@ -78,7 +78,7 @@ void wanted_fill(const struct device *device)
 }
 
 /* Enters a request as the last; with the lock held. */
-static void enter(struct wanted_request *r)
+static void wanted_enter(struct wanted_request *r)
 {
 	struct wanted_request **last = &box.requests;
 
@@ -106,13 +106,13 @@ static bool withdraw(struct wanted_request *r)
 }
 
 /* Enters a request and waits for the answer; with the lock held and cancellation off. */
-static CUresult wait_for_answer(struct wanted_request *r, struct deadline *deadline)
+static CUresult wanted_wait_for_answer(struct wanted_request *r, struct deadline *deadline)
 {
 	bool in_time = true;
 
-	if (!start() || box.closed)
+	if (!wanted_start() || box.closed)
 		return CUDA_ERROR_NOT_READY;
-	enter(r);
+	wanted_enter(r);
 	pthread_cond_signal(&box.changed);
 	while (!r->is_done && in_time)
 		in_time = condition_wait_until(&box.done, &box.lock, deadline_ends(deadline));
@@ -124,12 +124,12 @@ static CUresult wait_for_answer(struct wanted_request *r, struct deadline *deadl
 	return r->result;
 }
 
-static CUresult ask(struct wanted_request *r, struct deadline *deadline)
+static CUresult wanted_ask(struct wanted_request *r, struct deadline *deadline)
 {
 	int saved = errno, cancel;
 	CUresult result;
 
-	if (!is_open(r->device) || capture_is_active())
+	if (!wanted_is_open(r->device) || capture_is_active())
 		return CUDA_ERROR_NOT_READY;
 	/*
 	 * The mover has the request, and no call of the driver is where a thread expects to be
@@ -137,7 +137,7 @@ static CUresult ask(struct wanted_request *r, struct deadline *deadline)
 	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	lock_acquire(&box.lock);
-	result = wait_for_answer(r, deadline);
+	result = wanted_wait_for_answer(r, deadline);
 	lock_release(&box.lock);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
@@ -148,7 +148,7 @@ bool wanted_room(struct device *device, uint64_t bytes, struct deadline *until)
 {
 	struct wanted_request r = {.device = device, .room = bytes};
 
-	return ask(&r, until) == CUDA_SUCCESS;
+	return wanted_ask(&r, until) == CUDA_SUCCESS;
 }
 
 CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportable,
@@ -157,12 +157,12 @@ CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportab
 	const struct wanted_request pin = {
 	    .device = device, .pin = address, .is_exportable = is_exportable};
 	struct wanted_request r = pin;
-	CUresult result = ask(&r, until);
+	CUresult result = wanted_ask(&r, until);
 
 	if (result != CUDA_ERROR_OUT_OF_MEMORY || !shortage_claim(device, r.room, until))
 		return result;
 	r = pin;
-	return ask(&r, until);
+	return wanted_ask(&r, until);
 }
 
 /* --- the thread that empties it --- */

@@ -46,8 +46,8 @@ static bool names_key(const char *name, const char *base, struct config_selector
  * Adds a variable to the layer if its name is base or base_<ordinal>. Returns 1 where it is, 0
  * where it is not, or a negative errno.
  */
-static int take(struct config *config, struct config_setting setting, const char *base,
-                const struct config_item *item, struct config_error *error)
+static int environment_take(struct config *config, struct config_setting setting, const char *base,
+                            const struct config_item *item, struct config_error *error)
 {
 	int status = 0;
 
@@ -133,7 +133,8 @@ static int take_old_spelling(struct config *config, const struct config_item *it
 	int status = 0;
 
 	for (int i = 0; !status && (spelling = config_old_spelling(i, &setting.key)); i++)
-		status = take(config, setting, config_as_variable(spelling, base), item, error);
+		status = environment_take(config, setting, config_as_variable(spelling, base), item,
+		                          error);
 	return status;
 }
 
@@ -159,8 +160,9 @@ static int take_spillway(struct config *config, const struct config_item *item,
 
 	for (int key = 0; key < CONFIG_KEY_COUNT && !status; key++) {
 		setting.key = (enum config_key)key;
-		status = take(config, setting,
-		              config_as_variable(config_key_name(setting.key), base), item, error);
+		status = environment_take(config, setting,
+		                          config_as_variable(config_key_name(setting.key), base),
+		                          item, error);
 	}
 	if (!status && warn_if_misspelt(config, item->key) != 0)
 		status = config_fail(error, -ENOMEM, item->place, "out of memory");
@@ -176,10 +178,11 @@ static int take_hami(struct config *config, const struct config_item *item, bool
 
 	if (strcmp(item->value, "0") == 0)
 		return 0;
-	status = take(config, setting, "CUDA_DEVICE_MEMORY_LIMIT", item, error);
+	status = environment_take(config, setting, "CUDA_DEVICE_MEMORY_LIMIT", item, error);
 	setting.key = CONFIG_KEY_share;
-	return status || !paced ? status
-	                        : take(config, setting, "CUDA_DEVICE_SM_LIMIT", item, error);
+	return status || !paced
+	           ? status
+	           : environment_take(config, setting, "CUDA_DEVICE_SM_LIMIT", item, error);
 }
 
 /*
@@ -204,9 +207,9 @@ static int take_kai(struct config *config, const struct config_item *item,
 	snprintf(text, sizeof(text), "%s%s", item->value, *item->value && is_mib ? "MiB" : "");
 	with_unit.value = text;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && !status; i++)
-		status =
-		    take(config, (struct config_setting){.layer = LAYER_HAMI, .key = keys[i].key},
-		         keys[i].name, &with_unit, error);
+		status = environment_take(
+		    config, (struct config_setting){.layer = LAYER_HAMI, .key = keys[i].key},
+		    keys[i].name, &with_unit, error);
 	return status;
 }
 

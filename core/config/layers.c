@@ -26,8 +26,8 @@
 /*
  * Sets a key of every GPU, in the name of a variable or of libvgpu.so. 0 or a negative errno.
  */
-static int set(struct config *config, enum config_layer layer, enum config_key key,
-               const char *from, const char *value, struct config_error *error)
+static int layers_set(struct config *config, enum config_layer layer, enum config_key key,
+                      const char *from, const char *value, struct config_error *error)
 {
 	const struct config_item item = {
 	    .place = {from, layer == LAYER_STAND_IN ? -1 : 0}, .key = from, .value = value};
@@ -40,7 +40,7 @@ static int set(struct config *config, enum config_layer layer, enum config_key k
  * Returns whether memory may lie on the host. A value that is neither yes nor no is logged, and
  * counts as no: the limits of the environment are to hold all the same.
  */
-static bool may_spill(struct config *config, char *const *environment)
+static bool layers_may_spill(struct config *config, char *const *environment)
 {
 	static const char name[] = "CUDA_OVERSUBSCRIBE";
 	const char *text = config_variable(environment, name);
@@ -69,9 +69,9 @@ static int take_priority(struct config *config, char *const *environment,
 		            text);
 		return 0;
 	}
-	return priority > 0
-	           ? set(config, LAYER_HAMI, CONFIG_KEY_priority, name, "opportunistic", error)
-	           : 0;
+	return priority > 0 ? layers_set(config, LAYER_HAMI, CONFIG_KEY_priority, name,
+	                                 "opportunistic", error)
+	                    : 0;
 }
 
 /*
@@ -84,13 +84,13 @@ static int config_add_stand_in(struct config *config, char *const *environment, 
 	static const char self[] = "libvgpu.so", policy_name[] = "GPU_CORE_UTILIZATION_POLICY";
 	const char *policy = config_variable(environment, policy_name);
 	bool is_forced = policy && strcasecmp(policy, "force") == 0;
-	int status = set(config, LAYER_STAND_IN, CONFIG_KEY_spill, self,
-	                 may_spill(config, environment) ? "auto" : "off", error);
+	int status = layers_set(config, LAYER_STAND_IN, CONFIG_KEY_spill, self,
+	                        layers_may_spill(config, environment) ? "auto" : "off", error);
 
 	if (status == 0)
-		status = set(config, is_forced ? LAYER_HAMI : LAYER_STAND_IN,
-		             CONFIG_KEY_share_policy, is_forced ? policy_name : self,
-		             is_forced || !is_weighed ? "cap" : "weight", error);
+		status = layers_set(config, is_forced ? LAYER_HAMI : LAYER_STAND_IN,
+		                    CONFIG_KEY_share_policy, is_forced ? policy_name : self,
+		                    is_forced || !is_weighed ? "cap" : "weight", error);
 	if (status == 0)
 		status = take_priority(config, environment, error);
 	return status;
@@ -409,7 +409,7 @@ static void machine_say(const char *path, const struct stat *found)
 }
 
 /* Checks that only root can have written the file at the path. */
-static bool is_roots(const char *path, mode_t others)
+static bool layers_is_roots(const char *path, mode_t others)
 {
 	struct stat found = {.st_uid = UINT32_MAX};
 
@@ -420,13 +420,13 @@ static bool is_roots(const char *path, mode_t others)
 }
 
 /* Checks the file and the folder: a user could put another file in its place. */
-static void check_owner(void)
+static void layers_check_owner(void)
 {
 	char folder[] = CONFIG_SYSTEM_FILE;
 
 	*strrchr(folder, '/') = '\0';
-	if (is_roots(CONFIG_SYSTEM_FILE, S_IWGRP | S_IWOTH))
-		is_roots(folder, S_IWGRP | S_IWOTH);
+	if (layers_is_roots(CONFIG_SYSTEM_FILE, S_IWGRP | S_IWOTH))
+		layers_is_roots(folder, S_IWGRP | S_IWOTH);
 }
 
 /* Returns whether a text has a line that begins so, in any case, with any lines before it. */
@@ -474,7 +474,7 @@ static void read_machine(void)
 		memcpy(machine.state_dir, config->state_dir, sizeof(machine.state_dir));
 		memcpy(machine.guaranteed, config->guaranteed, sizeof(machine.guaranteed));
 		if (machine.enforces || machine.requires)
-			check_owner();
+			layers_check_owner();
 	} else if (may_bind()) {
 		machine.enforces = machine.requires = true;
 		snprintf(machine.fault, sizeof(machine.fault), "%s", error.message);

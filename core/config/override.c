@@ -46,8 +46,8 @@ static void free_table(struct table *table)
 }
 
 /* Inserts before index. */
-static int insert(struct table *table, size_t index, const char *section, const char *key,
-                  const char *value)
+static int override_insert(struct table *table, size_t index, const char *section, const char *key,
+                           const char *value)
 {
 	struct entry entry = {strdup(section), strdup(key), strdup(value)};
 	struct entry *entries =
@@ -107,11 +107,13 @@ static int override_replace(const char *path, const char *text, size_t length)
 	return status;
 }
 
-static int collect(void *cookie, const struct config_item *item, struct config_error *error)
+static int override_collect(void *cookie, const struct config_item *item,
+                            struct config_error *error)
 {
 	struct table *table = cookie;
 
-	if (item->key && insert(table, table->count, item->section, item->key, item->value) != 0)
+	if (item->key &&
+	    override_insert(table, table->count, item->section, item->key, item->value) != 0)
 		return config_fail(error, -ENOMEM, item->place, "out of memory");
 	return 0;
 }
@@ -162,7 +164,7 @@ static int merge(struct table *table, const char *section, const char *key, cons
 			return 0;
 		}
 	}
-	return value ? insert(table, after, section, key, value) : 0;
+	return value ? override_insert(table, after, section, key, value) : 0;
 }
 
 /*
@@ -216,8 +218,8 @@ static char *render(const struct table *table)
 }
 
 /* Checks that the text reads back with the same meaning; nothing else gets into the file. */
-static int check(const char *path, const char *text, const struct config_device *devices,
-                 size_t device_count, struct config_error *error)
+static int override_check(const char *path, const char *text, const struct config_device *devices,
+                          size_t device_count, struct config_error *error)
 {
 	struct config *config = config_create();
 	int status;
@@ -253,7 +255,7 @@ static int take_lock(const char *path, struct deadline *deadline, struct config_
 	return status != 0 ? status : fd;
 }
 
-static int fail(struct config_error *error, const char *path, int status, const char *what)
+static int override_fail(struct config_error *error, const char *path, int status, const char *what)
 {
 	errno = -status;
 	return config_fail(error, status, (struct config_place){path, 0}, "cannot %s it: %m", what);
@@ -269,12 +271,13 @@ static char *merge_text(const struct config_change *change, const char *before, 
 
 	snprintf(section, sizeof(section), "gpu%s%s", *change->selector ? " " : "",
 	         change->selector);
-	*status = before ? config_read(change->path, before, length, collect, &table, error) : 0;
+	*status =
+	    before ? config_read(change->path, before, length, override_collect, &table, error) : 0;
 	for (size_t i = 0; *status == 0 && change->keys[i]; i++)
 		if ((*status = merge(&table, section, change->keys[i], change->values[i])) != 0)
-			fail(error, change->path, *status, "change");
+			override_fail(error, change->path, *status, "change");
 	if (*status == 0 && !(text = render(&table)))
-		*status = fail(error, change->path, -ENOMEM, "change");
+		*status = override_fail(error, change->path, -ENOMEM, "change");
 	free_table(&table);
 	return text;
 }
@@ -286,12 +289,13 @@ static int change_locked(struct config_change *change, struct config_error *erro
 	int status = config_file_load(change->path, false, &before, &length);
 
 	if (status != 0 && status != -ENOENT)
-		return fail(error, change->path, status, "read");
+		return override_fail(error, change->path, status, "read");
 	text = merge_text(change, before, length, &status, error);
 	if (status == 0)
-		status = check(change->path, text, change->devices, change->device_count, error);
+		status = override_check(change->path, text, change->devices, change->device_count,
+		                        error);
 	if (status == 0 && (status = override_replace(change->path, text, strlen(text))) != 0)
-		fail(error, change->path, status, "write");
+		override_fail(error, change->path, status, "write");
 	if (status == 0) {
 		change->before = before;
 		change->before_length = length;
@@ -303,7 +307,7 @@ static int change_locked(struct config_change *change, struct config_error *erro
 	return status;
 }
 
-/* Checks that no line becomes two; check() finds the rest. */
+/* Checks that no line becomes two; override_check() finds the rest. */
 static int check_arguments(const char *path, const char *selector, const char *const *keys,
                            const char *const *values, struct config_error *error)
 {
@@ -382,7 +386,7 @@ int config_override_take_back(const struct config_change *change, struct deadlin
 	else if (unlink(change->path) != 0)
 		status = -errno;
 	if (status != 0 && status != -EBUSY)
-		fail(error, change->path, status, "restore");
+		override_fail(error, change->path, status, "restore");
 	close(lock);
 	return status;
 }
@@ -420,7 +424,7 @@ static int find_bad_line(const char *path, const char *text, size_t length, uint
 	int number = 1;
 
 	error->line = 0;
-	if (strlen(text) == length && check(path, text, NULL, 0, error) != 0)
+	if (strlen(text) == length && override_check(path, text, NULL, 0, error) != 0)
 		return error->line > 0 ? error->line : -1;
 	for (const char *line = text; line; number++) {
 		if (is_line_of_later_key(line, version) || is_line_of_later_value(line, version)) {
@@ -471,7 +475,7 @@ static int mend_text(const char *path, char **text, size_t lines, uint32_t versi
 		char *mended = comment_out(*text, bad);
 
 		if (!mended)
-			return fail(first, path, -ENOMEM, "mend");
+			return override_fail(first, path, -ENOMEM, "mend");
 		free(*text);
 		*text = mended;
 		if (count++ == 0)
@@ -491,14 +495,14 @@ static int mend_locked(const char *path, uint32_t version, struct config_error *
 	if (status == -ENOENT)
 		return 0;
 	if (status != 0)
-		return fail(error, path, status, "read");
+		return override_fail(error, path, status, "read");
 	for (size_t i = 0; i < length; i++) {
 		text[i] = text[i] ? text[i] : '?';
 		lines += text[i] == '\n';
 	}
 	count = mend_text(path, &text, lines, version, error);
 	if (count > 0 && (status = override_replace(path, text, strlen(text))) != 0)
-		count = fail(error, path, status, "write");
+		count = override_fail(error, path, status, "write");
 	free(text);
 	return count;
 }

@@ -24,7 +24,7 @@
 
 enum { FILE_MAX = 1 << 20 };
 
-static int read_all(int fd, char *text, size_t size, size_t *length)
+static int reader_read_all(int fd, char *text, size_t size, size_t *length)
 {
 	size_t used = 0;
 
@@ -72,7 +72,7 @@ int config_file_load(const char *path, bool follow_symlink, char **text, size_t 
 	else if (!(buffer = malloc((size_t)status.st_size + 1)))
 		result = -ENOMEM;
 	else
-		result = read_all(fd, buffer, (size_t)status.st_size + 1, length);
+		result = reader_read_all(fd, buffer, (size_t)status.st_size + 1, length);
 	close(fd);
 	if (result == 0)
 		*text = buffer;
@@ -98,7 +98,7 @@ static struct config_place here(const struct source *source)
 	return (struct config_place){source->file, source->line};
 }
 
-static int begin_section(struct source *source, const char *line, size_t length)
+static int reader_begin_section(struct source *source, const char *line, size_t length)
 {
 	const char *end = memchr(line, ']', length);
 	char name[CONFIG_SECTION_MAX + 1];
@@ -151,11 +151,11 @@ static int check_line(struct source *source, const char *line, size_t length)
 		                   "%.*s: begins with white space; expected [section] or key = "
 		                   "value in the first column",
 		                   (int)(length - indent), line + indent);
-	return line[0] == '[' ? begin_section(source, line, length) : 0;
+	return line[0] == '[' ? reader_begin_section(source, line, length) : 0;
 }
 
 /* Reads a line as inih asks for it, by the rules of fgets(). */
-static char *next_line(char *buffer, int size, void *cookie)
+static char *reader_next_line(char *buffer, int size, void *cookie)
 {
 	struct source *source = cookie;
 	const char *line = source->next;
@@ -198,7 +198,7 @@ int config_read(const char *file, const char *text, size_t length, config_item_h
 	                        .handler = handler,
 	                        .cookie = cookie,
 	                        .error = error};
-	int bad_line = ini_parse_stream(next_line, &source, take_value, &source);
+	int bad_line = ini_parse_stream(reader_next_line, &source, take_value, &source);
 
 	/* A line that inih could not split comes out only here; an earlier one is the better news.
 	 */

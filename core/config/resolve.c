@@ -191,8 +191,8 @@ uint64_t config_reserve(const struct config *config, const struct config_device 
 	return amount(config->reserve, device->memory);
 }
 
-static uint64_t resolve(const struct config *config, const struct config_device *device,
-                        enum config_key key, const struct config_setting **from)
+static uint64_t resolve_resolve(const struct config *config, const struct config_device *device,
+                                enum config_key key, const struct config_setting **from)
 {
 	return resolve_setting(config, device, key, effective(config, device, key), from);
 }
@@ -253,7 +253,7 @@ void config_for_device(const struct config *config, const struct config_device *
 	const struct config_setting *setting;
 
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		settings->of[key] = resolve(config, device, (enum config_key)key, NULL);
+		settings->of[key] = resolve_resolve(config, device, (enum config_key)key, NULL);
 	/* An eviction of the machine's file stays: a job may ask to hold less, not more. */
 	if (enforced_evict(config, device))
 		settings->evict = true;
@@ -285,7 +285,7 @@ const char *config_origin(const struct config *config, const struct config_devic
 {
 	const struct config_setting *from;
 
-	resolve(config, device, key, &from);
+	resolve_resolve(config, device, key, &from);
 	return from ? from->origin : "built-in";
 }
 
@@ -294,12 +294,12 @@ const char *config_written(const struct config *config, const struct config_devi
 {
 	const struct config_setting *from;
 
-	resolve(config, device, key, &from);
+	resolve_resolve(config, device, key, &from);
 	return from ? from->text : NULL;
 }
 
 /* Makes a device with the selector's identity alone. */
-static struct config_device device_of(const struct config_selector *selector)
+static struct config_device resolve_device_of(const struct config_selector *selector)
 {
 	struct config_device device = {.ordinal = -1};
 	uint64_t pci = selector->pci;
@@ -338,7 +338,7 @@ struct quota_values {
 static void read_quotas(const struct config *config, const struct config_selector *selector,
                         struct quota_values *values)
 {
-	struct config_device device = device_of(selector);
+	struct config_device device = resolve_device_of(selector);
 
 	memset(values, 0, sizeof(*values)); /* it is hashed as bytes */
 	for (int i = 0; i < QUOTAS; i++) {
@@ -360,7 +360,7 @@ static void read_quotas(const struct config *config, const struct config_selecto
 	}
 }
 
-static bool is_limited(const struct quota_values *values)
+static bool resolve_is_limited(const struct quota_values *values)
 {
 	for (int i = 0; i < QUOTAS; i++) {
 		uint64_t without = resolve_builtin(quotas[i]).number;
@@ -407,7 +407,7 @@ uint64_t config_limits(const struct config *config)
 	uint64_t sum;
 
 	read_quotas(config, &all, &common);
-	limited = is_limited(&common);
+	limited = resolve_is_limited(&common);
 	sum = hash_bytes(HASH_NOTHING, &common, sizeof(common));
 	/* In any order; a key that a selector does not change does not count for it. */
 	for (size_t i = 0; i < config->count; i++) {
@@ -419,7 +419,7 @@ uint64_t config_limits(const struct config *config)
 		read_quotas(config, &setting->selector, &own);
 		if (memcmp(&own, &common, sizeof(own)) == 0)
 			continue;
-		limited |= is_limited(&own);
+		limited |= resolve_is_limited(&own);
 		sum +=
 		    hash_selector(&setting->selector) ^ hash_bytes(HASH_NOTHING, &own, sizeof(own));
 	}
@@ -437,7 +437,7 @@ uint64_t config_limits(const struct config *config)
 static int check_growth(struct config *config, const struct config_selector *selector,
                         struct config_error *error)
 {
-	struct config_device device = device_of(selector);
+	struct config_device device = resolve_device_of(selector);
 	const struct config_setting *limit = effective(config, &device, CONFIG_KEY_memory);
 	const struct config_setting *most = effective(config, &device, CONFIG_KEY_memory_max);
 
@@ -460,7 +460,7 @@ static int check_growth(struct config *config, const struct config_selector *sel
 
 static int warn_of_ceiling(struct config *config, const struct config_setting *setting)
 {
-	const struct config_device device = device_of(&setting->selector);
+	const struct config_device device = resolve_device_of(&setting->selector);
 	const struct config_setting *limit = ceiling(config, &device, setting->key);
 
 	if (is_machines(config, setting->key) && setting->layer > LAYER_SYSTEM)
@@ -490,8 +490,8 @@ static int warn_of_ceiling(struct config *config, const struct config_setting *s
  * Checks, where the machine's file is enforced, that its sections name GPUs by their own
  * identities: the environment decides which of them has a number (CUDA_VISIBLE_DEVICES).
  */
-static int check_name(const struct config *config, const struct config_setting *setting,
-                      struct config_error *error)
+static int resolve_check_name(const struct config *config, const struct config_setting *setting,
+                              struct config_error *error)
 {
 	if (!config->job.enforces || setting->layer != LAYER_SYSTEM ||
 	    setting->selector.kind != SELECT_ORDINAL)
@@ -506,7 +506,7 @@ int config_check(struct config *config, struct config_error *error)
 {
 	for (size_t i = 0; i < config->count; i++) {
 		const struct config_setting *setting = &config->settings[i];
-		int status = check_name(config, setting, error);
+		int status = resolve_check_name(config, setting, error);
 
 		if (status == 0)
 			status = check_growth(config, &setting->selector, error);

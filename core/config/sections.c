@@ -29,7 +29,7 @@ struct target {
 
 static const char *const section_names[] = {"job", "gpu", "ceiling", NULL};
 
-static int index_of(const char *word, const char *const *words)
+static int sections_index_of(const char *word, const char *const *words)
 {
 	for (int i = 0; words[i]; i++)
 		if (strcmp(words[i], word) == 0)
@@ -45,7 +45,7 @@ static const char *nearest_key(const char *word, const char *const *known)
 
 	for (int i = 0; !meant && (spelling = config_old_spelling(i, &key)); i++)
 		if (nearest_distance(word, spelling) <= NEAREST_SLIP &&
-		    index_of(config_key_name(key), known) >= 0)
+		    sections_index_of(config_key_name(key), known) >= 0)
 			meant = config_key_name(key);
 	return meant;
 }
@@ -67,7 +67,7 @@ static int list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1])
 
 /* Finds the section that a key, or one spelt nearly so, belongs to. Returns whether there is one.
  */
-static bool home_of(const char *key, const char **section, const char **meant)
+static bool sections_home_of(const char *key, const char **section, const char **meant)
 {
 	const char *gpu_keys[CONFIG_KEY_COUNT + 1];
 
@@ -114,10 +114,11 @@ static int fail_unknown(struct config_error *error, const struct config_item *it
 
 	if (meant)
 		snprintf(hint, sizeof(hint), ", did you mean %s?", meant);
-	else if (home_of(item->key, &section, &elsewhere) && strcmp(item->key, elsewhere) == 0)
+	else if (sections_home_of(item->key, &section, &elsewhere) &&
+	         strcmp(item->key, elsewhere) == 0)
 		return config_fail(error, -EINVAL, item->place, "%s: belongs to [%s], not to [%s]",
 		                   item->key, section, item->section);
-	else if (home_of(item->key, &section, &elsewhere))
+	else if (sections_home_of(item->key, &section, &elsewhere))
 		snprintf(hint, sizeof(hint), ", did you mean %s, which belongs to [%s]?", elsewhere,
 		         section);
 	list_words(known, list, sizeof(list));
@@ -142,8 +143,8 @@ bool config_section_is_gpu(const char *section, const char **selector)
 }
 
 /* Finds a misspelt or misplaced section even when it is empty. */
-static int begin_section(const struct target *target, const struct config_item *item,
-                         struct config_error *error)
+static int sections_begin_section(const struct target *target, const struct config_item *item,
+                                  struct config_error *error)
 {
 	struct config_selector selector;
 	const char *name;
@@ -157,7 +158,7 @@ static int begin_section(const struct target *target, const struct config_item *
 			    item->section);
 		return 0;
 	}
-	if (index_of(item->section, section_names) < 0)
+	if (sections_index_of(item->section, section_names) < 0)
 		return fail_unknown_section(error, item);
 	if (strcmp(item->section, "ceiling") == 0 && target->layer != LAYER_SYSTEM)
 		return config_fail(error, -EINVAL, item->place,
@@ -170,7 +171,7 @@ static int begin_section(const struct target *target, const struct config_item *
 static int take_job(struct target *target, const struct config_item *item,
                     struct config_error *error)
 {
-	int key = index_of(item->key, job_keys);
+	int key = sections_index_of(item->key, job_keys);
 
 	if (key < 0)
 		return fail_unknown(error, item, job_keys);
@@ -235,10 +236,11 @@ static int take_setting(struct target *target, const struct config_item *item,
 
 	if (layer == LAYER_CEILING) /* with the NULL at their end */
 		memcpy(known + count, ceiling_keys, sizeof(ceiling_keys));
-	if (setting.key == CONFIG_KEY_COUNT || index_of(config_key_name(setting.key), known) < 0)
+	if (setting.key == CONFIG_KEY_COUNT ||
+	    sections_index_of(config_key_name(setting.key), known) < 0)
 		return fail_unknown(error, item, known);
 	config_selector_parse(selector_text,
-	                      &setting.selector); /* begin_section() has checked it */
+	                      &setting.selector); /* sections_begin_section() has checked it */
 	other = config_find(target->config, layer, setting.key, &setting.selector);
 	if (other)
 		return fail_repeated(error, item, other->place.line);
@@ -252,7 +254,7 @@ static int take_item(void *cookie, const struct config_item *item, struct config
 	int key;
 
 	if (!item->key)
-		return begin_section(target, item, error);
+		return sections_begin_section(target, item, error);
 	if (item->section[0] == '\0')
 		return config_fail(error, -EINVAL, item->place,
 		                   "%s = %s: expected a section such as [gpu] before the first key",
@@ -261,7 +263,7 @@ static int take_item(void *cookie, const struct config_item *item, struct config
 		return take_setting(target, item, target->layer, selector, error);
 	if (strcmp(item->section, "ceiling") != 0)
 		return take_job(target, item, error);
-	key = index_of(item->key, ceiling_keys);
+	key = sections_index_of(item->key, ceiling_keys);
 	if (key >= 0)
 		return take_ceiling(target, item, key, error);
 	return take_setting(target, item, LAYER_CEILING, "", error);

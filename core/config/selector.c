@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-static int hex_digit(char c)
+static int selector_hex_digit(char c)
 {
 	static const char digits[] = "0123456789abcdefABCDEF";
 	const char *found = c ? strchr(digits, c) : NULL;
@@ -22,9 +22,9 @@ static const char *scan_hex(const char *text, int count, uint64_t *value)
 {
 	*value = 0;
 	for (; count > 0; count--, text++) {
-		if (hex_digit(*text) < 0)
+		if (selector_hex_digit(*text) < 0)
 			return NULL;
-		*value = *value << 4 | (uint64_t)hex_digit(*text);
+		*value = *value << 4 | (uint64_t)selector_hex_digit(*text);
 	}
 	return text;
 }
@@ -57,12 +57,13 @@ static int parse_pci(const char *text, uint64_t *pci)
  * Returns whether text is "GPU-" or "MIG-" and at least one digit; old drivers name MIG devices
  * "MIG-GPU-UUID/1/2".
  */
-static bool is_uuid(const char *text)
+static bool selector_is_uuid(const char *text)
 {
 	if (strncasecmp(text, "GPU-", 4) != 0 && strncasecmp(text, "MIG-", 4) != 0)
 		return false;
 	text += strncasecmp(text, "MIG-GPU-", 8) == 0 ? 8 : 4;
-	return hex_digit(*text) >= 0 && text[strspn(text, "0123456789abcdefABCDEF-/")] == '\0';
+	return selector_hex_digit(*text) >= 0 &&
+	       text[strspn(text, "0123456789abcdefABCDEF-/")] == '\0';
 }
 
 int config_selector_parse(const char *text, struct config_selector *selector)
@@ -77,7 +78,7 @@ int config_selector_parse(const char *text, struct config_selector *selector)
 		result.ordinal = (int)ordinal;
 	} else if (parse_pci(text, &result.pci) == 0) {
 		result.kind = SELECT_PCI;
-	} else if (is_uuid(text) && strlen(text) < sizeof(result.uuid)) {
+	} else if (selector_is_uuid(text) && strlen(text) < sizeof(result.uuid)) {
 		result.kind = SELECT_UUID;
 		strcpy(result.uuid, text);
 	} else {

@@ -223,7 +223,7 @@ static void list_choices(const char *choices, char *buf, size_t size)
 }
 
 /* Says which values the key takes. */
-static int explain(const struct config_key_row *key, struct config_problem *problem)
+static int config_value_explain(const struct config_key_row *key, struct config_problem *problem)
 {
 	char choices[128];
 
@@ -385,7 +385,7 @@ int config_value_parse(enum config_key key, const char *text, struct config_valu
 	if (status == -EDOM)
 		return say(problem, "expected 0 or at least 0.001");
 	if (status != 0)
-		return explain(&config_keys[key], problem);
+		return config_value_explain(&config_keys[key], problem);
 	*value = result;
 	return 0;
 }

@@ -70,7 +70,7 @@ void capture_announced(void)
 }
 
 /* Makes room for one more; with the lock held. Returns false when there is no memory. */
-static bool make_room(void)
+static bool capture_make_room(void)
 {
 	struct capture *more;
 
@@ -97,7 +97,7 @@ void capture_began_in(CUcontext context, CUstream stream)
 	int saved = errno;
 
 	lock_acquire(&lock);
-	if (make_room())
+	if (capture_make_room())
 		capturing[known++] = (struct capture){context, stream};
 	else /* its end will never be known: better no memory moves than it is invalidated */
 		log_once(LOG_WARNING, "out of host memory: a capture is taken as one that never "
@@ -108,7 +108,7 @@ void capture_began_in(CUcontext context, CUstream stream)
 }
 
 /* Takes a capture out; with the lock held. */
-static void take_out(unsigned int i)
+static void capture_take_out(unsigned int i)
 {
 	capturing[i] = capturing[--known];
 	capture_count--;
@@ -124,7 +124,7 @@ void capture_is_over(CUstream stream)
 	while (i < known && capturing[i].stream != stream)
 		i++;
 	if (i < known)
-		take_out(i);
+		capture_take_out(i);
 	lock_release(&lock);
 }
 
@@ -135,7 +135,7 @@ void capture_context_gone(CUcontext context)
 	lock_acquire(&lock);
 	for (unsigned int i = 0; i < known;) {
 		if (capturing[i].context == context)
-			take_out(i);
+			capture_take_out(i);
 		else
 			i++;
 	}

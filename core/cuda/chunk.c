@@ -45,8 +45,8 @@ static bool never_works(uint32_t error)
 	return error == CUDA_ERROR_NOT_SUPPORTED || error == CUDA_ERROR_NOT_PERMITTED;
 }
 
-static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUresult result,
-                 enum provider_code code)
+static void chunk_note(const struct chunk_source *source, _Atomic uint64_t *error, CUresult result,
+                       enum provider_code code)
 {
 	if (result == CUDA_SUCCESS) {
 		statistics_set(&source->counters->provider, code);
@@ -81,7 +81,7 @@ static CUresult make_on_nodes(const struct chunk_source *source, struct chunk *c
  * Makes a chunk on the host. HOST_NUMA needs a 12.2 driver and a Docker container that allows NUMA
  * calls; HOST a later driver still.
  */
-static CUresult make_on_host(const struct chunk_source *source, struct chunk *chunk)
+static CUresult chunk_make_on_host(const struct chunk_source *source, struct chunk *chunk)
 {
 	struct counters *s = source->counters;
 	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST, 0);
@@ -90,7 +90,7 @@ static CUresult make_on_host(const struct chunk_source *source, struct chunk *ch
 	if (!source->avoids_numa &&
 	    !never_works(atomic_load_explicit(source->numa_error, memory_order_relaxed))) {
 		result = make_on_nodes(source, chunk, &prop);
-		note(source, &s->numa_error, result, PROVIDER_NUMA);
+		chunk_note(source, &s->numa_error, result, PROVIDER_NUMA);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			atomic_store_explicit(source->numa_error, (uint32_t)result,
 			                      memory_order_relaxed);
@@ -102,7 +102,7 @@ static CUresult make_on_host(const struct chunk_source *source, struct chunk *ch
 	prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
 	prop.location.id = 0;
 	result = driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
-	note(source, &s->host_error, result, PROVIDER_HOST);
+	chunk_note(source, &s->host_error, result, PROVIDER_HOST);
 	return result;
 }
 
@@ -122,7 +122,7 @@ CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk)
 	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_DEVICE, source->device);
 
 	if (chunk->tier == SEGMENT_ON_HOST)
-		return make_on_host(source, chunk);
+		return chunk_make_on_host(source, chunk);
 	if (chunk->like)
 		return driver.cuMemCreate(&chunk->handle, chunk->size, chunk->like, 0);
 	prop.allocFlags.gpuDirectRDMACapable = can_rdma(source->device);

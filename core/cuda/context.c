@@ -39,7 +39,7 @@ void context_start(const struct context_device *given, int count)
 	lock_leave_shared(&contexts_lock);
 }
 
-static const struct context_device *find_device(CUdevice handle)
+static const struct context_device *context_find_device(CUdevice handle)
 {
 	for (int i = 0; i < atomic_load(&device_count); i++) {
 		if (devices[i].handle == handle)
@@ -50,7 +50,7 @@ static const struct context_device *find_device(CUdevice handle)
 
 struct device *context_device(CUdevice handle)
 {
-	const struct context_device *device = find_device(handle);
+	const struct context_device *device = context_find_device(handle);
 
 	return device ? device->device : NULL;
 }
@@ -92,7 +92,7 @@ bool context_find(CUcontext handle, struct context *context)
 }
 
 /* Makes room for one more; with the lock held. Returns false when there is no memory. */
-static bool make_room(void)
+static bool context_make_room(void)
 {
 	size_t room = context_room ? 2 * context_room : 16;
 	struct context *more;
@@ -123,7 +123,8 @@ static bool is_being_given_up(CUcontext handle)
 }
 
 /* Enters a context first met now; another thread may have been quicker. */
-static bool enter(CUcontext handle, const struct context_device *device, struct context *context)
+static bool context_do_enter(CUcontext handle, const struct context_device *device,
+                             struct context *context)
 {
 	struct deadline until = DEADLINE_IN(CLOSING_NS);
 	struct context *known;
@@ -133,7 +134,7 @@ static bool enter(CUcontext handle, const struct context_device *device, struct 
 	ring_begin();
 	lock_write(&contexts_lock);
 	known = find_alive(handle);
-	if (!known && !find_locked(handle) && make_room()) {
+	if (!known && !find_locked(handle) && context_make_room()) {
 		struct context *c = &contexts[context_count++];
 
 		memset(c, 0, sizeof(*c));
@@ -157,10 +158,10 @@ static bool enter(CUcontext handle, const struct context_device *device, struct 
 
 void context_enter(CUcontext handle, CUdevice device_handle, CUgreenCtx green)
 {
-	const struct context_device *device = find_device(device_handle);
+	const struct context_device *device = context_find_device(device_handle);
 	struct context entered, *known;
 
-	if (!handle || !device || !enter(handle, device, &entered))
+	if (!handle || !device || !context_do_enter(handle, device, &entered))
 		return;
 	if (context_met)
 		context_met(&entered);
@@ -199,7 +200,7 @@ bool context_of_green(CUgreenCtx green, struct context *context)
 }
 
 /* Enters it if need be. */
-static bool meet(CUcontext handle, struct context *context)
+static bool context_meet(CUcontext handle, struct context *context)
 {
 	CUdevice device_handle;
 	const struct context_device *device;
@@ -208,8 +209,8 @@ static bool meet(CUcontext handle, struct context *context)
 		return true;
 	if (driver.cuCtxGetDevice(&device_handle) != CUDA_SUCCESS)
 		return false;
-	device = find_device(device_handle);
-	if (!device || !enter(handle, device, context))
+	device = context_find_device(device_handle);
+	if (!device || !context_do_enter(handle, device, context))
 		return false;
 	if (context_met)
 		context_met(context);
@@ -236,7 +237,7 @@ const struct context *context_here(void)
 		return NULL;
 	if (handle == last.context.handle && now == last.generation)
 		return &last.context;
-	if (!meet(handle, &met))
+	if (!context_meet(handle, &met))
 		return NULL;
 	last.generation = now;
 	last.context = met;
@@ -307,7 +308,7 @@ static bool borrow(CUcontext handle)
 	return may;
 }
 
-static void give_back(CUcontext handle)
+static void context_give_back(CUcontext handle)
 {
 	struct context *known;
 
@@ -326,7 +327,7 @@ CUresult context_push(CUcontext handle)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	result = driver.cuCtxPushCurrent_v2(handle);
 	if (result != CUDA_SUCCESS)
-		give_back(handle);
+		context_give_back(handle);
 	return result;
 }
 
@@ -335,7 +336,7 @@ void context_pop(CUcontext handle)
 	CUcontext popped;
 
 	driver.cuCtxPopCurrent_v2(&popped);
-	give_back(handle);
+	context_give_back(handle);
 }
 
 static bool is_borrowed(CUcontext handle)
@@ -431,7 +432,7 @@ unsigned int context_generation(void)
 }
 
 /* Takes the objects of a context that is gone out of the books. */
-static void clean_up(const struct context *gone)
+static void context_clean_up(const struct context *gone)
 {
 	struct resource *access;
 
@@ -464,7 +465,7 @@ void context_forget(CUcontext handle)
 	if (!known)
 		return;
 	/* Before another of its handle may be entered. */
-	clean_up(&gone);
+	context_clean_up(&gone);
 	lock_write(&contexts_lock);
 	atomic_fetch_add(&generation, 1);
 	for (size_t i = 0; i < context_count; i++) {

@@ -44,8 +44,8 @@ struct resource *context_find_object(const struct resource_type *type, uint64_t 
 	return look_everywhere(type, object, &registry);
 }
 
-static void leave(const struct resource_type *type, uint64_t object, bool holds,
-                  struct leaving *leaving)
+static void context_objects_leave(const struct resource_type *type, uint64_t object, bool holds,
+                                  struct leaving *leaving)
 {
 	struct registry *registry = NULL;
 	const struct context *context = context_here();
@@ -65,14 +65,14 @@ struct leaving context_leave_object(const struct resource_type *type, uint64_t o
 {
 	struct leaving leaving;
 
-	leave(type, object, true, &leaving);
+	context_objects_leave(type, object, true, &leaving);
 	return leaving;
 }
 
 void context_leave_unheld(const struct resource_type *type, uint64_t object,
                           struct leaving *leaving)
 {
-	leave(type, object, false, leaving);
+	context_objects_leave(type, object, false, leaving);
 }
 
 void context_before_leaving(struct before_leaving *before)

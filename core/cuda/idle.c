@@ -69,7 +69,7 @@ CUresult idle_judge(const struct context *context, uint64_t now_ns)
 	return CUDA_SUCCESS;
 }
 
-static CUresult wait_for(CUcontext context)
+static CUresult idle_wait_for(CUcontext context)
 {
 	CUcontext current = NULL;
 	CUresult result;
@@ -106,7 +106,8 @@ static CUresult wait_for_others(CUcontext own)
 	struct context context;
 
 	for (size_t i = 0; context_at(i, &context); i++) {
-		CUresult waited = context.handle == own ? CUDA_SUCCESS : wait_for(context.handle);
+		CUresult waited =
+		    context.handle == own ? CUDA_SUCCESS : idle_wait_for(context.handle);
 
 		if (idle_is_refused(waited))
 			return waited;
@@ -122,13 +123,13 @@ CUresult idle_wait(CUcontext own)
 	CUresult result;
 
 	if (context_is_alone(own))
-		return wait_for(own);
+		return idle_wait_for(own);
 	/* An entry that is forgotten during the walk may hide another. */
 	do {
 		generation = context_generation();
 		result = wait_for_others(own);
 	} while (!idle_is_refused(result) && generation != context_generation());
-	return own && !idle_is_refused(result) ? wait_for(own) : result;
+	return own && !idle_is_refused(result) ? idle_wait_for(own) : result;
 }
 
 /* --- queries, on any thread --- */
@@ -224,7 +225,7 @@ static void *answer_questions(void *cookie)
 	return NULL;
 }
 
-static bool start(void)
+static bool idle_start(void)
 {
 	if (waiter.started)
 		return true;
@@ -233,7 +234,7 @@ static bool start(void)
 	return waiter.started;
 }
 
-static bool wait_for_answer(uint32_t question, uint64_t patience_ns)
+static bool idle_wait_for_answer(uint32_t question, uint64_t patience_ns)
 {
 	struct deadline until = DEADLINE_IN(patience_ns);
 
@@ -244,7 +245,7 @@ static bool wait_for_answer(uint32_t question, uint64_t patience_ns)
 	return true;
 }
 
-static enum idle judge(CUresult result)
+static enum idle idle_do_judge(CUresult result)
 {
 	return result == CUDA_SUCCESS ? IDLE : idle_is_refused(result) ? IDLE_BUSY : IDLE_BROKEN;
 }
@@ -254,11 +255,12 @@ static enum idle ask_contexts(uint64_t patience_ns)
 	uint32_t question = atomic_load(&waiter.question);
 
 	/* Where an earlier question is not answered its work has not ended. */
-	if (!start() || atomic_load(&waiter.answer) != question)
+	if (!idle_start() || atomic_load(&waiter.answer) != question)
 		return IDLE_BUSY;
 	atomic_store(&waiter.question, ++question);
 	sem_post(&waiter.asked);
-	return wait_for_answer(question, patience_ns) ? judge(waiter.result) : IDLE_BUSY;
+	return idle_wait_for_answer(question, patience_ns) ? idle_do_judge(waiter.result)
+	                                                   : IDLE_BUSY;
 }
 
 /* The mover's: streams of the context at hand, as the registry lists them. */

@@ -17,7 +17,7 @@
 #include "core/state/directory.h"
 #include "core/state/segment.h"
 
-static char **copy_environment(void)
+static char **config_copy_environment(void)
 {
 	size_t count = 0;
 	char **copy;
@@ -146,7 +146,7 @@ bool job_config_start(struct job_config *c)
 	const struct config_machine *machine = config_machine();
 
 	config_has_module = has_module;
-	c->environment = copy_environment();
+	c->environment = config_copy_environment();
 	c->file = file && *file ? strdup(file) : NULL;
 	if (!c->environment || (file && *file && !c->file))
 		return false;

@@ -77,7 +77,7 @@ static struct {
 	uint32_t said; /* reasons, a bit each */
 } exclusive;
 
-static void watch(struct watched *w, uint64_t bytes)
+static void exclusive_do_watch(struct watched *w, uint64_t bytes)
 {
 	if (w->bytes != bytes || !w->since_ns)
 		*w = (struct watched){bytes, exclusive.now_ns};
@@ -86,7 +86,7 @@ static void watch(struct watched *w, uint64_t bytes)
 /* --- other processes --- */
 
 /* Adds a member; of a process that has several peer records once. */
-static int add(struct gang_member *members, int count, const struct gang_member *m)
+static int exclusive_add(struct gang_member *members, int count, const struct gang_member *m)
 {
 	for (int i = 0; i < count; i++)
 		if (members[i].process == m->process && members[i].job == m->job)
@@ -113,7 +113,7 @@ static int add_of(const struct peers *peers, struct gang_member *members, int co
 		const struct peers_other *other = &peers->other[i];
 		struct gang_member m = member_of(other, is_trusted(other), exclusive.now_ns);
 
-		count = add(members, count, &m);
+		count = exclusive_add(members, count, &m);
 	}
 	return count;
 }
@@ -213,7 +213,7 @@ static void watch_movable(struct watched *w, enum segment_tier tier)
 		}
 		bytes += of_device;
 	}
-	watch(w, bytes);
+	exclusive_do_watch(w, bytes);
 }
 
 static enum gang_why find_why(void)
@@ -239,7 +239,7 @@ static enum gang_why find_why(void)
 }
 
 /* Asks the slow questions once in a while. */
-static void ask(void)
+static void exclusive_ask(void)
 {
 	if (exclusive.asked_ns && exclusive.now_ns - exclusive.asked_ns < ASK_NS)
 		return;
@@ -257,7 +257,7 @@ static void look_at_ourselves(void)
 	struct gang_facts *facts = &exclusive.facts;
 	uint32_t state = exclusive.gang.own.state;
 
-	ask();
+	exclusive_ask();
 	facts->wants = works();
 	if (state == GANG_LEAVES)
 		watch_movable(&exclusive.on_device, SEGMENT_ON_DEVICE);
@@ -270,7 +270,7 @@ static void look_at_ourselves(void)
 
 /* --- actions --- */
 
-static void tell(void)
+static void exclusive_tell(void)
 {
 	const struct gang_member *own = &exclusive.gang.own;
 
@@ -359,7 +359,7 @@ static void be_patient(const struct gang_member *others, int count)
 	exclusive_hold_pass_one();
 }
 
-static void say(uint32_t before, uint64_t since_ns)
+static void exclusive_say(uint32_t before, uint64_t since_ns)
 {
 	const struct gang_member *own = &exclusive.gang.own;
 
@@ -393,14 +393,14 @@ static const struct action waiting = {ACTION_RESOURCES, "turn", exclusive_before
 static struct job_watch exclusive_watch = {.before = &waiting};
 
 /* Has launches go by exclusive_hold() where they may have to wait. */
-static void hold(bool is_held)
+static void exclusive_do_hold(bool is_held)
 {
 	if (is_held != exclusive.is_held && job_launches_watch(&exclusive_watch, 1, is_held))
 		exclusive.is_held = is_held;
 }
 
 /* Goes one step on. Returns after how long the next is due. */
-static uint64_t step(void)
+static uint64_t exclusive_do_step(void)
 {
 	struct gang_member others[GANG_MEMBERS], *own = &exclusive.gang.own;
 	bool is_first = !own->since_ns, is_alone;
@@ -419,17 +419,17 @@ static uint64_t step(void)
 	gang_step(&exclusive.gang, exclusive.now_ns, &exclusive.facts, others, count);
 	is_alone = own->state == GANG_FREE;
 	if (!is_alone)
-		hold(true);
+		exclusive_do_hold(true);
 	if (gang_holds(own->state))
 		exclusive_hold_set(true, UINT64_MAX);
-	tell();
+	exclusive_tell();
 	if (!gang_holds(own->state))
 		exclusive_hold_set(false, is_alone ? UINT64_MAX : own->beat_ns + GANG_LEASE_NS);
 	if (is_alone)
-		hold(false);
+		exclusive_do_hold(false);
 	move();
 	be_patient(others, count);
-	say(before, since_ns);
+	exclusive_say(before, since_ns);
 	if (is_first)
 		return 0;
 	if (is_alone)
@@ -440,11 +440,11 @@ static uint64_t step(void)
 uint64_t exclusive_step(uint64_t now_ns)
 {
 	exclusive.now_ns = now_ns;
-	return atomic_load(&exclusive.is_started) ? step() : UINT64_MAX;
+	return atomic_load(&exclusive.is_started) ? exclusive_do_step() : UINT64_MAX;
 }
 
 /* Begins, with the first launch held until the peer records were seen. */
-static bool start(struct device_set *devices)
+static bool exclusive_start(struct device_set *devices)
 {
 	exclusive.devices = devices;
 	exclusive.elsewhere = calloc(1, sizeof *exclusive.elsewhere);
@@ -479,7 +479,7 @@ void exclusive_set(struct device_set *devices, int i, const struct config_gpu *s
 		return;
 	if (exclusive.has_begun)
 		shortage_call();
-	else if (!start(devices))
+	else if (!exclusive_start(devices))
 		log_warning("turn = exclusive: turns are fine, because no thread or no memory is "
 		            "left for exclusive ones");
 	exclusive.has_begun = true;

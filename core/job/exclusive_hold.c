@@ -25,7 +25,7 @@ static struct {
 } hold = {.lease_ns = UINT64_MAX};
 
 /* Returns whether a stream is done with its work, as far as that may be asked. */
-static bool is_done(CUstream stream)
+static bool exclusive_hold_is_done(CUstream stream)
 {
 	bool is_idle;
 
@@ -44,7 +44,7 @@ static bool is_the_one(CUstream stream, uint64_t now)
 {
 	uint64_t since = atomic_load(&hold.one_ns);
 
-	if (!since || (now < since + LATE_NS && !is_done(stream)))
+	if (!since || (now < since + LATE_NS && !exclusive_hold_is_done(stream)))
 		return false;
 	return atomic_exchange(&hold.one_ns, 0) != 0;
 }

@@ -122,7 +122,7 @@ static void push_status(void)
 }
 
 /* Counts threads and contexts for `stat`, once a second at most. */
-static void count(void)
+static void helper_count(void)
 {
 	static uint64_t counted_ns; /* the helper's */
 	uint64_t now = clock_now();
@@ -201,7 +201,7 @@ static uint32_t helper_await(uint32_t least)
  * Takes the slot, and removes leftovers, once cuInit is over. It sleeps until then: where two
  * threads of a process work, each unmapping interrupts the other's processor.
  */
-static void join_in(void)
+static void helper_join_in(void)
 {
 	uint32_t seen;
 
@@ -248,7 +248,7 @@ static bool wait_for_the_rest(void)
 }
 
 /* Leaves the job, in which the process has no part after all. */
-static void leave(void)
+static void helper_leave(void)
 {
 	if (!this_job.segment)
 		return;
@@ -257,15 +257,15 @@ static void leave(void)
 		segment_remove_own(this_job.segment);
 }
 
-static void *help(void *cookie)
+static void *helper_help(void *cookie)
 {
 	int look_ms = LISTENER_POLL_MS;
 	struct bells bells = {0};
 
 	(void)cookie;
-	join_in();
+	helper_join_in();
 	if (!wait_for_the_rest()) {
-		leave();
+		helper_leave();
 		return NULL;
 	}
 	/* The configuration is ours from here on. Files may have changed unwatched. */
@@ -279,7 +279,7 @@ static void *help(void *cookie)
 		look_ms = LISTENER_POLL_MS;
 		if (this_job.segment) {
 			segment_poll(this_job.segment);
-			count();
+			helper_count();
 			page_publish(this_job.segment);
 			push_status();
 		}
@@ -313,7 +313,7 @@ static void *help(void *cookie)
 }
 
 /* Has the helper take a slot, and waits until it has. */
-static int take_slot(int (*take)(void *of), void *of)
+static int helper_take_slot(int (*take)(void *of), void *of)
 {
 	slot.take = take;
 	slot.of = of;
@@ -322,7 +322,7 @@ static int take_slot(int (*take)(void *of), void *of)
 	return slot.error;
 }
 
-static int join(char *message, size_t size)
+static int helper_do_join(char *message, size_t size)
 {
 	const struct job_config *c = &this_job.config;
 	const char *labels = config_job(c->now)->labels;
@@ -339,7 +339,7 @@ int helper_start(void)
 
 	atomic_store(&state, HELPER_BEGINS);
 	sem_init(&posted, 0, 0);
-	error = thread_start(help);
+	error = thread_start(helper_help);
 	is_started = !error;
 	return error;
 }
@@ -350,11 +350,11 @@ void helper_join(void)
 	sigset_t all, before;
 	int failed;
 
-	segment_owner(take_slot);
+	segment_owner(helper_take_slot);
 	/* No handler of the program's interrupts work on the job's files. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	failed = join(message, sizeof(message));
+	failed = helper_do_join(message, sizeof(message));
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	helper_tell(HELPER_JOINED);
 	if (failed) {

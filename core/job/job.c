@@ -147,7 +147,7 @@ static void say_who_shares(void)
 }
 
 /* Returns which call was refused, for a line about a thread that was not started. */
-static const char *refused_call(void)
+static const char *job_refused_call(void)
 {
 	return thread_can_wait() != 0 ? "futex: " : "";
 }
@@ -200,8 +200,8 @@ static enum outcome start_helper(void)
 	watch_for_forks();
 	error = helper_start();
 	if (error)
-		snprintf(no_helper, sizeof(no_helper), "no helper thread (%s%s)", refused_call(),
-		         strerror(-error));
+		snprintf(no_helper, sizeof(no_helper), "no helper thread (%s%s)",
+		         job_refused_call(), strerror(-error));
 	keep_directory();
 	return GOES_ON;
 }
@@ -325,7 +325,7 @@ static const struct {
  * without us, and a log line; or one that is refused, where the machine's file has it so: then it
  * returns false.
  */
-static bool start(void)
+static bool job_do_start(void)
 {
 	enum outcome outcome = GOES_ON;
 	size_t taken = 0;
@@ -348,7 +348,7 @@ bool job_start(void)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	lock_acquire(&starting);
 	if (!atomic_load(&is_started)) {
-		atomic_store(&is_refused, !start());
+		atomic_store(&is_refused, !job_do_start());
 		atomic_store(&is_started, true);
 	}
 	lock_release(&starting);

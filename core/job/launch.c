@@ -46,7 +46,7 @@ struct counters *job_current_statistics(void)
  * Returns a key that is the same for launches of a function that differ little in size: their cost
  * is learnt together.
  */
-static uint64_t key_of(uint64_t function, uint64_t threads)
+static uint64_t job_launch_key_of(uint64_t function, uint64_t threads)
 {
 	unsigned int octave = threads ? 63 - (unsigned int)__builtin_clzll(threads) : 0;
 	uint64_t quarter = octave > 2 ? threads >> (octave - 2) & 3 : 0;
@@ -56,17 +56,17 @@ static uint64_t key_of(uint64_t function, uint64_t threads)
 
 /* --- actions on launches --- */
 
-static void count(struct job_launch *launch)
+static void job_launch_count(struct job_launch *launch)
 {
 	if (!launch->is_counted)
 		job_count_launch(launch->device->statistics, launch->kind);
 	launch->is_counted = true;
 }
 
-static int count_launch(void *cookie, void *subject)
+static int job_launch_count_launch(void *cookie, void *subject)
 {
 	(void)cookie;
-	count(subject);
+	job_launch_count(subject);
 	return CUDA_SUCCESS;
 }
 
@@ -80,12 +80,12 @@ static int hold_back(void *cookie, void *subject)
 		return CUDA_SUCCESS;
 	launch->at.context = launch->context;
 	launch->at.stream = launch->stream;
-	launch->at.key = key_of(launch->function, launch->threads);
+	launch->at.key = job_launch_key_of(launch->function, launch->threads);
 	pacer_before(launch->pacer, &launch->at);
 	return CUDA_SUCCESS;
 }
 
-static int measure(void *cookie, void *subject)
+static int job_launch_measure(void *cookie, void *subject)
 {
 	struct job_launch *launch = subject;
 
@@ -120,7 +120,7 @@ static int end_surveyed(void *cookie, void *subject)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	survey_after(&launch->surveyed,
 	             &(struct survey_launch){
-	                 .key = key_of(launch->function, launch->threads),
+	                 .key = job_launch_key_of(launch->function, launch->threads),
 	                 .stream = launch->stream,
 	                 .graph = is_graph ? (CUgraphExec)(uintptr_t)launch->function : NULL,
 	                 .function = (CUfunction)(uintptr_t)launch->function,
@@ -132,9 +132,10 @@ static int end_surveyed(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-static const struct action counting = {ACTION_STATISTICS, "statistics", count_launch, NULL},
+static const struct action counting = {ACTION_STATISTICS, "statistics", job_launch_count_launch,
+                                       NULL},
                            holding = {ACTION_RESOURCES, "pacing", hold_back, NULL},
-                           measuring = {ACTION_RESOURCES, "pacing", measure, NULL},
+                           measuring = {ACTION_RESOURCES, "pacing", job_launch_measure, NULL},
                            /* The measurement begins after the slot. */
     surveying = {ACTION_MEASURES, "survey", begin_surveyed, NULL},
                            surveyed = {ACTION_STATISTICS, "survey", end_surveyed, NULL};
@@ -146,7 +147,7 @@ bool job_launches_start(void)
 }
 
 /* Lets the action act or not. Returns false without memory for it. */
-static bool put(enum action_group group, const struct action *action, bool acts)
+static bool job_launch_put(enum action_group group, const struct action *action, bool acts)
 {
 	if (action_find(group, action->phase, action->name, NULL) == acts)
 		return true;
@@ -165,20 +166,20 @@ static struct {
 static bool put_all(void)
 {
 	bool is_paced = wanted.is_paced || wanted.giving_way, is_watched = wanted.surveyed;
-	bool is_put = put(ACTION_POST_LAUNCH, &surveyed, wanted.surveyed);
+	bool is_put = job_launch_put(ACTION_POST_LAUNCH, &surveyed, wanted.surveyed);
 
 	/* Nothing acts after a launch where nothing does before it. */
 	for (const struct job_watch *watch = wanted.watches; watch; watch = watch->next) {
 		is_watched |= watch->reasons != 0;
 		if (watch->after)
-			is_put &= put(ACTION_POST_LAUNCH, watch->after, watch->reasons);
+			is_put &= job_launch_put(ACTION_POST_LAUNCH, watch->after, watch->reasons);
 	}
-	is_put &= put(ACTION_PRE_LAUNCH, &counting, is_paced || is_watched);
+	is_put &= job_launch_put(ACTION_PRE_LAUNCH, &counting, is_paced || is_watched);
 	for (const struct job_watch *watch = wanted.watches; watch; watch = watch->next)
 		if (watch->before)
-			is_put &= put(ACTION_PRE_LAUNCH, watch->before, watch->reasons);
-	return is_put & put(ACTION_PRE_LAUNCH, &holding, is_paced) &
-	       put(ACTION_PRE_LAUNCH, &surveying, wanted.surveyed);
+			is_put &= job_launch_put(ACTION_PRE_LAUNCH, watch->before, watch->reasons);
+	return is_put & job_launch_put(ACTION_PRE_LAUNCH, &holding, is_paced) &
+	       job_launch_put(ACTION_PRE_LAUNCH, &surveying, wanted.surveyed);
 }
 
 bool job_launches_watch(struct job_watch *watch, uint64_t reason, bool is_wanted)
@@ -253,7 +254,7 @@ CUresult job_begin_launch(struct job_launch *launch)
 	launch->context = context->handle;
 	result = actions_run(ACTION_PRE_LAUNCH, launch);
 	/* Further actions may stand on launches, too; or none does any more. */
-	count(launch);
+	job_launch_count(launch);
 	return result;
 }
 

@@ -94,12 +94,12 @@ static uint64_t idle_since(uint64_t now, const struct terms *terms)
 }
 
 /* Returns the bytes charged to us that are in use. */
-static uint64_t in_use(const struct device *device, enum segment_tier tier)
+static uint64_t lending_in_use(const struct device *device, enum segment_tier tier)
 {
 	return minus(device_used(device, tier), device_spare(device, tier));
 }
 
-static void sum_up(struct lent *l, uint64_t now)
+static void lending_sum_up(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
 	uint64_t movable;
@@ -112,7 +112,7 @@ static void sum_up(struct lent *l, uint64_t now)
 	for (int tier = 0; tier < LEDGER_TIERS; tier++) {
 		if (!plan_movable_now(device, tier, &movable))
 			return;
-		l->stays[tier] = minus(in_use(device, tier), movable);
+		l->stays[tier] = minus(lending_in_use(device, tier), movable);
 		if (tier == SEGMENT_ON_DEVICE)
 			l->movable = movable;
 	}
@@ -120,7 +120,7 @@ static void sum_up(struct lent *l, uint64_t now)
 }
 
 /* Writes the process's memory on the own peer record. */
-static void fill(struct lent *l, struct peer_record *record)
+static void lending_fill(struct lent *l, struct peer_record *record)
 {
 	const struct device *device = l->shared->device;
 	uint64_t on_host = device_used(device, SEGMENT_ON_HOST);
@@ -129,7 +129,7 @@ static void fill(struct lent *l, struct peer_record *record)
 	/* Memory that is made for a move to come has not come, whenever it was added up. */
 	record->movable = l->grant.since_ns ? least(record->held, l->movable)
 	                                    : minus(record->held, l->stays[SEGMENT_ON_DEVICE]);
-	record->on_host = minus(in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
+	record->on_host = minus(lending_in_use(device, SEGMENT_ON_HOST), l->stays[SEGMENT_ON_HOST]);
 	record->context = l->context;
 	record->link = link_bytes(device, SEGMENT_ON_HOST, SECOND);
 	l->told[SEGMENT_ON_DEVICE] = record->held;
@@ -178,8 +178,8 @@ static bool all_tell(const struct lent *l)
 /* --- actions --- */
 
 /* Writes a change of hands into the ring, so far as there was one. */
-static void note(enum event_kind kind, const struct lent *l, const struct peer_record *record,
-                 uint64_t bytes)
+static void lending_note(enum event_kind kind, const struct lent *l,
+                         const struct peer_record *record, uint64_t bytes)
 {
 	if (bytes)
 		event_note(.kind = kind, .device = l->shared->device->id.ordinal, .a = bytes,
@@ -187,7 +187,7 @@ static void note(enum event_kind kind, const struct lent *l, const struct peer_r
 }
 
 /* Rings where there is news, and again where that was not heard. */
-static void tell(struct lent *l, bool is_news)
+static void lending_tell(struct lent *l, bool is_news)
 {
 	if (!is_news && !l->unheard)
 		return;
@@ -196,7 +196,7 @@ static void tell(struct lent *l, bool is_news)
 		l->unheard = 0;
 }
 
-static void poll_device(struct lent *l, uint64_t now)
+static void lending_poll_device(struct lent *l, uint64_t now)
 {
 	struct device *device = l->shared->device;
 	const struct terms terms = terms_of(device);
@@ -222,20 +222,20 @@ static void poll_device(struct lent *l, uint64_t now)
 	if (needs.must && !capture_is_active())
 		in_use_free(device, &needs.free);
 	l->must_since_ns = !needs.must ? 0 : l->must_since_ns ? l->must_since_ns : now;
-	sum_up(l, now);
+	lending_sum_up(l, now);
 	record = peer_edit(&l->shared->own);
 	record->idle_since_ns = idle;
 	record->tells_memory = 1;
-	fill(l, record);
+	lending_fill(l, record);
 	claimed = record->claim;
 	grant_decide(&l->grant, &needs, record, geteuid(), &l->shared->others, &answer);
 	record->yielded = least(record->yielded, record->on_host);
 	record->waits = answer.why;
-	note(EVENT_claim, l, record, claimed ? 0 : record->claim);
-	note(EVENT_yield, l, record, answer.gave);
-	note(EVENT_grant, l, record, answer.took);
+	lending_note(EVENT_claim, l, record, claimed ? 0 : record->claim);
+	lending_note(EVENT_yield, l, record, answer.gave);
+	lending_note(EVENT_grant, l, record, answer.took);
 	peer_publish(&l->shared->own, now);
-	tell(l, answer.tells);
+	lending_tell(l, answer.tells);
 	yield_set(device, YIELD_FOR_CLAIM, answer.bound);
 	yield_on_call(device, all_tell(l), answer.margin);
 	if (needs.must && answer.must_is_decided &&
@@ -278,7 +278,7 @@ uint64_t lending_step(uint64_t now)
 		if (!l)
 			continue;
 		if (calls != called || now >= l->due_ns || has_news(l, now))
-			poll_device(l, now);
+			lending_poll_device(l, now);
 		due_ns = least(due_ns, l->due_ns);
 	}
 	called = calls;
@@ -297,7 +297,7 @@ bool lending_has_news(uint64_t now)
 /*
  * Begins to decide the claims of a call, which may come before we have looked for other processes.
  */
-static bool begin(const struct device *device)
+static bool lending_begin(const struct device *device)
 {
 	return sharing_join(device->id.ordinal) && sharing_begin();
 }
@@ -305,5 +305,5 @@ static bool begin(const struct device *device)
 void lending_start(struct device_set *devices)
 {
 	lending.devices = devices;
-	shortage_serve(begin);
+	shortage_serve(lending_begin);
 }

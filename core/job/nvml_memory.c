@@ -94,7 +94,7 @@ struct books {
 	uint64_t limit;      /* that its living processes hold; 0: none has met the device */
 };
 
-static struct books read_view(const char *job, const char *uuid)
+static struct books nvml_memory_read_view(const char *job, const char *uuid)
 {
 	struct segment_view *view = calloc(1, sizeof(*view));
 	struct books books = {0};
@@ -122,7 +122,7 @@ static struct books read_books(const char *job, const char *uuid)
 	if (error == -ENOENT)
 		return books;
 	if (error)
-		return read_view(job, uuid);
+		return nvml_memory_read_view(job, uuid);
 	for (int i = 0; i < glance.device_count; i++) {
 		if (!is_same_uuid(glance.uuid[i], uuid))
 			continue;
@@ -199,8 +199,9 @@ static bool settings_from(const struct job_config *c, const struct config *confi
 	return true;
 }
 
-static bool read_settings(const struct job_config *c, const struct config_device *device,
-                          struct config_gpu *settings)
+static bool nvml_memory_read_settings(const struct job_config *c,
+                                      const struct config_device *device,
+                                      struct config_gpu *settings)
 {
 	struct config *config;
 	bool is_told;
@@ -239,7 +240,7 @@ bool nvml_memory_reported(const struct config_device *device, struct reported *m
 	if (taken)
 		return job_tells_nvml() && report_memory(taken, memory);
 	c = configuration();
-	if (!c || !read_settings(c, device, &settings))
+	if (!c || !nvml_memory_read_settings(c, device, &settings))
 		return false;
 	books = read_books(c->name, device->uuid);
 	if (books.limit)

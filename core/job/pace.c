@@ -34,7 +34,7 @@ static struct {
 	uint64_t owner, job;
 } pace;
 
-static uint64_t mixed(uint64_t x)
+static uint64_t pace_mixed(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
@@ -48,8 +48,8 @@ static void choose_numbers(const char *job)
 	char directory[DIRECTORY_MAX + 1];
 
 	directory_path(directory, sizeof(directory));
-	pace.owner = mixed(((uint64_t)getpid() << 32) ^ clock_of_day() ^ (uintptr_t)directory);
-	pace.job = mixed(hash_text(hash_text(getuid(), directory), job));
+	pace.owner = pace_mixed(((uint64_t)getpid() << 32) ^ clock_of_day() ^ (uintptr_t)directory);
+	pace.job = pace_mixed(hash_text(hash_text(getuid(), directory), job));
 }
 
 void job_pace_start(struct device_set *devices, const char *job)
@@ -134,7 +134,7 @@ static bool has_pacer(int i)
 /* Says whether something was paced: until then no burst is in any stream. */
 static _Atomic bool has_paced;
 
-static bool apply(int i)
+static bool pace_apply(int i)
 {
 	bool is_paced = pacer_would_pace(&pace.settings[i]);
 
@@ -164,7 +164,7 @@ bool job_pace_set(int i, const struct config_gpu *settings)
 	s->window_ns = settings->share_window;
 	s->policy = (int)settings->share_policy;
 	s->priority = (int)settings->priority;
-	return apply(i);
+	return pace_apply(i);
 }
 
 bool job_pace_give_way(int i, bool gives_way)
@@ -172,7 +172,7 @@ bool job_pace_give_way(int i, bool gives_way)
 	if (pace.settings[i].gives_way == gives_way)
 		return false;
 	pace.settings[i].gives_way = gives_way;
-	apply(i);
+	pace_apply(i);
 	return true;
 }
 

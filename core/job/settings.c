@@ -67,7 +67,7 @@ static int change_pacers(void *cookie, void *subject)
  * Notifies the mover and the growth of limits that a step has ended: memory moves best where
  * nothing of a step is in flight yet.
  */
-static int end_step(void *cookie, void *subject)
+static int job_settings_end_step(void *cookie, void *subject)
 {
 	(void)cookie;
 	idle_point_has_come();
@@ -85,7 +85,7 @@ bool job_settings_start(void)
 	} ours[] = {
 	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "devices", change_devices, NULL}},
 	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "pacing", change_pacers, NULL}},
-	    {ACTION_STEP_END, {ACTION_RESOURCES, "memory", end_step, NULL}},
+	    {ACTION_STEP_END, {ACTION_RESOURCES, "memory", job_settings_end_step, NULL}},
 	};
 	bool has_started = true;
 
@@ -97,7 +97,7 @@ bool job_settings_start(void)
 }
 
 /* Lets new settings take effect. */
-static void apply(void)
+static void job_settings_do_apply(void)
 {
 	struct job_change change = {.config = this_job.config.now, .devices = &this_job.devices};
 
@@ -114,7 +114,7 @@ static void apply(void)
  * Writes into the segment the fault of the configuration, and which override the process follows:
  * for `stat`, and for commands that wait until every process follows.
  */
-static void tell(void)
+static void job_settings_tell(void)
 {
 	const char *complaint = this_job.config.complaint;
 
@@ -149,10 +149,10 @@ void job_settings_reload(bool is_news)
 	bool accepted = !is_lost && job_config_reload(&this_job.config, &this_job.devices);
 
 	if (!is_lost) /* of a faulty layer the last good settings, and the rest as it is now */
-		apply();
+		job_settings_do_apply();
 	if (is_news || !accepted)
 		event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted);
-	tell();
+	job_settings_tell();
 }
 
 bool job_settings_hold_alone(void)
@@ -168,6 +168,6 @@ bool job_settings_must_hold(void)
 
 void job_settings_apply(void)
 {
-	apply();
-	tell();
+	job_settings_do_apply();
+	job_settings_tell();
 }

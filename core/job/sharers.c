@@ -37,7 +37,8 @@ static void name_job(struct job_sharers *sharers, const char *kind, const char *
 	}
 }
 
-static bool find_cache(char *const *environment, uint64_t limits, struct job_sharers *sharers)
+static bool sharers_find_cache(char *const *environment, uint64_t limits,
+                               struct job_sharers *sharers)
 {
 	const char *path = config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE");
 	const char *base = path ? strrchr(path, '/') : NULL;
@@ -122,7 +123,7 @@ static void make_plain(char *text)
 
 void job_sharers_find(char *const *environment, uint64_t limits, struct job_sharers *sharers)
 {
-	if (!find_cache(environment, limits, sharers) &&
+	if (!sharers_find_cache(environment, limits, sharers) &&
 	    !find_slurm(environment, limits, sharers) && !find_container(limits, sharers))
 		find_session(limits, sharers);
 	make_plain(sharers->text);

@@ -86,7 +86,7 @@ static void sharing_fill(struct peer_record *record, const struct config_gpu *se
 	record->slowdown_ppm = (uint32_t)settings->slowdown * 10;
 }
 
-static void apply(struct sharing *s, const struct config_gpu *settings)
+static void job_sharing_apply(struct sharing *s, const struct config_gpu *settings)
 {
 	s->settings = *settings;
 	sharing_fill(peer_edit(&s->own), settings);
@@ -102,7 +102,7 @@ void sharing_set(int i, const struct config_gpu *settings)
 	sharing.settings[i] = *settings;
 	s = atomic_load(&sharing.of[i]);
 	if (s)
-		apply(s, settings);
+		job_sharing_apply(s, settings);
 	lock_release(&sharing.lock);
 }
 
@@ -119,7 +119,7 @@ static gid_t sharing_group(const char *uuid)
 }
 
 /* Makes the peer record of the i-th device, once. */
-static void make(int i)
+static void job_sharing_make(int i)
 {
 	struct device *device = &sharing.devices->device[i];
 	struct sharing *s = calloc(1, sizeof *s);
@@ -178,7 +178,7 @@ static bool is_asked(const struct peers *others, const struct config_gpu *own, u
 }
 
 /* Returns whether a normal job is to give way, because a guaranteed one is there. */
-static bool gives_way(const struct peers *others, const struct config_gpu *own)
+static bool job_sharing_gives_way(const struct peers *others, const struct config_gpu *own)
 {
 	for (int i = 0; i < others->count && own->priority == PRIORITY_NORMAL; i++)
 		if (!others->other[i].is_silent &&
@@ -191,7 +191,7 @@ struct sharing *sharing_join(int i)
 {
 	lock_acquire(&sharing.lock);
 	if (!atomic_load(&sharing.of[i]) && !atomic_load(&sharing.is_over))
-		make(i);
+		job_sharing_make(i);
 	lock_release(&sharing.lock);
 	return atomic_load(&sharing.of[i]);
 }
@@ -205,7 +205,7 @@ struct sharing *sharing_of(int i)
 }
 
 /* Takes the one copy of the peer records of a device. Returns whether there are any. */
-static bool look(struct sharing *s, uint64_t now)
+static bool job_sharing_look(struct sharing *s, uint64_t now)
 {
 	struct config_gpu own;
 	bool asked, way, is_new;
@@ -222,7 +222,7 @@ static bool look(struct sharing *s, uint64_t now)
 	lock_release(&sharing.lock);
 	asked = is_asked(&s->others, &own, now);
 	is_new = atomic_exchange(&s->is_asked, asked) != asked;
-	way = gives_way(&s->others, &own);
+	way = job_sharing_gives_way(&s->others, &own);
 	is_new |= atomic_exchange(&s->gives_way, way) != way;
 	if (is_new) {
 		atomic_fetch_add(&sharing_decided, 1);
@@ -237,7 +237,7 @@ static bool look(struct sharing *s, uint64_t now)
  * Looks at all devices, and collects the bells that wake us. Returns whether other processes are
  * there.
  */
-static bool look_at_all(struct bells *bells, uint64_t now)
+static bool job_sharing_look_at_all(struct bells *bells, uint64_t now)
 {
 	bool is_beside = false;
 
@@ -247,7 +247,7 @@ static bool look_at_all(struct bells *bells, uint64_t now)
 		if (!s)
 			continue;
 		bells_add(bells, peer_bell(&s->own), 0);
-		is_beside |= look(s, now);
+		is_beside |= job_sharing_look(s, now);
 	}
 	return is_beside;
 }
@@ -274,7 +274,7 @@ static void *share(void *cookie)
 			deadline_sleep(LOOK_NS / 1000);
 		now = clock_now();
 		bells_add(&bells, &shortage_called, called);
-		is_beside = look_at_all(&bells, now);
+		is_beside = job_sharing_look_at_all(&bells, now);
 		if (is_beside && !bells_are_all_heard(&bells))
 			again_ns = UNHEARD_NS;
 		for (int i = 0; sharing.parts[i].step; i++)
@@ -308,7 +308,7 @@ bool sharing_is_begun(void)
 /* --- the helper --- */
 
 /* Looks for others and for news, while the sharing thread does not. */
-static void look_for_others(void)
+static void job_sharing_look_for_others(void)
 {
 	uint64_t now = clock_now();
 	struct bells bells = {0};
@@ -318,7 +318,7 @@ static void look_for_others(void)
 		return;
 	if (atomic_exchange(&sharing.is_looking, true))
 		return;
-	is_beside = look_at_all(&bells, now);
+	is_beside = job_sharing_look_at_all(&bells, now);
 	for (int i = 0; sharing.parts[i].step; i++)
 		has_news |= sharing.parts[i].has_news && sharing.parts[i].has_news(now);
 	atomic_store(&sharing.is_looking, false);
@@ -334,7 +334,7 @@ int sharing_poll(int at_most_ms)
 
 	if (!sharing.devices)
 		return at_most_ms;
-	look_for_others();
+	job_sharing_look_for_others();
 	for (int i = 0; i < sharing.devices->count; i++) {
 		struct sharing *s = sharing_of(i);
 		bool way;

@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-static uint64_t get(const _Atomic uint64_t *word)
+static uint64_t ledger_get(const _Atomic uint64_t *word)
 {
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-static void set(_Atomic uint64_t *word, uint64_t value)
+static void ledger_set(_Atomic uint64_t *word, uint64_t value)
 {
 	atomic_store_explicit(word, value, memory_order_relaxed);
 }
@@ -24,12 +24,12 @@ struct ledger_copy ledger_read(const struct ledger *ledger)
 		copy.facts = (struct facts){0};
 	for (int tier = 0; tier < LEDGER_TIERS; tier++) {
 		copy.charged[tier] = ledger_charged(ledger, tier);
-		copy.peak[tier] = get(&ledger->peak[tier]);
-		copy.spare[tier] = get(&ledger->spare[tier]);
+		copy.peak[tier] = ledger_get(&ledger->peak[tier]);
+		copy.spare[tier] = ledger_get(&ledger->spare[tier]);
 	}
-	copy.pinned = get(&ledger->pinned);
-	copy.driver_used = get(&ledger->driver_used);
-	copy.driver_peak = get(&ledger->driver_peak);
+	copy.pinned = ledger_get(&ledger->pinned);
+	copy.driver_used = ledger_get(&ledger->driver_used);
+	copy.driver_peak = ledger_get(&ledger->driver_peak);
 	return copy;
 }
 
@@ -44,28 +44,28 @@ void ledger_clear(struct ledger *ledger)
 {
 	ledger_forget_facts(ledger);
 	for (int tier = 0; tier < LEDGER_TIERS; tier++) {
-		set(&ledger->charged[tier], 0);
-		set(&ledger->peak[tier], 0);
-		set(&ledger->spare[tier], 0);
+		ledger_set(&ledger->charged[tier], 0);
+		ledger_set(&ledger->peak[tier], 0);
+		ledger_set(&ledger->spare[tier], 0);
 	}
-	set(&ledger->pinned, 0);
-	set(&ledger->driver_used, 0);
-	set(&ledger->driver_peak, 0);
+	ledger_set(&ledger->pinned, 0);
+	ledger_set(&ledger->driver_used, 0);
+	ledger_set(&ledger->driver_peak, 0);
 	for (size_t i = 0; i < sizeof ledger->reserved / sizeof *ledger->reserved; i++)
-		set(&ledger->reserved[i], 0);
+		ledger_set(&ledger->reserved[i], 0);
 }
 
 void ledger_forget_peak(struct ledger *ledger)
 {
 	for (int tier = 0; tier < LEDGER_TIERS; tier++)
-		set(&ledger->peak[tier], 0);
-	set(&ledger->driver_peak, 0);
+		ledger_set(&ledger->peak[tier], 0);
+	ledger_set(&ledger->driver_peak, 0);
 }
 
 /* Raises a peak. A thread that charged before the charges were closed may still be at it. */
 static void raise_peak(_Atomic uint64_t *word, uint64_t now)
 {
-	uint64_t peak = get(word);
+	uint64_t peak = ledger_get(word);
 
 	while (now > peak && !atomic_compare_exchange_weak(word, &peak, now))
 		;
@@ -73,7 +73,7 @@ static void raise_peak(_Atomic uint64_t *word, uint64_t now)
 
 bool ledger_change_open(struct ledger *ledger, int tier, int64_t bytes)
 {
-	uint64_t was = get(&ledger->charged[tier]), now;
+	uint64_t was = ledger_get(&ledger->charged[tier]), now;
 
 	do {
 		now = was + (uint64_t)bytes;
@@ -98,17 +98,17 @@ void ledger_close(struct ledger *ledger, int tier)
 
 void ledger_charge(struct ledger *ledger, int tier, uint64_t bytes)
 {
-	uint64_t now = get(&ledger->charged[tier]) + bytes;
+	uint64_t now = ledger_get(&ledger->charged[tier]) + bytes;
 
-	set(&ledger->charged[tier], now);
+	ledger_set(&ledger->charged[tier], now);
 	raise_peak(&ledger->peak[tier], now);
 }
 
 uint64_t ledger_give_back(struct ledger *ledger, int tier, uint64_t bytes)
 {
-	uint64_t held = get(&ledger->charged[tier]), given = bytes < held ? bytes : held;
+	uint64_t held = ledger_get(&ledger->charged[tier]), given = bytes < held ? bytes : held;
 
-	set(&ledger->charged[tier], held - given);
+	ledger_set(&ledger->charged[tier], held - given);
 	return bytes - given;
 }
 

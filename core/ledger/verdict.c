@@ -16,8 +16,8 @@ static enum move_pending blocker_of(const struct ledger_copy *ledger)
 }
 
 /* Returns why memory of the process stays on the device that is to leave it. */
-static enum held_reason why_it_stays(const struct ledger_copy *ledger,
-                                     const struct standing *standing)
+static enum held_reason verdict_why_it_stays(const struct ledger_copy *ledger,
+                                             const struct standing *standing)
 {
 	if (ledger->facts.elastic != ELASTIC_YES)
 		return HELD_FOREIGN;
@@ -39,7 +39,8 @@ static enum held_reason why_held(const struct ledger_copy *ledger, int count,
 
 	for (int i = 0; i < count; i++)
 		if (ledger[i].charged[0])
-			why = (enum held_reason)higher(why, why_it_stays(&ledger[i], standing));
+			why = (enum held_reason)higher(why,
+			                               verdict_why_it_stays(&ledger[i], standing));
 	/* No live process: it is memory of dead ones. */
 	if (why == HELD_NONE)
 		why = standing->orphaned ? HELD_PINNED : HELD_FOREIGN;

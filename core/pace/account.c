@@ -5,7 +5,7 @@
 /* 40 ms of a window of 100: with the overrun of a kernel, less than a point of five seconds. */
 #define MOST_SAVED 40000u
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t account_smaller(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -31,12 +31,12 @@ uint64_t account_pay(uint64_t paid_until, uint64_t now_ns, uint64_t busy_ns, uin
                      uint64_t window_ns)
 {
 	uint64_t credit = credit_of(share, window_ns);
-	uint64_t busy = smaller(busy_ns, ACCOUNT_MAX_DEBT_NS);
+	uint64_t busy = account_smaller(busy_ns, ACCOUNT_MAX_DEBT_NS);
 	/* A debt that is being paid was no pause. */
 	uint64_t earliest = now_ns > credit + busy ? now_ns - credit - busy : 0;
 	uint64_t latest = now_ns + scaled(ACCOUNT_MAX_DEBT_NS, ACCOUNT_FULL_SHARE, share);
-	uint64_t paid = paid_until > earliest ? smaller(paid_until, latest) : earliest;
+	uint64_t paid = paid_until > earliest ? account_smaller(paid_until, latest) : earliest;
 
 	/* Both summands are below 2^63. */
-	return smaller(paid + scaled(busy, ACCOUNT_FULL_SHARE, share), latest);
+	return account_smaller(paid + scaled(busy, ACCOUNT_FULL_SHARE, share), latest);
 }

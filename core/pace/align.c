@@ -21,7 +21,7 @@ static uint32_t bit(const struct align *align)
 	return 1u << align->device;
 }
 
-static void add_device(struct align *align)
+static void align_add_device(struct align *align)
 {
 	uint32_t count = LOAD(align->lanes->count);
 
@@ -38,7 +38,7 @@ void align_fly(struct align *align, uint64_t now_ns)
 		return;
 	atomic_store_explicit(&own(align)->seen_ns, now_ns, memory_order_release);
 	if (!(LOAD(own(align)->devices) & bit(align)))
-		add_device(align);
+		align_add_device(align);
 	if (!(LOAD(own(align)->flying) & bit(align)))
 		atomic_fetch_or(&own(align)->flying, bit(align));
 }

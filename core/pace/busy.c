@@ -20,7 +20,7 @@ static size_t first_way(uint64_t key)
 	       COST_WAYS;
 }
 
-static struct cost *find(const struct costs *costs, uint64_t key)
+static struct cost *busy_find(const struct costs *costs, uint64_t key)
 {
 	const struct cost *way = &costs->entry[first_way(key)];
 
@@ -33,7 +33,7 @@ static struct cost *find(const struct costs *costs, uint64_t key)
 
 uint64_t cost_of(const struct costs *costs, uint64_t key)
 {
-	const struct cost *cost = find(costs, key);
+	const struct cost *cost = busy_find(costs, key);
 
 	return cost ? cost->ns : 0;
 }
@@ -54,9 +54,9 @@ static void tally_add(struct tally *tally, uint64_t key, uint64_t ns)
 	}
 }
 
-static void set(struct costs *costs, uint64_t key, uint64_t ns)
+static void busy_set(struct costs *costs, uint64_t key, uint64_t ns)
 {
-	struct cost *cost = find(costs, key);
+	struct cost *cost = busy_find(costs, key);
 
 	if (!cost) { /* the oldest of its ways goes */
 		struct cost *way = &costs->entry[first_way(key)];
@@ -78,7 +78,7 @@ void cost_learn(struct costs *costs, const struct tally *tally, uint64_t busy_ns
 		uint64_t before = cost_of(costs, tally->kind[0].key);
 		uint64_t now = busy_ns / tally->launches;
 
-		set(costs, tally->kind[0].key, before ? (3 * before + now) / 4 : now);
+		busy_set(costs, tally->kind[0].key, before ? (3 * before + now) / 4 : now);
 		return;
 	}
 	/* Of several, the wrong one is not known: all are, in proportion and a little at a time. */
@@ -90,9 +90,9 @@ void cost_learn(struct costs *costs, const struct tally *tally, uint64_t busy_ns
 		uint64_t before = cost_of(costs, tally->kind[i].key);
 
 		if (before)
-			set(costs, tally->kind[i].key,
-			    (uint64_t)(((unsigned __int128)before * (3 * expected + busy_ns)) /
-			               (4 * expected)));
+			busy_set(costs, tally->kind[i].key,
+			         (uint64_t)(((unsigned __int128)before * (3 * expected + busy_ns)) /
+			                    (4 * expected)));
 	}
 }
 
@@ -134,7 +134,7 @@ struct busy {
 	struct round rounds[PLACES];
 };
 
-static inline struct round *round_of(struct busy *busy, uint64_t number)
+static inline struct round *busy_round_of(struct busy *busy, uint64_t number)
 {
 	return &busy->rounds[number % PLACES];
 }
@@ -175,7 +175,7 @@ static double union_of(struct interval *interval, int count, double *until)
 	return sum;
 }
 
-static double smaller(double a, double b)
+static double busy_smaller(double a, double b)
 {
 	return a < b ? a : b;
 }
@@ -191,8 +191,8 @@ static double idle_ms(const struct burst *b, double whole_ms)
 	double work = whole_ms - idle;
 
 	if (!b->cost_ns)
-		return smaller(idle, USUAL_LAUNCH_NS / 1e6);
-	return work > 0.8 * cost ? idle : whole_ms - smaller(whole_ms, 0.8 * cost);
+		return busy_smaller(idle, USUAL_LAUNCH_NS / 1e6);
+	return work > 0.8 * cost ? idle : whole_ms - busy_smaller(whole_ms, 0.8 * cost);
 }
 
 static struct interval interval_of(const struct burst *b, double begin_ms, double measured_ms)
@@ -201,7 +201,7 @@ static struct interval interval_of(const struct burst *b, double begin_ms, doubl
 	double idle = idle_ms(b, whole), cost = (double)b->cost_ns / 1e6;
 
 	if (b->is_torn && b->cost_ns)
-		whole = smaller(whole, idle + cost);
+		whole = busy_smaller(whole, idle + cost);
 	return (struct interval){.begin_ms = begin_ms + idle, .end_ms = begin_ms + whole};
 }
 
@@ -235,7 +235,8 @@ static double busy_ms_of_context(const struct round *round, int first, double *u
 /* Returns where the last round's union ended, from this round's first event on. */
 static double until_by(struct busy *busy, const struct round *round)
 {
-	const struct round *last = busy->collected ? round_of(busy, busy->collected - 1) : NULL;
+	const struct round *last =
+	    busy->collected ? busy_round_of(busy, busy->collected - 1) : NULL;
 	float distance;
 
 	if (!last || !last->count || !round->count ||
@@ -302,7 +303,7 @@ uint64_t busy_expected(const struct busy *busy, int but_for)
 /* --- bursts --- */
 
 /* Events stay with their place in the table, and are made again when the context changes. */
-static bool make_events(struct burst *burst, CUcontext context)
+static bool busy_make_events(struct burst *burst, CUcontext context)
 {
 	CUevent begin;
 
@@ -399,7 +400,7 @@ static struct burst *begin_burst(struct round *round, CUcontext context, CUstrea
 	if (round->count == BUSY_BURSTS)
 		return NULL;
 	b = &round->burst[round->count];
-	if (!make_events(b, context))
+	if (!busy_make_events(b, context))
 		return NULL;
 	if (stream == CU_STREAM_PER_THREAD)
 		blocking_stream_is_used();
@@ -423,7 +424,7 @@ static void open_round(struct busy *busy, uint64_t now_ns)
 {
 	if (busy->open)
 		return;
-	busy->open = round_of(busy, busy->closed);
+	busy->open = busy_round_of(busy, busy->closed);
 	busy->open->count = 0;
 	busy->open->sum = (struct busy_sum){.began_ns = now_ns};
 }
@@ -458,7 +459,7 @@ struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream,
 	return b;
 }
 
-static void count(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
+static void busy_count(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
 {
 	burst->last_ns = now_ns;
 	burst->unrecorded_ns += cost_ns ? cost_ns : 1;
@@ -478,7 +479,7 @@ struct burst *busy_follow(struct busy *busy, CUcontext context, CUstream stream,
 	tally_add(&busy->open->sum.tally, key, cost_ns);
 	/* The thread alone takes it back, so no locked operation is needed for that. */
 	atomic_store_explicit(&b->follows, true, memory_order_relaxed);
-	count(b, cost_ns, now_ns);
+	busy_count(b, cost_ns, now_ns);
 	return b;
 }
 
@@ -503,7 +504,7 @@ void busy_after(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
 	if (!burst || !atomic_load(&burst->launching))
 		return; /* its context went meanwhile */
 	busy_leave(burst);
-	count(burst, cost_ns, now_ns);
+	busy_count(burst, cost_ns, now_ns);
 	if (burst->begun_ns)
 		burst->idle_ns = made_ns - burst->begun_ns;
 	burst->begun_ns = 0;
@@ -580,7 +581,7 @@ static bool is_running(const struct round *round)
 
 bool busy_collect(struct busy *busy, struct busy_sum *sum)
 {
-	struct round *r = round_of(busy, busy->collected);
+	struct round *r = busy_round_of(busy, busy->collected);
 
 	if (!busy_running(busy) || is_running(r))
 		return false;

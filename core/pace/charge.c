@@ -20,7 +20,7 @@ uint32_t pacer_share_now(const struct pacer *p, uint64_t now)
 	return p->policy == POLICY_WEIGHT ? turn_weighted(&p->turn, now, share) : share;
 }
 
-static void pay(struct pacer *p, uint64_t busy_ns, uint64_t now)
+static void charge_pay(struct pacer *p, uint64_t busy_ns, uint64_t now)
 {
 	uint32_t share = pacer_share_now(p, now);
 	uint64_t window = p->window_ns, paid = atomic_load(p->paid_until);
@@ -78,7 +78,7 @@ static bool is_stretched(struct pacer *p, const struct busy_sum *sum, uint64_t n
 }
 
 /* Learns from a finished round how much launches cost, and how long rounds are. */
-static void learn(struct pacer *p, const struct busy_sum *sum, uint64_t now)
+static void charge_learn(struct pacer *p, const struct busy_sum *sum, uint64_t now)
 {
 	bool is_known = sum->busy_ns < sum->tally.ns + sum->tally.ns / 2 || !sum->tally.ns;
 	uint64_t took = sum->busy_ns;
@@ -102,10 +102,10 @@ void pacer_settle(struct pacer *p, uint64_t now)
 		uint64_t own = sum.busy_ns * p->own_thousandths / 1000;
 
 		statistics_add(&p->statistics->busy_ns, own);
-		learn(p, &sum, now);
+		charge_learn(p, &sum, now);
 		event_note(.kind = EVENT_burst, .device = p->ordinal, .begin_ns = sum.began_ns,
 		           .duration_ns = own, .a = sum.tally.launches);
-		pay(p, own, now);
+		charge_pay(p, own, now);
 		p->waits_ns = 0;
 	}
 	if (busy_running(p->busy) || busy_open_round(p->busy)) {

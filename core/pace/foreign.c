@@ -21,14 +21,15 @@ bool (*foreign_ask)(const struct config_device *device, struct foreign_use *use)
 static const struct foreign_verdict all_ours = {FOREIGN_WHOLE, false};
 
 /* Begins anew. The last verdict holds until there is a new one. */
-static void begin(struct foreign *foreign, const struct foreign_look *look)
+static void foreign_begin(struct foreign *foreign, const struct foreign_look *look)
 {
 	struct foreign_verdict verdict = foreign->verdict.thousandths ? foreign->verdict : all_ours;
 
 	*foreign = (struct foreign){.counted_ns = look->counted_ns, .verdict = verdict};
 }
 
-static void add(struct foreign *foreign, const struct foreign_look *look, uint64_t measured_ns)
+static void foreign_add(struct foreign *foreign, const struct foreign_look *look,
+                        uint64_t measured_ns)
 {
 	unsigned int i = foreign->looks++ % FOREIGN_LOOKS;
 
@@ -48,23 +49,23 @@ struct sums {
 	bool by_process, by_totals, is_steady;
 };
 
-static uint64_t part(uint64_t ns, uint64_t of, uint64_t whole)
+static uint64_t foreign_part(uint64_t ns, uint64_t of, uint64_t whole)
 {
 	return ns * (of < whole ? of : whole) / whole;
 }
 
-static uint64_t time_of(const struct foreign *foreign, uint64_t look)
+static uint64_t foreign_time_of(const struct foreign *foreign, uint64_t look)
 {
 	return foreign->look[look % FOREIGN_LOOKS].time_ns;
 }
 
 /* Returns the last look at that time or before; else the oldest there is. */
-static uint64_t look_at(const struct foreign *foreign, uint64_t time_ns)
+static uint64_t foreign_look_at(const struct foreign *foreign, uint64_t time_ns)
 {
 	uint64_t look = foreign->looks - 1,
 	         oldest = look < FOREIGN_LOOKS ? 0 : look - FOREIGN_LOOKS + 1;
 
-	while (look > oldest && time_of(foreign, look) > time_ns)
+	while (look > oldest && foreign_time_of(foreign, look) > time_ns)
 		look--;
 	return look;
 }
@@ -72,7 +73,7 @@ static uint64_t look_at(const struct foreign *foreign, uint64_t time_ns)
 /* Returns the busy time that was measured between two looks. */
 static uint64_t busy_between(const struct foreign *foreign, uint64_t first, uint64_t last)
 {
-	uint64_t time = time_of(foreign, last) - time_of(foreign, first);
+	uint64_t time = foreign_time_of(foreign, last) - foreign_time_of(foreign, first);
 	uint64_t busy = foreign->look[last % FOREIGN_LOOKS].measured_ns -
 	                foreign->look[first % FOREIGN_LOOKS].measured_ns;
 
@@ -83,15 +84,15 @@ static void add_use(struct sums *sums, const struct foreign *foreign, uint64_t l
 {
 	unsigned int at = look % FOREIGN_LOOKS;
 	const struct foreign_use *use = &foreign->look[at].use;
-	uint64_t ns = time_of(foreign, look) - time_of(foreign, look - 1);
+	uint64_t ns = foreign_time_of(foreign, look) - foreign_time_of(foreign, look - 1);
 	int64_t foreigners = (int64_t)use->others - foreign->look[at].known;
 
 	sums->time += ns;
 	sums->by_process &= use->own >= 0 && use->others >= 0;
 	sums->by_totals &= use->device >= 0;
-	sums->own += use->own > 0 ? part(ns, (uint64_t)use->own, 100) : 0;
-	sums->device += use->device > 0 ? part(ns, (uint64_t)use->device, 100) : 0;
-	sums->known += part(ns, foreign->look[at].known_share, FULL_SHARE);
+	sums->own += use->own > 0 ? foreign_part(ns, (uint64_t)use->own, 100) : 0;
+	sums->device += use->device > 0 ? foreign_part(ns, (uint64_t)use->device, 100) : 0;
+	sums->known += foreign_part(ns, foreign->look[at].known_share, FULL_SHARE);
 	if (foreigners <= 0)
 		return;
 	sums->foreigners += ns;
@@ -99,21 +100,23 @@ static void add_use(struct sums *sums, const struct foreign *foreign, uint64_t l
 	    ns * (uint64_t)(foreigners < MOST_FOREIGNERS ? foreigners : MOST_FOREIGNERS);
 }
 
-static void sum_up(const struct foreign *foreign, struct sums *sums)
+static void foreign_sum_up(const struct foreign *foreign, struct sums *sums)
 {
-	uint64_t last = foreign->looks - 1, end = time_of(foreign, last);
-	uint64_t first = look_at(foreign, end > WINDOW_NS ? end - WINDOW_NS : 0);
-	uint64_t began = time_of(foreign, first), lag = began > LAG_NS ? LAG_NS : 0;
-	uint64_t from = look_at(foreign, began - lag), to = look_at(foreign, end - lag);
-	uint64_t half = look_at(foreign, began - lag + (end - began) / 2), early, late;
+	uint64_t last = foreign->looks - 1, end = foreign_time_of(foreign, last);
+	uint64_t first = foreign_look_at(foreign, end > WINDOW_NS ? end - WINDOW_NS : 0);
+	uint64_t began = foreign_time_of(foreign, first), lag = began > LAG_NS ? LAG_NS : 0;
+	uint64_t from = foreign_look_at(foreign, began - lag),
+	         to = foreign_look_at(foreign, end - lag);
+	uint64_t half = foreign_look_at(foreign, began - lag + (end - began) / 2), early, late;
 
 	*sums = (struct sums){.by_process = true, .by_totals = true};
 	for (uint64_t look = first + 1; look <= last; look++)
 		add_use(sums, foreign, look);
 	sums->busy = busy_between(foreign, from, to);
-	if (time_of(foreign, to) > time_of(foreign, from))
-		sums->busy = (uint64_t)((unsigned __int128)sums->busy * sums->time /
-		                        (time_of(foreign, to) - time_of(foreign, from)));
+	if (foreign_time_of(foreign, to) > foreign_time_of(foreign, from))
+		sums->busy =
+		    (uint64_t)((unsigned __int128)sums->busy * sums->time /
+		               (foreign_time_of(foreign, to) - foreign_time_of(foreign, from)));
 	early = busy_between(foreign, from, half);
 	late = busy_between(foreign, half, to);
 	sums->is_steady =
@@ -185,16 +188,16 @@ static struct foreign_verdict foreign_judge(struct foreign *foreign,
 	if (foreign->looks == 0 || look->time_ns <= foreign->look[last].time_ns ||
 	    look->time_ns - foreign->look[last].time_ns > WINDOW_NS ||
 	    look->counted_ns < foreign->counted_ns) {
-		begin(foreign, look);
-		add(foreign, look, 0);
+		foreign_begin(foreign, look);
+		foreign_add(foreign, look, 0);
 		return foreign->verdict;
 	}
 	counted = look->counted_ns - foreign->counted_ns;
 	measured = counted < UINT64_MAX / FOREIGN_WHOLE
 	               ? counted * FOREIGN_WHOLE / foreign->verdict.thousandths
 	               : counted;
-	add(foreign, look, foreign->look[last].measured_ns + measured);
-	sum_up(foreign, &sums);
+	foreign_add(foreign, look, foreign->look[last].measured_ns + measured);
+	foreign_sum_up(foreign, &sums);
 	foreign->verdict = foreign_judge_sums(&sums, &foreign->verdict);
 	return foreign->verdict;
 }

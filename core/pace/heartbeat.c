@@ -13,13 +13,13 @@
 /* So many looks an event may need on a device that has nothing else to do. */
 enum { CONFIRMATIONS_MOST = 4 };
 
-static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
+static uint64_t heartbeat_between(uint64_t least, uint64_t value, uint64_t most)
 {
 	return value < least ? least : value > most ? most : value;
 }
 
 /* Returns the place of a context, taken if it is new; -1: all are taken. */
-static int place_of(struct heartbeat *b, CUcontext context)
+static int heartbeat_place_of(struct heartbeat *b, CUcontext context)
 {
 	int free_one = -1;
 
@@ -37,7 +37,7 @@ static int place_of(struct heartbeat *b, CUcontext context)
 }
 
 /* Asks one context, which is current, whether its work is done. */
-static enum peer_working ask(struct heartbeat *b, int i, bool records)
+static enum peer_working heartbeat_ask(struct heartbeat *b, int i, bool records)
 {
 	CUcontext context = b->at[i].context;
 	CUresult result;
@@ -55,7 +55,7 @@ static enum peer_working ask(struct heartbeat *b, int i, bool records)
 }
 
 /* Asks all contexts of the device. */
-static enum peer_working ask_all(struct heartbeat *b, int ordinal, bool records)
+static enum peer_working heartbeat_ask_all(struct heartbeat *b, int ordinal, bool records)
 {
 	enum peer_working all = PEER_IDLE, one;
 	struct context context;
@@ -65,10 +65,10 @@ static enum peer_working ask_all(struct heartbeat *b, int ordinal, bool records)
 
 		if (context.of->ordinal != ordinal)
 			continue;
-		i = place_of(b, context.handle);
+		i = heartbeat_place_of(b, context.handle);
 		if (i < 0 || context_push(context.handle) != CUDA_SUCCESS)
 			return PEER_UNKNOWN;
-		one = ask(b, i, records);
+		one = heartbeat_ask(b, i, records);
 		context_pop(context.handle);
 		if (one > all)
 			all = one;
@@ -77,18 +77,18 @@ static enum peer_working ask_all(struct heartbeat *b, int ordinal, bool records)
 }
 
 /* Asks again, with events that are recorded now: the work before them was in the driver before. */
-static enum peer_working confirm(struct heartbeat *b, int ordinal)
+static enum peer_working heartbeat_confirm(struct heartbeat *b, int ordinal)
 {
 	b->recorded = CONFIRMS;
 	b->confirmations = 0;
-	return ask_all(b, ordinal, true);
+	return heartbeat_ask_all(b, ordinal, true);
 }
 
 /* Asks the contexts, of which nothing was launched since the last look. */
 static enum peer_working ask_still(struct heartbeat *b, int ordinal)
 {
 	bool is_first = b->recorded == NOT_RECORDED, was_idle = b->working == PEER_IDLE;
-	enum peer_working working = ask_all(b, ordinal, is_first);
+	enum peer_working working = heartbeat_ask_all(b, ordinal, is_first);
 
 	if (is_first)
 		b->recorded = working == PEER_IDLE ? CONFIRMS : RECORDED;
@@ -97,7 +97,7 @@ static enum peer_working ask_still(struct heartbeat *b, int ordinal)
 	 * an event that was recorded while other work ran may not come after it.
 	 */
 	if (working == PEER_IDLE && !was_idle && b->recorded == RECORDED)
-		return confirm(b, ordinal);
+		return heartbeat_confirm(b, ordinal);
 	/* A device with nothing to do passes an event soon; else there was such a launch. */
 	if (working == PEER_WORKS && b->recorded == CONFIRMS &&
 	    ++b->confirmations > CONFIRMATIONS_MOST)
@@ -105,7 +105,8 @@ static enum peer_working ask_still(struct heartbeat *b, int ordinal)
 	return working;
 }
 
-static enum peer_working look(struct heartbeat *b, int ordinal, bool moved, bool may_call)
+static enum peer_working heartbeat_do_look(struct heartbeat *b, int ordinal, bool moved,
+                                           bool may_call)
 {
 	enum peer_working working = PEER_UNKNOWN;
 
@@ -118,7 +119,7 @@ static enum peer_working look(struct heartbeat *b, int ordinal, bool moved, bool
 	return working;
 }
 
-static void change(struct heartbeat *b, enum peer_working working, uint64_t now)
+static void heartbeat_change(struct heartbeat *b, enum peer_working working, uint64_t now)
 {
 	if (b->working == PEER_IDLE && b->since_ns && working == PEER_WORKS)
 		gaps_note(&b->gaps, now - b->since_ns);
@@ -133,7 +134,8 @@ uint64_t heartbeat_look(struct heartbeat *b, int ordinal, const struct counters 
 {
 	uint64_t launches =
 	    counters_get(counters, launches) + counters_get(counters, graph_launches);
-	enum peer_working working = look(b, ordinal, launches != b->launches, may_call);
+	enum peer_working working =
+	    heartbeat_do_look(b, ordinal, launches != b->launches, may_call);
 	uint64_t ends_ns = 0, again_ns;
 	struct feedback_loss loss;
 	struct peer_record *record;
@@ -141,7 +143,7 @@ uint64_t heartbeat_look(struct heartbeat *b, int ordinal, const struct counters 
 
 	b->launches = launches;
 	if (working != b->working || !b->since_ns)
-		change(b, working, now_ns);
+		heartbeat_change(b, working, now_ns);
 	if (working == PEER_WORKS)
 		ends_ns = gaps_expect(&b->bursts, now_ns - b->since_ns);
 	ends_ns += ends_ns ? b->since_ns : 0;
@@ -165,11 +167,11 @@ uint64_t heartbeat_look(struct heartbeat *b, int ordinal, const struct counters 
 	if (b->recorded == CONFIRMS && working == PEER_WORKS)
 		return IDLE_LEAST_NS;
 	if (working == PEER_IDLE)
-		return between(IDLE_LEAST_NS, (now_ns - b->since_ns) / 256, IDLE_MOST_NS);
-	again_ns = between(WORKS_LEAST_NS, (now_ns - b->since_ns) / 64, WORKS_MOST_NS);
+		return heartbeat_between(IDLE_LEAST_NS, (now_ns - b->since_ns) / 256, IDLE_MOST_NS);
+	again_ns = heartbeat_between(WORKS_LEAST_NS, (now_ns - b->since_ns) / 64, WORKS_MOST_NS);
 	/* Where looks are rare it is looked when it should end, and often then. */
 	return ends_ns && again_ns > WORKS_LEAST_NS
-	           ? between(IDLE_LEAST_NS, ends_ns - now_ns, again_ns)
+	           ? heartbeat_between(IDLE_LEAST_NS, ends_ns - now_ns, again_ns)
 	           : again_ns;
 }
 

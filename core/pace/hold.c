@@ -63,7 +63,7 @@ static uint64_t quantum(const struct pacer *p)
 }
 
 /* Returns how long work in flight is waited for, by the durations of the latest rounds. */
-static uint64_t patience(const struct pacer *p)
+static uint64_t hold_patience(const struct pacer *p)
 {
 	uint64_t twice = p->longest_ns ? 2 * p->longest_ns : PATIENCE_UNKNOWN_NS;
 
@@ -81,7 +81,7 @@ static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wai
 		return false;
 	if (!p->waits_ns) {
 		p->waits_ns = now;
-		p->patience_ns = patience(p);
+		p->patience_ns = hold_patience(p);
 	}
 	if (now - p->waits_ns >= p->patience_ns) {
 		/*
@@ -318,7 +318,7 @@ static struct words words_now(const struct pacer *p)
 	};
 }
 
-static void wait_for(struct pacer *p, const struct wait *wait, const struct words *seen)
+static void hold_wait_for(struct pacer *p, const struct wait *wait, const struct words *seen)
 {
 	if (wait->what == RESUME)
 		statistics_set(&p->statistics->paused, 1);
@@ -357,7 +357,7 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 			break;
 		}
 		pacer_leave(p);
-		wait_for(p, &wait, &seen);
+		hold_wait_for(p, &wait, &seen);
 		entered = pacer_enter(p);
 		/* Without the pacer it passes, with any share; others say so again. */
 		if (wait.what == RESUME && (!entered || p->share))

@@ -63,7 +63,7 @@ static void wake_all(struct pacer *p)
 		clock_in_use->wake(&p->turns->changed);
 }
 
-static bool gives_way(const struct pacer_settings *settings)
+static bool pace_launch_gives_way(const struct pacer_settings *settings)
 {
 	return settings->gives_way || settings->priority == PRIORITY_OPPORTUNISTIC;
 }
@@ -72,7 +72,8 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 {
 	/* Single words, so that the holder of the lock need not be waited for. */
 	bool differs = settings->share != p->share || settings->policy != p->policy ||
-	               settings->priority != p->priority || gives_way(settings) != p->gives_way;
+	               settings->priority != p->priority ||
+	               pace_launch_gives_way(settings) != p->gives_way;
 
 	/*
 	 * Debt or savings under another share are not carried over; a process that joins a job
@@ -81,7 +82,7 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 	if (differs && (p->paces || atomic_load(p->paid_until) < clock_now()))
 		atomic_store(p->paid_until, clock_now());
 	p->priority = settings->priority;
-	p->gives_way = gives_way(settings);
+	p->gives_way = pace_launch_gives_way(settings);
 	p->window_ns = settings->window_ns;
 	p->policy = settings->policy;
 	p->share = settings->share;
@@ -93,7 +94,7 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 bool pacer_would_pace(const struct pacer_settings *settings)
 {
 	return settings->share < ACCOUNT_FULL_SHARE || settings->policy == POLICY_WEIGHT ||
-	       gives_way(settings);
+	       pace_launch_gives_way(settings);
 }
 
 void pacer_let_go(struct pacer *p)
@@ -128,8 +129,8 @@ static void note_launch(struct pacer *p, const struct pacer_launch *launch)
 }
 
 /* Returns whether the round is full with a launch that costs so much. */
-static bool is_full(const struct pacer *p, const struct busy_sum *round, uint64_t ns, uint64_t cost,
-                    uint64_t now)
+static bool pace_launch_is_full(const struct pacer *p, const struct busy_sum *round, uint64_t ns,
+                                uint64_t cost, uint64_t now)
 {
 	return round->tally.ns + ns + cost / 2 >= p->quantum_ns ||
 	       now - round->began_ns > ROUND_LIFE_NS || busy_is_full(p->busy);
@@ -139,14 +140,15 @@ static bool is_full(const struct pacer *p, const struct busy_sum *round, uint64_
  * Admits a launch that follows others in a burst and after which the round goes on, without the
  * driver. Returns whether it is one.
  */
-static bool follow(struct pacer *p, struct pacer_launch *launch)
+static bool pace_launch_follow(struct pacer *p, struct pacer_launch *launch)
 {
 	const struct busy_sum *round = busy_open_round(p->busy);
 	uint64_t cost = cost_of(&p->costs, launch->key), now = clock_now();
 
 	launch->now_ns = now;
 	launch->cost_ns = cost;
-	if (!cost || p->due || p->one || p->levels || !round || is_full(p, round, cost, cost, now))
+	if (!cost || p->due || p->one || p->levels || !round ||
+	    pace_launch_is_full(p, round, cost, cost, now))
 		return false;
 	launch->burst =
 	    busy_follow(p->busy, launch->context, launch->stream, launch->key, cost, now);
@@ -175,7 +177,8 @@ static void admit(struct pacer *p, struct pacer_launch *launch)
 	launch->burst =
 	    busy_before(p->busy, launch->context, launch->stream, launch->key, cost, now);
 	note_launch(p, launch);
-	p->due = p->due || !cost || p->one || is_full(p, busy_open_round(p->busy), 0, cost, now);
+	p->due = p->due || !cost || p->one ||
+	         pace_launch_is_full(p, busy_open_round(p->busy), 0, cost, now);
 	if (p->is_joint)
 		align_count(&p->align, cost, p->levels);
 	p->one = p->levels = false;
@@ -196,7 +199,7 @@ void pacer_before(struct pacer *p, struct pacer_launch *launch)
 	if (!pacer_is_pacing(p) || capture_is_active())
 		return;
 	is_locked = lock_try(&p->lock);
-	if (__builtin_expect(is_locked && follow(p, launch), 1)) {
+	if (__builtin_expect(is_locked && pace_launch_follow(p, launch), 1)) {
 		lock_release(&p->lock);
 		return;
 	}
@@ -215,7 +218,7 @@ void pacer_before(struct pacer *p, struct pacer_launch *launch)
 	pthread_setcancelstate(cancel, NULL);
 }
 
-static void after(struct pacer *p, struct pacer_launch *launch)
+static void pace_launch_after(struct pacer *p, struct pacer_launch *launch)
 {
 	if (!pacer_enter(p)) {
 		busy_leave(launch->burst);
@@ -239,7 +242,7 @@ void pacer_after(struct pacer *p, struct pacer_launch *launch)
 	}
 	/* The driver is called with the lock held. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	after(p, launch);
+	pace_launch_after(p, launch);
 	pthread_setcancelstate(cancel, NULL);
 }
 

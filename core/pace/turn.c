@@ -22,7 +22,7 @@ static uint32_t lane_count(const struct turns *turns)
 	return count < TURN_LANES ? count : TURN_LANES;
 }
 
-static bool is_recent(uint64_t then, uint64_t now, uint64_t within)
+static bool turn_is_recent(uint64_t then, uint64_t now, uint64_t within)
 {
 	return then + within > now && then < now + within;
 }
@@ -31,7 +31,7 @@ static bool take_lane(struct turn *turn, struct turn_lane *lane, uint64_t now)
 {
 	uint64_t owner = LOAD(lane->owner);
 
-	if (owner && is_recent(LOAD(lane->seen_ns), now, LANE_LIFE_NS))
+	if (owner && turn_is_recent(LOAD(lane->seen_ns), now, LANE_LIFE_NS))
 		return false;
 	if (!atomic_compare_exchange_strong(&lane->owner, &owner, turn->owner))
 		return false;
@@ -81,8 +81,8 @@ void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, u
  */
 static bool is_active(const struct turn_lane *lane, uint64_t now)
 {
-	return LOAD(lane->owner) && (is_recent(LOAD(lane->seen_ns), now, TURN_ACTIVE_NS) ||
-	                             is_recent(LOAD(lane->paid_until), now, TURN_SLOT_NS));
+	return LOAD(lane->owner) && (turn_is_recent(LOAD(lane->seen_ns), now, TURN_ACTIVE_NS) ||
+	                             turn_is_recent(LOAD(lane->paid_until), now, TURN_SLOT_NS));
 }
 
 static bool takes_part(const struct turn *turn)
@@ -206,7 +206,7 @@ static const struct turn_lane *lane_of(const struct turns *turns, uint64_t owner
  * Orders waiting processes: the job furthest behind first; within a job, whose processes have one
  * account, the longest waiter.
  */
-static bool goes_first(const struct turn_lane *a, const struct turn_lane *b)
+static bool turn_goes_first(const struct turn_lane *a, const struct turn_lane *b)
 {
 	uint64_t a_paid = LOAD(a->paid_until), b_paid = LOAD(b->paid_until);
 	uint64_t a_wants = LOAD(a->wants_ns), b_wants = LOAD(b->wants_ns);
@@ -221,7 +221,8 @@ static bool somebody_goes_first(const struct turn *turn, uint64_t now)
 	for (uint32_t i = 0; i < lane_count(turn->turns); i++) {
 		const struct turn_lane *lane = &turn->turns->lane[i];
 
-		if (lane != turn->lane && turn_may_go(lane, now) && goes_first(lane, turn->lane))
+		if (lane != turn->lane && turn_may_go(lane, now) &&
+		    turn_goes_first(lane, turn->lane))
 			return true;
 	}
 	return false;
@@ -250,7 +251,7 @@ bool turn_take(struct turn *turn, uint64_t now_ns)
 	if (holder) {
 		const struct turn_lane *lane = lane_of(turn->turns, holder);
 
-		if (lane && is_recent(LOAD(lane->seen_ns), now_ns, TURN_SILENCE_NS))
+		if (lane && turn_is_recent(LOAD(lane->seen_ns), now_ns, TURN_SILENCE_NS))
 			return false;
 	} else if (turn_age(turn, now_ns) < TURN_CLAIM_NS && somebody_goes_first(turn, now_ns)) {
 		return false;

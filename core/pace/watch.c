@@ -35,7 +35,7 @@ static uint64_t watch_until_landed(const struct pacer *p, uint64_t now)
 	return again < LOOK_LEAST_NS ? LOOK_LEAST_NS : again < LOOK_NS ? again : LOOK_NS;
 }
 
-static uint64_t look(struct pacer *p)
+static uint64_t watch_do_look(struct pacer *p)
 {
 	uint64_t now = clock_now();
 	uint64_t again = LOOK_NS;
@@ -87,7 +87,7 @@ static uint64_t watch_paced(struct pacer *p)
 	if (context_push(context) != CUDA_SUCCESS)
 		return again;
 	if (pacer_enter(p)) {
-		again = look(p);
+		again = watch_do_look(p);
 		pacer_leave(p);
 	}
 	context_pop(context);
@@ -101,7 +101,7 @@ static uint64_t pacer_watch(struct pacer *p)
 	return !gap || (paced && paced < gap) ? paced : gap;
 }
 
-static uint64_t look_at_all(void)
+static uint64_t watch_look_at_all(void)
 {
 	uint64_t again = 0;
 
@@ -115,7 +115,7 @@ static uint64_t look_at_all(void)
 	return again;
 }
 
-static void *watch(void *cookie)
+static void *watch_watch(void *cookie)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
@@ -124,12 +124,12 @@ static void *watch(void *cookie)
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
 	for (;;) {
 		uint32_t called = atomic_load(&watch_called);
-		uint64_t again = look_at_all();
+		uint64_t again = watch_look_at_all();
 
 		/* A launch from then on calls; one of a moment before is seen now. */
 		if (!again) {
 			atomic_store(&watch_sleeps, WATCH_SLEEPS);
-			again = look_at_all();
+			again = watch_look_at_all();
 			if (again)
 				atomic_store(&watch_sleeps, WATCH_LOOKS);
 		}
@@ -138,9 +138,9 @@ static void *watch(void *cookie)
 	return NULL;
 }
 
-static void start(void)
+static void watch_do_start(void)
 {
-	int error = thread_start(watch);
+	int error = thread_start(watch_watch);
 
 	if (!error)
 		return;
@@ -153,6 +153,6 @@ void watch_prepare(struct pacer *const *pacers, int count)
 {
 	watched = pacers;
 	watched_count = count;
-	watch_start = start;
+	watch_start = watch_do_start;
 	atomic_store(&watch_sleeps, WATCH_IS_NOT_THERE);
 }

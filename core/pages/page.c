@@ -46,28 +46,28 @@ struct page_owners {
 	struct page_owner none; /* where there is no memory for more, they share one */
 };
 
-static bool is_met(const struct page_owner *owner)
+static bool page_is_met(const struct page_owner *owner)
 {
 	return owner->pages + owner->refused > 0;
 }
 
-static struct page_owner *place_of(struct page_owner *of, uint32_t size, uid_t uid)
+static struct page_owner *page_place_of(struct page_owner *of, uint32_t size, uid_t uid)
 {
 	uint32_t at = (uint32_t)uid * 2654435761u;
-	while (is_met(&of[at & (size - 1)]) && of[at & (size - 1)].uid != uid)
+	while (page_is_met(&of[at & (size - 1)]) && of[at & (size - 1)].uid != uid)
 		at++;
 	return &of[at & (size - 1)];
 }
 
-static bool grow(struct page_owners *owners)
+static bool page_grow(struct page_owners *owners)
 {
 	uint32_t size = owners->size ? 2 * owners->size : 64;
 	struct page_owner *of = calloc(size, sizeof *of);
 	if (!of)
 		return false;
 	for (uint32_t i = 0; i < owners->size; i++)
-		if (is_met(&owners->of[i]))
-			*place_of(of, size, owners->of[i].uid) = owners->of[i];
+		if (page_is_met(&owners->of[i]))
+			*page_place_of(of, size, owners->of[i].uid) = owners->of[i];
 	free(owners->of);
 	owners->of = of;
 	owners->size = size;
@@ -80,10 +80,10 @@ static bool grow(struct page_owners *owners)
  */
 static struct page_owner *page_owner_of(struct page_owners *owners, uid_t uid)
 {
-	if (2 * owners->used >= owners->size && !grow(owners))
+	if (2 * owners->used >= owners->size && !page_grow(owners))
 		return &owners->none;
-	struct page_owner *owner = place_of(owners->of, owners->size, uid);
-	owners->used += !is_met(owner);
+	struct page_owner *owner = page_place_of(owners->of, owners->size, uid);
+	owners->used += !page_is_met(owner);
 	owner->uid = uid;
 	return owner;
 }
@@ -101,14 +101,14 @@ static_assert(sizeof(struct page_device) == 176, "layout changed: raise PAGE_VER
 static_assert(sizeof(struct page) == 3664, "layout changed: raise PAGE_VERSION");
 static_assert(offsetof(struct page, device) == 848, "layout changed: raise PAGE_VERSION");
 
-static void name_of(uid_t owner, const char *job, uint64_t number, char name[NAME_SIZE])
+static void page_name_of(uid_t owner, const char *job, uint64_t number, char name[NAME_SIZE])
 {
 	snprintf(name, NAME_SIZE, "job-%u-%s-%016llx" ENDING, (unsigned)owner, job,
 	         (unsigned long long)number);
 }
 
 /* Returns a random number, never 0. */
-static uint64_t random_number(void)
+static uint64_t page_random_number(void)
 {
 	uint64_t number = 0;
 	if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
@@ -116,14 +116,14 @@ static uint64_t random_number(void)
 	return number ? number : 1;
 }
 
-static bool is_name(const char *name)
+static bool page_is_name(const char *name)
 {
 	size_t length = strlen(name), tail = sizeof ENDING - 1;
 	return length > tail && strncmp(name, "job-", 4) == 0 &&
 	       strcmp(name + length - tail, ENDING) == 0;
 }
 
-static int open_directory(const char *path)
+static int page_open_directory(const char *path)
 {
 	return path[0] == '/' ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 }
@@ -153,7 +153,7 @@ static uint64_t started_at(pid_t pid)
 
 /* --- reading --- */
 
-static bool is_valid(const struct page *page)
+static bool page_is_valid(const struct page *page)
 {
 	if (!is_printable(page->job, sizeof page->job) || directory_check_name(page->job) != 0 ||
 	    !is_printable(page->boot_id, sizeof page->boot_id) ||
@@ -171,7 +171,8 @@ static bool is_valid(const struct page *page)
 	return true;
 }
 
-static int check(const struct page *page, ssize_t length, off_t file_size, char *why, size_t size)
+static int page_check(const struct page *page, ssize_t length, off_t file_size, char *why,
+                      size_t size)
 {
 	enum shared_fit fit = SHARED_OTHER_KIND;
 
@@ -186,7 +187,7 @@ static int check(const struct page *page, ssize_t length, off_t file_size, char 
 	    fit == SHARED_OTHER_SIZE)
 		return state_refuse(-EPROTO, why, size, "page of %lld bytes, expected %zu",
 		                    (long long)file_size, sizeof *page);
-	if (!is_valid(page))
+	if (!page_is_valid(page))
 		return state_refuse(-EPROTO, why, size, "page is damaged");
 	return 0;
 }
@@ -215,11 +216,11 @@ static int page_read(int directory, const char *name, struct page *page, uid_t *
 	if (error)
 		return state_refuse(error, why, size, "%s",
 		                    error == -EPROTO ? "not a page" : strerror(-error));
-	error = check(page, length, found.st_size, why, size);
+	error = page_check(page, length, found.st_size, why, size);
 	if (error)
 		return error;
 	/* a second name of a page would be a second job */
-	name_of(found.st_uid, page->job, page->number, expected);
+	page_name_of(found.st_uid, page->job, page->number, expected);
 	if (strcmp(name, expected) != 0)
 		return state_refuse(-EPROTO, why, size, "page of another name");
 	*owner = found.st_uid;
@@ -261,8 +262,8 @@ static bool page_lives(const struct page *page)
  * Reads one that has a page's name, unless its owner has had his part. Returns 0 or a negative
  * errno and why.
  */
-static int look(int directory, const char *name, struct page_owners *owners,
-                struct page_found *found, char *why, size_t size)
+static int page_look(int directory, const char *name, struct page_owners *owners,
+                     struct page_found *found, char *why, size_t size)
 {
 	struct stat status;
 	if (file_status_at(directory, name, &status) != 0)
@@ -314,9 +315,10 @@ static bool page_list_one(void *cookie, int directory, const char *name)
 	char reason[128] = "";
 	int error;
 
-	if (!is_name(name))
+	if (!page_is_name(name))
 		return true;
-	error = look(directory, name, &listing->owners, &listing->found, reason, sizeof reason);
+	error =
+	    page_look(directory, name, &listing->owners, &listing->found, reason, sizeof reason);
 	if (error == -ENOENT)
 		return true;
 	if (error && listing->refused++ == 0)
@@ -394,7 +396,7 @@ static bool page_sweep_one(void *cookie, int directory, const char *name)
 
 	if (is_left_unfinished(directory, name))
 		unlinkat(directory, name, 0);
-	if (!is_name(name) || strncmp(name, sweep->own, strlen(sweep->own)) != 0 ||
+	if (!page_is_name(name) || strncmp(name, sweep->own, strlen(sweep->own)) != 0 ||
 	    file_status_at(directory, name, &found) != 0 || found.st_uid != geteuid())
 		return true;
 	if (page_read(directory, name, &page, &owner, NULL, 0) == 0
@@ -408,7 +410,7 @@ static bool page_sweep_one(void *cookie, int directory, const char *name)
  * Removes the pages of ended jobs of the user, and returns how many. node: as it was when the job
  * was joined, because the environment is the program's.
  */
-static int sweep(const char *node)
+static int page_do_sweep(const char *node)
 {
 	struct page_sweep sweeping = {.removed = 0};
 
@@ -420,7 +422,7 @@ static int sweep(const char *node)
 int page_sweep(void)
 {
 	char node[PATH_MAX];
-	return sweep(directory_of_node(node, sizeof node));
+	return page_do_sweep(directory_of_node(node, sizeof node));
 }
 
 /* --- writing --- */
@@ -446,7 +448,7 @@ static void fill_device(const struct segment_file *file, int index, struct page_
 	}
 }
 
-static void fill(const struct segment *segment, struct page *page)
+static void page_fill(const struct segment *segment, struct page *page)
 {
 	const struct segment_file *file = segment->file;
 	const struct segment_header *header = &file->header;
@@ -484,7 +486,7 @@ void page_note_host_limit(struct segment *segment, int device, uint64_t and_one)
  * Returns whether the page already says all of it, and was written lately. A device that this
  * process does not know stays as another process has written it.
  */
-static bool is_told(int directory, const char *name, struct page *page)
+static bool page_is_told(int directory, const char *name, struct page *page)
 {
 	struct page told = {0};
 	uid_t owner;
@@ -512,7 +514,7 @@ static bool write_page(int directory, const char *name, const struct page *page)
 	char unfinished[NAME_SIZE];
 
 	snprintf(unfinished, sizeof unfinished, UNFINISHED "%016llx",
-	         (unsigned long long)random_number());
+	         (unsigned long long)page_random_number());
 	return shared_file_put(directory, unfinished, name, 0644, page, sizeof *page) == 0;
 }
 
@@ -520,11 +522,11 @@ static void remove_own(const struct segment *segment)
 {
 	const struct segment_header *header = &segment->file->header;
 	char name[NAME_SIZE];
-	int directory = open_directory(segment->node);
+	int directory = page_open_directory(segment->node);
 
 	if (directory < 0)
 		return;
-	name_of(geteuid(), header->job, atomic_load(&header->page_number), name);
+	page_name_of(geteuid(), header->job, atomic_load(&header->page_number), name);
 	unlinkat(directory, name, 0);
 	close(directory);
 }
@@ -540,12 +542,12 @@ static bool others_live(const struct segment *segment)
 	return false;
 }
 
-static void publish(struct segment *segment)
+static void page_do_publish(struct segment *segment)
 {
 	struct segment_header *header = &segment->file->header;
 	char name[NAME_SIZE];
 	struct page page;
-	int directory = open_directory(segment->node);
+	int directory = page_open_directory(segment->node);
 
 	if (directory < 0)
 		return;
@@ -553,10 +555,10 @@ static void publish(struct segment *segment)
 		uint64_t number = atomic_load(&header->page_number);
 		if (number == 0 || tries > 0)
 			atomic_compare_exchange_strong(&header->page_number, &number,
-			                               random_number());
-		fill(segment, &page);
-		name_of(geteuid(), page.job, page.number, name);
-		if (is_told(directory, name, &page) || write_page(directory, name, &page))
+			                               page_random_number());
+		page_fill(segment, &page);
+		page_name_of(geteuid(), page.job, page.number, name);
+		if (page_is_told(directory, name, &page) || write_page(directory, name, &page))
 			break;
 		/* an old one of the shim's, if it is that: the next has another name */
 		unlinkat(directory, name, 0);
@@ -565,7 +567,7 @@ static void publish(struct segment *segment)
 }
 
 /* Returns whether this process is the one of the job that looks after the page now. */
-static bool is_due(struct segment_header *header)
+static bool page_is_due(struct segment_header *header)
 {
 	uint64_t now = clock_now(), last = atomic_load(&header->page_ns);
 	return (last == 0 || now - last >= PAGE_CHANGED_NS) &&
@@ -576,14 +578,14 @@ void page_publish(struct segment *segment)
 {
 	int resting = PAGE_RESTS, writing = PAGE_WRITING;
 
-	if (!is_due(&segment->file->header) ||
+	if (!page_is_due(&segment->file->header) ||
 	    !atomic_compare_exchange_strong(&segment->page_state, &resting, PAGE_WRITING))
 		return;
 	if (!segment->has_published) {
 		segment->has_published = true;
-		sweep(segment->node);
+		page_do_sweep(segment->node);
 	}
-	publish(segment);
+	page_do_publish(segment);
 	if (atomic_compare_exchange_strong(&segment->page_state, &writing, PAGE_RESTS))
 		return;
 	/* the process exits meanwhile */

@@ -148,7 +148,7 @@ static bool has_moved(uint64_t mean, uint64_t told)
 	return (mean == 0) != (told == 0) || (difference && difference >= told / 100);
 }
 
-static bool is_news(const struct status *now, const struct status *told)
+static bool status_is_news(const struct status *now, const struct status *told)
 {
 	if (now->count != told->count)
 		return true;
@@ -228,7 +228,7 @@ static int write_into(const struct target *target, const char *text, size_t leng
 }
 
 /* Replaces the file by one that all users may read, with any umask. */
-static int replace(const char *path, int slot, const char *text, size_t length)
+static int status_replace(const char *path, int slot, const char *text, size_t length)
 {
 	char unfinished[PATH_MAX];
 	int length_of_path =
@@ -247,7 +247,7 @@ static int write_to(const struct target *target, int slot, const char *text, siz
 	case TARGET_STREAM:
 		return write_into(target, text, length);
 	default:
-		return replace(target->path, slot, text, length);
+		return status_replace(target->path, slot, text, length);
 	}
 }
 
@@ -260,7 +260,7 @@ int status_push(struct segment *segment, const char *path, struct status *told)
 	struct status now;
 
 	read_status(segment->file, &now);
-	bool is_known = !is_news(&now, told);
+	bool is_known = !status_is_news(&now, told);
 	if (is_known && pushed_ns == told->pushed_ns)
 		return 0;
 	int error = target_find(path, &target);

@@ -58,7 +58,7 @@ struct asker {
 	size_t size;
 };
 
-static bool is_uuid(const char *uuid)
+static bool turns_is_uuid(const char *uuid)
 {
 	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	                              "0123456789-";
@@ -83,7 +83,7 @@ static void fill_place(struct place *place, enum place_kind kind, const char *uu
  * Opens the place's directory. Returns a descriptor or a negative errno. Of the node's directory
  * nothing is asked: each file in it is judged.
  */
-static int open_directory(const struct place *place, bool make, const struct asker *asker)
+static int turns_open_directory(const struct place *place, bool make, const struct asker *asker)
 {
 	if (place->kind == OF_USER_IN_STATE)
 		return directory_open(make, asker->message, asker->size);
@@ -104,8 +104,8 @@ static int open_directory(const struct place *place, bool make, const struct ask
  * then touches the mapping is killed (SIGBUS). So only trusted writers are allowed: root,
  * ourselves, and the group that root gave it to.
  */
-static int check_owner(const struct stat *found, const struct place *place,
-                       const struct asker *asker)
+static int turns_check_owner(const struct stat *found, const struct place *place,
+                             const struct asker *asker)
 {
 	uid_t owner = place->kind == OF_ROOT ? 0 : geteuid();
 	mode_t others = place->kind == OF_ROOT ? S_IWOTH : S_IWGRP | S_IWOTH;
@@ -130,7 +130,8 @@ static int check_owner(const struct stat *found, const struct place *place,
 }
 
 /* Opens the turn file. Returns a descriptor or a negative errno. */
-static int open_file(int directory, const struct place *place, bool make, const struct asker *asker)
+static int turns_open_file(int directory, const struct place *place, bool make,
+                           const struct asker *asker)
 {
 	/*
 	 * NONBLOCK: it might be a pipe. Made only where there is none: protected_regular refuses
@@ -153,7 +154,8 @@ static int open_file(int directory, const struct place *place, bool make, const 
 		                    place->directory, place->name, strerror(-error));
 	}
 	struct stat found;
-	int error = file_status_of(fd, &found) == 0 ? check_owner(&found, place, asker) : -errno;
+	int error =
+	    file_status_of(fd, &found) == 0 ? turns_check_owner(&found, place, asker) : -errno;
 	if (error) {
 		close(fd);
 		return error;
@@ -161,7 +163,7 @@ static int open_file(int directory, const struct place *place, bool make, const 
 	return fd;
 }
 
-static int lock(int fd)
+static int turns_lock(int fd)
 {
 	struct deadline until = DEADLINE_IN(LOCK_WAIT_NS);
 
@@ -183,7 +185,7 @@ static int write_at(int fd, const void *bytes, size_t size, size_t at)
 }
 
 /* Writes everything except the fields that check() looks at, and those last. */
-static int initialise(int fd)
+static int turns_initialise(int fd)
 {
 	static const char none[sizeof(struct turns)];
 	const size_t past = offsetof(struct turns, holder);
@@ -200,7 +202,7 @@ static int initialise(int fd)
 }
 
 /* Makes the file whole, or finds that it is; under the lock. Returns 0 or a negative errno. */
-static int complete(int fd, const struct place *place, const struct asker *asker)
+static int turns_complete(int fd, const struct place *place, const struct asker *asker)
 {
 	static const char unmade[8];
 	struct turns_file file = {0};
@@ -212,7 +214,7 @@ static int complete(int fd, const struct place *place, const struct asker *asker
 	if (memcmp(file.turns.magic, unmade, sizeof unmade) == 0 &&
 	    found.st_size <= (off_t)sizeof file) {
 		int error = shared_file_reserve(fd, 0, sizeof file);
-		return error ? error : initialise(fd);
+		return error ? error : turns_initialise(fd);
 	}
 	enum shared_fit fit = shared_file_fits(&turns_format, &file, file.turns.size);
 	if (fit == SHARED_OTHER_KIND)
@@ -234,18 +236,18 @@ static int complete(int fd, const struct place *place, const struct asker *asker
 	segment_read_boot_id(boot_id);
 	int error = shared_file_refill(fd, 0, sizeof file);
 	if (!error && boot_id[0] && strncmp(boot_id, file.boot_id, sizeof boot_id) != 0)
-		error = initialise(fd);
+		error = turns_initialise(fd);
 	return error;
 }
 
-static struct turns *map_file(int fd, const struct place *place, const struct asker *asker)
+static struct turns *turns_map_file(int fd, const struct place *place, const struct asker *asker)
 {
 	void *address = MAP_FAILED;
-	int error = lock(fd);
+	int error = turns_lock(fd);
 
 	if (!error) {
 		*asker->message = '\0';
-		error = complete(fd, place, asker);
+		error = turns_complete(fd, place, asker);
 		/* a child forked meanwhile has the descriptor, too */
 		(void)flock(fd, LOCK_UN);
 	}
@@ -281,7 +283,8 @@ static bool turns_are_left(int fd, const struct place *place)
 	struct turns turns;
 	struct stat found;
 
-	return file_status_of(fd, &found) == 0 && check_owner(&found, place, &nobody_asks) == 0 &&
+	return file_status_of(fd, &found) == 0 &&
+	       turns_check_owner(&found, place, &nobody_asks) == 0 &&
 	       pread(fd, &turns, offsetof(struct turns, holder), 0) ==
 	           (ssize_t)offsetof(struct turns, holder) &&
 	       shared_file_fits(&turns_format, &turns, turns.size) == SHARED_OTHER_VERSION &&
@@ -296,7 +299,7 @@ static bool turns_remove_left(int directory, const struct place *place)
 {
 	const int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 	int fd = openat(directory, place->name, O_RDONLY | flags), emptied;
-	bool is_done = fd >= 0 && lock(fd) == 0 && turns_are_left(fd, place);
+	bool is_done = fd >= 0 && turns_lock(fd) == 0 && turns_are_left(fd, place);
 
 	if (is_done && place->kind == OF_ROOT) {
 		emptied = openat(directory, place->name, O_WRONLY | O_TRUNC | flags);
@@ -313,14 +316,14 @@ static bool turns_remove_left(int directory, const struct place *place)
 static struct turns *turns_open_at(const struct place *place, const struct asker *asker)
 {
 	struct turns *turns = NULL;
-	int directory = open_directory(place, true, asker);
+	int directory = turns_open_directory(place, true, asker);
 
 	for (int tries = 0; directory >= 0 && tries < 2 && !turns; tries++) {
-		int fd = open_file(directory, place, true, asker);
+		int fd = turns_open_file(directory, place, true, asker);
 
 		if (fd < 0)
 			break;
-		turns = map_file(fd, place, asker);
+		turns = turns_map_file(fd, place, asker);
 		close(fd);
 		if (!turns && !turns_remove_left(directory, place))
 			break;
@@ -337,7 +340,7 @@ struct turns *turns_open(const char *uuid, char *message, size_t size)
 	struct place place;
 
 	*message = '\0';
-	if (!is_uuid(uuid)) {
+	if (!turns_is_uuid(uuid)) {
 		state_refuse(-EINVAL, message, size, "no device has the UUID \"%s\"", uuid);
 		return NULL;
 	}
@@ -387,7 +390,7 @@ bool turns_of_root(const char *uuid, struct stat *file)
 	struct place place;
 	char path[2 * PATH_MAX];
 
-	if (!is_uuid(uuid) || first_place() != OF_ROOT)
+	if (!turns_is_uuid(uuid) || first_place() != OF_ROOT)
 		return false;
 	fill_place(&place, OF_ROOT, uuid);
 	snprintf(path, sizeof path, "%s/%s", place.directory, place.name);
@@ -400,7 +403,7 @@ bool turns_may_use(const struct stat *file, uid_t user, const gid_t *group, int 
 	const struct asker nobody_asks = {NULL, 0};
 	const mode_t both = S_IRGRP | S_IWGRP;
 
-	if (check_owner(file, &root_s, &nobody_asks) != 0)
+	if (turns_check_owner(file, &root_s, &nobody_asks) != 0)
 		return false;
 	if (user == 0)
 		return true;
@@ -414,12 +417,12 @@ bool turns_may_use(const struct stat *file, uid_t user, const gid_t *group, int 
  * Looks whether this place would serve. Returns 0: it would; -ENOENT: it would not, and nothing is
  * wrong; or another negative errno.
  */
-static int find_at(const struct place *place, const struct asker *asker)
+static int turns_find_at(const struct place *place, const struct asker *asker)
 {
-	int directory = open_directory(place, false, asker);
+	int directory = turns_open_directory(place, false, asker);
 	if (directory < 0)
 		return place->kind == OF_USER_IN_STATE && directory == -ENOENT ? 0 : directory;
-	int fd = open_file(directory, place, false, asker), error = fd < 0 ? fd : 0;
+	int fd = turns_open_file(directory, place, false, asker), error = fd < 0 ? fd : 0;
 	if (fd == -ENOENT && place->kind != OF_ROOT && faccessat(directory, ".", W_OK, 0) == 0)
 		error = 0; /* it would be made */
 	if (fd >= 0)
@@ -436,11 +439,11 @@ bool turns_find(const char *uuid, char *path, size_t path_size, bool *by_root, c
 	const struct asker asker = {why, sizeof why};
 
 	*message = '\0';
-	if (!is_uuid(uuid))
+	if (!turns_is_uuid(uuid))
 		return false;
 	for (int kind = first_place(); kind < PLACES; kind++) {
 		fill_place(&place, kind, uuid);
-		int error = find_at(&place, &asker);
+		int error = turns_find_at(&place, &asker);
 		if (!error) {
 			*by_root = kind == OF_ROOT;
 			snprintf(path, path_size, "%s/%s", place.directory, place.name);

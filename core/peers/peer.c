@@ -36,7 +36,7 @@ static_assert(offsetof(struct peer_record, gang) == 296, "layout changed: raise 
 enum { CHECKED_FROM = offsetof(struct peer_record, check) / sizeof(uint64_t) + 1 };
 
 /* Returns whether UUID may be part of a file's name. */
-static bool is_uuid(const char *uuid)
+static bool peer_is_uuid(const char *uuid)
 {
 	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	                              "0123456789-";
@@ -60,7 +60,7 @@ uint64_t peer_check(const struct peer_record *record)
 	return hash;
 }
 
-static uint64_t random_number(void)
+static uint64_t peer_random_number(void)
 {
 	uint64_t number = 0;
 
@@ -93,7 +93,7 @@ static void write_words(struct peer_own *own)
 }
 
 /* Writes the peer record's contents, with the lock held or before other processes know it. */
-static void write_record(struct peer_own *own, uint64_t now)
+static void peer_write_record(struct peer_own *own, uint64_t now)
 {
 	own->now.sequence++;
 	own->now.beat_ns = now;
@@ -139,7 +139,7 @@ static int make_file(struct peer_own *own)
 }
 
 /* Maps the file, which keeps it locked. Returns 0 or a negative errno. */
-static int map_file(struct peer_own *own, int fd)
+static int peer_map_file(struct peer_own *own, int fd)
 {
 	void *mapped = mmap(NULL, PEER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -159,7 +159,7 @@ static int make_in(struct peer_own *own, const char *directory)
 	for (int tries = 0; tries < NAME_TRIES && fd < 0; tries++) {
 		int length;
 
-		own->place.token = random_number();
+		own->place.token = peer_random_number();
 		length = snprintf(own->place.path, sizeof own->place.path, "%s/card-%s-%u-%016llx",
 		                  directory, own->uuid, (unsigned)geteuid(),
 		                  (unsigned long long)own->place.token);
@@ -171,17 +171,17 @@ static int make_in(struct peer_own *own, const char *directory)
 	}
 	if (fd < 0)
 		return fd;
-	error = map_file(own, fd);
+	error = peer_map_file(own, fd);
 	close(fd);
 	if (error)
 		unlink(own->place.path);
 	else
-		write_record(own, clock_now());
+		peer_write_record(own, clock_now());
 	return error;
 }
 
 /* Makes the file where it can be; with the lock held, or before other processes know it. */
-static int make(struct peer_own *own, char *message, size_t size)
+static int peer_do_make(struct peer_own *own, char *message, size_t size)
 {
 	char state[DIRECTORY_MAX + 1];
 	int error = make_in(own, own->node);
@@ -202,7 +202,7 @@ static int make(struct peer_own *own, char *message, size_t size)
 
 int peer_make(struct peer_own *own, const char *node, const char *uuid, char *message, size_t size)
 {
-	if (!is_uuid(uuid))
+	if (!peer_is_uuid(uuid))
 		return state_refuse(-EINVAL, message, size, "no device has the UUID \"%s\"", uuid);
 	lock_init(&own->lock);
 	own->node = node;
@@ -212,7 +212,7 @@ int peer_make(struct peer_own *own, const char *node, const char *uuid, char *me
 	own->now.device = peer_device(uuid);
 	own->now.pid = getpid();
 	own->now.working = PEER_UNKNOWN;
-	return make(own, message, size);
+	return peer_do_make(own, message, size);
 }
 
 struct peer_record *peer_edit(struct peer_own *own)
@@ -223,7 +223,7 @@ struct peer_record *peer_edit(struct peer_own *own)
 
 void peer_publish(struct peer_own *own, uint64_t now_ns)
 {
-	write_record(own, now_ns);
+	peer_write_record(own, now_ns);
 	lock_release(&own->lock);
 }
 
@@ -248,7 +248,7 @@ _Atomic uint32_t *peer_bell(struct peer_own *own)
 }
 
 /* Returns whether the peer record's file is where it was made, or that cannot be seen. */
-static bool is_there(const struct peer_own *own)
+static bool peer_is_there(const struct peer_own *own)
 {
 	struct stat found;
 
@@ -260,15 +260,15 @@ static bool is_there(const struct peer_own *own)
 void peer_poll(struct peer_own *own, uint64_t now_ns)
 {
 	lock_acquire(&own->lock);
-	if (own->place.mapped && !is_there(own)) {
+	if (own->place.mapped && !peer_is_there(own)) {
 		struct peer_place before = own->place;
 
-		if (make(own, NULL, 0) == 0)
+		if (peer_do_make(own, NULL, 0) == 0)
 			munmap(before.mapped, PEER_SIZE);
 		else
 			own->place = before;
 	}
-	write_record(own, now_ns);
+	peer_write_record(own, now_ns);
 	lock_release(&own->lock);
 }
 

@@ -35,7 +35,7 @@ void peers_start(struct peers *peers, const char *node, const char *state, const
 }
 
 /* Returns whether the descriptor is still the opened one. */
-static bool is_ours(const struct peers_other *other, struct stat *found)
+static bool peers_is_ours(const struct peers_other *other, struct stat *found)
 {
 	return file_status_of(other->fd, found) == 0 && found->st_dev == other->volume &&
 	       found->st_ino == other->inode;
@@ -49,12 +49,12 @@ static bool is_unlocked(int fd)
 	return fcntl(fd, F_OFD_GETLK, &held) == 0 && held.l_type == F_UNLCK;
 }
 
-static bool is_recent(uint64_t then, uint64_t now, uint64_t within)
+static bool peers_is_recent(uint64_t then, uint64_t now, uint64_t within)
 {
 	return then + within > now && then < now + within;
 }
 
-static bool is_valid(const struct peers_other *other, const struct peer_record *record)
+static bool peers_is_valid(const struct peers_other *other, const struct peer_record *record)
 {
 	return shared_file_fits(&peer_format, record, record->size) == SHARED_FITS &&
 	       record->check == peer_check(record) && record->token == other->token &&
@@ -77,18 +77,18 @@ void peers_judge(bool (*may_be_highest)(uid_t owner), uint8_t highest)
  * Copies a peer record. Returns whether it is to be kept: its owner lives. One that cannot be had
  * whole, because its owner was stopped while it wrote, stays the same.
  */
-static bool copy(struct peers_other *other, uint64_t now)
+static bool peers_do_copy(struct peers_other *other, uint64_t now)
 {
 	struct stat found;
 	struct peer_record record;
 	bool is_whole = false;
 
-	if (!is_ours(other, &found) || found.st_nlink != 1 || found.st_size != PEER_SIZE)
+	if (!peers_is_ours(other, &found) || found.st_nlink != 1 || found.st_size != PEER_SIZE)
 		return false;
 	for (int tries = 0; tries < COPY_TRIES && !is_whole; tries++) {
 		if (pread(other->fd, &record, sizeof record, 0) != (ssize_t)sizeof record)
 			return false;
-		is_whole = is_valid(other, &record);
+		is_whole = peers_is_valid(other, &record);
 	}
 	if (is_whole)
 		other->record = record;
@@ -97,7 +97,7 @@ static bool copy(struct peers_other *other, uint64_t now)
 		other->record.priority = (uint8_t)(judge.highest - 1);
 	if (!other->record.version)
 		return false; /* it never was a peer record */
-	other->is_silent = !is_recent(other->record.beat_ns, now, PEER_SILENT_NS);
+	other->is_silent = !peers_is_recent(other->record.beat_ns, now, PEER_SILENT_NS);
 	return other->record.is_locked ? !is_unlocked(other->fd) : !other->is_silent;
 }
 
@@ -118,7 +118,7 @@ static size_t uuid_length(const char *name)
  * Takes the name apart: card-UUID-UID-TOKEN. Returns whether it is one of this device (NULL: of
  * any).
  */
-static bool parse(const char *name, const char *uuid, struct peers_other *other)
+static bool peers_parse(const char *name, const char *uuid, struct peers_other *other)
 {
 	char expected[32], device[64], *end;
 	size_t length;
@@ -144,7 +144,7 @@ static bool parse(const char *name, const char *uuid, struct peers_other *other)
 /*
  * Removes a peer record of our user with a dead owner, under its lock, so that no new owner has it.
  */
-static void sweep(int directory, const char *name)
+static void peers_do_sweep(int directory, const char *name)
 {
 	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -192,7 +192,7 @@ static bool has_room_for(const struct peers *peers, uid_t owner)
  * Opens one with a parsed name and copies it; a dead one of our user is removed. Returns whether it
  * lives, and is left open.
  */
-static bool is_met(struct peers_other *other, int directory, const char *name, uint64_t now)
+static bool peers_is_met(struct peers_other *other, int directory, const char *name, uint64_t now)
 {
 	struct stat found;
 
@@ -205,10 +205,10 @@ static bool is_met(struct peers_other *other, int directory, const char *name, u
 	    found.st_uid == other->owner) {
 		other->volume = found.st_dev;
 		other->inode = found.st_ino;
-		if (copy(other, now))
+		if (peers_do_copy(other, now))
 			return true;
 		if (other->owner == geteuid() && is_unlocked(other->fd))
-			sweep(directory, name);
+			peers_do_sweep(directory, name);
 	}
 	close(other->fd);
 	return false;
@@ -276,7 +276,7 @@ static bool peers_try(struct peers_search *search, struct peers_other *met, int 
 	tried = met->owner == geteuid() ? NULL : peers_tried_of(&search->tried, met->owner);
 	if (tried && *tried >= PEERS_TRIED)
 		return false;
-	if (is_met(met, directory, name, search->now_ns))
+	if (peers_is_met(met, directory, name, search->now_ns))
 		return true;
 	if (tried)
 		++*tried;
@@ -290,7 +290,7 @@ static bool peers_find_one(void *cookie, int directory, const char *name)
 	struct peers_other met = {.is_there = true};
 	int at;
 
-	if (!parse(name, peers->uuid, &met) || met.token == peers->own_token)
+	if (!peers_parse(name, peers->uuid, &met) || met.token == peers->own_token)
 		return true;
 	at = known(peers, met.token, met.owner);
 	if (at >= 0) {
@@ -310,9 +310,9 @@ static bool peers_sweep_one(void *cookie, int directory, const char *name)
 	struct peers_other other = {0};
 	struct stat found;
 
-	if (parse(name, NULL, &other) && other.owner == geteuid() &&
+	if (peers_parse(name, NULL, &other) && other.owner == geteuid() &&
 	    file_status_at(directory, name, &found) == 0 && found.st_uid == other.owner &&
-	    is_met(&other, directory, name, *now_ns))
+	    peers_is_met(&other, directory, name, *now_ns))
 		close(other.fd);
 	return true;
 }
@@ -322,11 +322,11 @@ void peers_sweep(const char *directory, uint64_t now_ns)
 	(void)listing_read_path(directory, peers_sweep_one, &now_ns);
 }
 
-static void forget(struct peers *peers, int i)
+static void peers_forget(struct peers *peers, int i)
 {
 	struct stat found;
 
-	if (is_ours(&peers->other[i], &found))
+	if (peers_is_ours(&peers->other[i], &found))
 		close(peers->other[i].fd);
 	peers->count--;
 	memmove(&peers->other[i], &peers->other[i + 1],
@@ -336,16 +336,16 @@ static void forget(struct peers *peers, int i)
 void peers_end(struct peers *peers)
 {
 	while (peers->count)
-		forget(peers, peers->count - 1);
+		peers_forget(peers, peers->count - 1);
 }
 
-static void copy_all(struct peers *peers, uint64_t now)
+static void peers_copy_all(struct peers *peers, uint64_t now)
 {
 	for (int i = peers->count - 1; i >= 0; i--)
-		if (!copy(&peers->other[i], now)) {
+		if (!peers_do_copy(&peers->other[i], now)) {
 			/* The next look sweeps the file, although its folder has not changed. */
 			peers->has_unmet |= peers->other[i].owner == geteuid();
-			forget(peers, i);
+			peers_forget(peers, i);
 		}
 }
 
@@ -353,7 +353,7 @@ static void copy_all(struct peers *peers, uint64_t now)
  * Returns whether a file may have come into the directory since it was listed. A file that came
  * just now may not have been whole then, and its time is told in ticks.
  */
-static bool has_changed(const char *path, uint64_t *changed_ns)
+static bool peers_has_changed(const char *path, uint64_t *changed_ns)
 {
 	struct stat found;
 	uint64_t at;
@@ -363,7 +363,7 @@ static bool has_changed(const char *path, uint64_t *changed_ns)
 	at = (uint64_t)found.st_mtim.tv_sec * 1000000000u + (uint64_t)found.st_mtim.tv_nsec;
 	if (at == *changed_ns)
 		return false;
-	if (!is_recent(at, clock_of_day(), SETTLES_NS))
+	if (!peers_is_recent(at, clock_of_day(), SETTLES_NS))
 		*changed_ns = at;
 	return true;
 }
@@ -372,7 +372,7 @@ int peers_copy(struct peers *peers, uint64_t now_ns)
 {
 	if (now_ns >= peers->looked_ns + LOOKS_NS)
 		return peers_look(peers, now_ns);
-	copy_all(peers, now_ns);
+	peers_copy_all(peers, now_ns);
 	return peers->count;
 }
 
@@ -382,7 +382,7 @@ bool peers_ring(const struct peers *peers)
 	struct stat found;
 
 	for (int i = 0; i < peers->count; i++)
-		if (is_ours(&peers->other[i], &found))
+		if (peers_is_ours(&peers->other[i], &found))
 			are_all_awake &= ring(&peers->other[i]);
 	return are_all_awake;
 }
@@ -390,9 +390,9 @@ bool peers_ring(const struct peers *peers)
 /* Returns whether the directories are to be gone through. */
 static bool peers_are_stale(struct peers *peers)
 {
-	bool has_changed_now = has_changed(peers->node, &peers->node_changed_ns);
+	bool has_changed_now = peers_has_changed(peers->node, &peers->node_changed_ns);
 
-	has_changed_now |= has_changed(peers->state, &peers->state_changed_ns);
+	has_changed_now |= peers_has_changed(peers->state, &peers->state_changed_ns);
 	return has_changed_now || peers->has_unmet;
 }
 
@@ -400,7 +400,7 @@ int peers_look(struct peers *peers, uint64_t now_ns)
 {
 	struct peers_search search = {.peers = peers, .now_ns = now_ns};
 
-	copy_all(peers, now_ns);
+	peers_copy_all(peers, now_ns);
 	if ((now_ns < peers->listing.next_ns && now_ns < peers->listing.glance_ns) ||
 	    !peers_are_stale(peers))
 		return peers->count;
@@ -418,6 +418,6 @@ int peers_look(struct peers *peers, uint64_t now_ns)
 	listing_look(&peers->listing, peers->state, peers_find_one, &search);
 	for (int i = peers->count - 1; i >= 0; i--)
 		if (!peers->other[i].is_there)
-			forget(peers, i);
+			peers_forget(peers, i);
 	return peers->count;
 }

@@ -55,8 +55,8 @@ static bool are_same(const struct action_list *one, const struct action_list *ot
  * Returns the list like this that is kept, made where there is none; with the lock held. NULL:
  * *error says why.
  */
-static const struct action_list *keep(enum action_group group, const struct action_list *like,
-                                      int *error)
+static const struct action_list *actions_keep(enum action_group group,
+                                              const struct action_list *like, int *error)
 {
 	struct kept *k = &kept[group];
 	struct action_list *made;
@@ -76,13 +76,13 @@ static const struct action_list *keep(enum action_group group, const struct acti
 }
 
 /* Publishes the list; with the lock held. Returns 0 or a negative errno. */
-static int publish(enum action_group group, const struct action_list *list)
+static int actions_publish(enum action_group group, const struct action_list *list)
 {
 	const struct action_list *published = NULL;
 	int error = 0;
 
 	if (list->count) {
-		published = keep(group, list, &error);
+		published = actions_keep(group, list, &error);
 		if (!published)
 			return error;
 	}
@@ -91,7 +91,7 @@ static int publish(enum action_group group, const struct action_list *list)
 }
 
 /* Returns the index of an action, or -1. */
-static int find(const struct action_list *list, int phase, const char *name)
+static int actions_find(const struct action_list *list, int phase, const char *name)
 {
 	for (int i = 0; i < list->count; i++)
 		if (list->action[i].phase == phase && strcmp(list->action[i].name, name) == 0)
@@ -99,11 +99,11 @@ static int find(const struct action_list *list, int phase, const char *name)
 	return -1;
 }
 
-static int insert(struct action_list *list, const struct action *action)
+static int actions_insert(struct action_list *list, const struct action *action)
 {
 	int at = list->count;
 
-	if (find(list, action->phase, action->name) >= 0)
+	if (actions_find(list, action->phase, action->name) >= 0)
 		return -EEXIST;
 	if (list->count == ACTIONS_MAX)
 		return -ENOSPC;
@@ -121,9 +121,9 @@ int action_add(enum action_group group, const struct action *action)
 
 	lock_acquire(&lock);
 	list = current(group);
-	error = insert(&list, action);
+	error = actions_insert(&list, action);
 	if (!error)
-		error = publish(group, &list);
+		error = actions_publish(group, &list);
 	lock_release(&lock);
 	return error;
 }
@@ -132,7 +132,7 @@ bool action_find(enum action_group group, int phase, const char *name, struct ac
 {
 	const struct action_list *list =
 	    atomic_load_explicit(&wiped.actions[group], memory_order_acquire);
-	int at = list ? find(list, phase, name) : -1;
+	int at = list ? actions_find(list, phase, name) : -1;
 
 	if (at >= 0 && action)
 		*action = list->action[at];
@@ -146,12 +146,12 @@ int action_remove(enum action_group group, int phase, const char *name)
 
 	lock_acquire(&lock);
 	list = current(group);
-	at = find(&list, phase, name);
+	at = actions_find(&list, phase, name);
 	if (at >= 0) {
 		list.count--;
 		for (int i = at; i < list.count; i++)
 			list.action[i] = list.action[i + 1];
-		error = publish(group, &list);
+		error = actions_publish(group, &list);
 	}
 	lock_release(&lock);
 	return error;

@@ -12,7 +12,7 @@
 
 enum { FIRST_CAPACITY = 32, FIRST_SHIFT = 64 - 5 };
 
-static size_t home_of(const struct address_table *table, uint64_t address)
+static size_t container_home_of(const struct address_table *table, uint64_t address)
 {
 	/*
 	 * Fibonacci hashing: differences in the middle of an address reach the top bits, and
@@ -30,7 +30,7 @@ static size_t next_place(const struct address_table *table, size_t i)
 /* Returns where the next resource of this address would go; needs capacity. */
 static struct address_entry *free_place(const struct address_table *table, uint64_t address)
 {
-	size_t i = home_of(table, address);
+	size_t i = container_home_of(table, address);
 	while (table->entry[i].resource)
 		i = next_place(table, i);
 	return &table->entry[i];
@@ -44,7 +44,7 @@ struct address_entry *address_table_find_before(const struct address_table *tabl
 
 	if (!table->capacity)
 		return NULL;
-	for (size_t i = home_of(table, address); table->entry[i].resource;
+	for (size_t i = container_home_of(table, address); table->entry[i].resource;
 	     i = next_place(table, i)) {
 		struct address_entry *entry = &table->entry[i];
 		if (entry->address == address && entry->resource->type == type &&
@@ -66,7 +66,7 @@ struct address_entry *address_table_find_any(const struct address_table *table,
 		return NULL;
 	if (type->leaves_unmarked)
 		return address_table_find_before(table, type, address, UINT64_MAX);
-	for (size_t i = home_of(table, address); table->entry[i].resource;
+	for (size_t i = container_home_of(table, address); table->entry[i].resource;
 	     i = next_place(table, i)) {
 		struct address_entry *entry = &table->entry[i];
 		if (entry->address != address || entry->resource->type != type)
@@ -90,7 +90,7 @@ static struct address_entry *address_table_find(const struct address_table *tabl
 {
 	if (!table->capacity)
 		return NULL;
-	for (size_t i = home_of(table, address); table->entry[i].resource;
+	for (size_t i = container_home_of(table, address); table->entry[i].resource;
 	     i = next_place(table, i)) {
 		struct address_entry *entry = &table->entry[i];
 		if (entry->address == address && entry->container == container &&
@@ -108,13 +108,14 @@ struct address_entry *address_table_find_resource(const struct address_table *ta
 		return NULL;
 	if (place < table->capacity && table->entry[place].resource == resource)
 		return &table->entry[place];
-	for (size_t i = home_of(table, address); table->entry[i].resource; i = next_place(table, i))
+	for (size_t i = container_home_of(table, address); table->entry[i].resource;
+	     i = next_place(table, i))
 		if (table->entry[i].resource == resource)
 			return &table->entry[i];
 	return NULL;
 }
 
-static int grow(struct address_table *table)
+static int container_grow(struct address_table *table)
 {
 	struct address_table larger = {
 	    .capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY,
@@ -140,7 +141,7 @@ static struct address_entry *new_place(const struct address_table *table,
                                        const struct container *container,
                                        const struct resource_type *type, uint64_t address)
 {
-	size_t i = home_of(table, address);
+	size_t i = container_home_of(table, address);
 
 	for (; table->entry[i].resource; i = next_place(table, i)) {
 		const struct address_entry *entry = &table->entry[i];
@@ -160,7 +161,7 @@ static int address_table_insert(struct address_table *table, struct container *c
 	if (table->count >= table->capacity / 4 * 3) {
 		if (address_table_find(table, container, resource->type, address))
 			return -EEXIST;
-		int error = grow(table);
+		int error = container_grow(table);
 		if (error)
 			return error;
 	}
@@ -185,7 +186,7 @@ static struct resource *address_table_remove(struct address_table *table,
 	size_t mask = table->capacity - 1, gap = (size_t)(removed - table->entry);
 	for (size_t i = (gap + 1) & mask; table->entry[i].resource; i = (i + 1) & mask) {
 		const struct address_entry *entry = &table->entry[i];
-		size_t home = home_of(table, entry->address);
+		size_t home = container_home_of(table, entry->address);
 		if (((i - home) & mask) >= ((i - gap) & mask)) {
 			table->entry[gap] = *entry;
 			gap = i;

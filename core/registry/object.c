@@ -46,7 +46,7 @@ static struct object *object_of(struct resource *resource)
 }
 
 /* Returns the object's weight; NULL: it is of a type that weighs nothing. */
-static struct object_weight *weight_of(struct object *o)
+static struct object_weight *object_weight_of(struct object *o)
 {
 	return o->resource.type->memory_used ? &((struct weighed *)o)->weight : NULL;
 }
@@ -77,7 +77,7 @@ static void link_to_owner(struct object *o, struct object *owner)
  * Takes the first object that the owner has, with a reference; it is owned no more. Returns NULL
  * when there is none.
  */
-static struct object *part(struct object *owner)
+static struct object *object_part(struct object *owner)
 {
 	struct object *o;
 
@@ -100,7 +100,7 @@ static void unlink_if_owned(struct object *o)
 }
 
 /* Takes the object out of the registry, if that still has this very one. */
-static void leave(struct resource *object)
+static void object_leave(struct resource *object)
 {
 	struct object *o = object_of(object);
 
@@ -114,12 +114,12 @@ static void object_destroy(struct resource *resource)
 
 	if (o->was_linked) {
 		unlink_if_owned(o);
-		while ((going = part(o))) {
-			leave(&going->resource);
+		while ((going = object_part(o))) {
+			object_leave(&going->resource);
 			resource_release(&going->resource);
 		}
 	}
-	if (weight_of(o))
+	if (object_weight_of(o))
 		resource_release(atomic_load(&((struct weighed *)o)->kept));
 	free(o);
 }
@@ -155,7 +155,7 @@ OBJECT_TYPES_CHAINED(X)
 #undef X
 
 /* Gives an object to an owner, if it has none. */
-static void give(struct resource *object, struct resource *owner)
+static void object_give(struct resource *object, struct resource *owner)
 {
 	struct object *o = object_of(object);
 
@@ -165,7 +165,7 @@ static void give(struct resource *object, struct resource *owner)
 	lock_release(&owned_lock);
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t object_add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -176,12 +176,12 @@ struct object_weight object_owned_weight(struct resource *owner, const struct re
 
 	lock_acquire(&owned_lock);
 	for (struct object *o = object_of(owner)->owned; o; o = o->next) {
-		const struct object_weight *weight = weight_of(o);
+		const struct object_weight *weight = object_weight_of(o);
 
 		if (o->resource.type != type || !weight)
 			continue;
-		sum.bytes = add(sum.bytes, weight->bytes);
-		sum.threads = add(sum.threads, weight->threads);
+		sum.bytes = object_add(sum.bytes, weight->bytes);
+		sum.threads = object_add(sum.threads, weight->threads);
 		sum.kernels += weight->kernels;
 	}
 	lock_release(&owned_lock);
@@ -223,7 +223,7 @@ bool object_belongs_to(struct registry *registry, const char *container,
 
 struct object_weight object_weight(struct resource *object)
 {
-	const struct object_weight *has = weight_of(object_of(object));
+	const struct object_weight *has = object_weight_of(object_of(object));
 	struct object_weight weight = {0};
 
 	lock_acquire(&owned_lock);
@@ -240,7 +240,7 @@ unsigned int object_flags(const struct resource *object)
 
 void object_weigh(struct resource *object, const struct object_weight *weight)
 {
-	struct object_weight *has = weight_of(object_of(object));
+	struct object_weight *has = object_weight_of(object_of(object));
 	unsigned int changes;
 
 	if (!has)
@@ -254,7 +254,7 @@ void object_weigh(struct resource *object, const struct object_weight *weight)
 
 void object_use(struct resource *object, int64_t change)
 {
-	struct object_weight *has = weight_of(object_of(object));
+	struct object_weight *has = object_weight_of(object_of(object));
 
 	if (!has)
 		return;
@@ -281,7 +281,7 @@ struct resource *object_kept(struct resource *object, const struct resource_type
 	struct resource *_Atomic *slot = &((struct weighed *)object)->kept;
 	struct resource *kept, *made;
 
-	if (!weight_of(o))
+	if (!object_weight_of(o))
 		return NULL;
 	kept = atomic_load_explicit(slot, memory_order_acquire);
 	if (!kept) {
@@ -298,7 +298,7 @@ struct resource *object_kept(struct resource *object, const struct resource_type
 	return verified(kept, type, o) ? resource_hold(kept) : NULL;
 }
 
-static struct object *create(struct registry *registry, const struct object_entry *entry)
+static struct object *object_create(struct registry *registry, const struct object_entry *entry)
 {
 	/* calloc() goes past the thread's cache. */
 	struct object *o = malloc(entry->type->chain         ? sizeof(struct chained)
@@ -318,8 +318,8 @@ static struct object *create(struct registry *registry, const struct object_entr
 	o->link = NULL;
 	o->flags = entry->flags;
 	o->was_linked = false;
-	if (weight_of(o)) {
-		*weight_of(o) = entry->weight;
+	if (object_weight_of(o)) {
+		*object_weight_of(o) = entry->weight;
 		atomic_init(&((struct weighed *)o)->kept, NULL);
 	}
 	return o;
@@ -330,11 +330,11 @@ int object_enter(struct registry *registry, const char *container, const struct 
 	struct object *o;
 	int error;
 
-	o = create(registry, entry);
+	o = object_create(registry, entry);
 	if (!o)
 		return -ENOMEM;
 	if (entry->owner)
-		give(&o->resource, entry->owner);
+		object_give(&o->resource, entry->owner);
 	error = registry_replace_object(registry, container, o->address, &o->resource);
 	if (error)
 		resource_release(&o->resource);

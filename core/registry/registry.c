@@ -191,9 +191,9 @@ static struct resource *registry_find_named(struct registry *registry, const cha
 }
 
 /* Replaces a resource. The old one is handed out, to be released without the lock. */
-static int replace(struct registry *registry, const char *container_name,
-                   const struct resource_name *name, struct resource *resource,
-                   struct resource **before)
+static int registry_replace(struct registry *registry, const char *container_name,
+                            const struct resource_name *name, struct resource *resource,
+                            struct resource **before)
 {
 	int error = registry_add_named(registry, container_name, name, resource);
 	if (error != -EEXIST)
@@ -316,7 +316,7 @@ int registry_replace_object(struct registry *registry, const char *container, ui
 	const struct resource_name key = name_from_address(object);
 
 	lock_acquire(&registry->lock);
-	int error = replace(registry, container, &key, resource, &before);
+	int error = registry_replace(registry, container, &key, resource, &before);
 	lock_release(&registry->lock);
 	resource_release(before);
 	return error;
@@ -514,7 +514,7 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
  * Counts one call more, or fewer, that asks the driver to destroy the resource; under the lock,
  * which every thread that changes the count holds: it is read without.
  */
-static void mark(struct resource *resource, uint32_t change)
+static void registry_mark(struct resource *resource, uint32_t change)
 {
 	uint32_t leaving = atomic_load_explicit(&resource->leaving, memory_order_relaxed);
 
@@ -528,7 +528,7 @@ struct leaving registry_leave(struct registry *registry, uint64_t object, struct
 	if (!found)
 		return leaving;
 	lock_acquire(&registry->lock);
-	mark(found, 1);
+	registry_mark(found, 1);
 	leaving.entry = found->entry;
 	lock_release(&registry->lock);
 	return leaving;
@@ -549,7 +549,7 @@ bool registry_leave_object(struct registry *registry, const char *preferred,
 	if (found) {
 		leaving->entry = found->entry;
 		leaving->place = (size_t)(entry - registry->addresses.entry);
-		mark(found, 1);
+		registry_mark(found, 1);
 		if (holds)
 			resource_hold(found);
 	}
@@ -575,7 +575,7 @@ bool registry_left(const struct leaving *leaving, bool gone)
 		if (gone) /* no thread asks any more; holders of a reference still see it go */
 			taken = registry_take(registry, entry);
 		else
-			mark(entry->resource, (uint32_t)-1);
+			registry_mark(entry->resource, (uint32_t)-1);
 	}
 	lock_release(&registry->lock);
 	resource_release(taken);

@@ -21,7 +21,7 @@ const char *step_container_name(const struct step_container *step, char name[REG
 	return name;
 }
 
-static size_t clean_up(const struct step_container *step)
+static size_t step_container_clean_up(const struct step_container *step)
 {
 	char name[REGISTRY_NAME_MAX];
 
@@ -47,7 +47,7 @@ static bool came_too_late(struct step_container *step)
 {
 	if (!has_ended(step))
 		return false;
-	clean_up(step);
+	step_container_clean_up(step);
 	return true;
 }
 
@@ -88,5 +88,5 @@ size_t step_container_end(struct step_container *step)
 {
 	unsigned int before = atomic_fetch_or(&step->state, HAS_ENDED);
 
-	return before == IS_USED ? clean_up(step) : 0;
+	return before == IS_USED ? step_container_clean_up(step) : 0;
 }

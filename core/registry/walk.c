@@ -31,7 +31,7 @@ static void copy_one(void *cookie, const char *name, struct resource *resource)
 /*
  * Copies all entries, with a reference for each. Returns NULL when there is nothing or no memory.
  */
-static struct seen *copy_all(struct registry *registry, size_t *count)
+static struct seen *walk_copy_all(struct registry *registry, size_t *count)
 {
 	struct copying copying = {0};
 	size_t total = 0;
@@ -55,7 +55,7 @@ size_t registry_walk(struct registry *registry,
                      void (*each)(void *cookie, const struct registry_entry *entry), void *cookie)
 {
 	size_t count;
-	struct seen *seen = copy_all(registry, &count);
+	struct seen *seen = walk_copy_all(registry, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		struct registry_entry entry = {.container = seen[i].container,
@@ -74,7 +74,7 @@ struct listing {
 	const struct container *container;
 };
 
-static void list_one(void *cookie, const char *name, struct resource *resource)
+static void walk_list_one(void *cookie, const char *name, struct resource *resource)
 {
 	struct listing *listing = cookie;
 	const struct resource_type *type = resource->type;
@@ -95,7 +95,7 @@ size_t registry_list(struct registry *registry, struct registry_listing *listing
 	lock_acquire(&registry->lock);
 	for (const struct container *c = registry->containers; c; c = c->hh.next) {
 		all.container = c;
-		container_each(c, list_one, &all);
+		container_each(c, walk_list_one, &all);
 	}
 	lock_release(&registry->lock);
 	return all.count;

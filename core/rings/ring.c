@@ -67,7 +67,7 @@ void ring_prepare(void (*make)(void))
 
 /* Gives the rest of the ring its pages, before its first places are used again. Where there is no
  * room for them it stays as it is. */
-static void grow(struct ring *ring)
+static void ring_grow(struct ring *ring)
 {
 	int saved = errno;
 	const struct ring_header *header = &ring->file.header;
@@ -101,7 +101,7 @@ void ring_write(struct ring *ring, const struct event *event)
 
 	/* Before the record, which may be lost below. */
 	if (ticket == RING_RECORDS_FIRST / 4 && room < RING_RECORDS)
-		grow(ring);
+		ring_grow(ring);
 	/* Another thread is at work here, or came after us and was quicker: our record is lost. */
 	if ((found & 1) || found > 2 * ticket ||
 	    !atomic_compare_exchange_strong_explicit(&record->sequence, &found, 2 * ticket + 1,
@@ -119,7 +119,7 @@ void ring_write(struct ring *ring, const struct event *event)
 }
 
 /* Fills the header of a new file, which is all zero. */
-static void initialise(struct ring_header *header, const struct segment *segment)
+static void ring_initialise(struct ring_header *header, const struct segment *segment)
 {
 	const struct segment_slot *slot = segment->slot;
 
@@ -136,7 +136,8 @@ static void initialise(struct ring_header *header, const struct segment *segment
 }
 
 /* Makes a ring. It gets its name when it is complete. */
-static int make(const struct segment *segment, int directory, const char *name, struct ring **ring)
+static int ring_make(const struct segment *segment, int directory, const char *name,
+                     struct ring **ring)
 {
 	char unfinished[RING_NAME_MAX + 1];
 	const size_t first = offsetof(struct ring_file, record[RING_RECORDS_FIRST]);
@@ -159,7 +160,7 @@ static int make(const struct segment *segment, int directory, const char *name, 
 	if (is_whole) /* it could not grow */
 		error = shared_file_reserve(fd, 0, sizeof *made);
 	if (!error) {
-		initialise(&made->file.header, segment);
+		ring_initialise(&made->file.header, segment);
 		made->file.header.records = is_whole ? RING_RECORDS : RING_RECORDS_FIRST;
 		error = shared_file_complete(fd, directory, unfinished, name, 0600);
 	}
@@ -185,7 +186,7 @@ int ring_create(const struct segment *segment, struct ring **ring, char *message
 	directory = directory_open_path(segment->directory, 0, message, size);
 	if (directory < 0)
 		return directory;
-	error = make(segment, directory, name, ring);
+	error = ring_make(segment, directory, name, ring);
 	close(directory);
 	if (error)
 		return state_refuse(error, message, size, "%s/%s: cannot be made: %s",

@@ -34,7 +34,7 @@
 /* The longest that a launch is held where there are no gaps. */
 #define TRICKLE_MOST_NS (60 * SECOND_NS)
 
-static uint64_t mixed(uint64_t x)
+static uint64_t best_effort_mixed(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
@@ -48,7 +48,8 @@ static uint64_t best_effort_off_at(uint64_t now_ns)
 	/* with as much before and behind it as it is long */
 	uint64_t room = BEST_EFFORT_PERIOD_NS - 4 * BEST_EFFORT_OFF_NS;
 
-	return period * BEST_EFFORT_PERIOD_NS + BEST_EFFORT_OFF_NS + mixed(period + 1) % room;
+	return period * BEST_EFFORT_PERIOD_NS + BEST_EFFORT_OFF_NS +
+	       best_effort_mixed(period + 1) % room;
 }
 
 static bool is_off(uint64_t now_ns)
@@ -59,7 +60,7 @@ static bool is_off(uint64_t now_ns)
 }
 
 /* Returns whether it goes first: it has the higher priority, and its process is not frozen. */
-static bool goes_first(const struct peers_other *other, int priority)
+static bool best_effort_goes_first(const struct peers_other *other, int priority)
 {
 	return !other->is_silent && other->record.priority > priority &&
 	       other->record.priority <= PRIORITY_GUARANTEED;
@@ -68,7 +69,7 @@ static bool goes_first(const struct peers_other *other, int priority)
 /* --- feedback --- */
 
 /* Returns whether this loss was not heard of before, and takes note. */
-static bool is_news(struct best_effort *f, const struct peer_record *record, int i)
+static bool best_effort_is_news(struct best_effort *f, const struct peer_record *record, int i)
 {
 	bool is_new =
 	    f->heard[i].token != record->token || f->heard[i].number != record->loss_number;
@@ -95,7 +96,7 @@ static void hear(struct best_effort *f, const struct peers *peers, uint64_t now)
 		    !record->loss_number)
 			continue;
 		is_unsure |= loss + error >= (int64_t)record->slowdown_ppm;
-		if (!is_news(f, record, i))
+		if (!best_effort_is_news(f, record, i))
 			continue;
 		is_any = true;
 		is_too_much |= loss - error > (int64_t)record->slowdown_ppm;
@@ -123,7 +124,7 @@ static uint64_t rate_of(const struct best_effort *f, const struct peers *peers, 
 	uint64_t least = BEST_EFFORT_ALL;
 
 	for (int i = 0; i < peers->count; i++)
-		if (goes_first(&peers->other[i], priority) &&
+		if (best_effort_goes_first(&peers->other[i], priority) &&
 		    peers->other[i].record.slowdown_ppm < least)
 			least = peers->other[i].record.slowdown_ppm;
 	return least / 2 * f->takes_ppm / BEST_EFFORT_ALL;
@@ -141,7 +142,8 @@ static int64_t cost_of_return(const struct best_effort *f, uint64_t round_ns, ui
  * Pays for a return, once the work in flight then is done: no more than its duration, as the device
  * may have done it in between.
  */
-static void pay(struct best_effort *f, uint64_t round_ns, uint64_t longest_ns, uint64_t now)
+static void best_effort_pay(struct best_effort *f, uint64_t round_ns, uint64_t longest_ns,
+                            uint64_t now)
 {
 	uint64_t most = round_ns > longest_ns ? round_ns : longest_ns;
 	uint64_t took = now - f->returned_ns, late = f->late_ns + BEST_EFFORT_SEEN_NS / 2;
@@ -170,18 +172,18 @@ static void refill(struct best_effort *f, uint64_t rate, int64_t cost, uint64_t 
 	f->returns_ppm -= f->returns_ppm * (passed / 1024) / (4 * SECOND_NS / 1024 + passed / 1024);
 }
 
-static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
+static uint64_t best_effort_between(uint64_t least, uint64_t value, uint64_t most)
 {
 	return value < least ? least : value > most ? most : value;
 }
 
 /* Returns a round with which returns cost the allowed part. */
-static uint64_t round_of(const struct best_effort *f, uint64_t rate)
+static uint64_t best_effort_round_of(const struct best_effort *f, uint64_t rate)
 {
 	uint64_t bearable = f->returns_ppm ? rate * SECOND_NS / f->returns_ppm : SECOND_NS;
 	uint64_t round = bearable > BEST_EFFORT_SEEN_NS ? 2 * (bearable - BEST_EFFORT_SEEN_NS) : 0;
 
-	return between(ROUND_LEAST_NS, round, ROUND_MOST_NS);
+	return best_effort_between(ROUND_LEAST_NS, round, ROUND_MOST_NS);
 }
 
 /* --- gaps --- */
@@ -195,7 +197,8 @@ static uint64_t should_end(const struct peers *peers, int priority, uint64_t now
 		const struct peer_record *record = &peers->other[i].record;
 		uint64_t at = record->gap_since_ns + record->gap_ns;
 
-		if (!goes_first(&peers->other[i], priority) || !record->gap_ns || at < now)
+		if (!best_effort_goes_first(&peers->other[i], priority) || !record->gap_ns ||
+		    at < now)
 			continue;
 		if (!first || at < first)
 			first = at;
@@ -212,7 +215,7 @@ static bool is_gap(const struct peers *peers, int priority, uint64_t now, bool *
 	for (int i = 0; i < peers->count; i++) {
 		const struct peer_record *record = &peers->other[i].record;
 
-		if (!goes_first(&peers->other[i], priority))
+		if (!best_effort_goes_first(&peers->other[i], priority))
 			continue;
 		*is_any = true;
 		gap &=
@@ -222,12 +225,14 @@ static bool is_gap(const struct peers *peers, int priority, uint64_t now, bool *
 }
 
 /* Returns after how long the first of the working jobs should end; most: unknown, or later. */
-static uint64_t ends_in(const struct peers *peers, int priority, uint64_t now, uint64_t most)
+static uint64_t best_effort_ends_in(const struct peers *peers, int priority, uint64_t now,
+                                    uint64_t most)
 {
 	for (int i = 0; i < peers->count; i++) {
 		uint64_t at = peers->other[i].record.burst_ends_ns;
 
-		if (goes_first(&peers->other[i], priority) && at > now && at - now < most)
+		if (best_effort_goes_first(&peers->other[i], priority) && at > now &&
+		    at - now < most)
 			most = at - now;
 	}
 	return most;
@@ -243,10 +248,10 @@ static struct best_effort_go wait_for_gap(struct best_effort *f, const struct pe
 	uint64_t last = f->trickled_ns > f->since_ns ? f->trickled_ns : f->since_ns;
 	struct best_effort_go go = {.round_ns = round};
 
-	go.again_ns = between(LOOK_LEAST_NS, (now - f->since_ns) / 128, LOOK_MOST_NS);
-	go.again_ns =
-	    between(LOOK_LEAST_NS, ends_in(peers, priority, now, LOOK_MOST_NS), go.again_ns);
-	if (now - last >= between(SECOND_NS / 20, every, TRICKLE_MOST_NS)) {
+	go.again_ns = best_effort_between(LOOK_LEAST_NS, (now - f->since_ns) / 128, LOOK_MOST_NS);
+	go.again_ns = best_effort_between(
+	    LOOK_LEAST_NS, best_effort_ends_in(peers, priority, now, LOOK_MOST_NS), go.again_ns);
+	if (now - last >= best_effort_between(SECOND_NS / 20, every, TRICKLE_MOST_NS)) {
 		f->trickled_ns = now;
 		go.until_ns = now + LOOK_MOST_NS;
 	}
@@ -254,18 +259,19 @@ static struct best_effort_go wait_for_gap(struct best_effort *f, const struct pe
 }
 
 /* Decides in a gap. */
-static struct best_effort_go fill(const struct best_effort *f, uint64_t end, int64_t cost,
-                                  uint64_t round, uint64_t longest, uint64_t now)
+static struct best_effort_go best_effort_fill(const struct best_effort *f, uint64_t end,
+                                              int64_t cost, uint64_t round, uint64_t longest,
+                                              uint64_t now)
 {
 	uint64_t one = round > longest ? round : longest;
 	struct best_effort_go go = {.round_ns = round, .again_ns = LOOK_LEAST_NS};
 	uint64_t margin = MARGIN_NS + one + (end > now ? (end - now) / 32 : 0);
 
-	if (mixed(now / PIECE_NS) % BEST_EFFORT_ALL >= f->takes_ppm)
+	if (best_effort_mixed(now / PIECE_NS) % BEST_EFFORT_ALL >= f->takes_ppm)
 		return go;
 	go.is_sure = f->budget_ns >= -2 * cost && end > now + margin;
 	if (go.is_sure)
-		go.until_ns = between(now, end - margin, now + BEST_EFFORT_KNOWN_NS);
+		go.until_ns = best_effort_between(now, end - margin, now + BEST_EFFORT_KNOWN_NS);
 	else if (f->budget_ns >= cost)
 		go.until_ns = now + BEST_EFFORT_KNOWN_NS;
 	return go;
@@ -302,11 +308,11 @@ struct best_effort_go best_effort_decide(struct best_effort *f, const struct pee
 		                               .again_ns = BEST_EFFORT_KNOWN_NS / 2};
 	hear(f, peers, now_ns);
 	rate = rate_of(f, peers, own->priority);
-	round = round_of(f, rate);
+	round = best_effort_round_of(f, rate);
 	cost = cost_of_return(f, round, own->longest_ns);
 	refill(f, rate, cost, now_ns);
 	if (f->returned_ns && (!own->in_flight || gap))
-		pay(f, round, own->longest_ns, now_ns);
+		best_effort_pay(f, round, own->longest_ns, now_ns);
 	if (gap != f->is_gap)
 		turn_over(f, gap, own->in_flight, now_ns);
 	f->looked_ns = now_ns;
@@ -314,8 +320,8 @@ struct best_effort_go best_effort_decide(struct best_effort *f, const struct pee
 		return (struct best_effort_go){.round_ns = round, .again_ns = LOOK_MOST_NS};
 	if (!gap)
 		return wait_for_gap(f, peers, own->priority, rate, round, own->longest_ns, now_ns);
-	return fill(f, should_end(peers, own->priority, now_ns), cost, round, own->longest_ns,
-	            now_ns);
+	return best_effort_fill(f, should_end(peers, own->priority, now_ns), cost, round,
+	                        own->longest_ns, now_ns);
 }
 
 /* Looks that are farther apart say nothing of a border between them. */

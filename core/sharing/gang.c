@@ -39,18 +39,18 @@ static inline unsigned int line_bit(uint32_t state)
 /* The states in which launches pass. */
 #define LINE_HOLDS (1U << GANG_FREE | 1U << GANG_HAS)
 
-static inline uint64_t least(uint64_t a, uint64_t b)
+static inline uint64_t gang_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static inline uint64_t most(uint64_t a, uint64_t b)
+static inline uint64_t gang_most(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
 
 /* Returns a sum that stops at the end of numbers. */
-static inline uint64_t sum(uint64_t a, uint64_t b)
+static inline uint64_t gang_sum(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
 }
@@ -74,7 +74,7 @@ static uint64_t device_bit(struct line *line, uint32_t device)
 	return 1ull << i;
 }
 
-static struct job *job_of(struct line *line, uint64_t id)
+static struct job *gang_job_of(struct line *line, uint64_t id)
 {
 	int i = 0;
 
@@ -88,9 +88,9 @@ static struct job *job_of(struct line *line, uint64_t id)
 	return &line->job[i];
 }
 
-static void add(struct line *line, const struct gang_member *m)
+static void gang_add(struct line *line, const struct gang_member *m)
 {
-	struct job *job = job_of(line, m->job);
+	struct job *job = gang_job_of(line, m->job);
 
 	for (int i = 0; i < GANG_DEVICES && m->device[i]; i++)
 		job->devices |= device_bit(line, m->device[i]);
@@ -100,14 +100,14 @@ static void add(struct line *line, const struct gang_member *m)
 	job->cannot |= m->why != GANG_NOTHING && m->why != GANG_FINE_BESIDE;
 	job->has_exclusive_turn |=
 	    m->is_exclusive && m->state == GANG_HAS && m->why == GANG_NOTHING;
-	job->length_ns = most(job->length_ns, m->length_ns);
-	job->exchange_ns = most(job->exchange_ns, m->exchange_ns);
-	job->bytes = sum(job->bytes, m->bytes);
-	job->on_host = sum(job->on_host, m->on_host);
+	job->length_ns = gang_most(job->length_ns, m->length_ns);
+	job->exchange_ns = gang_most(job->exchange_ns, m->exchange_ns);
+	job->bytes = gang_sum(job->bytes, m->bytes);
+	job->on_host = gang_sum(job->on_host, m->on_host);
 	if (m->state == GANG_WAITS || m->state == GANG_TAKES || m->state == GANG_HAS)
-		job->ticket_ns = least(job->ticket_ns, m->ticket_ns);
+		job->ticket_ns = gang_least(job->ticket_ns, m->ticket_ns);
 	if (m->state == GANG_HAS || m->state == GANG_FREE)
-		job->since_ns = least(job->since_ns, m->since_ns);
+		job->since_ns = gang_least(job->since_ns, m->since_ns);
 }
 
 /* Marks the jobs that share devices with us, directly or through other jobs. */
@@ -140,11 +140,11 @@ static void line_make(struct line *line, const struct gang_member *own, uint64_t
 {
 	*line = (struct line){.now_ns = now_ns, .is_beyond = count > GANG_MEMBERS};
 	if (own->since_ns)
-		add(line, own);
-	line->own = job_of(line, own->job);
+		gang_add(line, own);
+	line->own = gang_job_of(line, own->job);
 	for (int i = 0; i < count && i < GANG_MEMBERS; i++)
 		if (member_lives(&others[i], own, now_ns))
-			add(line, &others[i]);
+			gang_add(line, &others[i]);
 	find_line(line);
 }
 
@@ -171,7 +171,7 @@ static bool line_is_alone(const struct line *line)
 /* --- whether there can be exclusive turns --- */
 
 /* Returns how long a job's turns are, where each in the line has one while a job waits. */
-static uint64_t line_length(const struct line *line, const struct job *job)
+static uint64_t gang_line_length(const struct line *line, const struct job *job)
 {
 	uint64_t jobs = 0, part;
 
@@ -179,7 +179,7 @@ static uint64_t line_length(const struct line *line, const struct job *job)
 		jobs += line->job[i].is_in_line;
 	part = PLANNED_NS / (jobs > 1 ? jobs - 1 : 1);
 	part = part > job->exchange_ns ? part - job->exchange_ns : 0;
-	return least(most(job->length_ns, GANG_WORTH * job->exchange_ns), part);
+	return gang_least(gang_most(job->length_ns, GANG_WORTH * job->exchange_ns), part);
 }
 
 /* Returns how much a job may put on the host yet. */
@@ -203,10 +203,10 @@ static enum gang_why line_why_not(const struct line *line, uint64_t host_room)
 	for (int i = 0; i < line->jobs; i++) {
 		const struct job *job = &line->job[i];
 
-		if (job->is_in_line && line_length(line, job) < GANG_WORTH * job->exchange_ns)
+		if (job->is_in_line && gang_line_length(line, job) < GANG_WORTH * job->exchange_ns)
 			return GANG_TOO_MANY;
 		/* The host is the whole machine's: of jobs that share no device with us, too. */
-		bytes = sum(bytes, to_come(job));
+		bytes = gang_sum(bytes, to_come(job));
 	}
 	return bytes > host_room ? GANG_HOST_FULL : GANG_NOTHING;
 }
@@ -227,8 +227,8 @@ static bool line_waits(const struct job *job)
 /* Returns when the job's turn ends if a job waits for it. */
 static uint64_t line_turn_end(const struct line *line, const struct job *job)
 {
-	return sum(job->since_ns == UINT64_MAX ? line->now_ns : job->since_ns,
-	           line_length(line, job));
+	return gang_sum(job->since_ns == UINT64_MAX ? line->now_ns : job->since_ns,
+	                gang_line_length(line, job));
 }
 
 /*
@@ -246,9 +246,9 @@ static uint64_t line_kept_until(const struct line *line, const struct job *job,
 		if (other == but || conflict(other, but))
 			continue;
 		if (other->states & LINE_HOLDS)
-			until = most(until, line_turn_end(line, other));
+			until = gang_most(until, line_turn_end(line, other));
 		else if (other->states & line_bit(GANG_LEAVES))
-			until = most(until, line->now_ns);
+			until = gang_most(until, line->now_ns);
 	}
 	return until;
 }
@@ -272,7 +272,7 @@ static bool has_waited(const struct gang *gang, uint64_t now)
 }
 
 /* Decides whether turns are fine, for a while at least, and says why. */
-static void judge(struct gang *gang, const struct line *line, const struct gang_facts *facts)
+static void gang_judge(struct gang *gang, const struct line *line, const struct gang_facts *facts)
 {
 	struct gang_member *own = &gang->own;
 	bool stays = line->now_ns < gang->fine_until_ns;
@@ -287,8 +287,8 @@ static void judge(struct gang *gang, const struct line *line, const struct gang_
 	if (why && (!stays || is_found_by_us(why) || !is_found_by_us(own->why))) {
 		own->why = why;
 		gang->fine_until_ns =
-		    line->now_ns +
-		    (is_found_by_us(why) ? GANG_AGAIN_NS : least(own->length_ns, GANG_WAIT_NS));
+		    line->now_ns + (is_found_by_us(why) ? GANG_AGAIN_NS
+		                                        : gang_least(own->length_ns, GANG_WAIT_NS));
 	} else if (!stays) {
 		own->why = GANG_NOTHING;
 	}
@@ -301,7 +301,7 @@ static void judge(struct gang *gang, const struct line *line, const struct gang_
 static bool is_next(const struct line *line, uint64_t *until)
 {
 	uint64_t worth =
-	    most(GANG_WORTH * line->own->exchange_ns, line_length(line, line->own) / 4);
+	    gang_most(GANG_WORTH * line->own->exchange_ns, gang_line_length(line, line->own) / 4);
 	const struct job *own = line->own;
 
 	*until = UINT64_MAX;
@@ -314,18 +314,18 @@ static bool is_next(const struct line *line, uint64_t *until)
 		if (!line_waits(other) || !line_goes_before(other, own))
 			continue;
 		kept_until = line_kept_until(line, other, own);
-		if (kept_until < sum(line->now_ns, worth))
+		if (kept_until < gang_sum(line->now_ns, worth))
 			return false;
-		*until = least(*until, kept_until);
+		*until = gang_least(*until, kept_until);
 	}
 	return true;
 }
 
 /* Returns whether our turn is to end: a job waits for it, and may have it. */
-static bool is_over(const struct gang *gang, const struct line *line)
+static bool gang_is_over(const struct gang *gang, const struct line *line)
 {
 	const struct job *own = line->own;
-	uint64_t end = least(line_turn_end(line, own), gang->overtakes_until_ns);
+	uint64_t end = gang_least(line_turn_end(line, own), gang->overtakes_until_ns);
 
 	for (int i = line_next_beside(line, own, -1); i >= 0; i = line_next_beside(line, own, i)) {
 		const struct job *other = &line->job[i];
@@ -344,7 +344,7 @@ static bool is_over(const struct gang *gang, const struct line *line)
 
 /* --- steps --- */
 
-static void enter(struct gang *gang, const struct line *line, enum gang_state state)
+static void gang_enter(struct gang *gang, const struct line *line, enum gang_state state)
 {
 	struct gang_member *own = &gang->own;
 
@@ -404,18 +404,18 @@ static bool is_later(const struct line *line)
 }
 
 /* Begins: beside a part of our job that has its turn we are to have it, too. */
-static void begin(struct gang *gang, const struct line *line, uint32_t siblings)
+static void gang_begin(struct gang *gang, const struct line *line, uint32_t siblings)
 {
 	gang->own.since_ns = 0;
-	enter(gang, line, GANG_WAITS);
+	gang_enter(gang, line, GANG_WAITS);
 	if (siblings & (line_bit(GANG_HAS) | line_bit(GANG_TAKES)))
-		enter(gang, line, GANG_TAKES);
+		gang_enter(gang, line, GANG_TAKES);
 }
 
 /* Notes how long an exchange took. One that took far longer than the last may have been held up. */
-static void note_exchange(struct gang *gang, uint64_t took_ns)
+static void gang_note_exchange(struct gang *gang, uint64_t took_ns)
 {
-	gang->own.exchange_ns = least(took_ns, 2 * gang->own.exchange_ns + HELD_UP_NS);
+	gang->own.exchange_ns = gang_least(took_ns, 2 * gang->own.exchange_ns + HELD_UP_NS);
 }
 
 /* Has its turn begin that is next: no other job has the devices, or takes them before us. */
@@ -427,7 +427,7 @@ static void step_takes(struct gang *gang, const struct line *line, const struct 
 	                !(siblings & ~(line_bit(GANG_TAKES) | line_bit(GANG_HAS)));
 
 	if (beside & LINE_HOLDS) {
-		enter(gang, line, GANG_WAITS);
+		gang_enter(gang, line, GANG_WAITS);
 		return;
 	}
 	for (int i = line_next_beside(line, line->own, -1); i >= 0;
@@ -437,7 +437,7 @@ static void step_takes(struct gang *gang, const struct line *line, const struct 
 		if (!(other->states & line_bit(GANG_TAKES)))
 			continue;
 		if (line_goes_before(other, line->own)) {
-			enter(gang, line, GANG_WAITS);
+			gang_enter(gang, line, GANG_WAITS);
 			return;
 		}
 		is_clear = false; /* until it has made way */
@@ -447,8 +447,8 @@ static void step_takes(struct gang *gang, const struct line *line, const struct 
 	if (!gang->cleared_ns)
 		gang->cleared_ns = line->now_ns;
 	if (facts->is_back) {
-		note_exchange(gang, gang->left_ns + (line->now_ns - gang->cleared_ns));
-		enter(gang, line, GANG_HAS);
+		gang_note_exchange(gang, gang->left_ns + (line->now_ns - gang->cleared_ns));
+		gang_enter(gang, line, GANG_HAS);
 	}
 }
 
@@ -456,8 +456,8 @@ static void step_has(struct gang *gang, const struct line *line, uint32_t siblin
 {
 	const uint32_t leave = line_bit(GANG_LEAVES) | line_bit(GANG_WAITS) | line_bit(GANG_RESTS);
 
-	if (is_later(line) || (siblings & leave) || is_over(gang, line))
-		enter(gang, line, GANG_LEAVES);
+	if (is_later(line) || (siblings & leave) || gang_is_over(gang, line))
+		gang_enter(gang, line, GANG_LEAVES);
 }
 
 static void step_free(struct gang *gang, const struct line *line)
@@ -466,9 +466,9 @@ static void step_free(struct gang *gang, const struct line *line)
 
 	/* A job that comes to one that was alone waits for it. */
 	if (is_later(line) || (!gang->was_alone && (states_beside(line) & theirs)))
-		enter(gang, line, GANG_LEAVES);
+		gang_enter(gang, line, GANG_LEAVES);
 	else
-		enter(gang, line, GANG_HAS);
+		gang_enter(gang, line, GANG_HAS);
 }
 
 static void step_waits(struct gang *gang, const struct line *line, uint32_t siblings)
@@ -477,9 +477,9 @@ static void step_waits(struct gang *gang, const struct line *line, uint32_t sibl
 	uint64_t until;
 
 	if (!line->own->wants) {
-		enter(gang, line, GANG_RESTS);
+		gang_enter(gang, line, GANG_RESTS);
 	} else if (!(siblings & ~ready) && is_next(line, &until)) {
-		enter(gang, line, GANG_TAKES);
+		gang_enter(gang, line, GANG_TAKES);
 		gang->overtakes_until_ns = until;
 	}
 }
@@ -504,7 +504,7 @@ static void take_again(struct gang *gang, const struct line *line)
 	if (own->state == GANG_LEAVES)
 		own->since_ns = line->now_ns;
 	if (own->state == GANG_HAS || own->state == GANG_FREE)
-		enter(gang, line, GANG_TAKES);
+		gang_enter(gang, line, GANG_TAKES);
 }
 
 static int count_devices(const struct gang_member *m)
@@ -516,8 +516,8 @@ static int count_devices(const struct gang_member *m)
 	return count;
 }
 
-static void step(struct gang *gang, const struct line *line, const struct gang_facts *facts,
-                 uint32_t siblings)
+static void gang_do_step(struct gang *gang, const struct line *line, const struct gang_facts *facts,
+                         uint32_t siblings)
 {
 	switch (gang->own.state) {
 	case GANG_FREE:
@@ -534,11 +534,11 @@ static void step(struct gang *gang, const struct line *line, const struct gang_f
 		break;
 	case GANG_LEAVES:
 		if (facts->has_left)
-			enter(gang, line, line->own->wants ? GANG_WAITS : GANG_RESTS);
+			gang_enter(gang, line, line->own->wants ? GANG_WAITS : GANG_RESTS);
 		break;
 	default:
 		if (line->own->wants)
-			enter(gang, line, GANG_WAITS);
+			gang_enter(gang, line, GANG_WAITS);
 	}
 }
 
@@ -558,16 +558,16 @@ static bool is_answered(const struct gang *gang, const struct line *line)
 }
 
 /* Goes on beside other jobs without exclusive turns, once it may. */
-static void give_up(struct gang *gang, const struct line *line)
+static void gang_give_up(struct gang *gang, const struct line *line)
 {
 	bool works = gang->own.state == GANG_HAS || gang->own.state == GANG_FREE;
 
 	if (!gang->gave_up_ns)
 		gang->gave_up_ns = line->now_ns;
 	if (works || is_answered(gang, line))
-		enter(gang, line, GANG_FREE);
+		gang_enter(gang, line, GANG_FREE);
 	else if (gang->own.state == GANG_TAKES)
-		enter(gang, line, GANG_WAITS);
+		gang_enter(gang, line, GANG_WAITS);
 }
 
 void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *facts,
@@ -582,18 +582,18 @@ void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *fact
 	siblings = states_of_siblings(own, others, count, now_ns);
 	line_make(&line, own, now_ns, others, count);
 	if (!own->since_ns) {
-		begin(gang, &line, siblings);
+		gang_begin(gang, &line, siblings);
 	} else {
-		judge(gang, &line, facts);
+		gang_judge(gang, &line, facts);
 		gang->gave_up_ns = own->why ? gang->gave_up_ns : 0;
 		if (line_is_alone(&line))
-			enter(gang, &line, GANG_FREE);
+			gang_enter(gang, &line, GANG_FREE);
 		else if (own->why)
-			give_up(gang, &line);
+			gang_give_up(gang, &line);
 		else if (was_away)
 			take_again(gang, &line);
 		else
-			step(gang, &line, facts, siblings);
+			gang_do_step(gang, &line, facts, siblings);
 	}
 	gang->devices = count_devices(own);
 	gang->was_alone = line_is_alone(&line);
@@ -603,8 +603,8 @@ void gang_step(struct gang *gang, uint64_t now_ns, const struct gang_facts *fact
 uint64_t gang_room(uint64_t all, uint64_t others_hold, uint64_t margin, uint64_t we_hold,
                    uint64_t step_bytes)
 {
-	uint64_t taken = sum(others_hold, margin);
+	uint64_t taken = gang_sum(others_hold, margin);
 	uint64_t room = all > taken ? all - taken : 0;
 
-	return least(room, sum(we_hold, step_bytes));
+	return gang_least(room, gang_sum(we_hold, step_bytes));
 }

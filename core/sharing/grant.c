@@ -18,7 +18,7 @@ enum { EVEN_PART = 32 };
 
 /* --- adding up --- */
 
-static struct job_sum *sum_of(struct job_sums *sums, uid_t owner, uint64_t job)
+static struct job_sum *grant_sum_of(struct job_sums *sums, uid_t owner, uint64_t job)
 {
 	for (int i = 0; i < sums->count; i++)
 		if (sums->of[i].owner == owner && sums->of[i].job == job)
@@ -34,10 +34,10 @@ static bool asks_before(const struct peer_record *a, const struct peer_record *b
 	       (a->claim_since_ns == b->claim_since_ns && a->token < b->token);
 }
 
-static void add(struct job_sums *sums, const struct peer_record *record, uid_t owner,
-                bool is_silent)
+static void grant_add(struct job_sums *sums, const struct peer_record *record, uid_t owner,
+                      bool is_silent)
 {
-	struct job_sum *sum = sum_of(sums, owner, record->job);
+	struct job_sum *sum = grant_sum_of(sums, owner, record->job);
 
 	sums->contexts += least(record->context, sums->memory / CONTEXT_PART);
 	if (record->priority > sum->priority)
@@ -80,11 +80,11 @@ static void job_sums_make(struct job_sums *sums, uint64_t memory, const struct p
 	sums->memory = memory;
 	sums->contexts = 0;
 	sums->peers = 1 + others->count;
-	add(sums, own, owner, false);
+	grant_add(sums, own, owner, false);
 	sums->of[0].is_own = true;
 	for (int i = 0; i < others->count; i++)
-		add(sums, &others->other[i].record, others->other[i].owner,
-		    others->other[i].is_silent);
+		grant_add(sums, &others->other[i].record, others->other[i].owner,
+		          others->other[i].is_silent);
 }
 
 /* --- entitlements --- */
@@ -96,7 +96,7 @@ static uint64_t demand(const struct job_sum *job)
 	return job->is_idle ? 0 : plus(all, minus(job->claim, job->on_host));
 }
 
-static bool is_limited(const struct job_sum *job)
+static bool grant_is_limited(const struct job_sum *job)
 {
 	return job->limit != CONFIG_UNLIMITED;
 }
@@ -116,7 +116,7 @@ static uint64_t equal_part(const struct job_sums *sums, uint8_t priority, uint64
 		for (int i = 0; i < sums->count; i++) {
 			const struct job_sum *job = &sums->of[i];
 
-			if (job->priority != priority || is_limited(job) || job->is_idle)
+			if (job->priority != priority || grant_is_limited(job) || job->is_idle)
 				continue;
 			if (before && demand(job) < before)
 				rest = minus(rest, demand(job));
@@ -138,7 +138,7 @@ static uint64_t sums_entitle(struct job_sums *sums, uint8_t priority, uint64_t l
 	for (int i = 0; i < sums->count; i++) {
 		struct job_sum *job = &sums->of[i];
 
-		if (job->priority != priority || !is_limited(job))
+		if (job->priority != priority || !grant_is_limited(job))
 			continue;
 		job->entitled = job->part = least(job->limit, left);
 		limited = plus(limited, least(job->entitled, demand(job)));
@@ -148,7 +148,7 @@ static uint64_t sums_entitle(struct job_sums *sums, uint8_t priority, uint64_t l
 	for (int i = 0; i < sums->count; i++) {
 		struct job_sum *job = &sums->of[i];
 
-		if (job->priority != priority || is_limited(job))
+		if (job->priority != priority || grant_is_limited(job))
 			continue;
 		job->entitled = part;
 		job->part = with_margin;
@@ -231,7 +231,7 @@ static int rank_of(const struct job_sum *job, const struct job_sum *to)
 {
 	if (job->is_idle)
 		return 1;
-	return job->priority < to->priority && !is_limited(job) ? 2 : 0;
+	return job->priority < to->priority && !grant_is_limited(job) ? 2 : 0;
 }
 
 /* Returns whether the first is asked before the second when `to` claims. */
@@ -269,7 +269,7 @@ static void lapse(struct granted *g, const struct job_sum *job, uint64_t until)
 	g->lapsed[at].until_ns = until;
 }
 
-static bool goes_first(const struct job_sum *a, const struct job_sum *b)
+static bool grant_goes_first(const struct job_sum *a, const struct job_sum *b)
 {
 	if (!b || a->priority != b->priority)
 		return !b || a->priority > b->priority;
@@ -329,7 +329,8 @@ static const struct job_sum *granted_find(struct granted *g, const struct job_su
 		bool is_heard = job->is_own || !may_judge_silence ||
 		                (job->asks && granted_is_heard(now, job->asks->beat_ns));
 
-		if (job->asks && is_heard && !is_lapsed(g, job, now) && goes_first(job, first))
+		if (job->asks && is_heard && !is_lapsed(g, job, now) &&
+		    grant_goes_first(job, first))
 			first = job;
 	}
 	if (!first) {
@@ -399,7 +400,7 @@ static bool is_heard(const struct look *l, uint64_t beat, uint64_t since)
 	return !l->may_judge_silence || granted_is_heard(l->needs->now_ns, more(beat, since));
 }
 
-static bool is_done(const struct grant *g, const struct job_sum *job)
+static bool grant_is_done(const struct grant *g, const struct job_sum *job)
 {
 	for (int i = 0; i < g->done_count; i++)
 		if (job_is(job, &g->done[i]))
@@ -414,7 +415,7 @@ static const struct job_sum *next_to_ask(const struct look *l)
 	for (int i = 1; i < l->sums.count; i++) {
 		const struct job_sum *job = &l->sums.of[i];
 
-		if (job->is_silent || is_done(l->g, job) ||
+		if (job->is_silent || grant_is_done(l->g, job) ||
 		    job_sum_yields(job, l->job, l->needs->now_ns) < LEAST_BYTES)
 			continue;
 		if (!first || job_sum_gives_first(job, first, l->job))
@@ -423,7 +424,7 @@ static const struct job_sum *next_to_ask(const struct look *l)
 	return first;
 }
 
-static void stop_asking(struct look *l)
+static void grant_stop_asking(struct look *l)
 {
 	l->g->asked_ns = 0;
 	l->own->asks_job = l->own->asks_owner = 0;
@@ -460,7 +461,7 @@ static void look_at_asked(struct look *l)
 	g->given += given;
 	if ((is_short || given < LEAST_BYTES) && g->done_count < PEERS_MAX)
 		g->done[g->done_count++] = g->asked;
-	stop_asking(l);
+	grant_stop_asking(l);
 }
 
 /* Returns the bytes that the asked job and those before it have freed. */
@@ -471,7 +472,7 @@ static uint64_t given_so_far(const struct look *l)
 	return l->g->given + (asked ? minus(l->g->asked_held, asked->held) : 0);
 }
 
-static void ask(struct look *l, const struct job_sum *job, uint64_t bytes)
+static void grant_ask(struct look *l, const struct job_sum *job, uint64_t bytes)
 {
 	struct grant *g = l->g;
 
@@ -507,7 +508,7 @@ static void end_claim(struct look *l, bool is_met)
 
 	g->given = g->began_ns ? given_so_far(l) : 0;
 	if (g->asked_ns)
-		stop_asking(l);
+		grant_stop_asking(l);
 	if (took && g->given)
 		l->own->cooldown_until_ns =
 		    more(l->own->cooldown_until_ns,
@@ -581,7 +582,7 @@ static void drive(struct look *l)
 	}
 	next = need >= LEAST_BYTES ? next_to_ask(l) : NULL;
 	if (next)
-		ask(l, next, need);
+		grant_ask(l, next, need);
 	else if (now - more(g->seen_ns, g->began_ns) > (given > came ? SETTLE_NS : 0) &&
 	         !may_be_told_yet(l))
 		end_claim(l, need < LEAST_BYTES);
@@ -688,7 +689,7 @@ static void end_giving(struct look *l)
 }
 
 /* Gives the asked memory, as far as it is to. Returns whether it is asked. */
-static bool give(struct look *l)
+static bool grant_give(struct look *l)
 {
 	struct grant *g = l->g;
 	const struct job_sum *to = l->granted;
@@ -763,8 +764,8 @@ void grant_decide(struct grant *g, const struct grant_needs *needs, struct peer_
 	else if (l.granted && l.granted->is_own)
 		answer->has_room = true; /* another process of the job drives */
 	else if (g->asked_ns)
-		stop_asking(&l), g->began_ns = 0;
-	if (!give(&l)) {
+		grant_stop_asking(&l), g->began_ns = 0;
+	if (!grant_give(&l)) {
 		if (g->gives || has_left_since(&l))
 			end_giving(&l);
 		answer->bound = stand_still(&l);

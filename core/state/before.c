@@ -224,7 +224,7 @@ static void copy_header(const struct before_header *from, struct segment_header 
 	SAME(to->draining, from->draining);
 }
 
-static void copy_slot(const struct before_slot *from, struct segment_slot *to)
+static void before_copy_slot(const struct before_slot *from, struct segment_slot *to)
 {
 	memset(to, 0, sizeof *to);
 	memcpy(&to->life, &from->life, sizeof from->life);
@@ -275,7 +275,7 @@ static bool is_of_before(const struct before_header *header, const char *job)
 }
 
 /* Returns the least size that the file can have. */
-static size_t end_of(const struct before_header *header)
+static size_t before_end_of(const struct before_header *header)
 {
 	uint32_t devices = header->device_count ? header->device_count : 1;
 
@@ -283,13 +283,13 @@ static size_t end_of(const struct before_header *header)
 	                    : sizeof *header;
 }
 
-static bool read_header(int fd, const char *job, struct before_header *header)
+static bool before_read_header(int fd, const char *job, struct before_header *header)
 {
 	struct stat found;
 
 	return file_status_of(fd, &found) == 0 && S_ISREG(found.st_mode) &&
 	       read_part(fd, header, sizeof *header, 0) && is_of_before(header, job) &&
-	       (size_t)found.st_size >= end_of(header);
+	       (size_t)found.st_size >= before_end_of(header);
 }
 
 static size_t slot_at(int number)
@@ -303,14 +303,14 @@ static size_t books_at(int number, int device)
 	       (size_t)(number % BEFORE_ROW) * sizeof(struct before_books);
 }
 
-static bool read_slot(int fd, int number, struct segment_file *copy)
+static bool before_read_slot(int fd, int number, struct segment_file *copy)
 {
 	struct before_slot slot;
 	struct before_books books;
 
 	if (!read_part(fd, &slot, sizeof slot, slot_at(number)))
 		return false;
-	copy_slot(&slot, slot_of(copy, number));
+	before_copy_slot(&slot, slot_of(copy, number));
 	for (int d = 0; d < devices_of(&copy->header); d++) {
 		if (!read_part(fd, &books, sizeof books, books_at(number, d)))
 			return false;
@@ -331,29 +331,29 @@ static bool read_exports(int fd, struct segment_file *copy)
 	return true;
 }
 
-static bool read_all(int fd, const char *job, struct before_header *header,
-                     struct segment_file *copy)
+static bool before_read_all(int fd, const char *job, struct before_header *header,
+                            struct segment_file *copy)
 {
-	bool is_read = read_header(fd, job, header);
+	bool is_read = before_read_header(fd, job, header);
 
 	if (is_read) {
 		copy_header(header, &copy->header);
 		is_read = read_exports(fd, copy);
 	}
 	for (int n = -1; is_read && (n = slots_next(&copy->header, n, SLOTS_ALL)) >= 0;)
-		is_read = read_slot(fd, n, copy);
+		is_read = before_read_slot(fd, n, copy);
 	return is_read;
 }
 
 /* Reads a copy during which no process came or went; or, after a bounded time, the last one. */
-static bool read_still(int fd, const char *job, struct before_header *header,
-                       struct segment_file *copy)
+static bool before_read_still(int fd, const char *job, struct before_header *header,
+                              struct segment_file *copy)
 {
 	struct deadline until = DEADLINE_IN(STILL_NS);
 	uint64_t after;
 
 	do {
-		if (!read_all(fd, job, header, copy) ||
+		if (!before_read_all(fd, job, header, copy) ||
 		    !read_part(fd, &after, sizeof after, offsetof(struct before_header, sequence)))
 			return false;
 	} while ((header->sequence % 2 || header->sequence != after) &&
@@ -364,7 +364,7 @@ static bool read_still(int fd, const char *job, struct before_header *header,
 int before_read(int fd, const char *job, struct segment_file *copy)
 {
 	struct before_header *header = before_header_alloc();
-	bool is_read = header && read_still(fd, job, header, copy);
+	bool is_read = header && before_read_still(fd, job, header, copy);
 
 	free(header);
 	return is_read ? 0 : -EPROTO;
@@ -404,7 +404,7 @@ static bool any_is_in_use(int fd, const struct before_header *header)
 static bool read_is_over(int fd, const char *job, bool *is_over)
 {
 	struct before_header *header = before_header_alloc();
-	bool is_before = header && read_header(fd, job, header);
+	bool is_before = header && before_read_header(fd, job, header);
 
 	if (is_before)
 		*is_over = !segment_is_of_this_boot(header->boot_id) || !any_is_in_use(fd, header);

@@ -84,7 +84,8 @@ static const char *place_path(int place, char *path, size_t size)
  * Judges the file at path. Returns 0 for a directory of the user's own that no other user may write
  * to; else -EPERM, -ENOTDIR or the system's reason, and message.
  */
-static int judge(int result, const struct stat *found, const char *path, char *message, size_t size)
+static int directory_judge(int result, const struct stat *found, const char *path, char *message,
+                           size_t size)
 {
 	if (result != 0) {
 		int error = -errno;
@@ -108,7 +109,7 @@ static int check_path(const char *path, char *message, size_t size)
 {
 	struct stat found;
 
-	return judge(file_status_itself(path, &found), &found, path, message, size);
+	return directory_judge(file_status_itself(path, &found), &found, path, message, size);
 }
 
 /*
@@ -116,7 +117,7 @@ static int check_path(const char *path, char *message, size_t size)
  * as long as it is, even where a place before it has become free, or the user's processes would no
  * longer agree; else the first that no other user has.
  */
-static int choose(void)
+static int directory_choose(void)
 {
 	char path[PATH_MAX];
 	int free_place = -1;
@@ -137,7 +138,7 @@ const char *directory_path(char *path, size_t size)
 	const char *given = given_path();
 
 	if (!given)
-		return place_path(choose(), path, size);
+		return place_path(directory_choose(), path, size);
 	snprintf(path, size, "%s", given);
 	return path;
 }
@@ -152,7 +153,7 @@ static int open_place(int create, char *path, size_t path_size, char *message, s
 	char why[PATH_MAX + 128];
 	int error = 0;
 
-	for (int place = choose(); place < place_count(); place++) {
+	for (int place = directory_choose(); place < place_count(); place++) {
 		int fd = directory_open_path(place_path(place, path, path_size), create, why,
 		                             sizeof why);
 
@@ -258,7 +259,7 @@ int directory_open_path(const char *path, int create, char *message, size_t size
 	if (made)
 		(void)fchmod(fd, 0700);
 
-	int error = judge(file_status_of(fd, &found), &found, path, message, size);
+	int error = directory_judge(file_status_of(fd, &found), &found, path, message, size);
 	if (error) {
 		close(fd);
 		return error;

@@ -57,14 +57,14 @@ enum { PAGES_OF_ONE = 64, PAGES_OF_ALL = 256 };
 static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
 static_assert(SEGMENT_EXPORTS % 64 == 0, "a bit per export");
 
-static uint64_t key_of(const struct segment *segment, uint32_t turn, uint32_t index)
+static uint64_t exports_key_of(const struct segment *segment, uint32_t turn, uint32_t index)
 {
 	uint64_t job = segment->file->header.token & (((uint64_t)1 << JOB_BITS) - 1);
 
 	return KEY_MARK | job << JOB_SHIFT | (uint64_t)turn << INDEX_BITS | index;
 }
 
-static uint32_t index_of(uint64_t key)
+static uint32_t exports_index_of(uint64_t key)
 {
 	return (uint32_t)key & (SEGMENT_EXPORTS - 1);
 }
@@ -76,16 +76,16 @@ static uint32_t turn_of(uint64_t key)
 
 static bool is_of_job(const struct segment *segment, uint64_t key)
 {
-	return key >> JOB_SHIFT == key_of(segment, 0, 0) >> JOB_SHIFT;
+	return key >> JOB_SHIFT == exports_key_of(segment, 0, 0) >> JOB_SHIFT;
 }
 
 /* Returns the record of the memory of this key, or NULL. Under the lock, or for a key that the
  * caller keeps alive. */
 static struct segment_export *record_of(const struct segment *segment, uint64_t key)
 {
-	struct segment_export *e = &segment->file->export[index_of(key)];
+	struct segment_export *e = &segment->file->export[exports_index_of(key)];
 
-	return index_of(key) && is_of_job(segment, key) && atomic_load(&e->bytes) &&
+	return exports_index_of(key) && is_of_job(segment, key) && atomic_load(&e->bytes) &&
 	               e->device < SEGMENT_DEVICES && e->turn == turn_of(key)
 	           ? e
 	           : NULL;
@@ -96,7 +96,7 @@ static uint32_t slot_number(const struct segment *segment)
 	return (uint32_t)segment->number;
 }
 
-static bool is_free(const struct segment_export *e)
+static bool exports_is_free(const struct segment_export *e)
 {
 	return !atomic_load(&e->bytes) && !atomic_load(&e->owner);
 }
@@ -107,7 +107,7 @@ void segment_tag(const struct segment *segment, int descriptor, uint64_t key, ui
 {
 	struct flock lock = {.l_type = F_RDLCK,
 	                     .l_whence = SEEK_SET,
-	                     .l_start = (off_t)(key ? key : key_of(segment, 0, 0)),
+	                     .l_start = (off_t)(key ? key : exports_key_of(segment, 0, 0)),
 	                     .l_len = key && bytes <= BYTES_MAX ? (off_t)bytes : 1};
 	int saved = errno;
 
@@ -133,7 +133,7 @@ struct segment_tag segment_read_tag(int descriptor)
 	struct segment_tag tag = {0};
 
 	kernel_locks_of(descriptor, take_tag, &tag);
-	if (!index_of(tag.key))
+	if (!exports_index_of(tag.key))
 		tag.bytes = 0;
 	return tag;
 }
@@ -162,13 +162,14 @@ static bool is_imported(const struct judged *judged, int index)
 	return judged->imported[index / 64] >> index % 64 & 1;
 }
 
-static void is_open(void *cookie, uint64_t start, uint64_t end)
+static void exports_is_open(void *cookie, uint64_t start, uint64_t end)
 {
 	struct judged *judged = cookie;
 
 	(void)end;
-	if (is_of_job(judged->segment, start) && judged->turn[index_of(start)] == turn_of(start))
-		judged->turn[index_of(start)] = 0;
+	if (is_of_job(judged->segment, start) &&
+	    judged->turn[exports_index_of(start)] == turn_of(start))
+		judged->turn[exports_index_of(start)] = 0;
 }
 
 static bool has_orphans(const struct segment *segment)
@@ -179,12 +180,12 @@ static bool has_orphans(const struct segment *segment)
 	return false;
 }
 
-static void add(_Atomic uint64_t *total, uint64_t bytes)
+static void exports_add(_Atomic uint64_t *total, uint64_t bytes)
 {
 	atomic_store(total, atomic_load(total) + bytes);
 }
 
-static bool let_go(struct segment *segment, struct judged *judged)
+static bool exports_let_go(struct segment *segment, struct judged *judged)
 {
 	bool any = false;
 
@@ -201,8 +202,9 @@ static bool let_go(struct segment *segment, struct judged *judged)
 
 			quota_close(segment->file, (int)e->device);
 			atomic_store(&e->bytes, 0);
-			add(&segment->file->header.orphaned[e->device], -bytes);
-			add(&segment->file->header.charged[e->device][SEGMENT_ON_DEVICE], -bytes);
+			exports_add(&segment->file->header.orphaned[e->device], -bytes);
+			exports_add(&segment->file->header.charged[e->device][SEGMENT_ON_DEVICE],
+			            -bytes);
 			any = true;
 		}
 	}
@@ -223,12 +225,12 @@ static bool is_candidate(struct judged *judged, const struct segment_export *e)
 }
 
 /* Releases those that no process has open; in doubt they stay. Returns whether there were any. */
-static bool judge(struct segment *segment, struct judged *judged, int pages)
+static bool exports_judge(struct segment *segment, struct judged *judged, int pages)
 {
-	enum kernel_locks_read read = kernel_locks_all(pages, is_open, judged);
+	enum kernel_locks_read read = kernel_locks_all(pages, exports_is_open, judged);
 
 	return (read == KERNEL_LOCKS_WHOLE || read == KERNEL_LOCKS_UNREADABLE) &&
-	       let_go(segment, judged);
+	       exports_let_go(segment, judged);
 }
 
 static void judge_one(struct segment *segment, const struct segment_export *e)
@@ -237,7 +239,7 @@ static void judge_one(struct segment *segment, const struct segment_export *e)
 
 	see_importers(&judged);
 	if (is_candidate(&judged, e))
-		judge(segment, &judged, PAGES_OF_ONE);
+		exports_judge(segment, &judged, PAGES_OF_ONE);
 }
 
 bool segment_judge_exports(struct segment *segment)
@@ -250,13 +252,13 @@ bool segment_judge_exports(struct segment *segment)
 	see_importers(&judged);
 	for (int i = 1; i < SEGMENT_EXPORTS; i++)
 		candidates += is_candidate(&judged, &segment->file->export[i]);
-	return candidates && judge(segment, &judged, PAGES_OF_ALL);
+	return candidates && exports_judge(segment, &judged, PAGES_OF_ALL);
 }
 
 /* --- for the owner --- */
 
 /* Returns the hash of a name, never 0. */
-static uint64_t hash_of(const void *bytes, size_t size)
+static uint64_t exports_hash_of(const void *bytes, size_t size)
 {
 	uint64_t hash = hash_bytes(HASH_NOTHING, bytes, size);
 
@@ -270,7 +272,7 @@ static struct segment_export *free_record(struct segment *segment)
 	for (uint32_t tried = 1; tried < SEGMENT_EXPORTS; tried++) {
 		uint32_t index = 1 + (segment->exports_next++ % (SEGMENT_EXPORTS - 1));
 
-		if (is_free(&export[index]))
+		if (exports_is_free(&export[index]))
 			return &export[index];
 	}
 	return NULL;
@@ -293,7 +295,7 @@ uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
 		atomic_store(&e->left, 0);
 		atomic_store(&e->owner, slot_number(segment) + 1);
 		atomic_store(&e->bytes, bytes);
-		key = key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
+		key = exports_key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
 	}
 	segment_unlock(segment->file);
 	if (!key)
@@ -313,13 +315,13 @@ void segment_export_name(struct segment *segment, uint64_t key, const void *name
 		return;
 	e = record_of(segment, key);
 	if (e)
-		e->name = hash_of(name, size);
+		e->name = exports_hash_of(name, size);
 	segment_unlock(segment->file);
 }
 
 uint64_t segment_exported_as(struct segment *segment, const void *name, size_t size)
 {
-	uint64_t hash = hash_of(name, size), key = 0;
+	uint64_t hash = exports_hash_of(name, size), key = 0;
 
 	if (segment_lock(segment->file) != 0)
 		return 0;
@@ -327,7 +329,7 @@ uint64_t segment_exported_as(struct segment *segment, const void *name, size_t s
 		const struct segment_export *e = &segment->file->export[i];
 
 		if (atomic_load(&e->bytes) && e->name == hash)
-			key = key_of(segment, e->turn, i);
+			key = exports_key_of(segment, e->turn, i);
 	}
 	segment_unlock(segment->file);
 	return key;
@@ -346,7 +348,7 @@ static void orphan(struct segment *segment, struct segment_export *e)
 	atomic_store(&e->left, 0);
 	atomic_store(&e->owner, 0);
 	if (!excess)
-		add(&segment->file->header.orphaned[e->device], bytes);
+		exports_add(&segment->file->header.orphaned[e->device], bytes);
 	else /* it gave back more than it had */
 		quota_recount(segment->file);
 	segment_change_end(&segment->file->header);
@@ -396,7 +398,7 @@ uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key)
 
 bool segment_import(struct segment *segment, uint64_t key)
 {
-	uint32_t index = index_of(key);
+	uint32_t index = exports_index_of(key);
 	struct segment_export *e;
 
 	if (!is_of_job(segment, key) || segment_lock(segment->file) != 0)
@@ -411,7 +413,7 @@ bool segment_import(struct segment *segment, uint64_t key)
 void segment_import_left(struct segment *segment, uint64_t key)
 {
 	struct segment_export *e = record_of(segment, key);
-	uint32_t index = index_of(key);
+	uint32_t index = exports_index_of(key);
 
 	if (!e)
 		return;

@@ -35,7 +35,7 @@ const char *segment_path(const char *job, char *path, size_t size)
 	return path;
 }
 
-static bool is_terminated(const char *text, size_t size)
+static bool file_is_terminated(const char *text, size_t size)
 {
 	return memchr(text, '\0', size) != NULL;
 }
@@ -53,7 +53,7 @@ static size_t row_size(uint32_t devices)
 }
 
 /* Returns the least size that the file can have. */
-static uint64_t end_of(const struct segment_header *header)
+static uint64_t file_end_of(const struct segment_header *header)
 {
 	uint32_t rows = header->rows, devices = header->device_count;
 
@@ -77,10 +77,10 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 		    "%s: segment of version %u, expected version %d; once the job has ended "
 		    "'spillway doctor --clean' removes it",
 		    path, header->version, SEGMENT_VERSION);
-	if (file_size < end_of(header))
+	if (file_size < file_end_of(header))
 		return state_refuse(
 		    -EPROTO, message, size, "%s: segment of %llu bytes, expected %llu: damaged",
-		    path, (unsigned long long)file_size, (unsigned long long)end_of(header));
+		    path, (unsigned long long)file_size, (unsigned long long)file_end_of(header));
 	if (fit == SHARED_OTHER_SIZE)
 		return state_refuse(
 		    -EPROTO, message, size,
@@ -88,19 +88,19 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 		    "ended 'spillway doctor --clean' removes it",
 		    path, (unsigned long long)header->size, sizeof(struct segment_file));
 
-	bool valid = is_terminated(header->boot_id, sizeof header->boot_id) &&
-	             is_terminated(header->job, sizeof header->job) &&
-	             is_terminated(header->labels, sizeof header->labels) &&
-	             is_terminated(header->run, sizeof header->run) &&
-	             is_terminated(header->shared_by, sizeof header->shared_by) &&
+	bool valid = file_is_terminated(header->boot_id, sizeof header->boot_id) &&
+	             file_is_terminated(header->job, sizeof header->job) &&
+	             file_is_terminated(header->labels, sizeof header->labels) &&
+	             file_is_terminated(header->run, sizeof header->run) &&
+	             file_is_terminated(header->shared_by, sizeof header->shared_by) &&
 	             header->device_count <= SEGMENT_DEVICES && header->rows <= SEGMENT_ROWS &&
 	             header->retiring <= header->rows * SEGMENT_ROW &&
 	             strcmp(header->job, job) == 0;
 	for (uint32_t i = 0; valid && i < SEGMENT_DEVICES; i++) {
 		const struct segment_device *device = &header->device[i];
-		valid = is_terminated(device->uuid, sizeof device->uuid) &&
-		        is_terminated(device->pci_bus_id, sizeof device->pci_bus_id) &&
-		        is_terminated(device->name, sizeof device->name);
+		valid = file_is_terminated(device->uuid, sizeof device->uuid) &&
+		        file_is_terminated(device->pci_bus_id, sizeof device->pci_bus_id) &&
+		        file_is_terminated(device->name, sizeof device->name);
 	}
 	for (uint32_t row = header->rows; valid && row < SEGMENT_ROWS; row++)
 		valid = !header->live[row] && !header->draining[row];
@@ -164,7 +164,7 @@ int segment_reserve_device(int fd, uint32_t row, uint32_t device)
 }
 
 /* Fills a new file, which is all zero. Returns 0 or a negative errno. */
-static int initialise(struct segment_file *file, const char *job, bool unnamed)
+static int file_initialise(struct segment_file *file, const char *job, bool unnamed)
 {
 	struct segment_header *header = &file->header;
 
@@ -184,8 +184,8 @@ static int initialise(struct segment_file *file, const char *job, bool unnamed)
  * Puts an empty segment in place of none or a stale one. It gets its name when it is complete; the
  * file of a killed creator is overwritten by the next, or removed by an unnamed job (remove.c).
  */
-static int create(int directory, const char *job, bool unnamed, struct segment_file **file,
-                  char *message, size_t size)
+static int file_create(int directory, const char *job, bool unnamed, struct segment_file **file,
+                       char *message, size_t size)
 {
 	char path[512], name[SEGMENT_FILE_NAME_MAX], unfinished[SEGMENT_FILE_NAME_MAX];
 	int error;
@@ -201,7 +201,7 @@ static int create(int directory, const char *job, bool unnamed, struct segment_f
 	if (!error && (*file = segment_map(fd)) == NULL)
 		error = -ENOMEM;
 	if (!error)
-		error = initialise(*file, job, unnamed);
+		error = file_initialise(*file, job, unnamed);
 	if (!error)
 		error = shared_file_complete(fd, directory, unfinished, name, 0600);
 	if (error)
@@ -282,7 +282,7 @@ static int replace_other(int directory, const char *job, bool unnamed, int error
 	segment_path(job, path, sizeof path);
 	switch (segment_other_version(directory, job, &version)) {
 	case OTHER_OVER:
-		return create(directory, job, unnamed, file, message, size);
+		return file_create(directory, job, unnamed, file, message, size);
 	case OTHER_LIVES:
 		return state_refuse(error, message, size,
 		                    "%s: job %s runs with another Spillway (segment of "
@@ -314,7 +314,7 @@ static int replace_before(int directory, const char *job, bool unnamed, int erro
 	if (!segment_is_of_before(directory, job, &is_over))
 		return replace_other(directory, job, unnamed, error, file, message, size);
 	if (is_over)
-		return create(directory, job, unnamed, file, message, size);
+		return file_create(directory, job, unnamed, file, message, size);
 	return state_refuse(error, message, size,
 	                    "%s: job %s runs with an earlier version of Spillway (segment of "
 	                    "version %d, ours is of "
@@ -332,7 +332,7 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, struct 
 
 	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, message, size);
 	if (fd == -ENOENT)
-		return create(directory, job, unnamed, file, message, size);
+		return file_create(directory, job, unnamed, file, message, size);
 	if (fd < 0)
 		return fd;
 	int error = segment_check(&header, file_size, job, message, size);
@@ -342,7 +342,7 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, struct 
 	}
 	if (!segment_is_of_this_boot(header.boot_id) || atomic_load(&header.is_removed)) {
 		close(fd);
-		return create(directory, job, unnamed, file, message, size);
+		return file_create(directory, job, unnamed, file, message, size);
 	}
 	error = fill_holes(fd, &header);
 	if (!error && (*file = segment_map(fd)) == NULL)

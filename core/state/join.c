@@ -26,7 +26,7 @@ enum { COMMAND_MAX = sizeof((struct segment_slot *)0)->command };
 
 /* Reads how the process was called, as "python3 train.py": the program without its folder, and
  * arguments; by /proc, else the program alone. */
-static void read_command(char command[COMMAND_MAX])
+static void join_read_command(char command[COMMAND_MAX])
 {
 	char line[512];
 	size_t length = segment_read_line("/proc/self/cmdline", line, sizeof line - 1);
@@ -62,7 +62,7 @@ static char prepared[COMMAND_MAX];    /* "": not read yet */
 
 void segment_prepare(void)
 {
-	read_command(prepared);
+	join_read_command(prepared);
 }
 
 void segment_owner(int (*run)(int (*take)(void *of), void *of))
@@ -138,7 +138,7 @@ static void begin_job(struct segment_file *file, const struct joiner *joiner)
 }
 
 /* Enters the slot that was taken; under the lock. */
-static void enter(struct segment *segment, const struct joiner *joiner)
+static void join_enter(struct segment *segment, const struct joiner *joiner)
 {
 	struct segment_file *file = segment->file;
 
@@ -178,7 +178,7 @@ static int take_slot_in(struct segment *segment, const struct joiner *joiner)
 			segment->number = slots_take(file);
 		}
 		if (segment->number >= 0)
-			enter(segment, joiner);
+			join_enter(segment, joiner);
 		rows = atomic_load(&header->rows);
 		devices = atomic_load(&header->device_count);
 		segment_unlock(file);
@@ -227,7 +227,7 @@ static void close_segment(struct joiner *joiner)
 }
 
 /* Takes a slot, in a new segment where the job has ended since its segment was opened. */
-static int take_slot(void *of)
+static int join_take_slot(void *of)
 {
 	struct joiner *joiner = of;
 	char path[PATH_MAX];
@@ -260,7 +260,7 @@ static void free_segment(struct segment *segment)
 	free(segment);
 }
 
-static int join_in(struct joiner *joiner, struct segment **result)
+static int state_join_in(struct joiner *joiner, struct segment **result)
 {
 	char path[PATH_MAX];
 	struct segment *segment = calloc(1, sizeof *segment);
@@ -276,7 +276,8 @@ static int join_in(struct joiner *joiner, struct segment **result)
 	if (segment->directory && segment->node)
 		error = open_segment(joiner);
 	if (!error)
-		error = run_in_owner ? run_in_owner(take_slot, joiner) : take_slot(joiner);
+		error =
+		    run_in_owner ? run_in_owner(join_take_slot, joiner) : join_take_slot(joiner);
 	if (error) {
 		close_segment(joiner);
 		free_segment(segment);
@@ -303,7 +304,7 @@ static bool death_will_be_seen(void)
 	return syscall(SYS_get_robust_list, 0, &robust_list, &length) != 0 || robust_list;
 }
 
-static int join(struct joiner *joiner, const char *run, struct segment **segment)
+static int join_join(struct joiner *joiner, const char *run, struct segment **segment)
 {
 	const char *job = joiner->job;
 	int error;
@@ -323,7 +324,7 @@ static int join(struct joiner *joiner, const char *run, struct segment **segment
 	if (joiner->directory < 0)
 		return joiner->directory;
 	segment_copy_text(joiner->run, sizeof joiner->run, run ? run : "");
-	error = join_in(joiner, segment);
+	error = state_join_in(joiner, segment);
 	close(joiner->directory);
 	return error;
 }
@@ -337,7 +338,7 @@ int segment_join(const char *job, const char *labels, const char *run, struct se
 	                        .message = message,
 	                        .size = size};
 
-	return join(&joiner, run, segment);
+	return join_join(&joiner, run, segment);
 }
 
 int segment_join_unnamed(const char *job, const char *labels, const char *run,
@@ -351,7 +352,7 @@ int segment_join_unnamed(const char *job, const char *labels, const char *run,
 	                        .message = message,
 	                        .size = size};
 
-	return join(&joiner, run, segment);
+	return join_join(&joiner, run, segment);
 }
 
 static bool is_private(const struct segment *segment)
@@ -503,24 +504,24 @@ int segment_device(struct segment *segment, const struct segment_device *device)
 	return error;
 }
 
-static bool is_known(const struct segment *segment, int device)
+static bool join_is_known(const struct segment *segment, int device)
 {
 	return device >= 0 && device < devices_of(&segment->file->header);
 }
 
 struct counters *segment_counters(struct segment *segment, int device)
 {
-	return is_known(segment, device) ? &own_books(segment, device)->counters : NULL;
+	return join_is_known(segment, device) ? &own_books(segment, device)->counters : NULL;
 }
 
 struct ledger *segment_ledger(struct segment *segment, int device)
 {
-	return is_known(segment, device) ? &own_books(segment, device)->ledger : NULL;
+	return join_is_known(segment, device) ? &own_books(segment, device)->ledger : NULL;
 }
 
 _Atomic uint64_t *segment_placed(struct segment *segment, int device)
 {
-	return is_known(segment, device) ? &own_books(segment, device)->placed : NULL;
+	return join_is_known(segment, device) ? &own_books(segment, device)->placed : NULL;
 }
 
 struct lanes *segment_lanes(struct segment *segment, int *lane)

@@ -84,8 +84,8 @@ static void parser_next_line(struct parser *p)
 	*p = (struct parser){.hash = HASH_NOTHING};
 }
 
-static void parse(struct parser *parser, const char *text, size_t size, kernel_locks_found *found,
-                  void *cookie, struct page *page)
+static void kernel_locks_parse(struct parser *parser, const char *text, size_t size,
+                               kernel_locks_found *found, void *cookie, struct page *page)
 {
 	bool is_rest = parser->hash != HASH_NOTHING || parser->is_in_word;
 
@@ -172,7 +172,8 @@ static bool list_read(struct list *list, int reader, size_t size, struct page *p
 
 	if (length < 0)
 		return false;
-	parse(&list->parser[reader], text, (size_t)length, list->found, list->cookie, page);
+	kernel_locks_parse(&list->parser[reader], text, (size_t)length, list->found, list->cookie,
+	                   page);
 	return true;
 }
 
@@ -219,7 +220,8 @@ static bool is_passing(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == EINTR;
 }
 
-static enum kernel_locks_read read_once(int pages, kernel_locks_found *found, void *cookie)
+static enum kernel_locks_read kernel_locks_read_once(int pages, kernel_locks_found *found,
+                                                     void *cookie)
 {
 	enum kernel_locks_read result = KERNEL_LOCKS_IN_DOUBT;
 	int file[2];
@@ -246,7 +248,7 @@ enum kernel_locks_read kernel_locks_all(int pages, kernel_locks_found *found, vo
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (int i = 0; i < TRIES && result == KERNEL_LOCKS_IN_DOUBT; i++)
-		result = read_once(pages, found, cookie);
+		result = kernel_locks_read_once(pages, found, cookie);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	return result;
@@ -265,7 +267,7 @@ void kernel_locks_of(int descriptor, kernel_locks_found *found, void *cookie)
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	parser_next_line(&parser);
 	while (file >= 0 && (length = read(file, text, sizeof(text))) > 0)
-		parse(&parser, text, (size_t)length, found, cookie, &page);
+		kernel_locks_parse(&parser, text, (size_t)length, found, cookie, &page);
 	if (file >= 0)
 		close(file);
 	pthread_setcancelstate(cancel, NULL);

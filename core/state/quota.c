@@ -17,7 +17,7 @@
 #include "core/base/log.h"
 #include "core/state/layout.h"
 
-static bool is_valid(const struct segment *segment, int device, enum segment_tier tier)
+static bool quota_is_valid(const struct segment *segment, int device, enum segment_tier tier)
 {
 	return device >= 0 && device < devices_of(&segment->file->header) &&
 	       (unsigned)tier < SEGMENT_TIERS;
@@ -41,8 +41,8 @@ static void open_if_alone(struct segment *segment, int device)
 /* --- under the lock --- */
 
 /* Gives back bytes of the process; under the lock. Returns how many of them it did not hold. */
-static uint64_t give_back(struct segment *segment, int device, enum segment_tier tier,
-                          uint64_t bytes)
+static uint64_t quota_give_back(struct segment *segment, int device, enum segment_tier tier,
+                                uint64_t bytes)
 {
 	_Atomic uint64_t *total = &segment->file->header.charged[device][tier];
 	uint64_t excess;
@@ -53,21 +53,22 @@ static uint64_t give_back(struct segment *segment, int device, enum segment_tier
 	return excess;
 }
 
-static uint64_t settle(struct segment *segment, int device, enum segment_tier tier)
+static uint64_t quota_do_settle(struct segment *segment, int device, enum segment_tier tier)
 {
 	_Atomic uint64_t *owed = &segment->owed[device][tier];
-	return quota_get(owed) ? give_back(segment, device, tier, atomic_exchange(owed, 0)) : 0;
+	return quota_get(owed) ? quota_give_back(segment, device, tier, atomic_exchange(owed, 0))
+	                       : 0;
 }
 
 void quota_settle(struct segment *segment)
 {
 	for (int d = 0; d < devices_of(&segment->file->header); d++)
 		for (int s = 0; s < SEGMENT_TIERS; s++)
-			settle(segment, d, s);
+			quota_do_settle(segment, d, s);
 }
 
-static bool fits(const struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
-                 uint64_t limit)
+static bool quota_fits(const struct segment *segment, int device, enum segment_tier tier,
+                       uint64_t bytes, uint64_t limit)
 {
 	uint64_t total = quota_get(&segment->file->header.charged[device][tier]);
 	uint64_t most = limit < LEDGER_OPEN ? limit : LEDGER_OPEN - 1;
@@ -86,8 +87,8 @@ static uint64_t limit_in_force(const struct segment *segment, int device, bool i
 /* The bounds of a charge: so many bytes, and for some charges the limit in force. */
 enum within { WITHIN_MOST, WITHIN_LIMIT, WITHIN_LIMIT_OF_MOVABLE };
 
-static uint64_t most_of(const struct segment *segment, int device, enum within within,
-                        uint64_t most)
+static uint64_t quota_most_of(const struct segment *segment, int device, enum within within,
+                              uint64_t most)
 {
 	uint64_t limit = within == WITHIN_MOST
 	                     ? most
@@ -129,10 +130,10 @@ static void quota_raise_peak(const struct segment *segment, int device, enum seg
 		*peak = total;
 }
 
-static int reserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
-                   enum within within, uint64_t most)
+static int quota_reserve(struct segment *segment, int device, enum segment_tier tier,
+                         uint64_t bytes, enum within within, uint64_t most)
 {
-	if (!is_valid(segment, device, tier))
+	if (!quota_is_valid(segment, device, tier))
 		return -EINVAL;
 	struct segment_header *header = &segment->file->header;
 	int error = segment_lock(segment->file);
@@ -143,12 +144,12 @@ static int reserve(struct segment *segment, int device, enum segment_tier tier, 
 	}
 
 	quota_close(segment->file, device);
-	settle(segment, device, tier);
+	quota_do_settle(segment, device, tier);
 	/* Here and not before: it may have changed while room was made. */
-	uint64_t limit = most_of(segment, device, within, most);
-	if (!fits(segment, device, tier, bytes, limit))
+	uint64_t limit = quota_most_of(segment, device, within, most);
+	if (!quota_fits(segment, device, tier, bytes, limit))
 		slots_probe(segment->file);
-	if (fits(segment, device, tier, bytes, limit)) {
+	if (quota_fits(segment, device, tier, bytes, limit)) {
 		uint64_t total = quota_get(&header->charged[device][tier]) + bytes;
 		ledger_charge(&own_books(segment, device)->ledger, tier, bytes);
 		quota_set(&header->charged[device][tier], total);
@@ -165,7 +166,7 @@ static int reserve(struct segment *segment, int device, enum segment_tier tier, 
 static bool change_open(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                         bool is_given_back)
 {
-	return is_valid(segment, device, tier) && tier == SEGMENT_ON_DEVICE &&
+	return quota_is_valid(segment, device, tier) && tier == SEGMENT_ON_DEVICE &&
 	       bytes < LEDGER_OPEN &&
 	       ledger_change_open(&own_books(segment, device)->ledger, tier,
 	                          is_given_back ? -(int64_t)bytes : (int64_t)bytes);
@@ -176,7 +177,7 @@ int segment_reserve(struct segment *segment, int device, enum segment_tier tier,
 {
 	if (limit == UINT64_MAX && change_open(segment, device, tier, bytes, false))
 		return 0;
-	return reserve(segment, device, tier, bytes, WITHIN_MOST, limit);
+	return quota_reserve(segment, device, tier, bytes, WITHIN_MOST, limit);
 }
 
 int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
@@ -185,8 +186,8 @@ int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t
 	if (most == UINT64_MAX && !is_moved &&
 	    change_open(segment, device, SEGMENT_ON_DEVICE, bytes, false))
 		return 0;
-	return reserve(segment, device, SEGMENT_ON_DEVICE, bytes,
-	               is_moved ? WITHIN_LIMIT_OF_MOVABLE : WITHIN_LIMIT, most);
+	return quota_reserve(segment, device, SEGMENT_ON_DEVICE, bytes,
+	                     is_moved ? WITHIN_LIMIT_OF_MOVABLE : WITHIN_LIMIT, most);
 }
 
 void quota_note_limit(struct segment_file *file, int device, uint64_t limit)
@@ -199,7 +200,7 @@ void quota_note_limit(struct segment_file *file, int device, uint64_t limit)
 
 void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit)
 {
-	if (!is_valid(segment, device, SEGMENT_ON_DEVICE))
+	if (!quota_is_valid(segment, device, SEGMENT_ON_DEVICE))
 		return;
 	/* Without it, another process stands still with it, and no thread of this one charges. */
 	bool is_locked = segment_lock(segment->file) == 0;
@@ -214,14 +215,15 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 
 void segment_unreserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes)
 {
-	if (change_open(segment, device, tier, bytes, true) || !is_valid(segment, device, tier))
+	if (change_open(segment, device, tier, bytes, true) ||
+	    !quota_is_valid(segment, device, tier))
 		return;
 	if (segment_lock(segment->file) != 0) {
 		atomic_fetch_add(&segment->owed[device][tier], bytes);
 		return;
 	}
-	uint64_t excess = settle(segment, device, tier);
-	excess += give_back(segment, device, tier, bytes);
+	uint64_t excess = quota_do_settle(segment, device, tier);
+	excess += quota_give_back(segment, device, tier, bytes);
 	segment_unlock(segment->file);
 	if (excess)
 		log_once(LOG_ERROR, "%llu bytes given back that were never reserved, device %d",
@@ -230,14 +232,15 @@ void segment_unreserve(struct segment *segment, int device, enum segment_tier ti
 
 uint64_t segment_charged(struct segment *segment, int device, enum segment_tier tier)
 {
-	return is_valid(segment, device, tier) ? quota_charged(segment->file, device, tier) : 0;
+	return quota_is_valid(segment, device, tier) ? quota_charged(segment->file, device, tier)
+	                                             : 0;
 }
 
 uint64_t segment_draining(struct segment *segment, int device, enum segment_tier tier)
 {
 	uint64_t bytes = 0;
 
-	if (!is_valid(segment, device, tier) || segment_lock(segment->file) != 0)
+	if (!quota_is_valid(segment, device, tier) || segment_lock(segment->file) != 0)
 		return 0;
 	slots_probe(segment->file);
 	for (int n = -1; (n = slots_next(&segment->file->header, n, SLOTS_DRAINING)) >= 0;)
@@ -260,7 +263,7 @@ void segment_note_driver(struct segment *segment, int device, int64_t change)
 {
 	uint64_t *peak, now;
 
-	if (!is_valid(segment, device, SEGMENT_ON_DEVICE))
+	if (!quota_is_valid(segment, device, SEGMENT_ON_DEVICE))
 		return;
 	peak = &segment->file->header.driver_peak[device];
 	ledger_note_driver(&own_books(segment, device)->ledger, change);

@@ -58,7 +58,7 @@ struct ring_listing {
 	int count;
 };
 
-static bool list_one(void *cookie, int directory, const char *name)
+static bool ring_files_list_one(void *cookie, int directory, const char *name)
 {
 	struct ring_listing *listing = cookie;
 	struct ring_id id;
@@ -76,7 +76,7 @@ int ring_list(int directory, const char *job, void (*found)(void *cookie, const 
               void *cookie)
 {
 	struct ring_listing listing = {.job = job, .found = found, .cookie = cookie};
-	int error = listing_read(directory, list_one, &listing);
+	int error = listing_read(directory, ring_files_list_one, &listing);
 
 	return error < 0 ? error : listing.count;
 }

@@ -337,7 +337,7 @@ void slots_polled(struct segment_header *header)
 	atomic_store(&header->polled_ns, clock_now());
 }
 
-static void clear(struct segment_file *file, int number)
+static void slot_clear(struct segment_file *file, int number)
 {
 	struct segment_slot *slot = slot_of(file, number);
 	struct lane *lane = &file->lanes.lane[number];
@@ -380,7 +380,7 @@ static bool slots_finish_retiring(struct segment_file *file)
 	memcpy(header->ended, header->ended_next, sizeof header->ended);
 	bool has_owned = exports_forget_slot(file, retiring - 1);
 	slots_free(file, number);
-	clear(file, number);
+	slot_clear(file, number);
 	atomic_exchange(&header->retiring, 0);
 	return has_owned;
 }
@@ -493,7 +493,7 @@ int slots_take(struct segment_file *file)
 			slot->has_life = 1;
 			if (!slot_try(slot))
 				continue; /* of one that has left just now */
-			clear(file, number);
+			slot_clear(file, number);
 			return number;
 		}
 	return -1;

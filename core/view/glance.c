@@ -59,7 +59,7 @@ static bool is_of_this_boot(const struct segment_header *header)
 	return true;
 }
 
-static int read_header(int directory, const char *job, struct segment_header *header)
+static int glance_read_header(int directory, const char *job, struct segment_header *header)
 {
 	uint64_t file_size = 0, after = 0;
 	int fd = segment_open(directory, job, O_RDONLY, header, &file_size, NULL, 0), error;
@@ -91,7 +91,7 @@ int segment_glance(const char *job, struct segment_glance *glance)
 	if (directory < 0)
 		return directory;
 	header = aligned_alloc(_Alignof(struct segment_header), sizeof *header);
-	error = header ? read_header(directory, job, header) : -ENOMEM;
+	error = header ? glance_read_header(directory, job, header) : -ENOMEM;
 	close(directory);
 	if (!error) {
 		glance->device_count = devices_of(header);

@@ -78,8 +78,8 @@ static int counted(uint32_t count)
 	return count && count <= (uint32_t)INT_MAX ? (int)count - 1 : -1;
 }
 
-static void add_process(struct segment_view *view, const struct segment_file *copy, int number,
-                        enum segment_slot_state state)
+static void view_add_process(struct segment_view *view, const struct segment_file *copy, int number,
+                             enum segment_slot_state state)
 {
 	const struct segment_slot *slot = slot_of(copy, number);
 	struct segment_process *process = &view->process[view->process_count++];
@@ -305,7 +305,7 @@ static int summary_of(struct job_copy *job, struct segment_view *view)
 		return -ENOMEM;
 	for (int n = -1; (n = slots_next(header, n, SLOTS_ALL)) >= 0;)
 		if (job->state[n] != SLOT_FREE)
-			add_process(view, copy, n, job->state[n]);
+			view_add_process(view, copy, n, job->state[n]);
 	if (live)
 		add_orphaned(view, job);
 	for (int d = 0; d < view->device_count; d++)
@@ -358,7 +358,7 @@ static int read_counters(int fd, off_t at, struct counters *counters, bool *is_w
 }
 
 /* Returns where in the file a part of its copy is. */
-static off_t place_of(const struct segment_file *copy, const void *part)
+static off_t view_place_of(const struct segment_file *copy, const void *part)
 {
 	return (const char *)part - (const char *)copy;
 }
@@ -371,7 +371,7 @@ static int read_whole_counters(int fd, const struct segment_file *copy, struct c
 	int error;
 
 	do {
-		error = read_counters(fd, place_of(copy, counters), counters, &is_whole);
+		error = read_counters(fd, view_place_of(copy, counters), counters, &is_whole);
 	} while (!error && !is_whole && deadline_nap(until, READ_COUNTERS_PAUSE_NS));
 	return error;
 }
@@ -403,13 +403,13 @@ static int read_ledger(int fd, off_t at, struct ledger *ledger, bool *is_whole)
 }
 
 /* Reads a process and its figures. */
-static int read_slot(int fd, struct job_copy *job, int number, struct deadline *until)
+static int view_read_slot(int fd, struct job_copy *job, int number, struct deadline *until)
 {
 	struct deadline none = DEADLINE_IN(0);
 	bool is_live = slot_state(&job->file.header, number) == SLOT_LIVE;
 	struct segment_file *copy = &job->file;
 	struct segment_slot *slot = slot_of(copy, number);
-	int error = read_fully(fd, slot, sizeof *slot, place_of(copy, slot));
+	int error = read_fully(fd, slot, sizeof *slot, view_place_of(copy, slot));
 
 	job->changing[number] = 0;
 	for (int d = 0; !error && d < devices_of(&copy->header); d++) {
@@ -418,11 +418,11 @@ static int read_slot(int fd, struct job_copy *job, int number, struct deadline *
 
 		error = read_whole_counters(fd, copy, &books->counters, is_live ? until : &none);
 		if (!error)
-			error = read_ledger(fd, place_of(copy, &books->ledger), &books->ledger,
+			error = read_ledger(fd, view_place_of(copy, &books->ledger), &books->ledger,
 			                    &is_whole);
 		if (!error)
 			error = read_fully(fd, &books->placed, sizeof books->placed,
-			                   place_of(copy, &books->placed));
+			                   view_place_of(copy, &books->placed));
 		if (!error)
 			job->changing[number] |= (uint16_t)(!is_whole << d);
 	}
@@ -430,7 +430,8 @@ static int read_slot(int fd, struct job_copy *job, int number, struct deadline *
 }
 
 /* Reads a copy, checked, of all that is in use, while slots neither come nor go. */
-static int read_still(int fd, const char *name, struct job_copy *job, char *message, size_t size)
+static int view_read_still(int fd, const char *name, struct job_copy *job, char *message,
+                           size_t size)
 {
 	struct segment_header *header = &job->file.header;
 	struct deadline still = DEADLINE_IN(READ_STILL_NS);
@@ -455,7 +456,7 @@ static int read_still(int fd, const char *name, struct job_copy *job, char *mess
 			                   offsetof(struct segment_file, export));
 		}
 		for (int n = -1; !error && (n = slots_next(header, n, SLOTS_ALL)) >= 0;)
-			error = read_slot(fd, job, n, &whole);
+			error = view_read_slot(fd, job, n, &whole);
 		if (!error)
 			error = read_fully(fd, &after, sizeof after, at);
 		if (error)
@@ -515,7 +516,7 @@ static int read_copy(int directory, const char *job, struct job_copy *read, char
 	read->owner = found.st_uid;
 	if (!error &&
 	    (copy->header.version != SEGMENT_VERSION_BEFORE || before_read(fd, job, copy) != 0))
-		error = read_still(fd, job, read, message, size);
+		error = view_read_still(fd, job, read, message, size);
 	close(fd);
 	if (!error && !slots_are_valid(copy))
 		error = state_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);

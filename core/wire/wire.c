@@ -65,7 +65,7 @@ uint64_t wire_deadline(uint64_t patience_ns)
 	return clock_now() + patience_ns;
 }
 
-static int milliseconds_left(uint64_t deadline)
+static int wire_milliseconds_left(uint64_t deadline)
 {
 	uint64_t now = clock_now();
 
@@ -77,7 +77,7 @@ static int wait_until_ready(int fd, short events, uint64_t deadline)
 {
 	for (;;) {
 		struct pollfd poller = {.fd = fd, .events = events};
-		int left = deadline ? milliseconds_left(deadline) : 0;
+		int left = deadline ? wire_milliseconds_left(deadline) : 0;
 		int ready = left ? poll(&poller, 1, left) : 0;
 
 		if (ready > 0)
@@ -99,7 +99,7 @@ int wire_token_make(struct wire_token *token)
 	return length == (ssize_t)sizeof(token->bytes) ? 0 : -EIO;
 }
 
-static void name_of(const struct wire_token *token, char name[NAME_SIZE])
+static void wire_name_of(const struct wire_token *token, char name[NAME_SIZE])
 {
 	char *end = name + sprintf(name, "share-");
 
@@ -113,13 +113,13 @@ void wire_socket_path(const struct wire_token *token, char *path, size_t size)
 	char directory[PATH_MAX], name[NAME_SIZE];
 	int length;
 
-	name_of(token, name);
+	wire_name_of(token, name);
 	length = snprintf(path, size, "%s/%s", directory_path(directory, sizeof(directory)), name);
 	if (length < 0 || (size_t)length >= size)
 		path[0] = '\0';
 }
 
-static bool is_name(const char *name)
+static bool wire_is_name(const char *name)
 {
 	return strlen(name) ==
 	           strlen("share-") + 2 * sizeof(struct wire_token) + strlen(".socket") &&
@@ -131,7 +131,7 @@ static bool is_name(const char *name)
  * Fills in a socket's address. A state directory's path may be longer than a socket's; it is
  * reached by its descriptor then.
  */
-static int address_of(int directory, const char *name, struct sockaddr_un *address)
+static int wire_address_of(int directory, const char *name, struct sockaddr_un *address)
 {
 	char path[PATH_MAX];
 	int length;
@@ -169,7 +169,7 @@ static bool is_of_our_user(int fd)
 static int bind_in(int directory, const char *name)
 {
 	struct sockaddr_un address;
-	int error = address_of(directory, name, &address);
+	int error = wire_address_of(directory, name, &address);
 	int fd = error ? error : new_socket();
 
 	if (fd < 0)
@@ -196,7 +196,7 @@ int wire_listen(const struct wire_token *token, char *message, size_t size)
 
 	if (directory < 0)
 		return directory;
-	name_of(token, name);
+	wire_name_of(token, name);
 	fd = bind_in(directory, name);
 	if (fd < 0)
 		snprintf(message, size, "%s in the state directory: %s", name, strerror(-fd));
@@ -216,7 +216,7 @@ bool wire_is_socket_of(int fd, const struct wire_token *token)
 		return false;
 	address.sun_path[sizeof(address.sun_path) - 1] = '\0';
 	slash = strrchr(address.sun_path, '/');
-	name_of(token, name);
+	wire_name_of(token, name);
 	return slash && strcmp(slash + 1, name) == 0;
 }
 
@@ -227,7 +227,7 @@ void wire_unlink(const struct wire_token *token)
 
 	if (directory < 0)
 		return;
-	name_of(token, name);
+	wire_name_of(token, name);
 	unlinkat(directory, name, 0);
 	close(directory);
 }
@@ -250,7 +250,7 @@ int wire_accept(int listener)
 static int connect_in(int directory, const char *name, uint64_t deadline)
 {
 	struct sockaddr_un address;
-	int error = address_of(directory, name, &address);
+	int error = wire_address_of(directory, name, &address);
 	int fd = error ? error : new_socket();
 
 	if (fd < 0)
@@ -259,7 +259,7 @@ static int connect_in(int directory, const char *name, uint64_t deadline)
 		error = -errno;
 		/* EAGAIN: too many connections wait to be accepted. */
 		if ((error != -EAGAIN && error != -EINTR) || !deadline ||
-		    !milliseconds_left(deadline)) {
+		    !wire_milliseconds_left(deadline)) {
 			close(fd);
 			return error;
 		}
@@ -279,7 +279,7 @@ int wire_connect(const struct wire_token *token, uint64_t deadline)
 
 	if (directory < 0)
 		return directory;
-	name_of(token, name);
+	wire_name_of(token, name);
 	fd = connect_in(directory, name, deadline);
 	close(directory);
 	return fd;
@@ -307,7 +307,7 @@ static void remove_if_stale(int directory, const char *name)
 static bool sweep_one(void *cookie, int directory, const char *name)
 {
 	(void)cookie;
-	if (is_name(name))
+	if (wire_is_name(name))
 		remove_if_stale(directory, name);
 	return true;
 }

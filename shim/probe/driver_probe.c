@@ -70,22 +70,22 @@ static CUresult make_at(CUmemLocationType where, int id, CUmemGenericAllocationH
 	return CALL(cuMemCreate, handle, UNIT, &prop, 0);
 }
 
-static CUresult make(CUmemLocationType where, CUmemGenericAllocationHandle *handle)
+static CUresult driver_probe_make(CUmemLocationType where, CUmemGenericAllocationHandle *handle)
 {
 	return make_at(where, where == CU_MEM_LOCATION_TYPE_DEVICE ? device : 0, handle);
 }
 
-static CUresult make_on_host(CUmemGenericAllocationHandle *handle)
+static CUresult driver_probe_make_on_host(CUmemGenericAllocationHandle *handle)
 {
 	return node >= 0 ? make_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, node, handle)
-	                 : make(CU_MEM_LOCATION_TYPE_HOST, handle);
+	                 : driver_probe_make(CU_MEM_LOCATION_TYPE_HOST, handle);
 }
 
 static CUresult host(void)
 {
 	CUmemGenericAllocationHandle handle;
 
-	return make(CU_MEM_LOCATION_TYPE_HOST, &handle);
+	return driver_probe_make(CU_MEM_LOCATION_TYPE_HOST, &handle);
 }
 
 /* Maps memory one behind the other, as the letters say: h the host's, d the device's. */
@@ -101,14 +101,14 @@ static CUresult map(const char *places, CUdeviceptr *base)
 	for (size_t i = 0; i < count; i++) {
 		CUmemGenericAllocationHandle handle;
 
-		TRY(places[i] == 'h' ? make_on_host(&handle)
-		                     : make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
+		TRY(places[i] == 'h' ? driver_probe_make_on_host(&handle)
+		                     : driver_probe_make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
 		TRY(CALL(cuMemMap, *base + i * UNIT, UNIT, 0, handle, 0));
 	}
 	return CALL(cuMemSetAccess, *base, count * UNIT, &access, 1);
 }
 
-static CUresult begin(void)
+static CUresult driver_probe_begin(void)
 {
 	CUcontext context;
 
@@ -134,11 +134,11 @@ static CUresult copy_both_ways(CUdeviceptr memory, size_t size)
 	return CUDA_SUCCESS;
 }
 
-static CUresult copy(void)
+static CUresult driver_probe_copy(void)
 {
 	CUdeviceptr memory, other;
 
-	TRY(begin());
+	TRY(driver_probe_begin());
 	TRY(map("h", &memory));
 	TRY(map("h", &other));
 	TRY(copy_both_ways(memory, UNIT));
@@ -148,19 +148,19 @@ static CUresult copy(void)
 }
 
 /* Puts memory of the device in the place of the memory mapped there. */
-static CUresult replace(CUdeviceptr address)
+static CUresult driver_probe_replace(CUdeviceptr address)
 {
 	CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
 	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemGenericAllocationHandle handle;
 
-	TRY(make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
+	TRY(driver_probe_make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
 	TRY(CALL(cuMemUnmap, address, UNIT));
 	TRY(CALL(cuMemMap, address, UNIT, 0, handle, 0));
 	return CALL(cuMemSetAccess, address, UNIT, &access, 1);
 }
 
-static CUresult captured(void)
+static CUresult driver_probe_captured(void)
 {
 	unsigned char *own;
 	CUdeviceptr memory;
@@ -168,7 +168,7 @@ static CUresult captured(void)
 	CUstream stream;
 	CUgraph graph;
 
-	TRY(begin());
+	TRY(driver_probe_begin());
 	TRY(map("h", &memory));
 	TRY(CALL(cuMemAllocHost, (void **)&own, UNIT));
 	TRY(CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING));
@@ -176,7 +176,7 @@ static CUresult captured(void)
 	TRY(CALL(cuMemcpyDtoHAsync, own, memory, UNIT, stream));
 	TRY(CALL(cuStreamEndCapture, stream, &graph));
 	TRY(CALL(cuGraphInstantiateWithFlags, &exec, graph, 0));
-	TRY(replace(memory));
+	TRY(driver_probe_replace(memory));
 	TRY(CALL(cuMemsetD8, memory, 7, UNIT));
 	TRY(CALL(cuCtxSynchronize));
 	TRY(CALL(cuGraphLaunch, exec, stream));
@@ -203,11 +203,11 @@ static CUresult over_border(CUdeviceptr memory, CUdeviceptr plain)
 	return CALL(cuCtxSynchronize);
 }
 
-static CUresult mixed(void)
+static CUresult driver_probe_mixed(void)
 {
 	CUdeviceptr device_first, host_first, plain;
 
-	TRY(begin());
+	TRY(driver_probe_begin());
 	TRY(map("dh", &device_first));
 	TRY(map("hd", &host_first));
 	TRY(map("dd", &plain));
@@ -234,10 +234,10 @@ static CUresult unmap(void)
 	CUstream stream;
 	bool has_waited;
 
-	TRY(begin());
+	TRY(driver_probe_begin());
 	TRY(map("d", &memory));
 	TRY(map("d", &used));
-	TRY(make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
+	TRY(driver_probe_make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
 	TRY(CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING));
 	TRY(CALL(cuLaunchHostFunc, stream, run, NULL));
 	/* The device itself has something before it, too: a waiting thread may ask only that. */
@@ -278,7 +278,8 @@ static void tell_parent(int answer)
 }
 
 /* Runs in the child. */
-static _Noreturn void answer(const char *driver, void (*question)(const void *), const void *of)
+static _Noreturn void driver_probe_answer(const char *driver, void (*question)(const void *),
+                                          const void *of)
 {
 	CUresult error;
 
@@ -298,8 +299,8 @@ static _Noreturn void answer(const char *driver, void (*question)(const void *),
  * Asks in a process of its own, in which the driver is opened. Returns how many answers came, at
  * most `count`.
  */
-static int ask(const char *driver, void (*question)(const void *), const void *of, int *answer_to,
-               int count)
+static int driver_probe_ask(const char *driver, void (*question)(const void *), const void *of,
+                            int *answer_to, int count)
 {
 	int ends[2], got = 0, status = 0;
 	pid_t child;
@@ -311,7 +312,7 @@ static int ask(const char *driver, void (*question)(const void *), const void *o
 	if (child == 0) {
 		answers = ends[1];
 		close(ends[0]);
-		answer(driver, question, of);
+		driver_probe_answer(driver, question, of);
 	}
 	close(ends[1]);
 	while (child > 0 && got < count &&
@@ -343,11 +344,11 @@ static void ask_one(const void *of)
 	tell_parent((int)(*question)());
 }
 
-static int tell(const char *driver, const char *name, one_question *question)
+static int driver_probe_tell(const char *driver, const char *name, one_question *question)
 {
 	int answer = CRASHED;
 
-	(void)ask(driver, ask_one, &question, &answer, 1);
+	(void)driver_probe_ask(driver, ask_one, &question, &answer, 1);
 	print(name, answer);
 	return answer;
 }
@@ -389,7 +390,8 @@ static void ask_nodes(const void *of)
 static void tell_nodes(const char *driver, struct nodes nodes)
 {
 	while (nodes.count > 0) {
-		int answer[NODES_MAX], got = ask(driver, ask_nodes, &nodes, answer, nodes.count);
+		int answer[NODES_MAX],
+		    got = driver_probe_ask(driver, ask_nodes, &nodes, answer, nodes.count);
 
 		if (got < nodes.count)
 			answer[got++] = CRASHED;
@@ -412,7 +414,7 @@ static void probe(const char *driver, const struct nodes *nodes)
 	int host_answer;
 
 	tell_nodes(driver, *nodes);
-	host_answer = tell(driver, "host", host);
+	host_answer = driver_probe_tell(driver, "host", host);
 	if (node < 0 && host_answer != CUDA_SUCCESS) {
 		static const char *const rest[] = {"copy", "node", "mixed", "unmap"};
 
@@ -420,10 +422,10 @@ static void probe(const char *driver, const struct nodes *nodes)
 			print(rest[i], CUDA_ERROR_NOT_SUPPORTED);
 		return;
 	}
-	tell(driver, "copy", copy);
-	tell(driver, "node", captured);
-	tell(driver, "mixed", mixed);
-	tell(driver, "unmap", unmap);
+	driver_probe_tell(driver, "copy", driver_probe_copy);
+	driver_probe_tell(driver, "node", driver_probe_captured);
+	driver_probe_tell(driver, "mixed", driver_probe_mixed);
+	driver_probe_tell(driver, "unmap", unmap);
 }
 
 /* --- which devices there are --- */
@@ -431,7 +433,7 @@ static void probe(const char *driver, const struct nodes *nodes)
 enum { DEVICES_MAX = 64, NAME_MAX_SIZE = 64 };
 
 /* Prints a device unless one of its name was printed. */
-static void list_device(int i, char (*seen)[NAME_MAX_SIZE])
+static void driver_probe_list_device(int i, char (*seen)[NAME_MAX_SIZE])
 {
 	int beside = 0;
 
@@ -459,17 +461,17 @@ static void ask_list(const void *unused)
 	if (error == CUDA_SUCCESS) {
 		printf("version %d\n", version);
 		for (int i = 0; i < count && i < DEVICES_MAX; i++)
-			list_device(i, seen);
+			driver_probe_list_device(i, seen);
 		fflush(stdout);
 	}
 	tell_parent((int)error);
 }
 
-static int list(const char *driver)
+static int driver_probe_list(const char *driver)
 {
 	int answer = CRASHED;
 
-	(void)ask(driver, ask_list, NULL, &answer, 1);
+	(void)driver_probe_ask(driver, ask_list, NULL, &answer, 1);
 	if (answer != CUDA_SUCCESS)
 		print("error", answer);
 	return answer != CUDA_SUCCESS;
@@ -480,7 +482,7 @@ int main(int argc, char **argv)
 	struct nodes nodes;
 
 	if (argc == 2)
-		return list(argv[1]);
+		return driver_probe_list(argv[1]);
 	if (argc != 4) {
 		fprintf(stderr, "usage: driver-probe DRIVER [DEVICE NODES]\n");
 		return 2;

@@ -34,7 +34,7 @@ static void check_value(enum config_key key, const char *text, const char *optio
 		usage_error("--device %s: %s", option, why);
 }
 
-static void check_name(const char *name, const char *option)
+static void cdi_check_name(const char *name, const char *option)
 {
 	static const char ends[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 	size_t length = strlen(name);
@@ -66,7 +66,7 @@ static void take_device(const struct argument *argument, const char *value)
 		device.share = colon + 1;
 		check_value(CONFIG_KEY_share, device.share, value);
 	}
-	check_name(device.name, value);
+	cdi_check_name(device.name, value);
 	check_value(CONFIG_KEY_memory, device.memory, value);
 	devices = grow(devices, device_count, sizeof *devices);
 	devices[device_count++] = device;
@@ -87,7 +87,7 @@ static void print_mount(struct json *json, const char *host, const char *contain
 	json_close(json, '}');
 }
 
-static void print_device(struct json *json, const struct sold *device)
+static void cdi_print_device(struct json *json, const struct sold *device)
 {
 	char *memory = text("SPILLWAY_MEMORY=%s", device->memory);
 	char *share = device->share ? text("SPILLWAY_SHARE=%s", device->share) : NULL;
@@ -135,7 +135,7 @@ static void print_specification(const char *folder, const char *preload)
 	json_text(&json, "kind", CDI_KIND);
 	json_open(&json, "devices", '[');
 	for (int i = 0; i < device_count; i++)
-		print_device(&json, &devices[i]);
+		cdi_print_device(&json, &devices[i]);
 	json_close(&json, ']');
 	print_edits(&json, folder, preload);
 	json_close(&json, '}');

@@ -133,7 +133,7 @@ struct wait {
  * Returns whether the time is over; now was taken before the view. An eviction has time as long as
  * it goes on.
  */
-static bool is_over(struct wait *wait, const struct segment_view *view, uint64_t now)
+static bool follow_is_over(struct wait *wait, const struct segment_view *view, uint64_t now)
 {
 	uint64_t moved = moving_demoted(view);
 
@@ -207,7 +207,7 @@ static int report(const struct wait *wait, const struct segment_view *view)
 }
 
 /* Looks once. Returns whether the wait is over; *status says how. */
-static bool look(struct wait *wait, int *status)
+static bool follow_look(struct wait *wait, int *status)
 {
 	uint64_t now = clock_now(), hash;
 	struct segment_view *view = jobs_read(wait->job);
@@ -223,7 +223,7 @@ static bool look(struct wait *wait, int *status)
 		segment_view_free(view);
 		return true;
 	}
-	over = is_over(wait, view, now);
+	over = follow_is_over(wait, view, now);
 	late = lagging(view, hash);
 	done = !late && (over || !moving_goes_on(view, MOVING_OUT));
 	moving_show(done || over ? NULL : view, MOVING_OUT);
@@ -241,7 +241,7 @@ static int follow_until(struct wait *wait)
 
 	wait->deadline = clock_now() + wait->timeout_ns;
 	segment_ring(wait->job);
-	while (!look(wait, &status))
+	while (!follow_look(wait, &status))
 		deadline_sleep(LOOK_NS);
 	return status;
 }

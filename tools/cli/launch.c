@@ -33,7 +33,7 @@ static void launch_bind_to(pid_t parent)
 		_exit(RUN_FAILED); /* it has gone before that */
 }
 
-static _Noreturn void become(char **program)
+static _Noreturn void cli_launch_become(char **program)
 {
 	char path[PATH_MAX];
 	int reason;
@@ -60,8 +60,8 @@ static int next_signal(const sigset_t *signals, siginfo_t *info, uint64_t until_
 	return sigtimedwait(signals, info, until_ns == UINT64_MAX ? NULL : &interval);
 }
 
-static int wait_for(pid_t child, const sigset_t *signals, uint64_t (*look)(void *cookie),
-                    void *cookie)
+static int cli_launch_wait_for(pid_t child, const sigset_t *signals, uint64_t (*look)(void *cookie),
+                               void *cookie)
 {
 	uint64_t next_ns = 0, interval;
 	int status;
@@ -105,9 +105,9 @@ int launch(char **program, uint64_t (*look)(void *cookie), void *cookie)
 		launch_bind_to(parent);
 		sigaction(SIGCHLD, &on_child, NULL);
 		sigprocmask(SIG_SETMASK, &before, NULL);
-		become(program);
+		cli_launch_become(program);
 	}
-	return wait_for(child, &ours, look, cookie);
+	return cli_launch_wait_for(child, &ours, look, cookie);
 }
 
 _Noreturn void launch_exit(int status)

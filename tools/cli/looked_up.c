@@ -37,8 +37,8 @@ static void item_destroy(struct resource *resource)
 	free(resource);
 }
 
-static const struct resource_type *type_of(struct looked_up_device *device,
-                                           const struct handle *handle)
+static const struct resource_type *looked_up_type_of(struct looked_up_device *device,
+                                                     const struct handle *handle)
 {
 	struct type *type;
 
@@ -55,12 +55,12 @@ static const struct resource_type *type_of(struct looked_up_device *device,
 	return &type->type;
 }
 
-static void add(struct looked_up_device *device, const struct listed *listed)
+static void looked_up_add(struct looked_up_device *device, const struct listed *listed)
 {
 	struct item *item = allocate(sizeof *item);
 
 	item->listed = listed;
-	resource_init(&item->resource, type_of(device, &listed->handle));
+	resource_init(&item->resource, looked_up_type_of(device, &listed->handle));
 	/* An entry that is listed twice is there once. */
 	if (registry_add(device->registry, listed->handle.container, listed->handle.name,
 	                 &item->resource) != 0)
@@ -77,7 +77,7 @@ struct looked_up_device *looked_up_create(const char *job, int process, int gpu,
 		fail("out of memory");
 	for (size_t i = 0; i < count; i++)
 		if (listed[i].handle.process == process && listed[i].handle.gpu == gpu)
-			add(device, &listed[i]);
+			looked_up_add(device, &listed[i]);
 	return device;
 }
 
@@ -106,8 +106,8 @@ static char *say_why(struct looked_up_device *device, const struct handle *handl
 	if (!registry_type_name(device->registry, handle->type_hash))
 		return text("%s: the process has nothing of type %s on this GPU",
 		            handle_format(handle, name, sizeof name), handle->type_name);
-	if (registry_lookup_verified(device->registry, handle, type_of(device, handle), &found,
-	                             message, sizeof message) == 0)
+	if (registry_lookup_verified(device->registry, handle, looked_up_type_of(device, handle),
+	                             &found, message, sizeof message) == 0)
 		resource_release(found);
 	return text("%s", message);
 }

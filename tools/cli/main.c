@@ -93,7 +93,7 @@ static char *about(void)
 }
 
 /* Answers a shell that completes the words, the command's name first. */
-static int complete(const struct command_line *line, int count, char **words)
+static int cli_complete(const struct command_line *line, int count, char **words)
 {
 	const char *typed = count ? words[0] : "";
 	bool is_help = count == 2 && strcmp(typed, "help") == 0;
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	if (!operands[0])
 		usage_error("expected a command");
 	if (strcmp(operands[0], "complete") == 0)
-		return complete(&line, argc - (int)(operands + 1 - argv), operands + 1);
+		return cli_complete(&line, argc - (int)(operands + 1 - argv), operands + 1);
 	if (strcmp(operands[0], WHEELS_COMMAND) == 0)
 		return softgpu_become_python(operands + 1);
 	is_help = strcmp(operands[0], help + 2) == 0;

@@ -50,8 +50,8 @@ void moving_look(const struct segment_view *view)
 /*
  * Returns the bytes still to go that way; *who: a process that may report why they wait, or NULL.
  */
-static uint64_t left(const struct segment_view *view, int device, enum moving_way way,
-                     const struct segment_process **who)
+static uint64_t cli_moving_left(const struct segment_view *view, int device, enum moving_way way,
+                                const struct segment_process **who)
 {
 	*who = way == MOVING_OUT ? moving(view, device) : NULL;
 	if (way == MOVING_BACK)
@@ -65,7 +65,7 @@ uint64_t moving_left(const struct segment_view *view, enum moving_way way)
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < view->device_count; i++)
-		bytes += left(view, i, way, &who);
+		bytes += cli_moving_left(view, i, way, &who);
 	return bytes;
 }
 
@@ -106,7 +106,8 @@ void moving_show(const struct segment_view *view, enum moving_way way)
 	if (stands)
 		fprintf(stderr, "\r\033[K");
 	if (view && isatty(STDERR_FILENO))
-		while (device < view->device_count && !(bytes = left(view, device, way, &who)))
+		while (device < view->device_count &&
+		       !(bytes = cli_moving_left(view, device, way, &who)))
 			device++;
 	stands = bytes > 0;
 	if (stands) {
@@ -141,7 +142,7 @@ static const char *fault_in(const struct segment_view *view, int device, enum ev
 	}
 }
 
-static const char *why_it_stays(enum eviction verdict)
+static const char *cli_moving_why_it_stays(enum eviction verdict)
 {
 	switch (verdict) {
 	case EVICTION_DRAINS:
@@ -160,7 +161,7 @@ static bool report_device(const struct segment_view *view, int device)
 	const struct segment_process *who;
 	enum eviction verdict = eviction_of(view, device, &who);
 	const char *fault = fault_in(view, device, verdict, who);
-	const char *why = why_it_stays(verdict);
+	const char *why = cli_moving_why_it_stays(verdict);
 	char on_host[32], on_device[32];
 
 	if (verdict == EVICTION_REVOKED) {

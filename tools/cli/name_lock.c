@@ -24,7 +24,7 @@
 static char *path; /* NULL: no name is locked */
 static int lock = -1;
 
-static void open_file(void)
+static void name_lock_open_file(void)
 {
 	lock = own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT, 0600);
 	if (lock < 0)
@@ -84,7 +84,7 @@ bool name_lock_take(const char *job, bool join, bool *first, char token[NAME_LOC
 {
 	path = jobs_file(job, "launch");
 	for (;;) {
-		open_file();
+		name_lock_open_file();
 		*first = flock(lock, LOCK_EX | LOCK_NB) == 0;
 		if (!*first && errno != EWOULDBLOCK)
 			fail("%s: %s", path, strerror(errno));

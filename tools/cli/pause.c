@@ -255,9 +255,10 @@ static bool resume_job(struct request *request, const char *path, const char *sa
 	return true;
 }
 
-static int change(const struct command_line *line, struct request *request, int argc, char **argv,
-                  bool (*act)(struct request *request, const char *path, const char *saved_file,
-                              uint32_t version))
+static int pause_change(const struct command_line *line, struct request *request, int argc,
+                        char **argv,
+                        bool (*act)(struct request *request, const char *path,
+                                    const char *saved_file, uint32_t version))
 {
 	struct segment_view *view;
 	char *path, *saved_file;
@@ -298,7 +299,7 @@ int command_pause(int argc, char **argv)
 	    .options = options,
 	};
 
-	return change(&line, &request, argc, argv, pause_job);
+	return pause_change(&line, &request, argc, argv, pause_job);
 }
 
 int command_resume(int argc, char **argv)
@@ -312,5 +313,5 @@ int command_resume(int argc, char **argv)
 	    .options = options,
 	};
 
-	return change(&line, &request, argc, argv, resume_job);
+	return pause_change(&line, &request, argc, argv, resume_job);
 }

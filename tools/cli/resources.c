@@ -105,7 +105,7 @@ static void print_text(const struct segment_view *view, const struct asked *aske
 	}
 }
 
-static void json_process(struct json *json, const struct asked *asked)
+static void cli_resources_json_process(struct json *json, const struct asked *asked)
 {
 	json_open(json, NULL, '{');
 	json_number(json, "pid", (uint64_t)asked->process->pid);
@@ -135,7 +135,8 @@ static void json_process(struct json *json, const struct asked *asked)
 	json_close(json, '}');
 }
 
-static void print_json(const struct segment_view *view, const struct asked *asked, int count)
+static void cli_resources_print_json(const struct segment_view *view, const struct asked *asked,
+                                     int count)
 {
 	struct json json = {.out = stdout};
 
@@ -143,14 +144,14 @@ static void print_json(const struct segment_view *view, const struct asked *aske
 	json_text(&json, "job", view->job);
 	json_open(&json, "processes", '[');
 	for (int i = 0; i < count; i++)
-		json_process(&json, &asked[i]);
+		cli_resources_json_process(&json, &asked[i]);
 	json_close(&json, ']');
 	json_close(&json, '}');
 	putchar('\n');
 }
 
 /* Names the processes that did not answer, and frees all. */
-static int end(struct asked *asked, int count)
+static int cli_resources_end(struct asked *asked, int count)
 {
 	int status = TOOL_OK;
 
@@ -172,10 +173,10 @@ int resources_show(const struct segment_view *view, bool as_json)
 	int count = resources_ask(view, asked);
 
 	if (as_json)
-		print_json(view, asked, count);
+		cli_resources_print_json(view, asked, count);
 	else
 		print_text(view, asked, count);
-	return end(asked, count);
+	return cli_resources_end(asked, count);
 }
 
 /* --- handles --- */
@@ -309,5 +310,5 @@ int resources_look_up(const struct segment_view *view, const struct handle *hand
 		free(found[i].why);
 	}
 	free(found);
-	return end(asked, count) != TOOL_OK ? TOOL_FAILED : status;
+	return cli_resources_end(asked, count) != TOOL_OK ? TOOL_FAILED : status;
 }

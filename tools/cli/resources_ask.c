@@ -20,7 +20,8 @@
 enum { LOOK_NS = 20000000, AT_ONCE = 256 /* each takes a descriptor */ };
 #define PATIENCE_NS 3000000000ull /* a process looks once a second even where no bell wakes it */
 
-static void ask(struct asked *asked, const struct segment_view *view, uint64_t deadline)
+static void resources_ask_ask(struct asked *asked, const struct segment_view *view,
+                              uint64_t deadline)
 {
 	char message[512] = "";
 
@@ -38,7 +39,7 @@ static void ask(struct asked *asked, const struct segment_view *view, uint64_t d
 		segment_ring(view->job);
 }
 
-static void stop_asking(struct asked *asked)
+static void resources_ask_stop_asking(struct asked *asked)
 {
 	wire_unlink(&asked->token);
 	close(asked->listener);
@@ -58,7 +59,7 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* Reads one line of the list, ended by NUL. */
-static bool read_line(char *at, struct listed *line)
+static bool resources_ask_read_line(char *at, struct listed *line)
 {
 	char *end;
 
@@ -71,7 +72,7 @@ static bool read_line(char *at, struct listed *line)
 }
 
 /* Reads the lines of the list. Returns false where it is none. */
-static bool read_lines(struct asked *asked, char *list)
+static bool resources_ask_read_lines(struct asked *asked, char *list)
 {
 	asked->line = allocate(((size_t)asked->reply.listed + 1) * sizeof *asked->line);
 	while (*list) {
@@ -80,7 +81,7 @@ static bool read_lines(struct asked *asked, char *list)
 		if (!end || asked->count == asked->reply.listed)
 			return false;
 		*end = '\0';
-		if (!read_line(list, &asked->line[asked->count++]))
+		if (!resources_ask_read_line(list, &asked->line[asked->count++]))
 			return false;
 		list = end + 1;
 	}
@@ -101,12 +102,12 @@ static bool read_file(struct asked *asked, int file)
 
 	while (done < size && (length = pread(file, list + done, size - done, (off_t)done)) > 0)
 		done += (size_t)length;
-	valid = done == size && strlen(list) == size && read_lines(asked, list);
+	valid = done == size && strlen(list) == size && resources_ask_read_lines(asked, list);
 	free(list);
 	return valid;
 }
 
-static bool is_valid(const struct resources_reply *reply, size_t descriptors)
+static bool resources_ask_is_valid(const struct resources_reply *reply, size_t descriptors)
 {
 	struct resources_reply expected = resources_reply_new();
 
@@ -120,7 +121,7 @@ static bool is_valid(const struct resources_reply *reply, size_t descriptors)
  * Returns whether it is a file of this size, all of which is there: a pipe would keep its reader
  * waiting, and pages that are not there would cost memory.
  */
-static bool is_file(int fd, uint64_t size)
+static bool resources_ask_is_file(int fd, uint64_t size)
 {
 	struct stat found;
 
@@ -132,7 +133,7 @@ static bool is_file(int fd, uint64_t size)
  * Takes one answer. Returns false where the other side only looked for a listener, as another
  * command that asks does.
  */
-static bool receive(struct asked *asked, int fd, uint64_t deadline)
+static bool resources_ask_receive(struct asked *asked, int fd, uint64_t deadline)
 {
 	size_t count = 0;
 	int file = -1;
@@ -145,11 +146,11 @@ static bool receive(struct asked *asked, int fd, uint64_t deadline)
 		asked->why = text("it does not answer; is it stopped?");
 	else if (error)
 		asked->why = text("it answers something else; is it of this version?");
-	else if (!is_valid(&asked->reply, count))
+	else if (!resources_ask_is_valid(&asked->reply, count))
 		asked->why = text("its answer is damaged");
 	else if (asked->reply.error)
 		asked->why = text("it cannot: %s", strerror(asked->reply.error));
-	else if (!is_file(file, asked->reply.size) || !read_file(asked, file))
+	else if (!resources_ask_is_file(file, asked->reply.size) || !read_file(asked, file))
 		asked->why = text("its answer is damaged");
 	if (!error && count)
 		close(file);
@@ -163,13 +164,13 @@ static void take_answers(struct asked *asked, int count, uint64_t deadline)
 
 		if (asked[i].listener < 0 || (fd = wire_accept(asked[i].listener)) < 0)
 			continue;
-		if (receive(&asked[i], fd, deadline))
-			stop_asking(&asked[i]);
+		if (resources_ask_receive(&asked[i], fd, deadline))
+			resources_ask_stop_asking(&asked[i]);
 		close(fd);
 	}
 }
 
-static int left(const struct asked *asked, int count, struct pollfd *poller)
+static int resources_ask_left(const struct asked *asked, int count, struct pollfd *poller)
 {
 	int waiting = 0;
 
@@ -185,7 +186,7 @@ static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 	struct pollfd *poller = allocate(((size_t)count + 1) * sizeof *poller);
 	int waiting;
 
-	while ((waiting = left(asked, count, poller)) > 0) {
+	while ((waiting = resources_ask_left(asked, count, poller)) > 0) {
 		uint64_t now = wire_deadline(0);
 
 		if (now >= deadline)
@@ -196,7 +197,7 @@ static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 	for (int i = 0; i < count; i++) {
 		if (asked[i].listener < 0)
 			continue;
-		stop_asking(&asked[i]);
+		resources_ask_stop_asking(&asked[i]);
 		asked[i].why = text("it does not answer; is it stopped?");
 	}
 	free(poller);
@@ -245,7 +246,7 @@ int resources_ask(const struct segment_view *view, struct asked *asked)
 			deadline = wire_deadline(PATIENCE_NS);
 		}
 		asked[count].process = &view->process[i];
-		ask(&asked[count++], view, deadline);
+		resources_ask_ask(&asked[count++], view, deadline);
 	}
 	wait_for_answers(asked + answered, count - answered, deadline);
 	return leave_out_ended(view, asked, count);

@@ -71,7 +71,7 @@ static void take_summary(const struct argument *argument, const char *value)
 	*(bool *)argument->into = is_json;
 }
 
-static void read_command_line(struct run *run, int argc, char **argv)
+static void run_read_command_line(struct run *run, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"name", 0, "JOB", "Name of the job", take_name_of_job, &run->name},
@@ -209,7 +209,7 @@ static bool lie_together(const char *one, const char *other)
 }
 
 /* Returns whether a list has the library already, and says so where it is another one. */
-static bool is_preloaded(const char *list, const char *from, const char *library)
+static bool run_is_preloaded(const char *list, const char *from, const char *library)
 {
 	char *entry = preload_find(list, library);
 	bool is = entry != NULL;
@@ -225,7 +225,7 @@ static void add_to_preload(const char *library)
 	const char *others = getenv("LD_PRELOAD");
 	char *list;
 
-	if (others && is_preloaded(others, "LD_PRELOAD", library))
+	if (others && run_is_preloaded(others, "LD_PRELOAD", library))
 		return; /* a run within a run */
 	list = text("%s%s%s", others ? others : "", others && *others ? ":" : "", library);
 	set_environment("LD_PRELOAD", list);
@@ -237,7 +237,7 @@ static void preload(const char *library)
 	char machine[4096];
 
 	preload_machine_list(machine, sizeof machine);
-	if (!is_preloaded(machine, PRELOAD_MACHINE_LIST, library))
+	if (!run_is_preloaded(machine, PRELOAD_MACHINE_LIST, library))
 		add_to_preload(library);
 }
 
@@ -263,7 +263,7 @@ static void preload_companion(const struct paths *paths)
 		return;
 	}
 	preload_machine_list(machine, sizeof machine);
-	if (is_preloaded(machine, PRELOAD_MACHINE_LIST, companion.file))
+	if (run_is_preloaded(machine, PRELOAD_MACHINE_LIST, companion.file))
 		return;
 	shim = preload_find(machine, paths->shim);
 	if (shim)
@@ -464,7 +464,7 @@ static void say_cost(const struct segment_view *view)
 /*
  * Says what the job held and waited for; and what to try. An earlier run of this name is not meant.
  */
-static void sum_up(const struct run *run, const char *job, const char *token, int status)
+static void run_sum_up(const struct run *run, const char *job, const char *token, int status)
 {
 	struct segment_view *view = allocate(sizeof *view);
 	char message[512];
@@ -523,7 +523,7 @@ static void warn_without_driver(void)
 /*
  * Says a line. A program that has ended is not kept from ending by somebody who does not read it.
  */
-static void say(const char *line)
+static void run_say(const char *line)
 {
 	char *whole = text("spillway: %s\n", line);
 
@@ -572,8 +572,8 @@ int command_run(int argc, char **argv)
 	int status;
 
 	tool_failure = tool_usage_failure = RUN_FAILED;
-	complain_to = say;
-	read_command_line(&run, argc, argv);
+	complain_to = run_say;
+	run_read_command_line(&run, argc, argv);
 	use_config_file(run.config_file);
 	if (run.softgpu) {
 		add_bundled_programs();
@@ -599,7 +599,7 @@ int command_run(int argc, char **argv)
 		absent_gpu_say(&watch.absent);
 	probe_forget(job);
 	if (!run.quiet || run.record)
-		sum_up(&run, job, token, status);
+		run_sum_up(&run, job, token, status);
 	name_lock_release();
 	launch_exit(status);
 }

@@ -24,7 +24,7 @@ struct set {
 	uint64_t timeout_ns;
 };
 
-static void read_command_line(struct set *set, int argc, char **argv)
+static void set_read_command_line(struct set *set, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"save", 0, "FILE", "Write the job's limits into an INI file, too", argument_file,
@@ -131,7 +131,7 @@ static int keep_output_for(const char *save)
 	return output;
 }
 
-static bool save(const struct set *set, const char *path, int output)
+static bool set_save(const struct set *set, const char *path, int output)
 {
 	bool saved;
 
@@ -178,7 +178,7 @@ int command_set(int argc, char **argv)
 	bool done, saved, is_changed;
 	int output, status;
 
-	read_command_line(&set, argc, argv);
+	set_read_command_line(&set, argc, argv);
 	patience = DEADLINE_IN(set.timeout_ns);
 	output = keep_output_for(set.save);
 	path = follow_override_path(set.job);
@@ -191,12 +191,12 @@ int command_set(int argc, char **argv)
 		done = settings_change(&set.settings, &change, &patience);
 	if (done)
 		warn(path);
-	saved = done && (is_changed || save(&set, path, output));
+	saved = done && (is_changed || set_save(&set, path, output));
 	status = done ? follow_change(set.job, set.timeout_ns, is_changed ? &change : NULL)
 	              : TOOL_FAILED;
 	/* A value that is taken back, or holds nowhere, is not saved. */
 	if (is_changed)
-		saved = status == TOOL_OK && save(&set, path, output);
+		saved = status == TOOL_OK && set_save(&set, path, output);
 	if (status == TOOL_OK)
 		say_beyond_on_host(&set);
 	free(change.before);

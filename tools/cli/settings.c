@@ -56,7 +56,7 @@ void settings_check(const struct settings *settings)
 		            most, limit);
 }
 
-static void take_limit(const struct argument *argument, const char *value)
+static void cli_settings_take_limit(const struct argument *argument, const char *value)
 {
 	struct settings *settings = argument->into;
 	char expected[CONFIG_MESSAGE_MAX] = "";
@@ -70,7 +70,7 @@ static void take_limit(const struct argument *argument, const char *value)
 	settings->value[key] = value;
 }
 
-static void take_gpu(const struct argument *argument, const char *value)
+static void cli_settings_take_gpu(const struct argument *argument, const char *value)
 {
 	if (!*value || config_check_selector(value, NULL) != 0)
 		usage_error("--%s '%s': expected an ordinal such as 0, a UUID such as GPU-5ac3..., "
@@ -94,7 +94,7 @@ void settings_arguments(struct settings *settings, struct argument arguments[SET
 		                      0,
 		                      config_key_argument(key, value[key], sizeof value[key]),
 		                      of_key[key].meaning,
-		                      take_limit,
+		                      cli_settings_take_limit,
 		                      settings};
 		count++;
 		for (int i = 0; (spelling = config_old_spelling(i, &of)); i++)
@@ -105,10 +105,13 @@ void settings_arguments(struct settings *settings, struct argument arguments[SET
 			}
 	}
 	settings->selector = "";
-	arguments[count++] = (struct argument){
-	    "limit-gpu", 0,
-	    "GPU",       "Limit this GPU only: an ordinal, a UUID or a PCI bus id",
-	    take_gpu,    &settings->selector};
+	arguments[count++] =
+	    (struct argument){"limit-gpu",
+	                      0,
+	                      "GPU",
+	                      "Limit this GPU only: an ordinal, a UUID or a PCI bus id",
+	                      cli_settings_take_gpu,
+	                      &settings->selector};
 	arguments[count] = (struct argument){0};
 }
 
@@ -164,7 +167,7 @@ struct standing {
 	bool key[CONFIG_KEY_COUNT];
 };
 
-static int see(void *cookie, const char *section, const char *name, const char *value)
+static int cli_settings_see(void *cookie, const char *section, const char *name, const char *value)
 {
 	struct standing *standing = cookie;
 	const struct settings *settings = standing->settings;
@@ -182,7 +185,7 @@ bool settings_stand(const struct settings *settings, const char *path)
 {
 	struct standing standing = {.settings = settings};
 
-	ini_read(path, see, &standing);
+	ini_read(path, cli_settings_see, &standing);
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		if (settings->value[key] && !standing.key[key])
 			return false;

@@ -43,7 +43,7 @@ struct stat_options {
 	uint64_t watch_ns; /* 0: once */
 };
 
-static void choose(struct stat_options *stat, enum format format)
+static void stat_choose(struct stat_options *stat, enum format format)
 {
 	if (stat->is_given && stat->format != format)
 		usage_error("expected one format; --listen and --textfile have prometheus");
@@ -55,7 +55,7 @@ static void parse_csv(struct stat_options *stat, const char *format)
 {
 	const char *part = strchr(format, ',');
 
-	choose(stat, FORMAT_CSV);
+	stat_choose(stat, FORMAT_CSV);
 	stat->header = stat->units = true;
 	while (part) {
 		size_t length = strcspn(++part, ",");
@@ -87,7 +87,7 @@ static void take_format(const struct argument *argument, const char *format)
 	}
 	for (int i = 0; i <= FORMAT_ANTMAN; i++) {
 		if (strcmp(format, names[i]) == 0) {
-			choose(stat, i);
+			stat_choose(stat, i);
 			return;
 		}
 	}
@@ -121,7 +121,7 @@ static void check_together(const struct stat_options *stat)
 }
 
 /* Adds a handle, which stands behind the job: one that is to be looked up. */
-static void add_handle(struct stat_options *stat, const char *argument)
+static void stat_add_handle(struct stat_options *stat, const char *argument)
 {
 	struct handle handle;
 
@@ -138,7 +138,7 @@ static void add_handle(struct stat_options *stat, const char *argument)
 static void take_json(const struct argument *argument, const char *value)
 {
 	(void)value;
-	choose(argument->into, FORMAT_JSON);
+	stat_choose(argument->into, FORMAT_JSON);
 }
 
 static void take_listen(const struct argument *argument, const char *address)
@@ -147,7 +147,7 @@ static void take_listen(const struct argument *argument, const char *address)
 
 	serve_check(address);
 	stat->listen = address;
-	choose(stat, FORMAT_PROMETHEUS);
+	stat_choose(stat, FORMAT_PROMETHEUS);
 }
 
 static void take_textfile(const struct argument *argument, const char *file)
@@ -157,7 +157,7 @@ static void take_textfile(const struct argument *argument, const char *file)
 	if (!*file)
 		usage_error("--textfile '': expected a file");
 	stat->textfile = file;
-	choose(stat, FORMAT_PROMETHEUS);
+	stat_choose(stat, FORMAT_PROMETHEUS);
 }
 
 static void take_watch(const struct argument *argument, const char *value)
@@ -167,7 +167,7 @@ static void take_watch(const struct argument *argument, const char *value)
 		usage_error("--watch '%s': expected more than 0", value);
 }
 
-static void read_command_line(struct stat_options *stat, int argc, char **argv)
+static void stat_read_command_line(struct stat_options *stat, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"json", 0, NULL, "One JSON document per line", take_json, stat},
@@ -199,7 +199,7 @@ static void read_command_line(struct stat_options *stat, int argc, char **argv)
 	while (*operands && *++operands) {
 		if (**operands != '/')
 			usage_error("'%s': expected one job", *operands);
-		add_handle(stat, *operands);
+		stat_add_handle(stat, *operands);
 	}
 	check_together(stat);
 	stat->job = arguments_reach(stat->job);
@@ -258,7 +258,7 @@ static void table_row(struct table *table, const struct row *row)
 	table_cell(table, "%s", *row->labels ? row->labels : "-");
 }
 
-static void print_table(const struct rows *rows)
+static void stat_print_table(const struct rows *rows)
 {
 	static const char *const headings[] = {"<JOB", "<USER", "<STATE", "PROCESSES", "GPU",
 	                                       "USED", "LIMIT", "HOST",   "SPILLED",   "SHARE",
@@ -316,7 +316,7 @@ static void print_rows(const struct stat_options *stat, const struct rows *rows,
 	else if (stat->format == FORMAT_ANTMAN)
 		format_antman(stdout, rows);
 	else
-		print_table(rows);
+		stat_print_table(rows);
 }
 
 /* Shows all jobs. One that cannot be read is said on stderr; the others are shown. */
@@ -387,7 +387,7 @@ static void write_metrics(FILE *out, const char *job)
 	rows_free(&rows);
 }
 
-static int show(const struct stat_options *stat, bool first)
+static int stat_show(const struct stat_options *stat, bool first)
 {
 	bool as_json = stat->format == FORMAT_JSON;
 	int status;
@@ -414,11 +414,11 @@ int command_stat(int argc, char **argv)
 	struct stat_options stat = {0};
 	bool first = true;
 
-	read_command_line(&stat, argc, argv);
+	stat_read_command_line(&stat, argc, argv);
 	if (stat.listen)
 		web_export(stat.listen, stat.job, stat.page, write_metrics);
 	for (;;) {
-		int status = show(&stat, first);
+		int status = stat_show(&stat, first);
 
 		/* One of all jobs that cannot be read ends nothing: its neighbours live on. */
 		if (!stat.watch_ns || (status != TOOL_OK && stat.job))

@@ -18,7 +18,7 @@
 #include "tools/view/tool.h"
 
 /* Sums the job's figures up over its GPUs; a time of a step, and a share, are no sums. */
-static struct statistics sum(const struct segment_view *view)
+static struct statistics summary_sum(const struct segment_view *view)
 {
 	struct statistics total = {0};
 	uint64_t most_steps = 0;
@@ -174,7 +174,7 @@ static FILE *open_line(char **line, size_t *size)
 void summary_say(const struct segment_view *view, bool is_named)
 {
 	const struct summary_limits limits = summary_limits_of(view);
-	struct statistics total = sum(view);
+	struct statistics total = summary_sum(view);
 	char *line = NULL;
 	size_t size;
 	FILE *out;
@@ -207,7 +207,7 @@ static void json_refused(struct json *json, const struct segment_view *view)
 
 void summary_json(const struct segment_view *view)
 {
-	struct statistics total = sum(view);
+	struct statistics total = summary_sum(view);
 	char *line = NULL;
 	size_t size;
 	struct json json = {.out = open_line(&line, &size)};

@@ -50,7 +50,7 @@ struct doctor {
 	struct setup setup;
 };
 
-static void read_command_line(struct doctor *doctor, int argc, char **argv)
+static void doctor_read_command_line(struct doctor *doctor, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"clean", 0, NULL, "Remove what ended jobs left in the state directory", argument_flag,
@@ -259,7 +259,8 @@ static void print_turns(const struct config_device *device)
 		                  "until root runs 'spillway doctor --setup --group GROUP'");
 }
 
-static void print_device(const struct config_device *device, const struct driver_features *features)
+static void doctor_print_device(const struct config_device *device,
+                                const struct driver_features *features)
 {
 	char memory[32];
 
@@ -400,7 +401,7 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	        strrchr(file, '/') + 1, report->version / 1000, report->version % 1000 / 10, from);
 	print_unlisted(shim, path);
 	for (int i = 0; i < report->device_count; i++) {
-		print_device(&report->device[i], &report->features[i]);
+		doctor_print_device(&report->device[i], &report->features[i]);
 		print_probe(report, i);
 	}
 	if (report->device_count)
@@ -658,7 +659,7 @@ int command_doctor(int argc, char **argv)
 	bool has_shim, has_driver;
 	struct pod pod;
 
-	read_command_line(&doctor, argc, argv);
+	doctor_read_command_line(&doctor, argc, argv);
 	if (doctor.probe)
 		return make_probe();
 	if (doctor.companion)

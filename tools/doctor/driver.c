@@ -22,11 +22,11 @@ enum { PROBE_SECONDS = 20 };
 
 /* cuda.h renames functions to their newest form; the symbol's name must be that form's. */
 #define NAME_OF(function)     #function
-#define SYMBOL(lib, function) ((__typeof__(&(function)))find(lib, NAME_OF(function)))
+#define SYMBOL(lib, function) ((__typeof__(&(function)))doctor_driver_find(lib, NAME_OF(function)))
 
 static struct driver_report *answer; /* shared with the parent */
 
-static void *find(void *library, const char *name)
+static void *doctor_driver_find(void *library, const char *name)
 {
 	void *symbol = dlsym(library, name);
 
@@ -37,7 +37,7 @@ static void *find(void *library, const char *name)
 	_exit(1);
 }
 
-static void check(CUresult result)
+static void doctor_driver_check(CUresult result)
 {
 	if (result == CUDA_SUCCESS)
 		return;
@@ -47,7 +47,7 @@ static void check(CUresult result)
 	_exit(1);
 }
 
-static void format_uuid(const CUuuid *uuid, char *buf, size_t size)
+static void doctor_driver_format_uuid(const CUuuid *uuid, char *buf, size_t size)
 {
 	const unsigned char *b = (const unsigned char *)uuid->bytes;
 
@@ -61,7 +61,7 @@ static void format_uuid(const CUuuid *uuid, char *buf, size_t size)
  * Returns whether the device has it. An attribute that an old driver does not know is a feature it
  * does not have.
  */
-static bool has(void *library, CUdevice_attribute attribute, CUdevice handle)
+static bool doctor_driver_has(void *library, CUdevice_attribute attribute, CUdevice handle)
 {
 	int value = 0;
 
@@ -76,20 +76,21 @@ static void ask_device(void *library, int ordinal, struct config_device *device,
 	CUuuid uuid;
 	size_t memory;
 
-	check(SYMBOL(library, cuDeviceGet)(&handle, ordinal));
-	check(SYMBOL(library, cuDeviceGetName)(features->name, sizeof features->name, handle));
-	check(SYMBOL(library, cuDeviceTotalMem)(&memory, handle));
+	doctor_driver_check(SYMBOL(library, cuDeviceGet)(&handle, ordinal));
+	doctor_driver_check(
+	    SYMBOL(library, cuDeviceGetName)(features->name, sizeof features->name, handle));
+	doctor_driver_check(SYMBOL(library, cuDeviceTotalMem)(&memory, handle));
 	device->ordinal = ordinal;
 	device->memory = memory;
-	check(SYMBOL(library, cuDeviceGetUuid)(&uuid, handle));
-	format_uuid(&uuid, device->uuid, sizeof device->uuid);
-	check(SYMBOL(library, cuDeviceGetPCIBusId)(device->pci_bus_id, sizeof device->pci_bus_id,
-	                                           handle));
-	features->vmm =
-	    has(library, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, handle);
+	doctor_driver_check(SYMBOL(library, cuDeviceGetUuid)(&uuid, handle));
+	doctor_driver_format_uuid(&uuid, device->uuid, sizeof device->uuid);
+	doctor_driver_check(SYMBOL(library, cuDeviceGetPCIBusId)(
+	    device->pci_bus_id, sizeof device->pci_bus_id, handle));
+	features->vmm = doctor_driver_has(
+	    library, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, handle);
 }
 
-static void ask(const char *path)
+static void doctor_driver_ask(const char *path)
 {
 	void *library;
 	int count;
@@ -100,9 +101,9 @@ static void ask(const char *path)
 		snprintf(answer->said, sizeof answer->said, "%s", dlerror());
 		return;
 	}
-	check(SYMBOL(library, cuDriverGetVersion)(&answer->version));
-	check(SYMBOL(library, cuInit)(0));
-	check(SYMBOL(library, cuDeviceGetCount)(&count));
+	doctor_driver_check(SYMBOL(library, cuDriverGetVersion)(&answer->version));
+	doctor_driver_check(SYMBOL(library, cuInit)(0));
+	doctor_driver_check(SYMBOL(library, cuDeviceGetCount)(&count));
 	for (int i = 0; i < count && i < DRIVER_DEVICES; i++) {
 		ask_device(library, i, &answer->device[i], &answer->features[i]);
 		answer->device_count++;
@@ -110,7 +111,7 @@ static void ask(const char *path)
 	for (int i = 0; i < answer->device_count; i++) {
 		CUdevice handle;
 
-		check(SYMBOL(library, cuDeviceGet)(&handle, i));
+		doctor_driver_check(SYMBOL(library, cuDeviceGet)(&handle, i));
 		probe_providers(library, handle, answer, i);
 	}
 	probe_about_to(answer, "");
@@ -146,7 +147,7 @@ void driver_probe(const char *path, struct driver_report *report)
 		prctl(PR_SET_DUMPABLE, 0); /* a core would say nothing about us */
 		signal(SIGALRM, SIG_DFL);
 		alarm(PROBE_SECONDS);
-		ask(path);
+		doctor_driver_ask(path);
 		_exit(0);
 	}
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)

@@ -20,7 +20,7 @@
 #define LIBRARY "libvgpu.so"
 
 /* Finds the library's path in a list that spaces or colons divide. */
-static bool find_in(const char *list, char path[PATH_MAX])
+static bool pod_find_in(const char *list, char path[PATH_MAX])
 {
 	const char *found = list ? strstr(list, LIBRARY) : NULL, *begin = found;
 
@@ -37,10 +37,10 @@ static bool find_library(char path[PATH_MAX])
 	char *line = NULL;
 	size_t size = 0;
 	FILE *file = fopen("/etc/ld.so.preload", "re");
-	bool found = find_in(getenv("LD_PRELOAD"), path);
+	bool found = pod_find_in(getenv("LD_PRELOAD"), path);
 
 	while (file && !found && getline(&line, &size, file) > 0)
-		found = find_in(line, path);
+		found = pod_find_in(line, path);
 	if (file)
 		fclose(file);
 	free(line);
@@ -48,7 +48,7 @@ static bool find_library(char path[PATH_MAX])
 }
 
 /* Returns whether the library knows a variable of ours. */
-static bool is_ours(const char *path)
+static bool pod_is_ours(const char *path)
 {
 	static const char variable[] = "SPILLWAY_STATE_DIR";
 	FILE *file = fopen(path, "re");
@@ -66,7 +66,7 @@ static bool is_ours(const char *path)
 	return found;
 }
 
-static char **copy_environment(void)
+static char **pod_copy_environment(void)
 {
 	int count = 0;
 	char **copy;
@@ -86,13 +86,13 @@ struct pod pod_find(void)
 
 	if (!find_library(pod.library))
 		return pod;
-	pod.is_ours = is_ours(pod.library);
+	pod.is_ours = pod_is_ours(pod.library);
 	if (!pod.is_ours)
 		return pod;
 	folder = text("%s", pod.library);
 	*(strrchr(folder, '/') ? strrchr(folder, '/') : folder) = '\0';
 	stand_in_begin(folder);
-	pod.environment = stand_in_complete(copy_environment());
+	pod.environment = stand_in_complete(pod_copy_environment());
 	free(folder);
 	return pod;
 }

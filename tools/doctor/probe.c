@@ -251,7 +251,7 @@ static bool probe_add_lines(const struct probe_task *task, const struct probe_ki
 }
 
 /* Asks for the unknown answers, and adds them as lines of the cache. */
-static bool probe_ask(const struct probe_task *task, FILE *lines)
+static bool doctor_probe_ask(const struct probe_task *task, FILE *lines)
 {
 	for (int i = 0; i < task->kind_count; i++) {
 		const struct probe_kind *kind = &task->kind[i];
@@ -380,7 +380,7 @@ static enum probe_outcome probe_make_locked(struct probe_task *task)
 	to = open_memstream(&lines, &length);
 	if (!to)
 		return PROBE_FAILED;
-	if (probe_ask(task, to) && fflush(to) == 0 && probe_keep(task, lines)) {
+	if (doctor_probe_ask(task, to) && fflush(to) == 0 && probe_keep(task, lines)) {
 		probe_cache_path(task->place, task->message, task->size);
 		outcome = PROBE_MADE;
 	}

@@ -36,10 +36,11 @@ struct image {
 /* A sentence about a program: the path, a blank, and this. */
 enum { REASON_MAX = PATH_MAX + 128 };
 
-static bool say(char *reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool program_say(char *reason, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Returns false: the message is an objection. */
-static bool say(char *reason, const char *format, ...)
+static bool program_say(char *reason, const char *format, ...)
 {
 	va_list list;
 
@@ -96,10 +97,10 @@ static bool has_right_machine(const Elf64_Ehdr *header, char *reason)
 	bool is_narrow = header->e_ident[EI_CLASS] == ELFCLASS32;
 
 	if (header->e_machine == EM_X86_64 && is_narrow)
-		return say(reason, "is an x32 program, expected one of " OWN_NAME);
+		return program_say(reason, "is an x32 program, expected one of " OWN_NAME);
 	if (header->e_machine != OWN_MACHINE || is_narrow)
-		return say(reason, "is built for %s, expected " OWN_NAME " as the shim is",
-		           machine_name(header->e_machine));
+		return program_say(reason, "is built for %s, expected " OWN_NAME " as the shim is",
+		                   machine_name(header->e_machine));
 	return true;
 }
 
@@ -108,16 +109,17 @@ static bool has_right_loader(struct image *image, const Elf64_Ehdr *header, char
 	const char *loader = image->loader;
 
 	if (!read_loader(image, header))
-		return say(reason, "is a damaged ELF file");
+		return program_say(reason, "is a damaged ELF file");
 	if (!*loader)
-		return say(reason, "is statically linked: nothing can be preloaded into it");
+		return program_say(reason,
+		                   "is statically linked: nothing can be preloaded into it");
 	if (strstr(loader, "ld-musl"))
-		return say(reason, "is built for musl (%s): the shim needs glibc", loader);
+		return program_say(reason, "is built for musl (%s): the shim needs glibc", loader);
 	if (strstr(loader, "uClibc") || strstr(loader, "/linker"))
-		return say(reason, "is built for another C library (%s): the shim needs glibc",
-		           loader);
+		return program_say(
+		    reason, "is built for another C library (%s): the shim needs glibc", loader);
 	if (access(loader, X_OK) != 0)
-		return say(reason, "asks for the loader %s: %s", loader, strerror(errno));
+		return program_say(reason, "asks for the loader %s: %s", loader, strerror(errno));
 	return true;
 }
 
@@ -127,7 +129,7 @@ static bool is_elf_for_us(struct image *image, char *reason)
 
 	memcpy(&header, image->head, sizeof header);
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
-		return say(reason, "is an ELF file, but not a program");
+		return program_say(reason, "is an ELF file, but not a program");
 	return has_right_machine(&header, reason) && has_right_loader(image, &header, reason);
 }
 
@@ -150,19 +152,20 @@ static bool is_unprivileged(const char *path, char *reason)
 	 * them.
 	 */
 	if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
-		return say(reason, "has file capabilities: the loader ignores LD_PRELOAD for it");
+		return program_say(reason,
+		                   "has file capabilities: the loader ignores LD_PRELOAD for it");
 	other_user = status.st_mode & S_ISUID && status.st_uid != getuid();
 	other_group =
 	    status.st_mode & S_ISGID && status.st_mode & S_IXGRP && status.st_gid != getgid();
 	if (!other_user && !other_group)
 		return true;
 	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
-		say(reason, " (its %s has no effect here: no-new-privs is set)",
-		    other_user ? "set-uid" : "set-gid");
+		program_say(reason, " (its %s has no effect here: no-new-privs is set)",
+		            other_user ? "set-uid" : "set-gid");
 		return true;
 	}
-	return say(reason, "is set-%s to another %s: the loader ignores LD_PRELOAD for it",
-	           other_user ? "uid" : "gid", other_user ? "user" : "group");
+	return program_say(reason, "is set-%s to another %s: the loader ignores LD_PRELOAD for it",
+	                   other_user ? "uid" : "gid", other_user ? "user" : "group");
 }
 
 /* Reads the program that a "#!" line names; behind env(1), the one that is looked for. */
@@ -180,7 +183,7 @@ static bool read_interpreter(char *line, char **interpreter)
 	return word;
 }
 
-static bool check(const char *program, int depth, char *message, size_t size);
+static bool program_check(const char *program, int depth, char *message, size_t size);
 
 static bool check_elf(const char *path, struct image *image, char *message, size_t size)
 {
@@ -217,7 +220,7 @@ static bool check_script(const char *path, char *head, int depth, char *message,
 		snprintf(message, size, "a script run by a script, more than %d deep", depth);
 		return false;
 	}
-	return check(interpreter, depth + 1, message, size);
+	return program_check(interpreter, depth + 1, message, size);
 }
 
 /* Says why a program was not found, as errno has it. */
@@ -237,7 +240,7 @@ static bool not_found(const char *program, const char *path, char *message, size
 	return false;
 }
 
-static bool check(const char *program, int depth, char *message, size_t size)
+static bool program_check(const char *program, int depth, char *message, size_t size)
 {
 	struct image image = {0};
 	char path[PATH_MAX];
@@ -262,5 +265,5 @@ static bool check(const char *program, int depth, char *message, size_t size)
 
 bool program_can_be_shimmed(const char *program, char *message, size_t size)
 {
-	return check(program, 0, message, size);
+	return program_check(program, 0, message, size);
 }

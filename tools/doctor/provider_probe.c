@@ -47,7 +47,7 @@ static void look_at_charge(const struct attempt *attempt, CUdeviceptr address, s
 	*attempt->charge_at = cgroup_charge();
 }
 
-static size_t unit_of(const struct attempt *attempt, const CUmemAllocationProp *prop)
+static size_t provider_probe_unit_of(const struct attempt *attempt, const CUmemAllocationProp *prop)
 {
 	size_t unit = 0;
 
@@ -96,7 +96,7 @@ static CUresult try_vmm(const struct attempt *attempt, CUmemLocationType where)
 	    node > 0)
 		prop.location.id = node;
 	prop.location.type = where;
-	size = unit_of(attempt, &prop);
+	size = provider_probe_unit_of(attempt, &prop);
 	result = CALL(attempt->library, cuMemCreate, &handle, size, &prop, 0);
 	if (result != CUDA_SUCCESS)
 		return result;

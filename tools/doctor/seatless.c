@@ -7,7 +7,7 @@
 #include "tools/doctor/finding.h"
 #include "tools/view/seatless.h"
 
-static void find(const struct seatless_process *process, bool is_enforced)
+static void doctor_seatless_find(const struct seatless_process *process, bool is_enforced)
 {
 	char size[32];
 
@@ -30,7 +30,7 @@ void seatless_findings(void)
 
 	seatless_look_twice(&seatless);
 	for (int i = 0; i < seatless.count; i++)
-		find(&seatless.process[i], config_machine()->enforces);
+		doctor_seatless_find(&seatless.process[i], config_machine()->enforces);
 	if (!seatless.is_known)
 		finding(FINDING_OK,
 		        "without Spillway: not known: NVML does not list the programs on the "

@@ -68,7 +68,7 @@ static void check_gpu_files(void)
 
 /* --- memory cgroup --- */
 
-static bool read_line(const char *path, char *line, int size)
+static bool surroundings_read_line(const char *path, char *line, int size)
 {
 	FILE *file = fopen(path, "re");
 	bool good = file && fgets(line, size, file);
@@ -223,7 +223,8 @@ static bool is_overridden(const struct hami *hami, const char *ordinal)
 	return (exact && *exact) || (all && *all);
 }
 
-static void judge(const struct hami *hami, const char *variable, const char *ordinal, bool in_pod)
+static void surroundings_judge(const struct hami *hami, const char *variable, const char *ordinal,
+                               bool in_pod)
 {
 	const char *value = strchr(ordinal, '=') + 1;
 	const char *policy = getenv("GPU_CORE_UTILIZATION_POLICY");
@@ -248,19 +249,21 @@ static void judge(const struct hami *hami, const char *variable, const char *ord
 }
 
 /* Returns whether a library is preloaded whose name begins so. */
-static bool is_preloaded(const char *name)
+static bool surroundings_is_preloaded(const char *name)
 {
 	const char *preload = getenv("LD_PRELOAD");
 	char line[PATH_MAX];
 
 	return (preload && strstr(preload, name)) ||
-	       (read_line("/etc/ld.so.preload", line, sizeof line) && strstr(line, name));
+	       (surroundings_read_line("/etc/ld.so.preload", line, sizeof line) &&
+	        strstr(line, name));
 }
 
 void surroundings_preloaded(void)
 {
-	if (is_preloaded("libspillway-alias.so") && !is_preloaded("libspillway.so") &&
-	    !is_preloaded("libspillway-2.34.so"))
+	if (surroundings_is_preloaded("libspillway-alias.so") &&
+	    !surroundings_is_preloaded("libspillway.so") &&
+	    !surroundings_is_preloaded("libspillway-2.34.so"))
 		finding(FINDING_NO,
 		        "preload: libspillway-alias.so is preloaded without libspillway.so: "
 		        "nothing is limited or counted");
@@ -273,9 +276,9 @@ void surroundings_hami(char *const *environment, const struct pod *pod)
 			const char *ordinal = ordinal_of(&known[i], *environment);
 
 			if (ordinal && strchr(ordinal, '='))
-				judge(&known[i], *environment, ordinal, pod->is_ours);
+				surroundings_judge(&known[i], *environment, ordinal, pod->is_ours);
 		}
 	}
-	if (is_preloaded("libvgpu.so") && !pod->is_ours)
+	if (surroundings_is_preloaded("libvgpu.so") && !pod->is_ours)
 		finding(FINDING_NOTE, "hami: libvgpu.so is preloaded, too: both limit the program");
 }

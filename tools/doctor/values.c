@@ -32,7 +32,7 @@ struct setting {
 };
 
 /* Returns whether it is a percentage of a GPU that is not there. */
-static bool is_unknown(const struct setting *setting, const char *written)
+static bool values_is_unknown(const struct setting *setting, const char *written)
 {
 	return setting->device->memory == 0 && written && strchr(written, '%');
 }
@@ -44,8 +44,8 @@ static const char *why_not_obeyed(const struct setting *setting)
 	const char *written = setting->written;
 
 	if (setting->key != CONFIG_KEY_memory_max || !written || strtod(written, NULL) == 0 ||
-	    is_unknown(setting,
-	               config_written(setting->config, setting->device, CONFIG_KEY_memory)))
+	    values_is_unknown(setting,
+	                      config_written(setting->config, setting->device, CONFIG_KEY_memory)))
 		return "";
 	if (settings->memory == CONFIG_UNLIMITED)
 		return ": has no effect, memory is unlimited";
@@ -58,7 +58,7 @@ static void print_setting(const char *which, const struct setting *setting, uint
 	char formatted[64];
 
 	/* The value of a percentage is known with the GPU; a setting without effect has none. */
-	if (!*why && !is_unknown(setting, text))
+	if (!*why && !values_is_unknown(setting, text))
 		text = config_format(setting->key, value, formatted, sizeof formatted);
 	finding(*why ? FINDING_NOTE : FINDING_OK, "%s: %s = %s (%s)%s", which,
 	        config_key_name(setting->key), text,

@@ -24,7 +24,8 @@ struct event_places {
 	} * first; /* the latest */
 };
 
-static void add(struct event_places *places, const char *name, uid_t owner, int directory)
+static void event_places_add(struct event_places *places, const char *name, uid_t owner,
+                             int directory)
 {
 	struct known *known = allocate(sizeof *known);
 	struct stat found = {0};
@@ -48,7 +49,7 @@ struct event_places *event_places_create(const char *job, int directory, size_t 
 
 	places->readers = event_readers_create(room);
 	if (directory >= 0)
-		add(places, job, geteuid(), directory);
+		event_places_add(places, job, geteuid(), directory);
 	return places;
 }
 
@@ -63,7 +64,7 @@ struct ring_reader *event_places_own(const struct event_places *places)
 }
 
 /* Returns whether the directory is known already, or its user has too many. */
-static bool is_known(const struct event_places *places, uid_t owner, int directory)
+static bool event_places_is_known(const struct event_places *places, uid_t owner, int directory)
 {
 	struct stat found;
 	int of_user = 0;
@@ -87,12 +88,12 @@ static void find_others(struct event_places *places)
 
 		if (!walk.view)
 			continue;
-		if (is_known(places, walk.page->owner, walk.directory)) {
+		if (event_places_is_known(places, walk.page->owner, walk.directory)) {
 			close(walk.directory);
 			continue;
 		}
 		snprintf(name, sizeof name, "%u.%d", (unsigned)walk.page->owner, walk.directory);
-		add(places, name, walk.page->owner, walk.directory);
+		event_places_add(places, name, walk.page->owner, walk.directory);
 	}
 }
 

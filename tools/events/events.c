@@ -130,7 +130,7 @@ static void take_resource(const struct argument *argument, const char *text)
 	argument_text(argument, text);
 }
 
-static void read_command_line(struct events_options *events, int argc, char **argv)
+static void events_read_command_line(struct events_options *events, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"follow", 'f', NULL, "Go on with what happens from now on, until interrupted",
@@ -193,7 +193,7 @@ static void catch_interrupts(void)
 
 /* --- state --- */
 
-static void restore(struct ring_reader *reader, const char *path)
+static void events_restore(struct ring_reader *reader, const char *path)
 {
 	char *state, message[256] = "";
 	struct target target;
@@ -223,7 +223,7 @@ static void restore(struct ring_reader *reader, const char *path)
 }
 
 /* Saves the reader's state where it says something else than before. */
-static void save(const struct ring_reader *reader, const char *path)
+static void events_save(const struct ring_reader *reader, const char *path)
 {
 	static uint64_t saved = UINT64_MAX;
 	uint64_t met = ring_reader_produced(reader) + ring_reader_lost(reader);
@@ -281,7 +281,7 @@ static void complain_once(struct round *round, const char *message)
 	complain("%s", message);
 }
 
-static bool is_wanted(const struct events_options *events, const struct ring_entry *entry)
+static bool events_is_wanted(const struct events_options *events, const struct ring_entry *entry)
 {
 	char path[REGISTRY_HANDLE_MAX];
 	uint64_t end = entry->event.begin_ns;
@@ -302,7 +302,7 @@ static bool is_wanted(const struct events_options *events, const struct ring_ent
 	       (path[length] == '\0' || path[length] == '/');
 }
 
-static void keep(struct round *round, const struct ring_entry *entry)
+static void events_keep(struct round *round, const struct ring_entry *entry)
 {
 	if (round->count == round->room) {
 		size_t room = round->room ? 2 * round->room : 1024;
@@ -336,8 +336,8 @@ static void read_work(struct round *round)
 		if (n < 0 && n != -ENOENT && n != -ESTALE)
 			complain_once(round, message);
 		for (int i = 0; i < n; i++)
-			if (is_wanted(round->events, &entry[i]))
-				keep(round, &entry[i]);
+			if (events_is_wanted(round->events, &entry[i]))
+				events_keep(round, &entry[i]);
 	}
 }
 
@@ -365,7 +365,7 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-static void show(struct round *round, struct trace *trace)
+static void events_show(struct round *round, struct trace *trace)
 {
 	if (round->count)
 		qsort(round->kept, round->count, sizeof *round->kept, by_time);
@@ -386,7 +386,7 @@ static void show(struct round *round, struct trace *trace)
 }
 
 /* Opens the state directory; -1: there is none, as no job has begun yet. */
-static int open_directory(const struct events_options *events)
+static int events_open_directory(const struct events_options *events)
 {
 	char message[512] = "";
 	int directory = directory_open(events->follow, message, sizeof message);
@@ -459,8 +459,8 @@ int command_events(int argc, char **argv)
 	struct trace *trace = NULL;
 	int directory, number = 0;
 
-	read_command_line(&events, argc, argv);
-	directory = open_directory(&events);
+	events_read_command_line(&events, argc, argv);
+	directory = events_open_directory(&events);
 	if (directory >= 0)
 		check_job(&events, directory);
 	places = event_places_create(events.job, directory, WORK_MAX);
@@ -469,7 +469,7 @@ int command_events(int argc, char **argv)
 	if (events.state && !reader)
 		return TOOL_OK;
 	if (events.state)
-		restore(reader, events.state);
+		events_restore(reader, events.state);
 	if (events.trace && !(trace = trace_begin(events.trace)))
 		return TOOL_FAILED;
 	/* A line is one write, and of this size a pipe takes it whole. */
@@ -479,9 +479,9 @@ int command_events(int argc, char **argv)
 		/* a job is in one place, and so are the jobs of a state file */
 		event_places_each(places, !events.job && !events.state && number++ % LOOK == 0,
 		                  read_place, &round);
-		show(&round, trace);
+		events_show(&round, trace);
 		if (events.state && !trace)
-			save(reader, events.state);
+			events_save(reader, events.state);
 		if (!events.follow || interrupted)
 			break;
 		deadline_sleep(ROUND_NS);
@@ -489,7 +489,7 @@ int command_events(int argc, char **argv)
 	if (trace && !trace_end(trace))
 		return TOOL_FAILED;
 	if (trace && events.state)
-		save(reader, events.state);
+		events_save(reader, events.state);
 	end_round(&round);
 	event_places_destroy(places);
 	/*

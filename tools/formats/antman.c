@@ -10,7 +10,7 @@
 
 #include "core/pages/status.h"
 
-static void add(struct status *status, const struct row *row)
+static void antman_add(struct status *status, const struct row *row)
 {
 	const struct statistics *total = &row->total;
 	struct status_device *device;
@@ -35,7 +35,7 @@ void format_antman(FILE *out, const struct rows *rows)
 	size_t length;
 
 	for (int i = 0; i < rows->count; i++)
-		add(&status, &rows->row[i]);
+		antman_add(&status, &rows->row[i]);
 	length = status_format(&status, text);
 	fwrite(text, 1, length, out);
 }

@@ -10,7 +10,7 @@
 #include "tools/view/counters.h"
 #include "tools/view/tool.h"
 
-static const char *unit_of(const struct counter *counter)
+static const char *csv_unit_of(const struct counter *counter)
 {
 	static const char *const units[COUNTER_UNITS] = {
 	    [COUNTER_bytes] = "B",
@@ -40,13 +40,13 @@ static void put_text(FILE *out, const char *name)
 	free(shown);
 }
 
-static void put_bytes(FILE *out, uint64_t bytes, bool with_unit)
+static void csv_put_bytes(FILE *out, uint64_t bytes, bool with_unit)
 {
 	fprintf(out, ",%" PRIu64 "%s", bytes, with_unit ? " B" : "");
 }
 
-static void put_counter(FILE *out, const struct counter *counter, const struct row *row,
-                        bool with_unit)
+static void csv_put_counter(FILE *out, const struct counter *counter, const struct row *row,
+                            bool with_unit)
 {
 	const char *word;
 	uint64_t value;
@@ -61,8 +61,8 @@ static void put_counter(FILE *out, const struct counter *counter, const struct r
 		fprintf(out, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
 	else
 		fprintf(out, "%" PRIu64, value);
-	if (with_unit && *unit_of(counter))
-		fprintf(out, " %s", unit_of(counter));
+	if (with_unit && *csv_unit_of(counter))
+		fprintf(out, " %s", csv_unit_of(counter));
 }
 
 static void put_header(FILE *out)
@@ -72,8 +72,8 @@ static void put_header(FILE *out)
 	      out);
 	for (const struct counter *counter = counters; counter->name; counter++) {
 		fprintf(out, ",%s", counter->name);
-		if (*unit_of(counter))
-			fprintf(out, " [%s]", unit_of(counter));
+		if (*csv_unit_of(counter))
+			fprintf(out, " [%s]", csv_unit_of(counter));
 	}
 	putc('\n', out);
 }
@@ -95,18 +95,18 @@ static void put_row(FILE *out, const struct row *row, bool with_unit)
 		put_text(out, row->device.pci_bus_id);
 		putc(',', out);
 		put_text(out, row->device.name);
-		put_bytes(out, row->device.memory, with_unit);
-		put_bytes(out, row->charged[SEGMENT_ON_DEVICE], with_unit);
-		put_bytes(out, row->charged[SEGMENT_ON_HOST], with_unit);
+		csv_put_bytes(out, row->device.memory, with_unit);
+		csv_put_bytes(out, row->charged[SEGMENT_ON_DEVICE], with_unit);
+		csv_put_bytes(out, row->charged[SEGMENT_ON_HOST], with_unit);
 		if (row->is_of_page) {
 			fputs(",,", out);
 		} else {
-			put_bytes(out, row->orphaned, with_unit);
+			csv_put_bytes(out, row->orphaned, with_unit);
 			fprintf(out, ",%d", row->is_apart);
 		}
 	}
 	for (const struct counter *counter = counters; counter->name; counter++)
-		put_counter(out, counter, row, with_unit);
+		csv_put_counter(out, counter, row, with_unit);
 	putc('\n', out);
 }
 

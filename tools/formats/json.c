@@ -30,7 +30,7 @@ static void put_string(FILE *out, const char *text)
 	putc('"', out);
 }
 
-static void begin(struct json *json, const char *key)
+static void json_begin(struct json *json, const char *key)
 {
 	if (json->follows)
 		putc(',', json->out);
@@ -43,7 +43,7 @@ static void begin(struct json *json, const char *key)
 
 void json_open(struct json *json, const char *key, char bracket)
 {
-	begin(json, key);
+	json_begin(json, key);
 	putc(bracket, json->out);
 	json->follows = false;
 }
@@ -62,36 +62,36 @@ void json_close(struct json *json, char bracket)
 
 void json_text(struct json *json, const char *key, const char *value)
 {
-	begin(json, key);
+	json_begin(json, key);
 	put_string(json->out, value);
 }
 
 void json_number(struct json *json, const char *key, uint64_t value)
 {
-	begin(json, key);
+	json_begin(json, key);
 	fprintf(json->out, "%" PRIu64, value);
 }
 
 void json_integer(struct json *json, const char *key, int64_t value)
 {
-	begin(json, key);
+	json_begin(json, key);
 	fprintf(json->out, "%" PRId64, value);
 }
 
 void json_micros(struct json *json, const char *key, uint64_t ns)
 {
-	begin(json, key);
+	json_begin(json, key);
 	fprintf(json->out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }
 
 void json_bool(struct json *json, const char *key, bool value)
 {
-	begin(json, key);
+	json_begin(json, key);
 	fputs(value ? "true" : "false", json->out);
 }
 
 void json_null(struct json *json, const char *key)
 {
-	begin(json, key);
+	json_begin(json, key);
 	fputs("null", json->out);
 }

@@ -105,7 +105,8 @@ static void put_states(FILE *out, const struct counter *counter, const char *nam
 	}
 }
 
-static void put_counter(FILE *out, const struct counter *counter, const struct rows *rows)
+static void prometheus_put_counter(FILE *out, const struct counter *counter,
+                                   const struct rows *rows)
 {
 	char name[96];
 
@@ -206,7 +207,7 @@ struct known_gpus {
 	int count;
 };
 
-static struct known_gpu *find_gpu(struct known_gpus *known, const char *uuid)
+static struct known_gpu *prometheus_find_gpu(struct known_gpus *known, const char *uuid)
 {
 	for (int i = 0; i < known->count; i++)
 		if (strcmp(known->gpu[i].uuid, uuid) == 0)
@@ -255,14 +256,15 @@ static void put_gpus(FILE *out, const struct rows *rows)
 
 	gpus_read(&gpus);
 	for (int i = 0; i < gpus.count; i++) {
-		struct known_gpu *gpu = find_gpu(&known, gpus.gpu[i].uuid);
+		struct known_gpu *gpu = prometheus_find_gpu(&known, gpus.gpu[i].uuid);
 
 		gpu->memory = gpus.gpu[i].memory;
 		gpu->used = gpus.gpu[i].used;
 	}
 	for (int i = 0; i < rows->count; i++) {
 		const struct row *row = &rows->row[i];
-		struct known_gpu *gpu = row->gpu < 0 ? NULL : find_gpu(&known, row->device.uuid);
+		struct known_gpu *gpu =
+		    row->gpu < 0 ? NULL : prometheus_find_gpu(&known, row->device.uuid);
 
 		if (!gpu)
 			continue;
@@ -316,8 +318,8 @@ static void put_seatless(FILE *out)
 		fprintf(out, "%s %d\n", unjudged, seatless.not_judged);
 }
 
-static void put_bytes(FILE *out, const char *name, const char *meaning, const struct rows *rows,
-                      size_t offset)
+static void prometheus_put_bytes(FILE *out, const char *name, const char *meaning,
+                                 const struct rows *rows, size_t offset)
 {
 	put_head(out, name, "gauge", meaning);
 	for (int i = 0; i < rows->count; i++) {
@@ -448,14 +450,16 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	put_jobs(out, rows);
 	put_gpus(out, rows);
 	put_seatless(out);
-	put_bytes(out, "spillway_memory_bytes", "memory of the GPU", rows,
-	          offsetof(struct row, device.memory));
-	put_bytes(out, "spillway_device_charged_bytes",
-	          "device memory the job is charged for, that of killed processes included", rows,
-	          offsetof(struct row, charged[SEGMENT_ON_DEVICE]));
-	put_bytes(out, "spillway_host_charged_bytes",
-	          "host memory the job is charged for, that of killed processes included", rows,
-	          offsetof(struct row, charged[SEGMENT_ON_HOST]));
+	prometheus_put_bytes(out, "spillway_memory_bytes", "memory of the GPU", rows,
+	                     offsetof(struct row, device.memory));
+	prometheus_put_bytes(
+	    out, "spillway_device_charged_bytes",
+	    "device memory the job is charged for, that of killed processes included", rows,
+	    offsetof(struct row, charged[SEGMENT_ON_DEVICE]));
+	prometheus_put_bytes(
+	    out, "spillway_host_charged_bytes",
+	    "host memory the job is charged for, that of killed processes included", rows,
+	    offsetof(struct row, charged[SEGMENT_ON_HOST]));
 	put_host_limits(out, rows);
 	put_priorities(out, rows);
 	put_ratios(out, rows, "spillway_loss_ratio",
@@ -477,11 +481,11 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	            "memory of the GPU that the job claims from others",
 	            offsetof(struct sharing_seen, claimed));
 	put_waits(out, rows);
-	put_bytes(out, "spillway_device_orphaned_bytes",
-	          "device memory among it that was exported and freed, and that other "
-	          "processes have open",
-	          rows, offsetof(struct row, orphaned));
+	prometheus_put_bytes(out, "spillway_device_orphaned_bytes",
+	                     "device memory among it that was exported and freed, and that other "
+	                     "processes have open",
+	                     rows, offsetof(struct row, orphaned));
 	put_apart(out, rows);
 	for (const struct counter *counter = counters; counter->name; counter++)
-		put_counter(out, counter, rows);
+		prometheus_put_counter(out, counter, rows);
 }

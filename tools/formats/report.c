@@ -54,7 +54,8 @@ static void print_job(const struct segment_view *view)
 		       view->shared_by);
 }
 
-static const char *name_of(const struct segment_view *view, int device, char *buf, size_t size)
+static const char *report_name_of(const struct segment_view *view, int device, char *buf,
+                                  size_t size)
 {
 	(void)buf;
 	(void)size;
@@ -73,7 +74,7 @@ static const char *host_charged(const struct segment_view *view, int device, cha
 }
 
 static const struct device_column memory[] = {
-    {"<NAME", 0, name_of},
+    {"<NAME", 0, report_name_of},
     {"USED", 0, device_charged},
     DEVICE_COUNTER("PEAK", device_peak),
     DEVICE_COUNTER("LIMIT SET", limit_set),
@@ -117,7 +118,7 @@ static const char *paused(const struct segment_view *view, int device, char *buf
 	return view->job_total[device].paused ? "yes" : "no";
 }
 
-static const char *step(const struct segment_view *view, int device, char *buf, size_t size)
+static const char *report_step(const struct segment_view *view, int device, char *buf, size_t size)
 {
 	uint64_t ns = view->job_total[device].step_ns;
 
@@ -133,7 +134,7 @@ static const char *steps(const struct segment_view *view, int device, char *buf,
  * Prints for each GPU the driver's own memory, the limit of a peak that is more than the limit now,
  * and the reason of the job's last refusal.
  */
-static void print_notes(const struct segment_view *view)
+static void report_print_notes(const struct segment_view *view)
 {
 	char text[400], size[32];
 
@@ -166,7 +167,7 @@ static const struct device_column pace[] = {
     {"HELD", 0, share_held},
     {"PAUSED", 0, paused},
     {"STEPS", 0, steps},
-    {"STEP", 0, step},
+    {"STEP", 0, report_step},
     DEVICE_COUNTER("REFUSED", refusals),
     {0},
 };
@@ -252,7 +253,7 @@ void report_text(const struct segment_view *view)
 			value_explain_apart(stdout);
 		else if (report_has_estimate(view))
 			value_explain_estimated(stdout);
-		print_notes(view);
+		report_print_notes(view);
 		report_sharing(view);
 	}
 	if (view->process_count) {
@@ -297,8 +298,8 @@ static void json_count(struct json *json, const char *key, int count)
 		json_number(json, key, (uint64_t)count);
 }
 
-static void json_process(struct json *json, const struct segment_view *view,
-                         const struct segment_process *process)
+static void report_json_process(struct json *json, const struct segment_view *view,
+                                const struct segment_process *process)
 {
 	char hash[17];
 
@@ -369,7 +370,7 @@ void report_json(struct json *json, const struct segment_view *view, const char 
 	json_close(json, ']');
 	json_open(json, "processes", '[');
 	for (int i = 0; i < view->process_count; i++)
-		json_process(json, view, &view->process[i]);
+		report_json_process(json, view, &view->process[i]);
 	json_close(json, ']');
 }
 

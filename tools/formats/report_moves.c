@@ -160,7 +160,7 @@ static void print_placement(int gpu, const struct statistics *total)
 		       gpu, before, best, 100 * (before - best) / before);
 }
 
-static void print_notes(const struct segment_view *view, int gpu)
+static void report_moves_print_notes(const struct segment_view *view, int gpu)
 {
 	const struct statistics *total = &view->job_total[gpu];
 	char size[32];
@@ -210,7 +210,7 @@ void report_moves(const struct segment_view *view)
 		device_table(view, moves);
 	}
 	for (int i = 0; i < view->device_count; i++) {
-		print_notes(view, i);
+		report_moves_print_notes(view, i);
 		print_orphaned(i, view->orphaned[i]);
 	}
 }

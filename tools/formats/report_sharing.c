@@ -37,7 +37,7 @@ static void row(struct table *table, int device, const struct sharing_seen *seen
 	cell_bytes(table, seen, seen->claimed);
 }
 
-static void explain(int device, const struct sharing_seen *seen)
+static void report_sharing_explain(int device, const struct sharing_seen *seen)
 {
 	if (seen->waits)
 		printf("gpu %d: memory on the host waits to return: %s\n", device,
@@ -115,7 +115,7 @@ void report_sharing(const struct segment_view *view)
 	table_end(&table, stdout);
 	for (int i = 0; i < view->device_count; i++)
 		if (seen[i].peers)
-			explain(i, &seen[i]);
+			report_sharing_explain(i, &seen[i]);
 	print_speeds(seen, view->device_count);
 }
 

@@ -28,7 +28,7 @@ struct save {
 	const struct shares *paused; /* NULL: the job is not paused */
 };
 
-static void insert(struct lines *lines, int before, char *line)
+static void save_insert(struct lines *lines, int before, char *line)
 {
 	lines->line = grow(lines->line, lines->count, sizeof *lines->line);
 	for (int i = lines->count++; i > before; i--)
@@ -36,7 +36,7 @@ static void insert(struct lines *lines, int before, char *line)
 	lines->line[before] = line;
 }
 
-static bool read_lines(struct lines *lines, const struct target *target)
+static bool save_read_lines(struct lines *lines, const struct target *target)
 {
 	FILE *in = output_read(target);
 	char *line = NULL;
@@ -45,7 +45,7 @@ static bool read_lines(struct lines *lines, const struct target *target)
 	if (!in)
 		return false;
 	while (getline(&line, &size, in) > 0)
-		insert(lines, lines->count, text("%s", line));
+		save_insert(lines, lines->count, text("%s", line));
 	free(line);
 	fclose(in);
 	return true;
@@ -71,21 +71,21 @@ static void end_last_line(struct lines *lines)
 }
 
 /* Returns the line without the byte order mark that a first line may have. */
-static const char *plain(const char *line)
+static const char *save_plain(const char *line)
 {
 	return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? line + 3 : line;
 }
 
 static bool is_heading(const char *line)
 {
-	return *plain(line) == '[';
+	return *save_plain(line) == '[';
 }
 
 static bool is_heading_of(const char *line, const char *section)
 {
 	size_t length = strlen(section);
 
-	line = plain(line);
+	line = save_plain(line);
 	return strncasecmp(line + 1, section, length) == 0 && line[1 + length] == ']';
 }
 
@@ -95,7 +95,7 @@ static bool is_heading_of(const char *line, const char *section)
  */
 static bool is_setting(const char *line, const char *key, size_t *at, size_t *length)
 {
-	const char *begin = plain(line), *value, *end;
+	const char *begin = save_plain(line), *value, *end;
 	size_t name = strcspn(begin, "=:");
 	bool is_key;
 	char *word;
@@ -140,7 +140,7 @@ static bool is_blank_or_comment(const char *line)
  * Puts the setting in its place, else at the end of its section, else in a section of its own at
  * the end.
  */
-static void put(struct lines *lines, const char *section, const char *key, const char *value)
+static void save_put(struct lines *lines, const char *section, const char *key, const char *value)
 {
 	bool ours = false;
 	int last = -1; /* line of the section that a new key goes after */
@@ -159,15 +159,15 @@ static void put(struct lines *lines, const char *section, const char *key, const
 	end_last_line(lines);
 	if (last < 0) {
 		if (lines->count)
-			insert(lines, lines->count, text("%s", line_end(lines)));
-		insert(lines, lines->count, text("[%s]%s", section, line_end(lines)));
+			save_insert(lines, lines->count, text("%s", line_end(lines)));
+		save_insert(lines, lines->count, text("[%s]%s", section, line_end(lines)));
 		last = lines->count - 1;
 	}
-	insert(lines, last + 1, text("%s = %s%s", key, value, line_end(lines)));
+	save_insert(lines, last + 1, text("%s = %s%s", key, value, line_end(lines)));
 }
 
 /* Takes a key of the override file, as inih's handler. */
-static int take(void *cookie, const char *section, const char *key, const char *value)
+static int save_take(void *cookie, const char *section, const char *key, const char *value)
 {
 	struct save *save = cookie;
 	const enum config_key of = config_find_key(key);
@@ -175,8 +175,8 @@ static int take(void *cookie, const char *section, const char *key, const char *
 	                                     strcmp(key, config_key_name(CONFIG_KEY_evict)) == 0);
 
 	if (!is_set_aside)
-		put(&save->lines, section, of == CONFIG_KEY_COUNT ? key : config_key_name(of),
-		    value);
+		save_put(&save->lines, section, of == CONFIG_KEY_COUNT ? key : config_key_name(of),
+		         value);
 	return 1;
 }
 
@@ -185,8 +185,8 @@ static void take_set_aside(struct save *save)
 	for (int i = 0; save->paused && i < save->paused->count; i++) {
 		char *section = ini_section(save->paused->of[i].selector);
 
-		put(&save->lines, section, config_key_name(CONFIG_KEY_share),
-		    save->paused->of[i].value);
+		save_put(&save->lines, section, config_key_name(CONFIG_KEY_share),
+		         save->paused->of[i].value);
 		free(section);
 	}
 }
@@ -250,7 +250,7 @@ static bool save_into(struct save *save, const char *override_file, const char *
 {
 	bool done;
 
-	ini_read(override_file, take, save); /* a job that was given no limits has none */
+	ini_read(override_file, save_take, save); /* a job that was given no limits has none */
 	take_set_aside(save);
 	done = write_lines(&save->lines, file, mode);
 	for (int i = 0; i < save->lines.count; i++)
@@ -274,7 +274,7 @@ bool save_limits(const char *job, const char *override_file, const char *file)
 		return false;
 	if (target.kind != TARGET_FILE)
 		return save_into(&save, override_file, file, 0644);
-	if (can_be_read(target.path, target.path) && read_lines(&save.lines, &target))
+	if (can_be_read(target.path, target.path) && save_read_lines(&save.lines, &target))
 		done = save_into(&save, override_file, file, target.mode & 0777);
 	return done;
 }

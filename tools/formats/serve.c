@@ -79,7 +79,7 @@ struct server {
 };
 
 /* Resolves an address in numbers, so that no name service is asked; NULL when it is none. */
-static struct addrinfo *resolve(const char *address)
+static struct addrinfo *serve_resolve(const char *address)
 {
 	static const struct addrinfo hints = {
 	    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM};
@@ -103,7 +103,7 @@ static struct addrinfo *resolve(const char *address)
 
 void serve_check(const char *address)
 {
-	struct addrinfo *found = resolve(address);
+	struct addrinfo *found = serve_resolve(address);
 
 	if (!found)
 		usage_error("--listen '%s': expected ADDRESS:PORT in numbers, such as "
@@ -114,7 +114,7 @@ void serve_check(const char *address)
 
 int serve_listen(const char *address, char url[SERVE_URL_MAX])
 {
-	struct addrinfo *at = resolve(address);
+	struct addrinfo *at = serve_resolve(address);
 	int yes = 1, listener = -1;
 	struct sockaddr_storage bound;
 	socklen_t size = sizeof bound;
@@ -177,8 +177,8 @@ static FILE *open_memory(char **memory, size_t *size)
 	return out;
 }
 
-static void answer(struct connection *connection, const char *status, const char *headers,
-                   const char *body, size_t size)
+static void serve_do_answer(struct connection *connection, const char *status, const char *headers,
+                            const char *body, size_t size)
 {
 	FILE *out = open_memory(&connection->answer, &connection->size);
 
@@ -194,8 +194,8 @@ static void answer_error(struct connection *connection, const char *status)
 {
 	char *body = text("%s\n", status);
 
-	answer(connection, status, "Content-Type: text/plain; charset=utf-8\r\n", body,
-	       strlen(body));
+	serve_do_answer(connection, status, "Content-Type: text/plain; charset=utf-8\r\n", body,
+	                strlen(body));
 	free(body);
 }
 
@@ -218,8 +218,8 @@ static void writing_end(struct writing *writing, struct connection *connection)
 	if (fclose(writing->answer.body) != 0)
 		fail("out of memory");
 	if (connection)
-		answer(connection, writing->answer.status, writing->answer.headers, writing->body,
-		       writing->size);
+		serve_do_answer(connection, writing->answer.status, writing->answer.headers,
+		                writing->body, writing->size);
 	free(writing->body);
 }
 
@@ -369,7 +369,7 @@ static bool read_request(char *line, struct serve_request *request)
 	return read_headers(rest, request);
 }
 
-static void decide(struct server *server, struct connection *connection)
+static void serve_decide(struct server *server, struct connection *connection)
 {
 	struct serve_request request;
 	struct writing writing;
@@ -388,7 +388,7 @@ static void decide(struct server *server, struct connection *connection)
 	writing_end(&writing, writing.answer.ended ? NULL : connection);
 }
 
-static void drop(struct server *server, struct connection *connection)
+static void serve_drop(struct server *server, struct connection *connection)
 {
 	for (int i = 0; i < CHILDREN && connection->waits; i++)
 		if (server->command[i].connection == connection)
@@ -403,7 +403,7 @@ static bool is_complete(const char *request)
 	return strstr(request, "\r\n\r\n") || strstr(request, "\n\n");
 }
 
-static void receive(struct server *server, struct connection *connection)
+static void serve_receive(struct server *server, struct connection *connection)
 {
 	char rest[1024];
 	bool is_read = connection->answer || connection->waits;
@@ -414,7 +414,7 @@ static void receive(struct server *server, struct connection *connection)
 	if (length < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (length <= 0) {
-		drop(server, connection);
+		serve_drop(server, connection);
 		return;
 	}
 	if (is_read)
@@ -422,7 +422,7 @@ static void receive(struct server *server, struct connection *connection)
 	connection->received += (size_t)length;
 	connection->request[connection->received] = '\0';
 	if (is_complete(connection->request))
-		decide(server, connection);
+		serve_decide(server, connection);
 	else if (connection->received == REQUEST_MAX)
 		answer_error(connection, "431 Request Header Fields Too Large");
 }
@@ -439,7 +439,7 @@ static void transmit(struct server *server, struct connection *connection)
 	if (length < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (length < 0) {
-		drop(server, connection);
+		serve_drop(server, connection);
 		return;
 	}
 	connection->sent += (size_t)length;
@@ -465,7 +465,7 @@ static int worth(const struct connection *connection)
  * Returns a place that is free, or was that of the connection that is worth least, of those the
  * oldest.
  */
-static struct connection *make_room(struct server *server, bool free_will_do)
+static struct connection *serve_make_room(struct server *server, bool free_will_do)
 {
 	struct connection *least = NULL;
 
@@ -482,7 +482,7 @@ static struct connection *make_room(struct server *server, bool free_will_do)
 			least = connection;
 	}
 	if (least)
-		drop(server, least);
+		serve_drop(server, least);
 	return least;
 }
 
@@ -505,20 +505,20 @@ static bool accept_one(struct server *server)
 		 * we are short of something, of descriptors most likely, and it would be there at
 		 * once
 		 */
-		if (!make_room(server, false))
+		if (!serve_make_room(server, false))
 			deadline_sleep(SHORT_NS);
 		return false;
 	}
-	connection = make_room(server, true);
+	connection = serve_make_room(server, true);
 	connection->socket = socket;
 	connection->number = server->accepted++;
 	connection->deadline_ns = clock_now() + CONNECTION_NS;
-	receive(server, connection);
+	serve_receive(server, connection);
 	return true;
 }
 
 /* Accepts as many as there are places, so that others have their turn. */
-static void accept_all(struct server *server)
+static void serve_accept_all(struct server *server)
 {
 	int count = 0;
 
@@ -538,7 +538,7 @@ static uint64_t earlier(uint64_t one, uint64_t other)
  * Fills in what to wait for. Connections that are over their deadline are dropped, and commands
  * killed. Returns the time of the next deadline.
  */
-static uint64_t prepare(struct server *server, uint64_t now, struct pollfd poll[POLLED])
+static uint64_t serve_prepare(struct server *server, uint64_t now, struct pollfd poll[POLLED])
 {
 	uint64_t first = server->next_tick_ns;
 
@@ -547,7 +547,7 @@ static uint64_t prepare(struct server *server, uint64_t now, struct pollfd poll[
 		bool sends = connection->answer && !connection->is_answered;
 
 		if (connection->socket >= 0 && connection->deadline_ns <= now)
-			drop(server, connection);
+			serve_drop(server, connection);
 		else if (connection->socket >= 0)
 			first = earlier(first, connection->deadline_ns);
 		poll[i] =
@@ -579,13 +579,13 @@ static void serve_ready(struct server *server, const struct pollfd ready[POLLED]
 		if (ready[i].events & POLLOUT)
 			transmit(server, connection);
 		else
-			receive(server, connection);
+			serve_receive(server, connection);
 	}
 	for (int i = 0; i < CHILDREN; i++)
 		if (ready[CONNECTIONS + i].fd >= 0 && ready[CONNECTIONS + i].revents)
 			command_read(&server->command[i]);
 	if (ready[POLLED - 1].revents)
-		accept_all(server);
+		serve_accept_all(server);
 }
 
 /* Calls the site's tick() where it is time. */
@@ -610,7 +610,7 @@ void serve(int listener, const struct serve_site *site)
 		server->connection[i].socket = -1;
 	for (;;) {
 		struct pollfd ready[POLLED];
-		uint64_t now = tick(server), first = prepare(server, now, ready);
+		uint64_t now = tick(server), first = serve_prepare(server, now, ready);
 		int timeout = first == UINT64_MAX ? -1
 		              : first <= now      ? 0
 		                                  : (int)((first - now) / 1000000) + 1;

@@ -12,7 +12,7 @@
 #include "tools/view/ini_file.h"
 #include "tools/view/tool.h"
 
-static int collect(void *cookie, const char *section, const char *name, const char *value)
+static int shares_collect(void *cookie, const char *section, const char *name, const char *value)
 {
 	const char *selector = ini_selector(section);
 
@@ -26,7 +26,7 @@ bool shares_read(const char *path, struct shares *shares)
 	int line;
 
 	*shares = (struct shares){0};
-	line = ini_read(path, collect, shares);
+	line = ini_read(path, shares_collect, shares);
 	if (line == -ENOENT)
 		return false;
 	if (line < 0)
@@ -39,7 +39,7 @@ bool shares_read(const char *path, struct shares *shares)
 bool shares_peek(const char *path, struct shares *shares)
 {
 	*shares = (struct shares){0};
-	return ini_read(path, collect, shares) >= 0;
+	return ini_read(path, shares_collect, shares) >= 0;
 }
 
 const char *shares_get(const struct shares *shares, const char *selector)

@@ -15,7 +15,7 @@
 #include "core/base/units.h"
 #include "tools/view/tool.h"
 
-static void add(struct table *table, char *cell)
+static void table_add(struct table *table, char *cell)
 {
 	table->cell = grow(table->cell, table->cells, sizeof *table->cell);
 	table->cell[table->cells++] = printable(cell);
@@ -25,7 +25,7 @@ void table_start(struct table *table, const char *const *headings)
 {
 	*table = (struct table){0};
 	for (; *headings && table->columns < TABLE_COLUMNS; headings++) {
-		add(table, text("%s", *headings));
+		table_add(table, text("%s", *headings));
 		table->columns++;
 	}
 }
@@ -39,11 +39,11 @@ void table_cell(struct table *table, const char *format, ...)
 	if (vasprintf(&cell, format, list) < 0)
 		fail("out of memory");
 	va_end(list);
-	add(table, cell);
+	table_add(table, cell);
 }
 
 /* Returns the longest allowed line; INT_MAX where it is unknown. */
-static int line_length(FILE *out)
+static int table_line_length(FILE *out)
 {
 	const char *columns = getenv("COLUMNS");
 	uint64_t given;
@@ -58,7 +58,8 @@ static int line_length(FILE *out)
 
 /* Returns the width of each column, and takes the "<" from the headings of those that stand left.
  */
-static void measure(const struct table *table, int width[TABLE_COLUMNS], bool left[TABLE_COLUMNS])
+static void table_measure(const struct table *table, int width[TABLE_COLUMNS],
+                          bool left[TABLE_COLUMNS])
 {
 	for (int i = 0; i < table->columns; i++) {
 		left[i] = *table->cell[i] == '<';
@@ -74,7 +75,7 @@ static void measure(const struct table *table, int width[TABLE_COLUMNS], bool le
 }
 
 /* Leaves out dispensable columns until the lines are short enough. */
-static void leave_out(const struct table *table, int width[TABLE_COLUMNS], int most)
+static void table_leave_out(const struct table *table, int width[TABLE_COLUMNS], int most)
 {
 	int length = -2;
 
@@ -120,11 +121,11 @@ static void print_row(char *const *cell, const int width[TABLE_COLUMNS],
 
 void table_end(struct table *table, FILE *out)
 {
-	int width[TABLE_COLUMNS] = {0}, most = line_length(out);
+	int width[TABLE_COLUMNS] = {0}, most = table_line_length(out);
 	bool left[TABLE_COLUMNS] = {false};
 
-	measure(table, width, left);
-	leave_out(table, width, most);
+	table_measure(table, width, left);
+	table_leave_out(table, width, most);
 	for (int from = 1; from < table->columns;) {
 		int end = table->folds ? last_fitting(table, width, from, most) : table->columns;
 

@@ -226,7 +226,7 @@ static bool write_comment(uint32_t id, char *comment)
  * Returns the comment with a line in place of the one that begins alike, or behind all lines; NULL:
  * no memory. The caller frees it.
  */
-static char *put_line(const char *comment, const char *beginning, const char *line)
+static char *facts_put_line(const char *comment, const char *beginning, const char *line)
 {
 	size_t length = strlen(beginning);
 	char *both = NULL;
@@ -261,7 +261,7 @@ bool facts_put_comment(uint32_t id, const char *beginning, const char *line, cha
 			free(old);
 			return true;
 		}
-		both = put_line(old, beginning, line);
+		both = facts_put_line(old, beginning, line);
 		error = both && write_comment(id, both) ? 0 : errno;
 		free(old);
 		free(both);

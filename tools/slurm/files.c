@@ -51,14 +51,14 @@ void files_name(const struct arguments *arguments, uint32_t job, struct job_file
 	snprintf(files->refused, sizeof files->refused, "%s/refused", files->directory);
 }
 
-static bool fail(const char *path, char *message, size_t size)
+static bool files_fail(const char *path, char *message, size_t size)
 {
 	snprintf(message, size, "%s: %s", path, strerror(errno));
 	return false;
 }
 
 /* Makes a directory that all users may look into, with any umask of slurmd. */
-static bool make(const char *path)
+static bool files_make(const char *path)
 {
 	if (mkdir(path, 0755) == 0)
 		return chmod(path, 0755) == 0;
@@ -66,27 +66,27 @@ static bool make(const char *path)
 }
 
 /* Makes a directory and those above it. */
-static bool make_all(const char *path)
+static bool files_make_all(const char *path)
 {
 	char above[PATH_MAX / 2];
 
 	snprintf(above, sizeof above, "%s", path);
 	for (char *slash = strchr(above + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		if (!make(above))
+		if (!files_make(above))
 			return false;
 		*slash = '/';
 	}
-	return make(above);
+	return files_make(above);
 }
 
 /* Checks that only root can have put files into the directory. */
-static bool is_roots(const char *path, char *message, size_t size)
+static bool files_is_roots(const char *path, char *message, size_t size)
 {
 	struct stat status;
 
 	if (lstat(path, &status) != 0)
-		return fail(path, message, size);
+		return files_fail(path, message, size);
 	if (S_ISDIR(status.st_mode) && status.st_uid == 0 && !(status.st_mode & 022))
 		return true;
 	snprintf(message, size, "%s: expected a directory that root alone writes to", path);
@@ -100,13 +100,13 @@ bool files_begin(const struct job_files *files, char *message, size_t size)
 		return false;
 	}
 	files_remove(files); /* of a job of that number without an epilog */
-	if (!make_all(files->directory))
-		return fail(files->directory, message, size);
-	return is_roots(files->directory, message, size);
+	if (!files_make_all(files->directory))
+		return files_fail(files->directory, message, size);
+	return files_is_roots(files->directory, message, size);
 }
 
 /* Opens PATH.new, which close_whole() gives its name. */
-static FILE *open_new(const char *path, char fresh[PATH_MAX + 8])
+static FILE *files_open_new(const char *path, char fresh[PATH_MAX + 8])
 {
 	int file;
 
@@ -123,7 +123,7 @@ static bool close_whole(FILE *out, const char *fresh, const char *path, char *me
 	is_whole &= fclose(out) == 0;
 	if (is_whole && rename(fresh, path) == 0)
 		return true;
-	fail(path, message, size);
+	files_fail(path, message, size);
 	unlink(fresh);
 	return false;
 }
@@ -132,11 +132,11 @@ static bool write_ini(const struct job_files *files, const struct job_settings *
                       char *message, size_t size)
 {
 	char fresh[PATH_MAX + 8];
-	FILE *out = open_new(files->ini, fresh);
+	FILE *out = files_open_new(files->ini, fresh);
 	bool is_right;
 
 	if (!out)
-		return fail(fresh, message, size);
+		return files_fail(fresh, message, size);
 	is_right = settings_write(out, settings, files->state, message, size);
 	if (is_right && fflush(out) == 0)
 		is_right = settings_check(fresh, message, size);
@@ -176,7 +176,7 @@ static bool write_preload(const struct job_files *files, const struct arguments 
 {
 	static const char *const shim[] = {SHIM_LIBRARY, "libspillway-alias.so"};
 	char fresh[PATH_MAX + 8], library[PATH_MAX];
-	FILE *out = open_new(files->preload, fresh), *list = fopen(MACHINE_PRELOAD, "re");
+	FILE *out = files_open_new(files->preload, fresh), *list = fopen(MACHINE_PRELOAD, "re");
 	bool is_there = true;
 
 	if (out)
@@ -184,7 +184,7 @@ static bool write_preload(const struct job_files *files, const struct arguments 
 	if (list)
 		fclose(list);
 	if (!out)
-		return fail(fresh, message, size);
+		return files_fail(fresh, message, size);
 	for (size_t i = 0; i < sizeof shim / sizeof *shim && is_there; i++) {
 		snprintf(library, sizeof library, "%s/%s", arguments->library, shim[i]);
 		is_there = access(library, R_OK) == 0;
@@ -197,7 +197,7 @@ static bool write_preload(const struct job_files *files, const struct arguments 
 			fprintf(out, "%s\n", library);
 		return close_whole(out, fresh, files->preload, message, size);
 	}
-	fail(library, message, size);
+	files_fail(library, message, size);
 	fclose(out);
 	unlink(fresh);
 	return false;
@@ -207,7 +207,7 @@ bool files_write(const struct job_files *files, const struct arguments *argument
                  const struct job_settings *settings, char *message, size_t size)
 {
 	if (mkdir(files->state, 0700) != 0 || chown(files->state, settings->user, (gid_t)-1) != 0)
-		return fail(files->state, message, size);
+		return files_fail(files->state, message, size);
 	if (write_preload(files, arguments, message, size) &&
 	    write_ini(files, settings, message, size))
 		return true;
@@ -218,10 +218,10 @@ bool files_write(const struct job_files *files, const struct arguments *argument
 bool files_leave_free(const struct job_files *files, char *message, size_t size)
 {
 	char fresh[PATH_MAX + 8];
-	FILE *out = open_new(files->unlimited, fresh);
+	FILE *out = files_open_new(files->unlimited, fresh);
 
 	return out ? close_whole(out, fresh, files->unlimited, message, size)
-	           : fail(fresh, message, size);
+	           : files_fail(fresh, message, size);
 }
 
 void files_refuse(const struct job_files *files, const char *reason)
@@ -243,7 +243,7 @@ enum files_found files_look(const struct job_files *files, char *message, size_t
 		snprintf(message, size,
 		         "%s: the prolog has not run; slurm.conf needs PrologFlags=Alloc",
 		         files->directory);
-	if (access(files->directory, F_OK) != 0 || !is_roots(files->directory, message, size))
+	if (access(files->directory, F_OK) != 0 || !files_is_roots(files->directory, message, size))
 		return FILES_REFUSED;
 	refused = fopen(files->refused, "re");
 	if (!refused && access(files->ini, F_OK) == 0)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mount.h>
 
-static bool fail(const char *what, const char *path, char *message, size_t size)
+static bool mounts_fail(const char *what, const char *path, char *message, size_t size)
 {
 	snprintf(message, size, "%s: %s: %s", path, what, strerror(errno));
 	return false;
@@ -19,19 +19,19 @@ static bool bind_over(const char *from, const char *to, char *message, size_t si
 	const unsigned long read_only = MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV;
 
 	if (mount(from, to, NULL, MS_BIND, NULL) != 0)
-		return fail("cannot be mounted over", to, message, size);
+		return mounts_fail("cannot be mounted over", to, message, size);
 	if (mount(NULL, to, NULL, read_only, NULL) != 0)
-		return fail("cannot be made read-only", to, message, size);
+		return mounts_fail("cannot be made read-only", to, message, size);
 	return true;
 }
 
 bool mounts_make(const struct job_files *files, char *message, size_t size)
 {
 	if (unshare(CLONE_NEWNS) != 0)
-		return fail("no mount namespace", "/", message, size);
+		return mounts_fail("no mount namespace", "/", message, size);
 	/* Slaves: later mounts of the machine come in, ours do not go out. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
-		return fail("cannot be made a slave", "/", message, size);
+		return mounts_fail("cannot be made a slave", "/", message, size);
 	return bind_over(files->ini, MACHINE_INI, message, size) &&
 	       bind_over(files->preload, MACHINE_PRELOAD, message, size);
 }

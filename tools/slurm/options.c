@@ -32,7 +32,7 @@ static bool option_check_text(enum job_option option, const char *text, char *me
 }
 
 /* Refuses a bad value; Slurm adds the option's name, and ends the command. */
-static int check(int option, const char *value, int is_remote)
+static int options_check(int option, const char *value, int is_remote)
 {
 	char message[CONFIG_MESSAGE_MAX];
 
@@ -49,23 +49,23 @@ static struct spank_option options[JOB_OPTION_COUNT] = {
                        .arginfo = "SIZE",
                        .usage = "[spillway] device memory on each GPU: 8GiB, 50%, unlimited",
                        .has_arg = 1,
-                       .cb = check},
+                       .cb = options_check},
     [OPTION_memory_max] = {.name = "gpu-mem-max",
                            .arginfo = "SIZE",
                            .usage =
                                "[spillway] how far that may rise by itself while the GPU has room",
                            .has_arg = 1,
-                           .cb = check},
+                           .cb = options_check},
     [OPTION_share] = {.name = "gpu-share",
                       .arginfo = "PERCENT",
                       .usage = "[spillway] percent of each GPU's time",
                       .has_arg = 1,
-                      .cb = check},
+                      .cb = options_check},
     [OPTION_priority] = {.name = "gpu-priority",
                          .arginfo = "PRIORITY",
                          .usage = "[spillway] opportunistic, normal or guaranteed",
                          .has_arg = 1,
-                         .cb = check},
+                         .cb = options_check},
 };
 
 const char *option_name(enum job_option option)
@@ -111,14 +111,14 @@ bool options_find(spank_t spank, enum job_option option, const char **value, cha
 }
 
 /* Returns the text behind "NAME=" in a word, NULL if it is another. */
-static const char *after(const char *word, const char *name)
+static const char *options_after(const char *word, const char *name)
 {
 	size_t length = strlen(name);
 
 	return strncmp(word, name, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
 }
 
-static bool fail(const char *word, const char *expected, char *message, size_t size)
+static bool options_fail(const char *word, const char *expected, char *message, size_t size)
 {
 	snprintf(message, size, "plugstack.conf: %s: %s", word, expected);
 	return false;
@@ -133,21 +133,22 @@ static bool take_default(const char *word, struct arguments *arguments, char *me
 		const char *value;
 
 		snprintf(name, sizeof name, "default-%s", options[i].name + strlen("gpu-"));
-		value = after(word, name);
+		value = options_after(word, name);
 		if (!value)
 			continue;
 		if (config_check_value(keys[i], value, problem, sizeof problem) != 0)
-			return fail(word, problem, message, size);
+			return options_fail(word, problem, message, size);
 		arguments->standard[i] = value;
 		return true;
 	}
-	return fail(word,
-	            "expected dir=, lib=, shards=, comment=, default-mem=, default-mem-max=, "
-	            "default-share= or default-priority=",
-	            message, size);
+	return options_fail(
+	    word,
+	    "expected dir=, lib=, shards=, comment=, default-mem=, default-mem-max=, "
+	    "default-share= or default-priority=",
+	    message, size);
 }
 
-static bool take(const char *word, struct arguments *arguments, char *message, size_t size)
+static bool options_take(const char *word, struct arguments *arguments, char *message, size_t size)
 {
 	const struct {
 		const char *name, **path;
@@ -158,16 +159,16 @@ static bool take(const char *word, struct arguments *arguments, char *message, s
 	             {"comment", NULL, &arguments->comments}};
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-		const char *value = after(word, words[i].name);
+		const char *value = options_after(word, words[i].name);
 
 		if (!value)
 			continue;
 		if (words[i].truth)
 			return units_parse_bool(value, words[i].truth) == 0 ||
-			       fail(word, "expected yes or no", message, size);
+			       options_fail(word, "expected yes or no", message, size);
 		*words[i].path = value;
 		return *value == '/' ||
-		       fail(word, "expected a path that begins with /", message, size);
+		       options_fail(word, "expected a path that begins with /", message, size);
 	}
 	return take_default(word, arguments, message, size);
 }
@@ -180,7 +181,7 @@ bool plugin_words_read(int argc, char **argv, struct arguments *arguments, char 
 	                                .of_shards = true,
 	                                .comments = true};
 	for (int i = 0; i < argc; i++)
-		if (!take(argv[i], arguments, message, size))
+		if (!options_take(argv[i], arguments, message, size))
 			return false;
 	return true;
 }

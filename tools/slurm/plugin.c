@@ -34,7 +34,7 @@ SPANK_PLUGIN(spillway, 1)
 enum { LINE_MAX_SIZE = PATH_MAX + 256 };
 
 /* Returns the number of the job at hand; 0: there is none. */
-static uint32_t job_of(spank_t spank)
+static uint32_t plugin_job_of(spank_t spank)
 {
 	uint32_t id = 0;
 
@@ -42,9 +42,9 @@ static uint32_t job_of(spank_t spank)
 }
 
 /* Fills in the job's values: from its options, its shards, or the defaults. */
-static bool settle(spank_t spank, const struct arguments *arguments, const struct job_facts *facts,
-                   struct job_settings *settings, char *part, size_t part_size, char *message,
-                   size_t size)
+static bool plugin_settle(spank_t spank, const struct arguments *arguments,
+                          const struct job_facts *facts, struct job_settings *settings, char *part,
+                          size_t part_size, char *message, size_t size)
 {
 	bool has_gpu = facts->gpus > 0 || facts->shards > 0;
 
@@ -75,7 +75,7 @@ static bool settle(spank_t spank, const struct arguments *arguments, const struc
 	return true;
 }
 
-static bool is_limited(const struct job_settings *settings)
+static bool plugin_is_limited(const struct job_settings *settings)
 {
 	for (int i = 0; i < JOB_OPTION_COUNT; i++)
 		if (settings->value[i])
@@ -83,8 +83,8 @@ static bool is_limited(const struct job_settings *settings)
 	return false;
 }
 
-static bool prepare(spank_t spank, const struct arguments *arguments, const struct job_files *files,
-                    uint32_t job, char *message, size_t size)
+static bool plugin_prepare(spank_t spank, const struct arguments *arguments,
+                           const struct job_files *files, uint32_t job, char *message, size_t size)
 {
 	struct job_settings settings = {.id = job};
 	struct job_facts facts;
@@ -97,10 +97,11 @@ static bool prepare(spank_t spank, const struct arguments *arguments, const stru
 	if (!facts_ask(job, &facts, message, size))
 		return false;
 	settings.labels = facts.labels;
-	if (!settle(spank, arguments, &facts, &settings, part, sizeof part, message, size))
+	if (!plugin_settle(spank, arguments, &facts, &settings, part, sizeof part, message, size))
 		return false;
-	return is_limited(&settings) ? files_write(files, arguments, &settings, message, size)
-	                             : files_leave_free(files, message, size);
+	return plugin_is_limited(&settings)
+	           ? files_write(files, arguments, &settings, message, size)
+	           : files_leave_free(files, message, size);
 }
 
 int slurm_spank_init(spank_t spank, int argc, char **argv)
@@ -117,7 +118,7 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char **argv)
 	char message[LINE_MAX_SIZE], reason[LINE_MAX_SIZE];
 	struct arguments arguments;
 	struct job_files files;
-	uint32_t job = job_of(spank);
+	uint32_t job = plugin_job_of(spank);
 	bool is_right = plugin_words_read(argc, argv, &arguments, message, sizeof message);
 
 	files_name(&arguments, job, &files);
@@ -125,7 +126,7 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char **argv)
 		slurm_error("spillway: %s", reason); /* and tasks find no directory */
 		return 0;
 	}
-	if (is_right && prepare(spank, &arguments, &files, job, message, sizeof message))
+	if (is_right && plugin_prepare(spank, &arguments, &files, job, message, sizeof message))
 		return 0;
 	slurm_error("spillway: job %u: %s", job, message);
 	files_refuse(&files, message);
@@ -170,12 +171,12 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char **argv)
 	enum files_found found = FILES_REFUSED;
 	bool is_right = plugin_words_read(argc, argv, &arguments, message, sizeof message);
 
-	files_name(&arguments, job_of(spank), &files);
+	files_name(&arguments, plugin_job_of(spank), &files);
 	if (is_right)
 		found = files_look(&files, message, sizeof message);
 	if (found == FILES_LEAVE_FREE ||
 	    (found == FILES_LIMIT && mounts_make(&files, message, sizeof message))) {
-		say_if_step_differs(spank, &files, job_of(spank), found == FILES_LIMIT);
+		say_if_step_differs(spank, &files, plugin_job_of(spank), found == FILES_LIMIT);
 		return 0;
 	}
 	slurm_error("spillway: the job's limits cannot be enforced here: %s", message);
@@ -193,10 +194,10 @@ static bool read_used(spank_t spank, int argc, char **argv, struct arguments *ar
 	uid_t user;
 
 	plugin_words_read(argc, argv, arguments, message, sizeof message);
-	files_name(arguments, job_of(spank), files);
+	files_name(arguments, plugin_job_of(spank), files);
 	return access(files->ini, F_OK) == 0 &&
 	       spank_get_item(spank, S_JOB_UID, &user) == ESPANK_SUCCESS &&
-	       used_read(files, job_of(spank), user, used);
+	       used_read(files, plugin_job_of(spank), user, used);
 }
 
 /* Comes before srun is told that the task has ended: later, and in the epilog, the job may have
@@ -216,8 +217,8 @@ int slurm_spank_task_exit(spank_t spank, int argc, char **argv)
 	    !arguments.comments)
 		return 0;
 	snprintf(line, sizeof line, "%s%s", used.node, used.figures);
-	if (!facts_put_comment(job_of(spank), used.node, line, message, sizeof message))
-		slurm_error("spillway: job %u: %s", job_of(spank), message);
+	if (!facts_put_comment(plugin_job_of(spank), used.node, line, message, sizeof message))
+		slurm_error("spillway: job %u: %s", plugin_job_of(spank), message);
 	return 0;
 }
 
@@ -228,7 +229,7 @@ int slurm_spank_job_epilog(spank_t spank, int argc, char **argv)
 	struct used used;
 
 	if (read_used(spank, argc, argv, &arguments, &files, &used))
-		slurm_info("spillway: job %u: %s", job_of(spank), used.figures);
+		slurm_info("spillway: job %u: %s", plugin_job_of(spank), used.figures);
 	files_remove(&files);
 	return 0;
 }

@@ -79,7 +79,8 @@ static int survey(void *cookie, const char *section, const char *key, const char
 
 /* --- the job's file --- */
 
-static void say(struct copy *copy, const char *section, const char *key, const char *value)
+static void slurm_settings_say(struct copy *copy, const char *section, const char *key,
+                               const char *value)
 {
 	copy->line[copy->count++] = (struct line){section, key, value};
 }
@@ -88,18 +89,19 @@ static void say_all(struct copy *copy, const char *name, const char *state)
 {
 	const struct job_settings *settings = copy->settings;
 
-	say(copy, "job", "name", name);
-	say(copy, "job", "labels", settings->labels);
+	slurm_settings_say(copy, "job", "name", name);
+	slurm_settings_say(copy, "job", "labels", settings->labels);
 	for (int i = 0; i < JOB_OPTION_COUNT; i++)
 		if (settings->value[i])
-			say(copy, "gpu", config_key_name(option_key((enum job_option)i)),
-			    settings->value[i]);
+			slurm_settings_say(copy, "gpu",
+			                   config_key_name(option_key((enum job_option)i)),
+			                   settings->value[i]);
 	if (settings->is_weight && settings->value[OPTION_share])
-		say(copy, "gpu", "share_policy", "weight");
-	say(copy, "ceiling", "enforce", "yes");
-	say(copy, "ceiling", "required", "yes");
-	say(copy, "ceiling", "per", "job");
-	say(copy, "ceiling", "state_dir", state);
+		slurm_settings_say(copy, "gpu", "share_policy", "weight");
+	slurm_settings_say(copy, "ceiling", "enforce", "yes");
+	slurm_settings_say(copy, "ceiling", "required", "yes");
+	slurm_settings_say(copy, "ceiling", "per", "job");
+	slurm_settings_say(copy, "ceiling", "state_dir", state);
 	/*
 	 * A value of an enforced file is the most; of a priority, which it does not mention, the
 	 * built-in one.
@@ -108,7 +110,8 @@ static void say_all(struct copy *copy, const char *name, const char *state)
 		const char *most = copy->most[i] || i != OPTION_priority ? copy->most[i] : "normal";
 
 		if (most && !copy->has_ceiling[i])
-			say(copy, "ceiling", config_key_name(option_key((enum job_option)i)), most);
+			slurm_settings_say(copy, "ceiling",
+			                   config_key_name(option_key((enum job_option)i)), most);
 	}
 }
 
@@ -135,7 +138,8 @@ static void emit(struct copy *copy, const char *section, const char *key, const 
 	fprintf(copy->out, "%s = %s\n", key, value);
 }
 
-static int keep(void *cookie, const char *section, const char *key, const char *value)
+static int slurm_settings_keep(void *cookie, const char *section, const char *key,
+                               const char *value)
 {
 	struct copy *copy = cookie;
 
@@ -145,7 +149,8 @@ static int keep(void *cookie, const char *section, const char *key, const char *
 }
 
 /* Reads a file as the machine's. Returns false, with a line in message, where it is wrong. */
-static bool read_settings(const char *path, bool *is_enforced, char *message, size_t size)
+static bool slurm_settings_read_settings(const char *path, bool *is_enforced, char *message,
+                                         size_t size)
 {
 	const struct config_sources sources = {.system_file = path};
 	struct config *config = NULL;
@@ -167,13 +172,13 @@ bool settings_write(FILE *out, const struct job_settings *settings, const char *
 	char name[32];
 
 	*message = '\0';
-	if (!read_settings(MACHINE_INI, &copy.is_enforced, message, size))
+	if (!slurm_settings_read_settings(MACHINE_INI, &copy.is_enforced, message, size))
 		return false;
 	ini_parse(MACHINE_INI, survey, &copy);
 	if (!*message) {
 		snprintf(name, sizeof name, "slurm-%u", settings->id);
 		say_all(&copy, name, state);
-		ini_parse(MACHINE_INI, keep, &copy);
+		ini_parse(MACHINE_INI, slurm_settings_keep, &copy);
 		for (int i = 0; i < copy.count; i++)
 			if (*copy.line[i].value)
 				emit(&copy, copy.line[i].section, copy.line[i].key,
@@ -188,7 +193,7 @@ bool settings_check(const char *path, char *message, size_t size)
 {
 	bool is_enforced;
 
-	if (!read_settings(path, &is_enforced, message, size))
+	if (!slurm_settings_read_settings(path, &is_enforced, message, size))
 		return false;
 	if (!is_enforced)
 		snprintf(message, size, "%s: expected enforce = yes", path);
@@ -201,7 +206,8 @@ struct asked {
 	bool is_given[JOB_OPTION_COUNT]; /* the job has just that */
 };
 
-static int compare(void *cookie, const char *section, const char *key, const char *value)
+static int slurm_settings_compare(void *cookie, const char *section, const char *key,
+                                  const char *value)
 {
 	struct asked *asked = cookie;
 	int option = option_of(key);
@@ -217,7 +223,7 @@ int settings_differ(const char *path, const char *const value[JOB_OPTION_COUNT])
 	struct asked asked = {.value = value};
 	int option = 0;
 
-	ini_parse(path, compare, &asked); /* a job without limits has no file */
+	ini_parse(path, slurm_settings_compare, &asked); /* a job without limits has no file */
 	while (option < JOB_OPTION_COUNT && (!value[option] || asked.is_given[option]))
 		option++;
 	return option;

@@ -27,7 +27,7 @@ enum { NAME_MAX_SIZE = 32 };
 #define PATIENCE_NS 5000000000ull
 
 /* Becomes the user for good. */
-static bool become(uid_t user)
+static bool slurm_used_become(uid_t user)
 {
 	return setgroups(0, NULL) == 0 && setgid((gid_t)65534) == 0 && setuid(user) == 0;
 }
@@ -103,7 +103,7 @@ bool used_read(const struct job_files *files, uint32_t job, uid_t user, struct u
 	child = fork();
 	if (child == 0) {
 		directory_use(files->state);
-		if (become(user))
+		if (slurm_used_become(user))
 			write_figures(name, ends[1]);
 		_exit(0);
 	}

@@ -62,7 +62,7 @@ int top_bar_cells(uint64_t part, uint64_t all, int width)
 }
 
 /* Appends a mark of a bar, as far as there is room. */
-static void append(char *bar, size_t size, const char *mark)
+static void cells_append(char *bar, size_t size, const char *mark)
 {
 	size_t length = strlen(bar);
 
@@ -80,10 +80,10 @@ static void device_bar(const struct top_row *row, int width, char *bar, size_t s
 	for (int i = 0; i < width; i++) {
 		bool is_over = row->job_used > limit && i >= allowed;
 
-		append(bar, size,
-		       i < used      ? top_mark(is_over ? TOP_OVER : TOP_USED)
-		       : i < allowed ? top_mark(TOP_FREE)
-		                     : " ");
+		cells_append(bar, size,
+		             i < used      ? top_mark(is_over ? TOP_OVER : TOP_USED)
+		             : i < allowed ? top_mark(TOP_FREE)
+		                           : " ");
 	}
 }
 
@@ -94,7 +94,7 @@ static void host_bar(const struct top_row *row, int width, char *bar, size_t siz
 	int cells = top_bar_cells(host, host + row->statistics.device_used, width);
 
 	for (int i = 0; i < width; i++)
-		append(bar, size, top_mark(i < cells ? TOP_USED : TOP_FREE));
+		cells_append(bar, size, top_mark(i < cells ? TOP_USED : TOP_FREE));
 }
 
 const char *top_gpu_name(const struct top_gpu *gpu, char *buf, size_t size)
@@ -151,9 +151,9 @@ static void append_size(char *buf, size_t size, const char *word, uint64_t bytes
 
 	if (!bytes)
 		return;
-	append(buf, size, *buf ? ", " : "");
-	append(buf, size, word);
-	append(buf, size, short_size(bytes, number, sizeof number));
+	cells_append(buf, size, *buf ? ", " : "");
+	cells_append(buf, size, word);
+	cells_append(buf, size, short_size(bytes, number, sizeof number));
 }
 
 const char *top_lending(const struct top_row *row, char *buf, size_t size)
@@ -165,10 +165,10 @@ const char *top_lending(const struct top_row *row, char *buf, size_t size)
 	append_size(buf, size, "borrows ", seen->borrowed);
 	append_size(buf, size, "claims ", seen->claimed);
 	if (seen->waits) {
-		append(buf, size, *buf ? ", waits: " : "waits: ");
-		append(buf, size, claim_wait_name(seen->waits));
+		cells_append(buf, size, *buf ? ", waits: " : "waits: ");
+		cells_append(buf, size, claim_wait_name(seen->waits));
 	}
-	append(buf, size, *buf ? "" : "-");
+	cells_append(buf, size, *buf ? "" : "-");
 	return buf;
 }
 

@@ -17,7 +17,7 @@ void top_change_begin(struct top_change *change, const char *const *arguments)
 	change->process = child_begin(arguments, &change->output);
 }
 
-static void collect(struct top_change *change)
+static void change_collect(struct top_change *change)
 {
 	char rest[256] = "";
 
@@ -58,10 +58,10 @@ bool top_change_has_ended(struct top_change *change)
 
 	if (!change->process)
 		return false;
-	collect(change);
+	change_collect(change);
 	if (waitpid(change->process, &status, WNOHANG) != change->process)
 		return false;
-	collect(change);
+	change_collect(change);
 	close(change->output);
 	change->process = 0;
 	choose_line(change, !WIFEXITED(status) || WEXITSTATUS(status) != 0);

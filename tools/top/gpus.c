@@ -10,7 +10,7 @@
 #include "tools/view/rows.h"
 #include "tools/view/tool.h"
 
-static struct top_gpu *find(struct top_gpus *gpus, const struct row *row)
+static struct top_gpu *top_gpus_find(struct top_gpus *gpus, const struct row *row)
 {
 	for (int i = 0; i < gpus->count; i++)
 		if (strcmp(gpus->gpu[i].device.uuid, row->device.uuid) == 0)
@@ -20,13 +20,13 @@ static struct top_gpu *find(struct top_gpus *gpus, const struct row *row)
 	return &gpus->gpu[gpus->count++];
 }
 
-static void add(struct top_gpus *gpus, const struct row *row, const char *user)
+static void top_gpus_add(struct top_gpus *gpus, const struct row *row, const char *user)
 {
 	struct top_gpu *gpu;
 
 	if (row->gpu < 0 || !row->running)
 		return;
-	gpu = find(gpus, row);
+	gpu = top_gpus_find(gpus, row);
 	gpu->jobs++;
 	if (gpu->index != row->gpu)
 		gpu->index = -1;
@@ -82,7 +82,7 @@ void top_gpus_read(struct top_gpus *gpus)
 	complain_to = said_to;
 	node_user(geteuid(), user, sizeof user);
 	for (int i = 0; i < rows.count; i++)
-		add(gpus, &rows.row[i], user);
+		top_gpus_add(gpus, &rows.row[i], user);
 	rows_free(&rows);
 	drop_common_numbers(gpus);
 	if (gpus->count)

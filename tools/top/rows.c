@@ -29,7 +29,7 @@ bool top_row_is_same(const struct top_row *one, const struct top_row *other)
 	       one->started_ns == other->started_ns && strcmp(one->job, other->job) == 0;
 }
 
-static const struct top_row *find(const struct top_rows *rows, const struct top_row *row)
+static const struct top_row *top_rows_find(const struct top_rows *rows, const struct top_row *row)
 {
 	for (int i = 0; rows && i < rows->count; i++)
 		if (top_row_is_same(&rows->row[i], row))
@@ -38,9 +38,9 @@ static const struct top_row *find(const struct top_rows *rows, const struct top_
 }
 
 /* Notes the changes since the rows before. */
-static void compare(struct top_row *row, const struct top_rows *before)
+static void top_rows_compare(struct top_row *row, const struct top_rows *before)
 {
-	const struct top_row *was = find(before, row);
+	const struct top_row *was = top_rows_find(before, row);
 	const struct statistics *now = &row->statistics;
 
 	if (was) {
@@ -82,8 +82,8 @@ static struct top_row *append_row(struct top_rows *rows, const struct reach_walk
 	return row;
 }
 
-static void add(struct top_rows *rows, const struct top_rows *before, const struct reach_walk *walk,
-                int process, int gpu, bool is_apart)
+static void top_rows_add(struct top_rows *rows, const struct top_rows *before,
+                         const struct reach_walk *walk, int process, int gpu, bool is_apart)
 {
 	const struct segment_view *view = walk->view;
 	const struct segment_process *of = &view->process[process];
@@ -101,12 +101,12 @@ static void add(struct top_rows *rows, const struct top_rows *before, const stru
 		row->is_apart = is_apart;
 		sharing_see(view, gpu, &row->sharing);
 	}
-	compare(row, before);
+	top_rows_compare(row, before);
 }
 
-static void add_process(struct top_rows *rows, const struct top_rows *before,
-                        const struct reach_walk *walk, int process,
-                        const bool is_apart[SEGMENT_DEVICES])
+static void top_rows_add_process(struct top_rows *rows, const struct top_rows *before,
+                                 const struct reach_walk *walk, int process,
+                                 const bool is_apart[SEGMENT_DEVICES])
 {
 	const struct segment_view *view = walk->view;
 	bool met = false;
@@ -114,11 +114,11 @@ static void add_process(struct top_rows *rows, const struct top_rows *before,
 	for (int gpu = 0; gpu < view->device_count; gpu++) {
 		if (!counter_any(&view->process[process].device[gpu]))
 			continue;
-		add(rows, before, walk, process, gpu, is_apart[gpu]);
+		top_rows_add(rows, before, walk, process, gpu, is_apart[gpu]);
 		met = true;
 	}
 	if (!met)
-		add(rows, before, walk, process, -1, false);
+		top_rows_add(rows, before, walk, process, -1, false);
 }
 
 /* Adds a row for each GPU of a job that has ended, with the sums of its processes. */
@@ -150,7 +150,7 @@ static void add_job(struct top_rows *rows, const struct top_rows *before,
 	}
 	node_find_apart(view, &walk->node, is_apart);
 	for (int i = 0; i < view->process_count; i++)
-		add_process(rows, before, walk, i, is_apart);
+		top_rows_add_process(rows, before, walk, i, is_apart);
 	rows->jobs++;
 	rows->processes += jobs_live_count(view);
 }

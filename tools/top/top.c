@@ -41,7 +41,7 @@ static void take_interval(const struct argument *argument, const char *value)
 		usage_error("--interval '%s': expected 1ms to 1h", value);
 }
 
-static void read_command_line(struct top *top, int argc, char **argv)
+static void top_read_command_line(struct top *top, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"interval", 0, "SECONDS", "How often to look (1)", take_interval, &top->interval_ns},
@@ -123,7 +123,7 @@ static const struct top_row *to_be_changed(struct top *top)
 	return !top->view.is_read_only && row && row->pid ? row : NULL;
 }
 
-static void ask(struct top *top, int purpose)
+static void top_ask(struct top *top, int purpose)
 {
 	static char question[256];
 	const struct top_row *row = purpose == '/' ? NULL : to_be_changed(top);
@@ -150,7 +150,7 @@ static void ask(struct top *top, int purpose)
 }
 
 /* Begins the change that was asked for. One change at a time. */
-static void begin_change(struct top *top)
+static void top_begin_change(struct top *top)
 {
 	const struct request *request = &top->request;
 	const struct top_row *row = &top->subject;
@@ -198,7 +198,7 @@ static void begin_or_confirm(struct top *top)
 	const char *user = top->subject.other_user;
 
 	if (!*user && strcmp(request->command, "pause") != 0) {
-		begin_change(top);
+		top_begin_change(top);
 		return;
 	}
 	snprintf(question, sizeof question, "%s %s%s%s%s%s? y/n: %s",
@@ -210,16 +210,16 @@ static void begin_or_confirm(struct top *top)
 	*top->view.typed = '\0';
 }
 
-static void confirm(struct top *top, int key)
+static void top_confirm(struct top *top, int key)
 {
 	top->view.question = NULL;
 	if (key == 'y' || key == 'Y')
-		begin_change(top);
+		top_begin_change(top);
 	else
 		show_complaint("nothing is changed");
 }
 
-static void answer(struct top *top)
+static void top_answer(struct top *top)
 {
 	struct top_view *view = &top->view;
 	bool this_gpu = top->purpose == 'M' || top->purpose == 'P';
@@ -243,7 +243,7 @@ static void type(struct top *top, int key)
 	size_t length = strlen(typed);
 
 	if (key == '\n' || key == '\r' || key == KEY_ENTER)
-		answer(top);
+		top_answer(top);
 	else if (key == 27)
 		top->view.question = NULL;
 	else if ((key == KEY_BACKSPACE || key == 127 || key == '\b') && length > 0)
@@ -280,7 +280,7 @@ static void act(struct top *top, int key)
 	case 'M':
 	case 'p':
 	case 'P':
-		ask(top, key);
+		top_ask(top, key);
 		break;
 	case 'z':
 	case 'e':
@@ -316,51 +316,51 @@ static void act(struct top *top, int key)
 	}
 }
 
-static void take(struct top *top, int key)
+static void top_take(struct top *top, int key)
 {
 	if (key == KEY_RESIZE)
 		return; /* drawn anew anyway */
 	if (top->view.help)
 		top->view.help = false;
 	else if (top->view.question && top->purpose == 'y')
-		confirm(top, key);
+		top_confirm(top, key);
 	else if (top->view.question)
 		type(top, key);
 	else
 		act(top, key);
 }
 
-static int milliseconds_left(uint64_t since_ns, uint64_t interval_ns)
+static int top_milliseconds_left(uint64_t since_ns, uint64_t interval_ns)
 {
 	uint64_t passed = clock_now() - since_ns;
 
 	return passed >= interval_ns ? 0 : (int)((interval_ns - passed) / 1000000) + 1;
 }
 
-static void watch(struct top *top)
+static void top_watch(struct top *top)
 {
 	enum { CHANGE_MS = 50 }; /* while one goes on */
 
 	read_rows(top);
 	while (!top->quits && !ended_by) {
-		int left = milliseconds_left(top->view.rows.read_ns, top->interval_ns);
+		int left = top_milliseconds_left(top->view.rows.read_ns, top->interval_ns);
 		int key;
 
 		top_screen_draw(&top->view);
 		key = top_screen_key(top->change.process && left > CHANGE_MS ? CHANGE_MS : left);
 		if (key != ERR)
-			take(top, key);
+			top_take(top, key);
 		if (top_change_has_ended(&top->change)) {
 			show_complaint(top->change.said);
 			left = 0;
 		}
 		if (left == 0 || key == '\n' || key == 's' || key == 'S' || key == 'a' ||
-		    milliseconds_left(top->view.rows.read_ns, top->interval_ns) == 0)
+		    top_milliseconds_left(top->view.rows.read_ns, top->interval_ns) == 0)
 			read_rows(top);
 	}
 }
 
-static bool is_there(const char *job)
+static bool top_is_there(const char *job)
 {
 	struct segment_view *view = jobs_read(job);
 	bool there = view;
@@ -373,8 +373,8 @@ int command_top(int argc, char **argv)
 {
 	struct top *top = allocate(sizeof *top);
 
-	read_command_line(top, argc, argv);
-	if (top->view.choice.job && !is_there(top->view.choice.job))
+	top_read_command_line(top, argc, argv);
+	if (top->view.choice.job && !top_is_there(top->view.choice.job))
 		return TOOL_FAILED;
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
 		handle_signals();
@@ -382,7 +382,7 @@ int command_top(int argc, char **argv)
 		atexit(say_last_complaint);
 		if (top_screen_open()) {
 			complain_to = show_complaint;
-			watch(top);
+			top_watch(top);
 			complain_to = NULL;
 			top_screen_close();
 			if (ended_by) {

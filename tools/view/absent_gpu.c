@@ -20,7 +20,7 @@ bool view_is_of_run(const struct segment_view *view, const char *run)
 /*
  * Returns whether nothing more is to be found out: the GPU is there, or it was said that it is not.
  */
-static bool look(struct absent_gpu *absent, uint64_t patience_ns)
+static bool absent_gpu_do_look(struct absent_gpu *absent, uint64_t patience_ns)
 {
 	struct segment_view *view = allocate(sizeof *view);
 	struct config_device device[SEGMENT_DEVICES];
@@ -47,10 +47,10 @@ static bool look(struct absent_gpu *absent, uint64_t patience_ns)
 
 bool absent_gpu_look(struct absent_gpu *absent)
 {
-	return look(absent, SETTLED_NS);
+	return absent_gpu_do_look(absent, SETTLED_NS);
 }
 
 void absent_gpu_say(struct absent_gpu *absent)
 {
-	look(absent, 0);
+	absent_gpu_do_look(absent, 0);
 }

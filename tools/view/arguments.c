@@ -25,7 +25,7 @@ void (*arguments_answer)(const struct command_line *line, const struct argument 
                          char **words);
 static const char *command_name = "spillway";
 
-/* The options of all commands, which parse() itself carries out. */
+/* The options of all commands, which arguments_parse() itself carries out. */
 static const struct argument common_options[] = {
     {.name = "help", .letter = OPTION_HELP, .help = "Show this"},
     {.name = "usage", .help = "Show the options in short"},
@@ -42,7 +42,7 @@ struct reading {
 	int operand_count;
 };
 
-static void add(struct reading *reading, const struct argument *argument)
+static void arguments_add(struct reading *reading, const struct argument *argument)
 {
 	for (; argument && argument->name; argument++) {
 		int key = argument->letter ? argument->letter : OPTION_FIRST + reading->count;
@@ -56,13 +56,13 @@ static void add(struct reading *reading, const struct argument *argument)
 	}
 }
 
-static void add_all(struct reading *reading)
+static void arguments_add_all(struct reading *reading)
 {
-	add(reading, reading->line->options);
+	arguments_add(reading, reading->line->options);
 	if (reading->line->limits)
 		reading->options[reading->count++] =
 		    (struct argp_option){.doc = "Limits:", .group = 1};
-	add(reading, reading->line->limits);
+	arguments_add(reading, reading->line->limits);
 	for (const struct argument *common = common_options; common->name; common++)
 		reading->options[reading->count++] = (struct argp_option){
 		    common->name, common->letter ? common->letter : OPTION_USAGE,
@@ -70,7 +70,7 @@ static void add_all(struct reading *reading)
 		    common->help, -1};
 }
 
-static void help(struct argp_state *state, unsigned int flags)
+static void arguments_help(struct argp_state *state, unsigned int flags)
 {
 	state->name = (char *)command_name;
 	argp_state_help(state, stdout, flags);
@@ -138,7 +138,7 @@ static void take_operand(struct reading *reading, char *operand, struct argp_sta
 	}
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t arguments_parse(int key, char *value, struct argp_state *state)
 {
 	struct reading *reading = state->input;
 
@@ -153,10 +153,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		take_operand(reading, value, state);
 		return 0;
 	case OPTION_HELP:
-		help(state, ARGP_HELP_STD_HELP);
+		arguments_help(state, ARGP_HELP_STD_HELP);
 		return 0;
 	case OPTION_USAGE:
-		help(state, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
+		arguments_help(state, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
 		return 0;
 	case OPTION_VERSION:
 		printf("spillway %s\n", SPILLWAY_VERSION);
@@ -178,7 +178,7 @@ char **arguments_read(const struct command_line *line, int argc, char **argv)
 	struct reading reading = {.line = line, .operands = argv + 1};
 	const struct argp argp = {
 	    .options = reading.options,
-	    .parser = parse,
+	    .parser = arguments_parse,
 	    .args_doc = line->operands,
 	    .doc = line->about,
 	};
@@ -187,7 +187,7 @@ char **arguments_read(const struct command_line *line, int argc, char **argv)
 	if (arguments_answer)
 		arguments_answer(line, common_options, argv + 1);
 	command_name = line->command;
-	add_all(&reading);
+	arguments_add_all(&reading);
 	error = argp_parse(&argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &reading);
 	if (error)
 		fail("%s", strerror(error));

@@ -30,8 +30,8 @@ void completion_offer(const char *typed, const char *word, const char *meaning)
 }
 
 /* Returns the option of so long a name, or of the letter, or NULL. */
-static const struct argument *find(const struct typing *typing, const char *name, size_t length,
-                                   char letter)
+static const struct argument *completion_find(const struct typing *typing, const char *name,
+                                              size_t length, char letter)
 {
 	for (int t = 0; t < TABLES; t++)
 		for (const struct argument *a = typing->table[t]; a && a->name; a++)
@@ -54,8 +54,8 @@ static void read_word(struct typing *typing, const char *word)
 	} else if (strcmp(word, "--") == 0) {
 		typing->only_operands = true;
 	} else {
-		option = word[1] == '-' ? find(typing, word + 2, strlen(word + 2), 0)
-		                        : find(typing, "", 0, word[strlen(word) - 1]);
+		option = word[1] == '-' ? completion_find(typing, word + 2, strlen(word + 2), 0)
+		                        : completion_find(typing, "", 0, word[strlen(word) - 1]);
 		typing->awaits = option && option->value ? option : NULL;
 	}
 }
@@ -162,7 +162,8 @@ static void offer(const struct typing *typing)
 		return;
 	}
 	if (!typing->only_operands && strncmp(typing->word, "--", 2) == 0 && equals) {
-		option = find(typing, typing->word + 2, (size_t)(equals - typing->word - 2), 0);
+		option = completion_find(typing, typing->word + 2,
+		                         (size_t)(equals - typing->word - 2), 0);
 		if (option && option->value)
 			offer_value(option, equals + 1);
 	} else if (!typing->only_operands && typing->word[0] == '-') {
@@ -173,8 +174,8 @@ static void offer(const struct typing *typing)
 }
 
 /* Answers for a command, given its words behind the command's name, NULL-terminated. */
-static _Noreturn void answer(const struct command_line *line, const struct argument *common,
-                             char **words)
+static _Noreturn void completion_answer(const struct command_line *line,
+                                        const struct argument *common, char **words)
 {
 	struct typing typing = {
 	    .line = line, .table = {line->options, line->limits, common}, .word = ""};
@@ -189,5 +190,5 @@ static _Noreturn void answer(const struct command_line *line, const struct argum
 
 void completion_begin(void)
 {
-	arguments_answer = answer;
+	arguments_answer = completion_answer;
 }

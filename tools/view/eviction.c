@@ -29,32 +29,33 @@ static enum eviction of_process(const struct segment_process *process, int devic
 	return s->held_reason == HELD_PINNED ? EVICTION_PINNED : EVICTION_FOREIGN;
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
+static uint64_t eviction_less(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
 }
 
 /* Returns the bytes charged on a tier, without those of spare chunks. */
-static uint64_t in_use(const struct segment_view *view, int device, enum segment_tier tier)
+static uint64_t eviction_in_use(const struct segment_view *view, int device, enum segment_tier tier)
 {
 	const struct statistics *total = &view->job_total[device];
 
-	return less(view->charged[device][tier],
-	            tier == SEGMENT_ON_DEVICE ? total->device_pool : total->host_pool);
+	return eviction_less(view->charged[device][tier],
+	                     tier == SEGMENT_ON_DEVICE ? total->device_pool : total->host_pool);
 }
 
 uint64_t eviction_bytes(const struct segment_view *view, int device)
 {
-	return in_use(view, device, SEGMENT_ON_DEVICE) + in_use(view, device, SEGMENT_ON_HOST);
+	return eviction_in_use(view, device, SEGMENT_ON_DEVICE) +
+	       eviction_in_use(view, device, SEGMENT_ON_HOST);
 }
 
 uint64_t eviction_coming_back(const struct segment_view *view, int device, uint64_t bytes)
 {
 	const struct statistics *total = &view->job_total[device];
-	uint64_t on_host = in_use(view, device, SEGMENT_ON_HOST);
-	uint64_t on_both = less(eviction_bytes(view, device), bytes);
-	uint64_t used = less(in_use(view, device, SEGMENT_ON_DEVICE), on_both);
-	uint64_t room = less(total->limit_set, used);
+	uint64_t on_host = eviction_in_use(view, device, SEGMENT_ON_HOST);
+	uint64_t on_both = eviction_less(eviction_bytes(view, device), bytes);
+	uint64_t used = eviction_less(eviction_in_use(view, device, SEGMENT_ON_DEVICE), on_both);
+	uint64_t room = eviction_less(total->limit_set, used);
 
 	if (total->elastic != ELASTIC_YES)
 		return 0;

@@ -79,7 +79,8 @@ static bool is_usable(void)
 
 /* Reads a list of processes. Returns their number, -1 where it is not known; the caller frees it.
  */
-static int read_processes(processes_of list_of, device_handle device, struct nvml_process **list)
+static int view_gpus_read_processes(processes_of list_of, device_handle device,
+                                    struct nvml_process **list)
 {
 	unsigned int room = 64, count;
 	int result;
@@ -114,7 +115,7 @@ bool gpus_each_process(void (*each)(void *cookie, const char *uuid, pid_t proces
 			continue;
 		for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
 			struct nvml_process *list;
-			int processes = read_processes(lists[l], device, &list);
+			int processes = view_gpus_read_processes(lists[l], device, &list);
 
 			is_known |= l == 0 && processes >= 0;
 			for (int p = 0; p < processes; p++)

@@ -12,7 +12,7 @@
 #include "tools/view/counters.h"
 #include "tools/view/tool.h"
 
-static int collect(void *cookie, const char *job)
+static int jobs_collect(void *cookie, const char *job)
 {
 	struct job_list *list = cookie;
 
@@ -31,7 +31,7 @@ void jobs_list(struct job_list *list)
 	int rc;
 
 	*list = (struct job_list){0};
-	rc = segment_list(collect, list);
+	rc = segment_list(jobs_collect, list);
 	/* Before the first job there is no directory yet. */
 	if (rc < 0 && rc != -ENOENT) {
 		char message[512] = "";
@@ -50,7 +50,7 @@ void jobs_list_free(struct job_list *list)
 	free(list->name);
 }
 
-static struct segment_view *read_view(const char *job, int *rc, char *message, size_t size)
+static struct segment_view *jobs_read_view(const char *job, int *rc, char *message, size_t size)
 {
 	struct segment_view *view = allocate(sizeof *view);
 
@@ -85,7 +85,8 @@ static void complain_no_job(const char *job)
 
 	jobs_list(&list);
 	for (int i = 0; i < list.count; i++) {
-		struct segment_view *view = read_view(list.name[i], &rc, message, sizeof message);
+		struct segment_view *view =
+		    jobs_read_view(list.name[i], &rc, message, sizeof message);
 
 		if (view && jobs_live_process(view))
 			add_name(&running, live++, list.name[i]);
@@ -121,7 +122,7 @@ struct segment_view *jobs_read(const char *job)
 		         job);
 		return NULL;
 	}
-	view = read_view(job, &rc, message, sizeof message);
+	view = jobs_read_view(job, &rc, message, sizeof message);
 	if (rc == -ENOENT)
 		complain_no_job(job);
 	else if (!view)
@@ -136,7 +137,7 @@ static bool read_listed(struct jobs_walk *walk)
 	int rc;
 
 	walk->name = walk->list.name[walk->next++];
-	walk->view = read_view(walk->name, &rc, message, sizeof message);
+	walk->view = jobs_read_view(walk->name, &rc, message, sizeof message);
 	if (!walk->view && rc != -ENOENT)
 		complain("%s", message);
 	return rc != -ENOENT;
@@ -172,7 +173,7 @@ struct segment_view *jobs_read_if_any(const char *job)
 {
 	char message[512] = "";
 	int rc;
-	struct segment_view *view = read_view(job, &rc, message, sizeof message);
+	struct segment_view *view = jobs_read_view(job, &rc, message, sizeof message);
 
 	/* One of another version without a process is in no one's way. */
 	if (!view && rc == -EPROTO && segment_remove(job) == 0)

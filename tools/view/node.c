@@ -57,7 +57,7 @@ void node_jobs_add(struct node_jobs *jobs, const struct node_job *job)
 	jobs->job[jobs->count++] = *job;
 }
 
-static void collect(void *cookie, const struct page_found *found)
+static void node_collect(void *cookie, const struct page_found *found)
 {
 	const struct collecting *collecting = cookie;
 	struct node_jobs *jobs = collecting->jobs;
@@ -152,7 +152,7 @@ void node_jobs_read(struct node_jobs *jobs)
 	*jobs = (struct node_jobs){0};
 	jobs_list(&own);
 	collecting.own = &own;
-	refused = page_list(collect, &collecting, why, sizeof why);
+	refused = page_list(node_collect, &collecting, why, sizeof why);
 	if (refused > 0)
 		complain("%s: %d %s cannot be read and not shown: %s",
 		         directory_of_node(path, sizeof path), refused,

@@ -56,7 +56,7 @@ static bool read_start(pid_t process, uint64_t *started)
 	return at != NULL;
 }
 
-static void read_command(pid_t process, char *command, size_t size)
+static void processes_read_command(pid_t process, char *command, size_t size)
 {
 	FILE *line = open_of(process, "cmdline");
 	size_t length = line ? fread(command, 1, size - 1, line) : 0;
@@ -114,6 +114,6 @@ bool process_look(pid_t process, struct process_seen *seen)
 		return false;
 	seen->inside = process_inside(process);
 	seen->is_probe = is_probe(process);
-	read_command(process, seen->command, sizeof seen->command);
+	processes_read_command(process, seen->command, sizeof seen->command);
 	return true;
 }

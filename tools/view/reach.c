@@ -75,8 +75,8 @@ static bool is_meant(const struct node_job *job, const struct given *given)
 }
 
 /* Finds the only one that runs, else the only one. NULL: *count says how many. */
-static const struct node_job *find(const struct node_jobs *jobs, const struct given *given,
-                                   int *count)
+static const struct node_job *reach_find(const struct node_jobs *jobs, const struct given *given,
+                                         int *count)
 {
 	const struct node_job *found = NULL, *running = NULL;
 	int alive = 0;
@@ -106,7 +106,7 @@ static gid_t group_of(uid_t owner)
 	return user ? user->pw_gid : (gid_t)owner;
 }
 
-static bool become(const struct node_job *job)
+static bool reach_become(const struct node_job *job)
 {
 	gid_t group = group_of(job->owner);
 
@@ -123,7 +123,7 @@ static bool become(const struct node_job *job)
  * Describes it: "ada/twin@3fa2 (running since ..., 2 processes, pod=train-0, in
  * /dev/shm/spillway-1000)"
  */
-static char *describe(const struct node_job *job)
+static char *reach_describe(const struct node_job *job)
 {
 	const struct page *page = &job->page;
 	char name[NODE_NAME_MAX], when[32];
@@ -148,7 +148,7 @@ static void complain_several(const struct node_jobs *jobs, const char *asked,
 
 		if (!is_meant(&jobs->job[i], given))
 			continue;
-		one = describe(&jobs->job[i]);
+		one = reach_describe(&jobs->job[i]);
 		longer = text("%s%s%s", known, *known ? "; " : "", one);
 		free(one);
 		free(known);
@@ -239,7 +239,7 @@ static char *directory_inside(const struct node_job *job, pid_t writer)
  * Goes there as the job's processes call the directory, else through the root of one: in a
  * container that name means another place, where another job of this name may be.
  */
-static bool enter(const struct node_job *job, pid_t writer)
+static bool reach_enter(const struct node_job *job, pid_t writer)
 {
 	const char *directory = job->page.directory;
 	char why[512] = "", name[NODE_NAME_MAX];
@@ -267,7 +267,7 @@ static bool reach(const struct node_jobs *jobs, const char **job, const struct g
 	pid_t writer;
 	int count;
 
-	found = find(jobs, given, &count);
+	found = reach_find(jobs, given, &count);
 	if (!found && count == 0 && (**job == '.' || !strpbrk(*job, "/@")))
 		return true; /* the reader of the state directory reports it */
 	if (!found && count == 0) {
@@ -286,9 +286,9 @@ static bool reach(const struct node_jobs *jobs, const char **job, const struct g
 		return false;
 	}
 	writer = find_writer(&found->page); /* a user may not see all that root does */
-	if (found->owner != geteuid() && !become(found))
+	if (found->owner != geteuid() && !reach_become(found))
 		return false;
-	if (!enter(found, writer))
+	if (!reach_enter(found, writer))
 		return false;
 	*job = text("%s", found->page.job); /* lives as long as the command */
 	return true;
@@ -366,8 +366,8 @@ bool reach_begin(uid_t owner)
 	return false;
 }
 
-static bool look(const struct node_job *job, const char *path, struct segment_view *view,
-                 int *directory)
+static bool reach_look(const struct node_job *job, const char *path, struct segment_view *view,
+                       int *directory)
 {
 	bool is_there = reach_begin(job->owner) && read_in(job, path, view, NULL, 0);
 
@@ -385,12 +385,12 @@ struct segment_view *reach_view(const struct node_job *job, int *directory)
 	if (job->owner != geteuid() && geteuid() != 0)
 		return NULL;
 	view = allocate(sizeof *view);
-	is_there = look(job, job->page.directory, view, directory);
+	is_there = reach_look(job, job->page.directory, view, directory);
 	if (!is_there) {
 		pid_t writer = find_writer(&job->page);
 		char *inside = directory_inside(job, writer);
 
-		is_there = writer > 0 && look(job, inside, view, directory);
+		is_there = writer > 0 && reach_look(job, inside, view, directory);
 		free(inside);
 	}
 	if (is_there)

@@ -9,16 +9,17 @@
 #include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
-static struct row *add(struct rows *rows)
+static struct row *view_rows_add(struct rows *rows)
 {
 	rows->row = grow(rows->row, rows->count, sizeof *rows->row);
 	return &rows->row[rows->count++];
 }
 
-static void add_device(struct rows *rows, const struct reach_walk *walk, int gpu, bool is_apart)
+static void view_rows_add_device(struct rows *rows, const struct reach_walk *walk, int gpu,
+                                 bool is_apart)
 {
 	const struct segment_view *view = walk->view;
-	struct row *row = add(rows);
+	struct row *row = view_rows_add(rows);
 
 	*row = (struct row){.gpu = gpu};
 	memcpy(row->job, view->job, sizeof row->job);
@@ -44,7 +45,7 @@ static void add_device(struct rows *rows, const struct reach_walk *walk, int gpu
 static void add_page(struct rows *rows, const struct node_job *job, int gpu)
 {
 	const struct page *page = &job->page;
-	struct row *row = add(rows);
+	struct row *row = view_rows_add(rows);
 
 	*row = (struct row){.gpu = gpu, .is_of_page = true, .running = job->running};
 	memcpy(row->job, page->job, sizeof row->job);
@@ -80,7 +81,7 @@ void rows_read(struct rows *rows, const char *job)
 			node_find_apart(walk.view, &walk.node, is_apart);
 		for (int gpu = count ? 0 : -1; gpu < count; gpu++) {
 			if (walk.view)
-				add_device(rows, &walk, gpu, gpu >= 0 && is_apart[gpu]);
+				view_rows_add_device(rows, &walk, gpu, gpu >= 0 && is_apart[gpu]);
 			else
 				add_page(rows, walk.page, gpu);
 		}

@@ -79,7 +79,7 @@ struct look {
 	int count, not_judged;
 };
 
-static void look_at(void *cookie, const char *uuid, pid_t pid, uint64_t bytes)
+static void view_seatless_look_at(void *cookie, const char *uuid, pid_t pid, uint64_t bytes)
 {
 	struct look *look = cookie;
 	struct process_seen seen;
@@ -123,7 +123,7 @@ void seatless_look(struct seatless *seatless)
 	                             .unread_count = gathering.unreads,
 	                             .reaches_all = reaches_all(),
 	                             .own = geteuid()};
-	seatless->is_known = gpus_each_process(look_at, &look);
+	seatless->is_known = gpus_each_process(view_seatless_look_at, &look);
 	seatless->not_judged = look.not_judged;
 	seatless_settle(seatless, look.found, look.count, clock_now());
 	free(gathering.slot);

@@ -22,7 +22,8 @@ enum slot_verdict seatless_judge(const struct slots_known *known, uid_t owner, p
 	return owner == known->own || known->reaches_all ? SLOT_MISSING : SLOT_NOT_KNOWN;
 }
 
-static bool is_same(const struct seatless_process *a, const struct seatless_process *b)
+static bool seatless_judge_is_same(const struct seatless_process *a,
+                                   const struct seatless_process *b)
 {
 	return a->pid == b->pid && a->started == b->started && strcmp(a->uuid, b->uuid) == 0;
 }
@@ -34,7 +35,7 @@ void seatless_settle(struct seatless *seatless, struct seatless_process *found, 
 	for (int i = 0; i < count; i++) {
 		found[i].seen_ns = now_ns;
 		for (int k = 0; k < seatless->suspects; k++)
-			if (is_same(&found[i], &seatless->suspect[k]))
+			if (seatless_judge_is_same(&found[i], &seatless->suspect[k]))
 				found[i].seen_ns = seatless->suspect[k].seen_ns;
 		if (now_ns - found[i].seen_ns < SEATLESS_APART_NS)
 			continue;

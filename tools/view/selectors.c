@@ -50,7 +50,7 @@ struct check {
 	char last[64]; /* the section being read */
 };
 
-static int see(void *cookie, const char *section, const char *key, const char *value)
+static int selectors_see(void *cookie, const char *section, const char *key, const char *value)
 {
 	struct check *check = cookie;
 	const char *selector = ini_selector(section);
@@ -70,6 +70,6 @@ void selectors_check(const char *path, const struct config_device *device, int c
 {
 	struct check check = {.path = path, .device = device, .count = count, .idle = idle};
 
-	ini_read(path, see,
+	ini_read(path, selectors_see,
 	         &check); /* faults of the file are reported by the processes that obey it */
 }

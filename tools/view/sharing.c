@@ -31,7 +31,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 }
 
 /* Adds a peer record of the job. A number from elsewhere that has no meaning here is the first. */
-static void add(struct sharing_seen *seen, const struct peer_record *record)
+static void view_sharing_add(struct sharing_seen *seen, const struct peer_record *record)
 {
 	seen->priority =
 	    record->priority <= PRIORITY_GUARANTEED ? record->priority : PRIORITY_NORMAL;
@@ -113,7 +113,7 @@ void sharing_see(const struct segment_view *view, int device, struct sharing_see
 		bool is_own = is_of(view, &peers->other[i]);
 
 		if (is_own) {
-			add(seen, record);
+			view_sharing_add(seen, record);
 			add_speed(seen, record);
 		} else {
 			seen->others++;

@@ -146,7 +146,7 @@ static bool is_own_origin(const struct serve_request *request)
 	return scheme && strcasecmp(origin + scheme, request->host) == 0;
 }
 
-static int hex_digit(char digit)
+static int site_hex_digit(char digit)
 {
 	static const char digits[] = "0123456789abcdef";
 	const char *at = digit ? strchr(digits, digit | 0x20) : NULL;
@@ -172,7 +172,8 @@ static bool query_value(const char *query, const char *name, char value[VALUE_MA
 		int code = (unsigned char)*query;
 
 		if (code == '%') {
-			int high = hex_digit(query[1]), low = high < 0 ? -1 : hex_digit(query[2]);
+			int high = site_hex_digit(query[1]),
+			    low = high < 0 ? -1 : site_hex_digit(query[2]);
 
 			if (low < 0)
 				return false;
@@ -365,7 +366,7 @@ static void begin_command(struct serve_answer *answer, const char *const *words,
 
 /* --- control --- */
 
-static void begin_change(struct serve_answer *answer, const char *const *words)
+static void site_begin_change(struct serve_answer *answer, const char *const *words)
 {
 	char *line = text("%s", "");
 
@@ -389,7 +390,7 @@ static void answer_change(const char *path, const struct serve_request *request,
 	const char *name = NULL;
 
 	if (strcmp(path, "set") != 0) {
-		begin_change(answer, (const char *const[]){path, "--", job, NULL});
+		site_begin_change(answer, (const char *const[]){path, "--", job, NULL});
 		return;
 	}
 	for (size_t i = 0; i < sizeof settings / sizeof *settings && !name; i++)
@@ -402,8 +403,8 @@ static void answer_change(const char *path, const struct serve_request *request,
 	snprintf(option, sizeof option, "--%s=%s", name, value);
 	if (query_value(request->query, "gpu", gpu))
 		snprintf(at, sizeof at, "--limit-gpu=%s", gpu);
-	begin_change(answer, *at ? (const char *const[]){"set", option, at, "--", job, NULL}
-	                         : (const char *const[]){"set", option, "--", job, NULL});
+	site_begin_change(answer, *at ? (const char *const[]){"set", option, at, "--", job, NULL}
+	                              : (const char *const[]){"set", option, "--", job, NULL});
 }
 
 static bool is_change(const char *path)

@@ -34,7 +34,7 @@ static void take_port(const struct argument *argument, const char *value)
 	argument_text(argument, value);
 }
 
-static void read_command_line(struct web_options *web, int argc, char **argv)
+static void web_read_command_line(struct web_options *web, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"port", 0, "PORT", "Of 127.0.0.1; 0: one that is free (0)", take_port, &web->port},
@@ -144,7 +144,7 @@ int command_web(int argc, char **argv)
 	struct serve_site site;
 	int listener;
 
-	read_command_line(&web, argc, argv);
+	web_read_command_line(&web, argc, argv);
 	options.has_control = web.control;
 	options.is_private = web.socket;
 	if (web.open)

@@ -69,7 +69,7 @@ static bool take_size(const char *word, void *into)
 	return units_parse_size(word, into) == 0 && !units_is_bare(word);
 }
 
-static bool take_limit(const char *word, void *into)
+static bool whatif_take_limit(const char *word, void *into)
 {
 	double part;
 
@@ -82,7 +82,7 @@ static void take_limits(const struct argument *argument, const char *value)
 	struct whatif_grid *grid = argument->into;
 	char *copy = text("%s", value), *rest = copy, *word;
 
-	if (!each_word(value, &grid->limits, take_limit, grid->limit, sizeof *grid->limit))
+	if (!each_word(value, &grid->limits, whatif_take_limit, grid->limit, sizeof *grid->limit))
 		usage_error("--memory '%s': expected sizes or percents of what the job held, with "
 		            "commas between: 8GiB,12GiB or 90%%,75%%",
 		            value);
@@ -133,14 +133,14 @@ static void take_slowdown(const struct argument *argument, const char *value)
 	grid->slowdown = grid->slowdown > 0 ? grid->slowdown / 100 : 1e-6;
 }
 
-static void take_gpu(const struct argument *argument, const char *value)
+static void whatif_take_gpu(const struct argument *argument, const char *value)
 {
 	if (units_parse_count(value, argument->into) != 0 ||
 	    *(uint64_t *)argument->into >= SEGMENT_DEVICES)
 		usage_error("--gpu '%s': expected the number of a GPU", value);
 }
 
-static char **read_command_line(struct whatif *w, int argc, char **argv)
+static char **whatif_read_command_line(struct whatif *w, int argc, char **argv)
 {
 	const struct argument options[] = {
 	    {"memory", 0, "LIST", "Limits: 8GiB,12GiB or 90%,75% of what the job held", take_limits,
@@ -150,7 +150,7 @@ static char **read_command_line(struct whatif *w, int argc, char **argv)
 	     &w->grid},
 	    {"slowdown", 0, "PERCENT", "Recommend the smallest limit within it (10%)",
 	     take_slowdown, &w->grid},
-	    {"gpu", 0, "N", "The job's GPU of that number", take_gpu, &w->gpu},
+	    {"gpu", 0, "N", "The job's GPU of that number", whatif_take_gpu, &w->gpu},
 	    {"json", 0, NULL, "Print JSON", argument_flag, &w->is_json},
 	    {"svg", 0, "FILE", "Draw the curve; -: standard output", argument_file, &w->svg},
 	    {0},
@@ -169,7 +169,7 @@ static char **read_command_line(struct whatif *w, int argc, char **argv)
 
 /* --- what is asked about --- */
 
-static bool is_file(const char *name)
+static bool whatif_is_file(const char *name)
 {
 	struct stat found;
 
@@ -182,7 +182,7 @@ static char *subject_text(const char *name)
 	struct segment_view *view;
 	char *records;
 
-	if (is_file(name) || directory_check_name(name) != 0) {
+	if (whatif_is_file(name) || directory_check_name(name) != 0) {
 		records = records_text(name);
 		if (!records)
 			fail("%s: %s", name, strerror(errno));
@@ -200,7 +200,7 @@ static char *subject_text(const char *name)
 	return records;
 }
 
-static const struct survey_record *find_gpu(const struct records *records, int gpu)
+static const struct survey_record *whatif_find_gpu(const struct records *records, int gpu)
 {
 	for (int i = 0; i < records->count; i++)
 		if (records->gpu[i].gpu == gpu)
@@ -217,7 +217,7 @@ static void subject_open(struct subject *subject, const char *name, int gpu)
 	if (!records_parse(&subject->records, records, message, sizeof message))
 		fail("%s: %s", name, message);
 	free(records);
-	record = find_gpu(&subject->records, gpu);
+	record = whatif_find_gpu(&subject->records, gpu);
 	if (!record)
 		fail("%s: no steps were measured on GPU %d; on GPU %d they were", name, gpu,
 		     subject->records.gpu[0].gpu);
@@ -369,7 +369,7 @@ static void add_row(void *cookie, const struct model_answer *a)
 	table_cell(&rows->table, "%s", units_format_size((uint64_t)a->bus, buf, sizeof buf));
 }
 
-static void print_table(const struct model *model, const struct whatif_grid *grid)
+static void whatif_print_table(const struct model *model, const struct whatif_grid *grid)
 {
 	struct rows_of_table rows = {.model = model,
 	                             .has_links = grid->links > 1,
@@ -496,7 +496,7 @@ bool whatif_json(struct json *json, const struct segment_view *view, int gpu,
 	if (records && !records_parse(&read, records, message, sizeof message))
 		complain("%s: %s", view->job, message);
 	free(records);
-	record = find_gpu(&read, gpu);
+	record = whatif_find_gpu(&read, gpu);
 	if (record) {
 		grid_complete(&whole);
 		model_make(&model, record);
@@ -550,7 +550,7 @@ static void print_beside(const struct subject *one, const struct subject *other,
 
 /* --- the command --- */
 
-static bool draw(const struct whatif *w, const struct model *model)
+static bool whatif_draw(const struct whatif *w, const struct model *model)
 {
 	struct output output;
 
@@ -562,7 +562,7 @@ static bool draw(const struct whatif *w, const struct model *model)
 	return output_end(&output);
 }
 
-static void print_json(const struct subject *subject, const struct whatif_grid *grid)
+static void whatif_print_json(const struct subject *subject, const struct whatif_grid *grid)
 {
 	struct json json = {.out = stdout};
 
@@ -577,7 +577,7 @@ int command_what_if(int argc, char **argv)
 {
 	struct whatif w = {0};
 	struct subject subject = {0}, other = {0};
-	char **operands = read_command_line(&w, argc, argv);
+	char **operands = whatif_read_command_line(&w, argc, argv);
 	bool is_drawn;
 
 	if (!operands[0])
@@ -595,13 +595,13 @@ int command_what_if(int argc, char **argv)
 		print_beside(&subject, &other, &w.grid);
 		subject_close(&other);
 	} else if (w.is_json) {
-		print_json(&subject, &w.grid);
+		whatif_print_json(&subject, &w.grid);
 	} else if (!w.svg || strcmp(w.svg, "-") != 0) {
 		say_measured(&subject, &w.grid);
-		print_table(&subject.model, &w.grid);
+		whatif_print_table(&subject.model, &w.grid);
 		print_advice(&subject.model, &w.grid);
 	}
-	is_drawn = draw(&w, &subject.model);
+	is_drawn = whatif_draw(&w, &subject.model);
 	subject_close(&subject);
 	return is_drawn ? TOOL_OK : TOOL_FAILED;
 }

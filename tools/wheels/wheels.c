@@ -242,7 +242,7 @@ static void take_soname(void *cookie, const char *soname)
 	wanted->sonames[wanted->soname_count++] = text("%s", soname);
 }
 
-static bool ends_in(const char *name, const char *ending)
+static bool wheels_ends_in(const char *name, const char *ending)
 {
 	size_t length = strlen(name), tail = strlen(ending);
 
@@ -250,13 +250,13 @@ static bool ends_in(const char *name, const char *ending)
 }
 
 /* Returns how a function answers; a few answer a text in place of a status. */
-static enum stand_in_kind kind_of(const char *name, const struct vendor *vendor)
+static enum stand_in_kind wheels_kind_of(const char *name, const struct vendor *vendor)
 {
 	static const char *const endings[] = {"GetErrorString", "GetStatusString", "GetErrorName",
 	                                      "GetStatusName", "GetLastError"};
 
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-		if (ends_in(name, endings[i]))
+		if (wheels_ends_in(name, endings[i]))
 			return STAND_IN_TEXT;
 	return vendor->status ? STAND_IN_STATUS : STAND_IN_FATAL;
 }
@@ -270,8 +270,8 @@ static void take_function(void *cookie, const char *name, const char *version)
 		return;
 	wanted->functions =
 	    grow(wanted->functions, wanted->function_count, sizeof *wanted->functions);
-	wanted->functions[wanted->function_count++] =
-	    (struct library_function){text("%s", name), text("%s", version), kind_of(name, vendor)};
+	wanted->functions[wanted->function_count++] = (struct library_function){
+	    text("%s", name), text("%s", version), wheels_kind_of(name, vendor)};
 }
 
 /* A text that is a function's name: its beginning, a capital, and no blank. */
@@ -392,7 +392,7 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
 	return remove(path);
 }
 
-static bool make_all(const struct wheels *wheels, const char *softgpu, const char *folder)
+static bool wheels_make_all(const struct wheels *wheels, const char *softgpu, const char *folder)
 {
 	struct wanted wanted = {0};
 	bool is_made = cache_make_folders(folder);
@@ -424,7 +424,7 @@ bool wheels_make(const struct wheels *wheels, const char *softgpu, char *message
 	log_info("making stand-ins for libraries of NVIDIA's in %s, once", wheels->stand_ins);
 	folder = text("%s.%d", wheels->stand_ins, (int)getpid());
 	/* A run beside this one may have made them meanwhile. */
-	is_made = make_all(wheels, softgpu, folder) &&
+	is_made = wheels_make_all(wheels, softgpu, folder) &&
 	          (rename(folder, wheels->stand_ins) == 0 || access(wheels->stand_ins, F_OK) == 0);
 	if (!is_made)
 		snprintf(message, size, "%s: %s", folder, strerror(errno));

@@ -82,7 +82,7 @@ static bool same(const struct advice *a, const struct advice *b)
 }
 
 /* Returns the piece that holds an address of the book. */
-static size_t piece_at(const struct advice_book *book, uint64_t at)
+static size_t advice_piece_at(const struct advice_book *book, uint64_t at)
 {
 	size_t first = 0, last = book->count;
 
@@ -100,7 +100,7 @@ static size_t piece_at(const struct advice_book *book, uint64_t at)
 /* Makes a piece begin at an address of the book; there is room for it. Returns it. */
 static size_t cut(struct advice_book *book, uint64_t at)
 {
-	size_t i = piece_at(book, at);
+	size_t i = advice_piece_at(book, at);
 
 	if (book->piece[i].from == at)
 		return i;
@@ -110,7 +110,7 @@ static size_t cut(struct advice_book *book, uint64_t at)
 	return i + 1;
 }
 
-static bool grow(struct advice_book *book)
+static bool advice_grow(struct advice_book *book)
 {
 	struct piece *grown;
 
@@ -125,7 +125,7 @@ static bool grow(struct advice_book *book)
 }
 
 /* Joins neighbours that have become alike, from the one before `first` to `last`. */
-static void join(struct advice_book *book, size_t first, size_t last)
+static void advice_join(struct advice_book *book, size_t first, size_t last)
 {
 	size_t kept = first ? first - 1 : 0;
 	size_t end = last < book->count - 1 ? last : book->count - 1;
@@ -143,7 +143,7 @@ struct change {
 	CUmemLocation location;
 };
 
-static void apply(struct advice *advice, const struct change *change)
+static void advice_apply(struct advice *advice, const struct change *change)
 {
 	bool is_device = change->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 	uint64_t bit = is_device && change->location.id >= 0 && change->location.id < ADVICE_DEVICES
@@ -177,8 +177,8 @@ static void apply(struct advice *advice, const struct change *change)
 	}
 }
 
-static void change(struct advice_book *book, uint64_t from, uint64_t to,
-                   const struct change *change)
+static void advice_change(struct advice_book *book, uint64_t from, uint64_t to,
+                          const struct change *change)
 {
 	size_t first, last;
 
@@ -189,12 +189,12 @@ static void change(struct advice_book *book, uint64_t from, uint64_t to,
 	if (from >= to)
 		return;
 	lock_acquire(&book->lock);
-	if (grow(book)) {
+	if (advice_grow(book)) {
 		first = cut(book, from);
 		last = to < book->to ? cut(book, to) : book->count;
 		for (size_t i = first; i < last; i++)
-			apply(&book->piece[i].advice, change);
-		join(book, first, last);
+			advice_apply(&book->piece[i].advice, change);
+		advice_join(book, first, last);
 		atomic_fetch_add(&book->changes, 1);
 	}
 	lock_release(&book->lock);
@@ -203,12 +203,12 @@ static void change(struct advice_book *book, uint64_t from, uint64_t to,
 void advice_given(struct advice_book *book, uint64_t from, uint64_t to, CUmem_advise advice,
                   CUmemLocation location)
 {
-	change(book, from, to, &(struct change){advice, location});
+	advice_change(book, from, to, &(struct change){advice, location});
 }
 
 void advice_prefetched(struct advice_book *book, uint64_t from, uint64_t to, CUmemLocation location)
 {
-	change(book, from, to, &(struct change){0, location});
+	advice_change(book, from, to, &(struct change){0, location});
 }
 
 void advice_narrow(struct advice *all, const struct advice *other)
@@ -227,7 +227,7 @@ struct advice advice_common(struct advice_book *book, uint64_t from, uint64_t to
 	struct advice all;
 
 	lock_acquire(&book->lock);
-	size_t i = piece_at(book, from);
+	size_t i = advice_piece_at(book, from);
 	all = book->piece[i].advice;
 	while (++i < book->count && book->piece[i].from < to)
 		advice_narrow(&all, &book->piece[i].advice);
@@ -240,7 +240,7 @@ uint64_t advice_piece(struct advice_book *book, uint64_t from, uint64_t to, stru
 	uint64_t end = to;
 
 	lock_acquire(&book->lock);
-	size_t i = piece_at(book, from);
+	size_t i = advice_piece_at(book, from);
 	*advice = book->piece[i].advice;
 	if (i + 1 < book->count && book->piece[i + 1].from < to)
 		end = book->piece[i + 1].from;

@@ -56,7 +56,7 @@ static CUresult judge_try(struct device *device)
  * needs no context, and would not show it. in_pool: it is from a pool, and in stream order; now_ns:
  * clock_coarse(). CUDA_ERROR_NOT_SUPPORTED: the driver is to serve it itself.
  */
-static CUresult judge(const struct context *context, bool in_pool, uint64_t now_ns)
+static CUresult allocate_judge(const struct context *context, bool in_pool, uint64_t now_ns)
 {
 	CUresult result = idle_judge(context, now_ns);
 
@@ -136,7 +136,7 @@ struct serving {
 	enum refused_memory refused_memory;
 };
 
-static const struct config_gpu *settings_of(struct serving *s)
+static const struct config_gpu *allocate_settings_of(struct serving *s)
 {
 	if (!s->has_terms) {
 		s->has_terms = true;
@@ -197,7 +197,7 @@ static CUresult enter_elastic(struct serving *s, struct allocation *a, CUdevicep
 		resource_release(&a->resource);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (settings_of(s)->pin_new && pin_new(s, made) != CUDA_SUCCESS)
+	if (allocate_settings_of(s)->pin_new && pin_new(s, made) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*address = made;
 	return CUDA_SUCCESS;
@@ -274,7 +274,7 @@ static CUresult make_small(struct serving *s, CUdeviceptr *address)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static void drop(struct serving *s)
+static void allocate_drop(struct serving *s)
 {
 	if (s->is_begun) {
 		elastic_drop(&s->making);
@@ -318,11 +318,11 @@ static CUresult enter_native(const struct serving *s, const struct native *made)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static bool is_beyond_limit(struct serving *s, uint64_t bytes)
+static bool allocate_is_beyond_limit(struct serving *s, uint64_t bytes)
 {
 	uint64_t used = device_charged(s->device, SEGMENT_ON_DEVICE);
 
-	settings_of(s);
+	allocate_settings_of(s);
 	return used > s->terms.limit || bytes > s->terms.limit - used;
 }
 
@@ -334,7 +334,7 @@ static CUresult ask_pool(struct serving *s, struct native *made)
 
 	made->charged = 0;
 	result = pool_allocate(asked->pool, &from_pool, &made->address, &made->pool_live);
-	s->lack.why = is_beyond_limit(s, allocation_rounded(asked->size, false))
+	s->lack.why = allocate_is_beyond_limit(s, allocation_rounded(asked->size, false))
 	                  ? SPILL_LIMIT
 	                  : SPILL_DEVICE_FULL;
 	return result;
@@ -439,13 +439,13 @@ static bool lives_in_arena(struct serving *s)
 {
 	const struct vmem_request *asked = s->asked;
 
-	return vmem_is_elastic() && settings_of(s)->spill != SPILL_OFF &&
+	return vmem_is_elastic() && allocate_settings_of(s)->spill != SPILL_OFF &&
 	       device_can_hold(s->device, asked->size) &&
 	       (!asked->pool || may_be_elastic(s->device, asked->pool)) && has_arena(s);
 }
 
 /* Returns whether memory without room on the device may be on the host. */
-static bool may_spill(struct serving *s)
+static bool allocate_may_spill(struct serving *s)
 {
 	struct pool *pool = s->asked->pool;
 
@@ -473,7 +473,7 @@ static CUresult make_small_or_native(struct serving *s, CUdeviceptr *address)
 
 	if (result != CUDA_ERROR_OUT_OF_MEMORY || !s->small.has_no_entry)
 		return result;
-	drop(s);
+	allocate_drop(s);
 	s->in_slab = false;
 	return make_native(s, address);
 }
@@ -482,7 +482,7 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 {
 	s->tried |= 1u << s->place;
 	if (s->place == ON_HOST && s->in_arena && !host_probe_allows(s->device)) {
-		drop(s);
+		allocate_drop(s);
 		s->in_arena = false;
 	}
 	if (s->in_arena)
@@ -515,17 +515,17 @@ static bool go_elsewhere(struct serving *s)
 		s->has_tried_host = true;
 		s->on_host = s->lack;
 	}
-	if (!(s->tried & 1u << other) && (other == ON_DEVICE || may_spill(s))) {
+	if (!(s->tried & 1u << other) && (other == ON_DEVICE || allocate_may_spill(s))) {
 		if (other == ON_HOST)
 			s->reason = s->lack.why;
 		else /* in a run, memory on the host is behind memory on the device */
-			drop(s);
+			allocate_drop(s);
 		s->place = other;
 		return true;
 	}
 	if (s->place == ON_HOST)
 		statistics_set(&s->device->statistics->spill_reason, SPILL_HOST_LIMIT);
-	drop(s);
+	allocate_drop(s);
 	if (s->is_last)
 		return false;
 	s->is_last = true;
@@ -538,9 +538,9 @@ static bool go_elsewhere(struct serving *s)
 }
 
 /* Makes room for the lacking bytes. A query for a context may change the thread's own copy. */
-static bool make_room(struct serving *s)
+static bool allocate_make_room(struct serving *s)
 {
-	settings_of(s);
+	allocate_settings_of(s);
 	if (s->context != &s->kept) {
 		s->kept = *s->context;
 		s->context = &s->kept;
@@ -549,15 +549,15 @@ static bool make_room(struct serving *s)
 }
 
 /* Serves a request. This is the one place where room is made for an allocation. */
-static CUresult serve(struct serving *s, CUdeviceptr *address)
+static CUresult allocate_serve(struct serving *s, CUdeviceptr *address)
 {
 	CUresult result;
 
 	begin_anew(s);
 	do
 		result = try(s, address);
-	while (result == CUDA_ERROR_OUT_OF_MEMORY && (make_room(s) || go_elsewhere(s)));
-	drop(s);
+	while (result == CUDA_ERROR_OUT_OF_MEMORY && (allocate_make_room(s) || go_elsewhere(s)));
+	allocate_drop(s);
 	return result;
 }
 
@@ -586,11 +586,11 @@ static bool lives_in_slab(struct serving *s)
 	if (asked->size > SLAB_BLOCK_MAX || asked->pool || asked->stays || !counts_exactly() ||
 	    atomic_load_explicit(&is_small_shared, memory_order_relaxed))
 		return false;
-	settings_of(s);
+	allocate_settings_of(s);
 	return true;
 }
 
-static CUresult allocate(struct serving *s, CUdeviceptr *address)
+static CUresult allocate_allocate(struct serving *s, CUdeviceptr *address)
 {
 	struct allocation *a;
 	CUresult result;
@@ -598,23 +598,23 @@ static CUresult allocate(struct serving *s, CUdeviceptr *address)
 	s->in_arena = lives_in_arena(s);
 	s->in_slab = !s->in_arena && lives_in_slab(s);
 	if (s->in_arena || s->in_slab) {
-		result = judge(s->context, s->asked->pool != NULL, s->now_ns);
+		result = allocate_judge(s->context, s->asked->pool != NULL, s->now_ns);
 		if (result != CUDA_SUCCESS)
 			s->in_arena = s->in_slab = false;
 		if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED)
 			return result;
 	}
 	a = s->in_arena && s->asked->pool ? take_freed(s) : NULL;
-	return a ? enter_elastic(s, a, address) : serve(s, address);
+	return a ? enter_elastic(s, a, address) : allocate_serve(s, address);
 }
 
 /* Tells why the program is out of memory: the host decided where it was asked. */
-static void note_refused(struct serving *s)
+static void allocate_note_refused(struct serving *s)
 {
 	const struct lack *lack = s->has_tried_host ? &s->on_host : &s->lack;
 	struct refused refused;
 
-	settings_of(s);
+	allocate_settings_of(s);
 	refused = s->refused == REFUSED_UNMOVABLE
 	              ? refusal_of_unmovable(s->device, s->asked->size)
 	              : refusal_by_lack(s->device, &s->terms, s->asked->size, lack);
@@ -648,8 +648,8 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 	s.refused = REFUSED_NOTHING;
 	s.refused_memory = REFUSED_ALLOCATION;
 	s.arena = NULL;
-	result = allocate(&s, address);
+	result = allocate_allocate(&s, address);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		note_refused(&s);
+		allocate_note_refused(&s);
 	return result;
 }

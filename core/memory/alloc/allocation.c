@@ -134,8 +134,8 @@ const struct resource_type allocation_type = {
 __thread const void *allocation_site __attribute__((tls_model("initial-exec")));
 
 /* Makes one that was born at this time, by the coarse clock. */
-static struct allocation *create(const struct context *context, size_t size, enum segment_tier tier,
-                                 uint64_t born_ns)
+static struct allocation *allocation_do_create(const struct context *context, size_t size,
+                                               enum segment_tier tier, uint64_t born_ns)
 {
 	struct allocation *a = kept_take();
 
@@ -168,7 +168,7 @@ static struct allocation *create(const struct context *context, size_t size, enu
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
                                      size_t size, enum segment_tier tier, uint64_t charged)
 {
-	struct allocation *a = create(context, size, tier, clock_coarse());
+	struct allocation *a = allocation_do_create(context, size, tier, clock_coarse());
 
 	if (a) {
 		a->address = address;
@@ -197,7 +197,7 @@ static const struct provider provider_elastic = {
 struct allocation *allocation_create_elastic(const struct context *context, size_t size,
                                              uint64_t now_ns)
 {
-	struct allocation *a = create(context, size, SEGMENT_ON_DEVICE, now_ns);
+	struct allocation *a = allocation_do_create(context, size, SEGMENT_ON_DEVICE, now_ns);
 
 	if (a)
 		a->backing = (struct backing){.provider = &provider_elastic, .size = size};
@@ -215,7 +215,7 @@ bool elastic_is(const struct allocation *allocation)
  * An empty slab is kept for the next request, unless it is of the last quarter of the limit:
  * other processes of the job may want that, and cannot have memory of ours move.
  */
-static CUresult small_release(const struct allocation *a)
+static CUresult allocation_small_release(const struct allocation *a)
 {
 	struct device *device = a->context.device;
 	const struct terms terms = terms_of(device);
@@ -231,13 +231,13 @@ static CUresult small_release(const struct allocation *a)
 static const struct provider provider_small = {
     .factory = {"small", 0},
     .kind = SPILL_AUTO,
-    .release = small_release,
+    .release = allocation_small_release,
 };
 
 struct allocation *allocation_create_small(const struct context *context, size_t size,
                                            uint64_t now_ns)
 {
-	struct allocation *a = create(context, size, SEGMENT_ON_DEVICE, now_ns);
+	struct allocation *a = allocation_do_create(context, size, SEGMENT_ON_DEVICE, now_ns);
 
 	if (a)
 		a->backing = (struct backing){.provider = &provider_small, .size = size};
@@ -305,12 +305,12 @@ CUresult allocation_give_back(const struct allocation *a)
  * Returns whether the allocation is one that the driver does not free with its context, or that is
  * found by any address in it.
  */
-static bool is_ours(const struct allocation *a)
+static bool allocation_is_ours(const struct allocation *a)
 {
 	return a->backing.provider || a->is_managed;
 }
 
-static int enter(struct allocation *a)
+static int allocation_do_enter(struct allocation *a)
 {
 	int error = is_mapped(a) ? map_enter(a) : 0;
 
@@ -323,7 +323,7 @@ static int enter(struct allocation *a)
 	return error;
 }
 
-static void note(const struct allocation *a, enum event_kind kind)
+static void allocation_note(const struct allocation *a, enum event_kind kind)
 {
 	const struct device *device = a->context.device;
 
@@ -335,19 +335,19 @@ static void note(const struct allocation *a, enum event_kind kind)
 }
 
 /* Takes an allocation that has left the registry out of the address map. */
-static void has_left(struct allocation *a)
+static void allocation_has_left(struct allocation *a)
 {
 	atomic_store_explicit(&a->is_in_books, false, memory_order_relaxed);
 	if (is_mapped(a))
 		map_leave(a);
-	note(a, EVENT_free);
+	allocation_note(a, EVENT_free);
 }
 
 bool allocation_leave(struct allocation *a)
 {
 	if (registry_delete_resource(a->context.device->registry, a->address, &a->resource) != 0)
 		return false;
-	has_left(a);
+	allocation_has_left(a);
 	return true;
 }
 
@@ -357,7 +357,7 @@ struct allocation *allocation_take(struct device *device, CUdeviceptr address)
 	    (struct allocation *)registry_take_object(device->registry, &allocation_type, address);
 
 	if (a)
-		has_left(a);
+		allocation_has_left(a);
 	return a;
 }
 
@@ -367,7 +367,7 @@ struct allocation *allocation_take_before(CUdeviceptr address, const struct befo
 	    (struct allocation *)context_take_before(&allocation_type, address, before);
 
 	if (a)
-		has_left(a);
+		allocation_has_left(a);
 	return a;
 }
 
@@ -381,11 +381,11 @@ bool allocation_left(const struct leaving *leaving, bool gone)
 	bool left = registry_left(leaving, gone);
 
 	if (left)
-		has_left((struct allocation *)leaving->resource);
+		allocation_has_left((struct allocation *)leaving->resource);
 	return left;
 }
 
-static struct allocation *find_in(const struct context *context, CUdeviceptr address)
+static struct allocation *allocation_find_in(const struct context *context, CUdeviceptr address)
 {
 	return (struct allocation *)registry_lookup_object(
 	    context->device->registry, context->container, &allocation_type, address);
@@ -396,13 +396,13 @@ static struct allocation *find_in(const struct context *context, CUdeviceptr add
  * address again: the old one is leaving, or gone by a way that we did not see. Returns false if
  * there is nothing in the way.
  */
-static bool supersede(const struct allocation *a)
+static bool allocation_supersede(const struct allocation *a)
 {
 	struct allocation *last = is_mapped(a) ? mapped_within(a->address, a->size) : NULL;
 	bool left;
 
 	if (!last)
-		last = find_in(&a->context, a->address);
+		last = allocation_find_in(&a->context, a->address);
 	if (!last)
 		return false;
 	left = allocation_leave(last);
@@ -421,10 +421,10 @@ int allocation_enter(struct allocation *a)
 	 */
 	atomic_store_explicit(&a->is_in_books, true, memory_order_relaxed);
 	do
-		error = enter(a);
-	while (error == -EEXIST && supersede(a));
+		error = allocation_do_enter(a);
+	while (error == -EEXIST && allocation_supersede(a));
 	if (!error) {
-		note(a, EVENT_allocation);
+		allocation_note(a, EVENT_allocation);
 		return 0;
 	}
 	atomic_store_explicit(&a->is_in_books, false, memory_order_relaxed);
@@ -476,7 +476,7 @@ static void if_ours(void *cookie, const struct registry_entry *entry)
 	struct allocation *a = (struct allocation *)entry->resource;
 	const struct each_of_ours *walk = cookie;
 
-	if (a->resource.type == &allocation_type && is_ours(a) &&
+	if (a->resource.type == &allocation_type && allocation_is_ours(a) &&
 	    a->context.handle == walk->context)
 		walk->each(walk->cookie, a);
 }

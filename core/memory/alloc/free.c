@@ -35,7 +35,7 @@ static bool is_for_free_alone(CUdeviceptr address)
  * Lets memory of ours go that this thread took out of the books: now, or as soon as may be. Takes
  * over the reference.
  */
-static CUresult let_go(struct allocation *a, const struct vmem_free *how)
+static CUresult free_let_go(struct allocation *a, const struct vmem_free *how)
 {
 	CUresult result;
 
@@ -80,7 +80,7 @@ static CUresult free_ours(const struct leaving *leaving, const struct vmem_free 
 	CUresult result = may_free(how);
 
 	if (result == CUDA_SUCCESS && allocation_left(leaving, true))
-		return let_go(a, how);
+		return free_let_go(a, how);
 	if (result == CUDA_SUCCESS)
 		result = let_driver_judge(a->address, how);
 	else
@@ -154,7 +154,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	} else {
 		if (range.kind == ADDRESS_OF_ARENA && !capture_is_active())
 			ours = allocation_take(((struct arena *)range.owner)->device, address);
-		result = ours ? let_go(ours, how) : free_asking(address, how);
+		result = ours ? free_let_go(ours, how) : free_asking(address, how);
 	}
 	pools_settle();
 	return result;

@@ -34,7 +34,7 @@ static _Atomic uint64_t came_back;
 
 /* --- the list --- */
 
-static enum freed_kind kind_of(size_t place)
+static enum freed_kind freed_kind_of(size_t place)
 {
 	return place < BUCKETS      ? FREED_OF_STREAM
 	       : place == POSTPONED ? FREED_OF_WAIT
@@ -47,7 +47,7 @@ static size_t bucket_of(uint64_t span)
 }
 
 /* Appends to a place of the list and takes over the reference. The lock is held. */
-static void put(size_t place, struct allocation *a)
+static void freed_put(size_t place, struct allocation *a)
 {
 	struct place *p = &freed[place];
 
@@ -56,7 +56,7 @@ static void put(size_t place, struct allocation *a)
 	a->freed_next = NULL;
 	*p->end = a;
 	p->end = &a->freed_next;
-	freed_counts[kind_of(place)]++;
+	freed_counts[freed_kind_of(place)]++;
 }
 
 /* Unlinks an allocation from a place of the list. The lock is held. */
@@ -67,15 +67,15 @@ static struct allocation *unlink_at(size_t place, struct allocation **at)
 	*at = a->freed_next;
 	if (!*at)
 		freed[place].end = at;
-	freed_counts[kind_of(place)]--;
+	freed_counts[freed_kind_of(place)]--;
 	return a;
 }
 
 /* Moves all of one place to another. The lock is held. */
-static void move_all(size_t from, size_t to)
+static void freed_move_all(size_t from, size_t to)
 {
 	while (freed[from].first)
-		put(to, unlink_at(from, &freed[from].first));
+		freed_put(to, unlink_at(from, &freed[from].first));
 }
 
 static void push(struct allocation **list, struct allocation *a)
@@ -88,7 +88,7 @@ void freed_postpone(struct allocation *a)
 {
 	resource_hold(&a->resource);
 	lock_acquire(&lock);
-	put(POSTPONED, a);
+	freed_put(POSTPONED, a);
 	lock_release(&lock);
 }
 
@@ -113,7 +113,7 @@ bool freed_has(CUdeviceptr address)
  * Gives one back. The driver frees its own kinds in a context alone, and with their context, which
  * is held so that none goes twice. Returns false while the driver is asked to destroy it.
  */
-static bool give_back(const struct allocation *a)
+static bool freed_do_give_back(const struct allocation *a)
 {
 	CUcontext context = a->context.handle;
 	CUresult pushed;
@@ -138,7 +138,7 @@ static void give_all_back(struct allocation *list)
 		struct allocation *a = list;
 
 		list = a->freed_next;
-		if (!give_back(a))
+		if (!freed_do_give_back(a))
 			freed_postpone(a);
 		resource_release(&a->resource);
 	}
@@ -175,14 +175,14 @@ static bool keep_for_stream(struct allocation *a, CUstream stream)
 	a->freed_at = point;
 	lock_acquire(&lock);
 	a->freed_at.order = ++frees;
-	put(bucket_of(a->pool_span), a);
+	freed_put(bucket_of(a->pool_span), a);
 	lock_release(&lock);
 	return true;
 }
 
 /* Finds one freed on this stream, or one without a user. Returns the pointer to it, or NULL. */
-static struct allocation **find(struct allocation **list, const struct pool *pool, uint64_t span,
-                                const struct stream_point *point)
+static struct allocation **freed_find(struct allocation **list, const struct pool *pool,
+                                      uint64_t span, const struct stream_point *point)
 {
 	struct allocation **at, **passed = NULL;
 	int asked = 0;
@@ -209,7 +209,7 @@ struct allocation *freed_take(struct pool *pool, size_t size, CUstream stream)
 	if (!freed_is_any(FREED_OF_STREAM) || !stream_point_of(stream, &point))
 		return NULL;
 	lock_acquire(&lock);
-	at = find(&freed[bucket].first, pool, span, &point);
+	at = freed_find(&freed[bucket].first, pool, span, &point);
 	if (at) {
 		a = unlink_at(bucket, at);
 		stream_point_end(&a->freed_at);
@@ -241,7 +241,7 @@ static bool is_to_go(struct sweep *sweep, const struct allocation *a)
 	return false;
 }
 
-static bool may_go(struct sweep *sweep, struct allocation *a)
+static bool freed_may_go(struct sweep *sweep, struct allocation *a)
 {
 	for (size_t i = 0; i < sweep->count; i++) {
 		if (stream_point_is_same(sweep->ahead[i], &a->freed_at) &&
@@ -257,7 +257,7 @@ static bool may_go(struct sweep *sweep, struct allocation *a)
 }
 
 /* Takes an allocation out of the list and out of the pool's reserve. The lock is held. */
-static void take_out(size_t place, struct allocation **at, struct allocation **taken)
+static void freed_take_out(size_t place, struct allocation **at, struct allocation **taken)
 {
 	struct allocation *a = unlink_at(place, at);
 
@@ -268,7 +268,7 @@ static void take_out(size_t place, struct allocation **at, struct allocation **t
 	push(taken, a);
 }
 
-static void sweep(struct sweep *what)
+static void freed_sweep(struct sweep *what)
 {
 	struct allocation *going = NULL;
 
@@ -277,12 +277,12 @@ static void sweep(struct sweep *what)
 	lock_acquire(&lock);
 	for (size_t i = 0; i < BUCKETS; i++) {
 		for (struct allocation **at = &freed[i].first; *at;) {
-			if (!is_to_go(what, *at) || !may_go(what, *at)) {
+			if (!is_to_go(what, *at) || !freed_may_go(what, *at)) {
 				at = &(*at)->freed_next;
 				continue;
 			}
 			came_back += (*at)->pool_span;
-			take_out(i, at, &going);
+			freed_take_out(i, at, &going);
 		}
 	}
 	lock_release(&lock);
@@ -291,7 +291,7 @@ static void sweep(struct sweep *what)
 
 void freed_trim(struct pool *pool, uint64_t keep)
 {
-	sweep(&(struct sweep){.pool = pool, .keep = keep});
+	freed_sweep(&(struct sweep){.pool = pool, .keep = keep});
 }
 
 void freed_stream_gone(CUstream stream)
@@ -319,7 +319,7 @@ static bool keep_for_fence(struct allocation *a)
 	is_kept = freed[BEHIND].first || fence_set();
 	if (is_kept) {
 		resource_hold(&a->resource);
-		put(freed[BEHIND].first ? LATER : BEHIND, a);
+		freed_put(freed[BEHIND].first ? LATER : BEHIND, a);
 	}
 	lock_release(&lock);
 	return is_kept;
@@ -331,9 +331,9 @@ static bool keep_for_fence(struct allocation *a)
  */
 static void set_next(void)
 {
-	move_all(LATER, BEHIND);
+	freed_move_all(LATER, BEHIND);
 	if (freed[BEHIND].first && (capture_is_active() || !fence_set()))
-		move_all(BEHIND, POSTPONED);
+		freed_move_all(BEHIND, POSTPONED);
 }
 
 void freed_poll(void)
@@ -346,7 +346,7 @@ void freed_poll(void)
 	if (freed[BEHIND].first && fence_has_passed()) {
 		while (freed[BEHIND].first) {
 			came_back += freed[BEHIND].first->size;
-			take_out(BEHIND, &freed[BEHIND].first, &going);
+			freed_take_out(BEHIND, &freed[BEHIND].first, &going);
 		}
 		set_next();
 	}
@@ -358,7 +358,7 @@ void freed_fence(void)
 {
 	if (freed_is_any(FREED_OF_WAIT) && !capture_is_active()) {
 		lock_acquire(&lock);
-		move_all(POSTPONED, LATER);
+		freed_move_all(POSTPONED, LATER);
 		if (!freed[BEHIND].first)
 			set_next();
 		lock_release(&lock);
@@ -411,7 +411,7 @@ static struct allocation *take_from(size_t first, CUcontext context)
 	for (size_t place = first; place < PLACES; place++) {
 		for (struct allocation **at = &freed[place].first; *at;) {
 			if (!context || (*at)->context.handle == context)
-				take_out(place, at, &taken);
+				freed_take_out(place, at, &taken);
 			else
 				at = &(*at)->freed_next;
 		}
@@ -432,7 +432,7 @@ void freed_settle_now(void)
 void freed_waited(void)
 {
 	freed_poll();
-	sweep(&(struct sweep){0});
+	freed_sweep(&(struct sweep){0});
 }
 
 bool freed_give_back(struct device *device)
@@ -440,7 +440,7 @@ bool freed_give_back(struct device *device)
 	struct sweep what = {.device = device};
 
 	freed_fence();
-	sweep(&what);
+	freed_sweep(&what);
 	return what.is_pending || freed_is_any(FREED_OF_FENCE);
 }
 
@@ -469,7 +469,7 @@ static void postpone_of(CUcontext context)
 				point->stream = NULL;
 			if (is_ahead) {
 				point->event = NULL;
-				take_out(i, at, &waiting);
+				freed_take_out(i, at, &waiting);
 			} else {
 				at = &(*at)->freed_next;
 			}
@@ -479,7 +479,7 @@ static void postpone_of(CUcontext context)
 		struct allocation *a = waiting;
 
 		waiting = a->freed_next;
-		put(POSTPONED, a);
+		freed_put(POSTPONED, a);
 	}
 }
 

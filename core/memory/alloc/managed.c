@@ -7,7 +7,7 @@
 
 #define BLOCK ((uint64_t)2 << 20) /* the unit in which the driver moves pages at most */
 
-static uint64_t rounded(uint64_t size)
+static uint64_t managed_rounded(uint64_t size)
 {
 	return size > UINT64_MAX - BLOCK ? size : (size + BLOCK - 1) / BLOCK * BLOCK;
 }
@@ -66,7 +66,7 @@ static void tell_piece(const struct allocation *a, CUdeviceptr address, size_t s
 }
 
 /* Gives the driver the program's advice for [from, to) of memory that may come. */
-static void tell(const struct allocation *a, uint64_t from, uint64_t to)
+static void managed_tell(const struct allocation *a, uint64_t from, uint64_t to)
 {
 	while (from < to) {
 		struct advice advice;
@@ -97,7 +97,7 @@ static void let_come(const struct allocation *a, uint64_t from, uint64_t to)
 		to = a->size;
 	do {
 		changes = advice_changes(a->advice);
-		tell(a, from, to);
+		managed_tell(a, from, to);
 		turns++;
 	} while (changes != advice_changes(a->advice));
 }
@@ -108,7 +108,7 @@ static void made_in(struct context context, CUdeviceptr address, size_t size, st
 	struct allocation *a;
 	uint64_t charged;
 
-	charged = charge_what_fits(context.device, rounded(size));
+	charged = charge_what_fits(context.device, managed_rounded(size));
 	a = allocation_create(&context, address, size, SEGMENT_ON_DEVICE, charged);
 	if (!a) {
 		device_uncharge(context.device, SEGMENT_ON_DEVICE, charged);
@@ -156,8 +156,8 @@ static void charge_up_to(struct allocation *a, uint64_t to)
 {
 	uint64_t before = a->charged, more;
 
-	while (rounded(to) > before) {
-		more = charge_what_fits(a->context.device, rounded(to) - before);
+	while (managed_rounded(to) > before) {
+		more = charge_what_fits(a->context.device, managed_rounded(to) - before);
 		if (!more)
 			return;
 		if (atomic_compare_exchange_strong(&a->charged, &before, before + more)) {
@@ -193,7 +193,7 @@ static bool part_at(struct part *part, CUdeviceptr address, size_t size)
  * Returns whether all of it is managed memory that we know: else the driver refuses it, or it is
  * not ours to judge.
  */
-static bool is_known(CUdeviceptr address, size_t size)
+static bool managed_is_known(CUdeviceptr address, size_t size)
 {
 	struct part part;
 
@@ -210,7 +210,7 @@ size_t managed_may_come(CUdeviceptr address, size_t size)
 	struct part part;
 	size_t done = 0;
 
-	if (!is_known(address, size))
+	if (!managed_is_known(address, size))
 		return size;
 	while (done < size && part_at(&part, address + done, size - done)) {
 		struct allocation *a = part.allocation;
@@ -251,7 +251,7 @@ static void tell_what_came(const struct part *part)
 	const struct allocation *a = part->allocation;
 	uint64_t from = advice_book_from(a->advice), to = a->charged;
 
-	tell(a, from > part->from ? from : part->from, to < part->to ? to : part->to);
+	managed_tell(a, from > part->from ? from : part->from, to < part->to ? to : part->to);
 }
 
 void managed_advised(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location,
@@ -306,7 +306,7 @@ static CUmemLocation ask_location(CUdeviceptr address, size_t size, CUmem_range_
 }
 
 /* Asks the driver for an attribute of a range that is not in a book. */
-static struct advice ask(CUmem_range_attribute attribute, CUdeviceptr address, size_t size)
+static struct advice managed_ask(CUmem_range_attribute attribute, CUdeviceptr address, size_t size)
 {
 	struct advice all = {.preferred = advice_location(CU_DEVICE_INVALID),
 	                     .prefetched = advice_location(CU_DEVICE_INVALID)};
@@ -343,7 +343,7 @@ static struct advice ask(CUmem_range_attribute attribute, CUdeviceptr address, s
 	return all;
 }
 
-static void list_users(const struct advice *all, int *list, size_t count)
+static void managed_list_users(const struct advice *all, int *list, size_t count)
 {
 	size_t used = 0;
 
@@ -367,7 +367,7 @@ static void write_answer(const struct advice *all, CUmem_range_attribute attribu
 		*value = advice_ordinal(all->preferred);
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
-		list_users(all, value, count);
+		managed_list_users(all, value, count);
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
 		*value = advice_ordinal(all->prefetched);
@@ -400,7 +400,7 @@ static void narrow_to(struct advice *all, const struct part *part, CUmem_range_a
 	if (from > part->from) {
 		uint64_t end = from < part->to ? from : part->to;
 
-		one = ask(attribute, a->address + part->from, end - part->from);
+		one = managed_ask(attribute, a->address + part->from, end - part->from);
 		if (is_first)
 			*all = one;
 		advice_narrow(all, &one);

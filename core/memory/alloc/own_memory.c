@@ -60,8 +60,8 @@ static bool is_preferred_there(const struct own_making *m)
 	return is_for_export(m->prop) || m->terms->settings.pin_new;
 }
 
-static void enter(const struct own_making *m, enum segment_tier tier,
-                  CUmemGenericAllocationHandle *handle)
+static void own_memory_enter(const struct own_making *m, enum segment_tier tier,
+                             CUmemGenericAllocationHandle *handle)
 {
 	bool is_on_device = tier == SEGMENT_ON_DEVICE;
 
@@ -109,7 +109,7 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 	while (result == CUDA_ERROR_OUT_OF_MEMORY && reclaim(m->reclaim, &m->lack));
 	if (result != CUDA_SUCCESS)
 		return false;
-	enter(m, SEGMENT_ON_HOST, handle);
+	own_memory_enter(m, SEGMENT_ON_HOST, handle);
 	spill_note(device, m->size, reason, &(struct spilled){0});
 	wanted_wake(device);
 	return true;
@@ -127,7 +127,7 @@ static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle
 	m->lack.why = SPILL_DEVICE_FULL;
 	result = create(handle, m->size, m->prop, 0);
 	if (result == CUDA_SUCCESS)
-		enter(m, SEGMENT_ON_DEVICE, handle);
+		own_memory_enter(m, SEGMENT_ON_DEVICE, handle);
 	else
 		device_uncharge(device, SEGMENT_ON_DEVICE, m->size);
 	if (m->terms->settings.survey == CONFIG_SURVEY_ALWAYS && arena_of(device))
@@ -147,7 +147,7 @@ static bool create_on_host_first(struct own_making *m, CUmemGenericAllocationHan
 	       create_on_host(m, handle, why);
 }
 
-static void note_refused(const struct own_making *m)
+static void own_memory_note_refused(const struct own_making *m)
 {
 	struct refused refused = refusal_by_lack(m->device, m->terms, m->size, &m->lack);
 
@@ -182,7 +182,7 @@ static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHan
 		return result;
 	if (create_on_host(m, handle, m->lack.why))
 		return CUDA_SUCCESS;
-	note_refused(m);
+	own_memory_note_refused(m);
 	return result;
 }
 
@@ -251,7 +251,8 @@ CUresult own_memory_may_export(CUmemGenericAllocationHandle handle, unsigned int
 /* --- importing --- */
 
 /* Returns the device of a handle of the driver's that is in no books here, or NULL. */
-static struct device *device_of(struct device_set *devices, CUmemGenericAllocationHandle handle)
+static struct device *own_memory_device_of(struct device_set *devices,
+                                           CUmemGenericAllocationHandle handle)
 {
 	CUmemAllocationProp prop = {0};
 
@@ -290,7 +291,7 @@ CUresult own_memory_import(struct device_set *devices, CUmemGenericAllocationHan
 
 	if (own_import_again(handle))
 		return CUDA_SUCCESS;
-	device = device_of(devices, *handle);
+	device = own_memory_device_of(devices, *handle);
 	import = device ? read_import(device, shareable, type) : (struct import){0};
 	if (device && !charge_import(device, import.bytes)) {
 		driver.cuMemRelease(*handle);

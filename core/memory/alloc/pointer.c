@@ -59,8 +59,8 @@ static bool is_the_drivers(const struct allocation *a, CUpointer_attribute attri
 }
 
 /* Answers for an allocation. Returns false where the answer is the driver's. */
-static bool answer(struct allocation *a, CUpointer_attribute attribute, CUdeviceptr address,
-                   void *data, CUresult *result)
+static bool pointer_answer(struct allocation *a, CUpointer_attribute attribute, CUdeviceptr address,
+                           void *data, CUresult *result)
 {
 	CUresult answered = CUDA_SUCCESS;
 	CUdeviceptr base;
@@ -147,11 +147,11 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
 	if (own_attribute(attribute, address, data, result))
 		return true;
 	if (imported_at(address, &imported))
-		return answer(&imported, attribute, address, data, result);
+		return pointer_answer(&imported, attribute, address, data, result);
 	a = vmem_at(address);
 	if (!a)
 		return false;
-	is_ours = answer(a, attribute, address, data, result);
+	is_ours = pointer_answer(a, attribute, address, data, result);
 	resource_release(&a->resource);
 	return is_ours;
 }

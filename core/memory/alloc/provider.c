@@ -75,7 +75,7 @@ enum { PROVIDER_COUNT = sizeof(providers) / sizeof(*providers) };
 /* Providers known not to work on a device: a bit each, by enum config_spill. */
 static _Atomic unsigned int refused[DEVICE_MAX];
 
-static bool is_wanted(const struct provider *provider, enum config_spill wanted)
+static bool provider_is_wanted(const struct provider *provider, enum config_spill wanted)
 {
 	return wanted == SPILL_AUTO || wanted == provider->kind;
 }
@@ -101,7 +101,8 @@ static void note_served(struct device *device, const struct provider *provider)
 	               provider->kind == SPILL_MANAGED ? PROVIDER_MANAGED : PROVIDER_PINNED);
 }
 
-static void note_refused(struct device *device, const struct provider *provider, CUresult result)
+static void provider_note_refused(struct device *device, const struct provider *provider,
+                                  CUresult result)
 {
 	if (provider->kind == SPILL_MANAGED)
 		statistics_set(&device->statistics->managed_error, (uint64_t)result);
@@ -118,7 +119,7 @@ CUresult provider_allocate(struct device *device, enum config_spill wanted, size
 	for (const struct provider *p = next(NULL); p; p = next(p)) {
 		unsigned int bit = 1u << p->kind;
 
-		if (!is_wanted(p, wanted) || (*bad & bit))
+		if (!provider_is_wanted(p, wanted) || (*bad & bit))
 			continue;
 		result = p->allocate(device, size, backing);
 		if (result == CUDA_SUCCESS) {
@@ -128,7 +129,7 @@ CUresult provider_allocate(struct device *device, enum config_spill wanted, size
 		}
 		if (!is_final(result))
 			continue;
-		note_refused(device, p, result);
+		provider_note_refused(device, p, result);
 		if (!(atomic_fetch_or(bad, bit) & bit))
 			log_info("gpu %d: provider %s does not work here (error %d)",
 			         device->id.ordinal, p->factory.name, (int)result);

@@ -114,7 +114,7 @@ static uint64_t limit_on(const struct reclaim *r, enum segment_tier tier)
 	                : terms_host_limit(r->terms, r->device);
 }
 
-static bool fits(const struct reclaim *r, enum segment_tier tier, uint64_t bytes)
+static bool reclaim_fits(const struct reclaim *r, enum segment_tier tier, uint64_t bytes)
 {
 	uint64_t limit = limit_on(r, tier);
 
@@ -148,16 +148,16 @@ static bool wait_for_drained(struct reclaim *r, const struct lack *lack)
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	while (!fits(r, tier, lack->bytes) && is_drained_for(r, tier, lack->least) &&
+	while (!reclaim_fits(r, tier, lack->bytes) && is_drained_for(r, tier, lack->least) &&
 	       deadline_nap(r->until, DRAIN_LOOK_NS))
 		has_waited = true;
 	pthread_setcancelstate(cancel, NULL);
-	return has_waited && fits(r, tier, lack->least);
+	return has_waited && reclaim_fits(r, tier, lack->least);
 }
 
 /* --- memory in use by other jobs --- */
 
-static bool demote(struct reclaim *r, const struct lack *lack)
+static bool reclaim_demote(struct reclaim *r, const struct lack *lack)
 {
 	return r->may_demote && lack->bytes <= r->terms->limit &&
 	       wanted_room(r->device, lack->bytes, r->until);
@@ -176,8 +176,8 @@ struct reclaim_step {
 	bool takes_long; /* it waits, or asks the kernel for much */
 };
 static const struct reclaim_step on_device[] = {
-    {give_spares, false},   {give_pools, false},      {give_freed, false}, {give_orphans, true},
-    {wait_for_freed, true}, {wait_for_drained, true}, {demote, true},      {claim, true},
+    {give_spares, false},   {give_pools, false},      {give_freed, false},    {give_orphans, true},
+    {wait_for_freed, true}, {wait_for_drained, true}, {reclaim_demote, true}, {claim, true},
 };
 static const struct reclaim_step on_host[] = {
     {give_spares, false},
@@ -201,7 +201,7 @@ bool reclaim(struct reclaim *r, const struct lack *lack)
 		/*
 		 * The limit may fall, or other requests take the new room: demotion is tried again.
 		 */
-		if (!came || step->climb != demote || ++r->demotions == DEMOTIONS_MAX)
+		if (!came || step->climb != reclaim_demote || ++r->demotions == DEMOTIONS_MAX)
 			++*at;
 		if (came)
 			return true;

@@ -31,7 +31,7 @@ enum {
 _Static_assert(ADDRESS_STEPS == 1 << STEP_BITS, "a byte of steps for each class");
 
 /* Returns the list of runs of so many units: class * ADDRESS_STEPS + step, ascending. */
-static unsigned int list_of(uint32_t units)
+static unsigned int address_space_list_of(uint32_t units)
 {
 	unsigned int log;
 
@@ -64,9 +64,9 @@ static unsigned int used_list(const struct address_space *space, unsigned int li
 	return class * ADDRESS_STEPS + (unsigned int)__builtin_ctz(space->steps[class]);
 }
 
-static void enter(struct address_space *space, uint32_t first, uint32_t units)
+static void address_space_enter(struct address_space *space, uint32_t first, uint32_t units)
 {
-	unsigned int list = list_of(units);
+	unsigned int list = address_space_list_of(units);
 	uint32_t *head = head_of(space, list);
 	struct address_tag *tag = &space->tags[first];
 
@@ -82,11 +82,11 @@ static void enter(struct address_space *space, uint32_t first, uint32_t units)
 	space->free_units += units;
 }
 
-static void leave(struct address_space *space, uint32_t first)
+static void address_space_leave(struct address_space *space, uint32_t first)
 {
 	struct address_tag *tag = &space->tags[first];
 	uint32_t units = tag->units;
-	unsigned int list = list_of(units), class = list / ADDRESS_STEPS;
+	unsigned int list = address_space_list_of(units), class = list / ADDRESS_STEPS;
 	uint32_t *head = head_of(space, list);
 
 	if (tag->prev == ADDRESS_NONE)
@@ -117,7 +117,7 @@ int address_space_open(struct address_space *space, uint32_t units)
 	space->tags = tags;
 	for (unsigned int list = 0; list < LISTS; list++)
 		*head_of(space, list) = ADDRESS_NONE;
-	enter(space, 0, units);
+	address_space_enter(space, 0, units);
 	return 0;
 }
 
@@ -140,10 +140,10 @@ static uint32_t place(const struct address_space *space, uint32_t run, uint32_t 
  * Finds a free run that can hold the request, smaller ones first, looking at no more than so many
  * of each list.
  */
-static uint32_t find(struct address_space *space, uint32_t units, uint32_t alignment,
-                     uint32_t tries)
+static uint32_t address_space_find(struct address_space *space, uint32_t units, uint32_t alignment,
+                                   uint32_t tries)
 {
-	for (unsigned int list = used_list(space, list_of(units)); list < LISTS;
+	for (unsigned int list = used_list(space, address_space_list_of(units)); list < LISTS;
 	     list = used_list(space, list + 1)) {
 		uint32_t run = *head_of(space, list);
 
@@ -162,19 +162,19 @@ uint32_t address_space_take(struct address_space *space, uint32_t units, uint32_
 
 	if (!units || units > space->free_units)
 		return ADDRESS_NONE;
-	run = find(space, units, alignment, TRIES);
+	run = address_space_find(space, units, alignment, TRIES);
 	if (run == ADDRESS_NONE)
-		run = find(space, units, alignment, UINT32_MAX);
+		run = address_space_find(space, units, alignment, UINT32_MAX);
 	if (run == ADDRESS_NONE)
 		return ADDRESS_NONE;
 	first = place(space, run, units, alignment);
 	before = first - run;
 	after = space->tags[run].units - before - units;
-	leave(space, run);
+	address_space_leave(space, run);
 	if (before)
-		enter(space, run, before);
+		address_space_enter(space, run, before);
 	if (after)
-		enter(space, first + units, after);
+		address_space_enter(space, first + units, after);
 	return first;
 }
 
@@ -184,15 +184,15 @@ void address_space_give(struct address_space *space, uint32_t first, uint32_t un
 
 	if (first && space->tags[first - 1].units) {
 		first -= space->tags[first - 1].units;
-		leave(space, first);
+		address_space_leave(space, first);
 	}
 	if (end < space->units && space->tags[end].units) {
 		uint32_t behind = space->tags[end].units;
 
-		leave(space, end);
+		address_space_leave(space, end);
 		end += behind;
 	}
-	enter(space, first, end - first);
+	address_space_enter(space, first, end - first);
 }
 
 /* --- for tests --- */
@@ -212,7 +212,8 @@ static uint32_t count_listed(const struct address_space *space)
 			return ADDRESS_NONE;
 		for (; run != ADDRESS_NONE; prev = run, run = space->tags[run].next) {
 			if (run >= space->units || space->tags[run].prev != prev ||
-			    !space->tags[run].units || list_of(space->tags[run].units) != list ||
+			    !space->tags[run].units ||
+			    address_space_list_of(space->tags[run].units) != list ||
 			    runs++ == space->units)
 				return ADDRESS_NONE;
 		}

@@ -64,7 +64,7 @@ static void drop_table(struct arena *arena)
 	munmap(arena->units, arena->size / ARENA_UNIT * sizeof(*arena->units));
 }
 
-static bool enter(struct arena *arena)
+static bool arena_enter(struct arena *arena)
 {
 	const struct address_range range = {arena->base, arena->size, arena, ADDRESS_OF_ARENA};
 
@@ -77,7 +77,7 @@ static bool make_with(struct arena *arena, uint64_t units)
 	if (driver.cuMemAddressReserve(&arena->base, arena->size, ARENA_UNIT, 0, 0) != CUDA_SUCCESS)
 		return false;
 	if (make_table(arena)) {
-		if (enter(arena))
+		if (arena_enter(arena))
 			return true;
 		drop_table(arena);
 	}
@@ -86,7 +86,7 @@ static bool make_with(struct arena *arena, uint64_t units)
 }
 
 /* Reserves several times the device's memory, or as much as there are addresses and a table for. */
-static bool reserve(struct arena *arena)
+static bool arena_reserve(struct arena *arena)
 {
 	uint64_t units = TIMES_MEMORY * (arena->device->id.memory / ARENA_UNIT);
 
@@ -96,7 +96,7 @@ static bool reserve(struct arena *arena)
 	return false;
 }
 
-static enum elastic make(struct arena *arena, struct device *device)
+static enum elastic arena_make(struct arena *arena, struct device *device)
 {
 	const struct terms terms = terms_of(device);
 	const uint64_t spill = terms.settings.spill;
@@ -108,7 +108,7 @@ static enum elastic make(struct arena *arena, struct device *device)
 	if (!fits_units(device, SEGMENT_ON_HOST))
 		return ELASTIC_NO_HOST;
 	arena->device = device;
-	if (!reserve(arena))
+	if (!arena_reserve(arena))
 		return ELASTIC_NO_ADDRESSES;
 	lock_init(&arena->lock);
 	return ELASTIC_YES;
@@ -189,7 +189,7 @@ struct arena *arena_of(struct device *device)
 	lock_acquire(&lock);
 	if (!atomic_load(&range->base) && device_elastic(device) == ELASTIC_UNUSED) {
 		struct arena *arena = &arenas[device->id.ordinal];
-		enum elastic made = make(arena, device);
+		enum elastic made = arena_make(arena, device);
 
 		if (made == ELASTIC_YES) {
 			range->arena = arena;

@@ -82,7 +82,7 @@ static uint32_t chunk_units(const struct run *run)
 	return wanted ? wanted : 1;
 }
 
-static int charge(struct run *run, const struct chunk *chunk)
+static int elastic_charge(struct run *run, const struct chunk *chunk)
 {
 	struct device *device = run->arena->device;
 
@@ -97,7 +97,7 @@ static CUresult make_chunk(struct run *run, struct chunk *chunk)
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
 	run->lack.why = chunk->tier == SEGMENT_ON_DEVICE ? SPILL_LIMIT : SPILL_HOST_LIMIT;
-	if (charge(run, chunk) == 0) {
+	if (elastic_charge(run, chunk) == 0) {
 		if (chunk->tier == SEGMENT_ON_DEVICE)
 			run->lack.why = SPILL_DEVICE_FULL;
 		result = spare_create(device, chunk);
@@ -168,7 +168,8 @@ static CUresult place_some(struct run *run)
  * Unmaps units that no other thread knows; their memory becomes spare, or without terms is
  * released.
  */
-static bool clear(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms)
+static bool elastic_clear(struct arena *arena, uint32_t first, uint32_t units,
+                          const struct terms *terms)
 {
 	struct chunk chunks[AT_ONCE];
 	CUresult result = CUDA_SUCCESS;
@@ -260,7 +261,7 @@ static CUresult run_place(struct run *run)
 	    host_probe_may_mix(run->arena->device, run->terms))
 		return result;
 	/* All of it on the host, where the last one was. */
-	if (!clear(run->arena, run->first, run->done, run->terms)) {
+	if (!elastic_clear(run->arena, run->first, run->done, run->terms)) {
 		run->first = ADDRESS_NONE; /* it stays taken */
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -272,14 +273,14 @@ static CUresult run_place(struct run *run)
 /* Gives back the chunks of a run that is not made. */
 static void run_drop(struct run *run)
 {
-	if (run->first != ADDRESS_NONE && clear(run->arena, run->first, run->done, NULL))
+	if (run->first != ADDRESS_NONE && elastic_clear(run->arena, run->first, run->done, NULL))
 		give_addresses(run->arena, run->first, run->units);
 	run->first = ADDRESS_NONE;
 	run->done = 0;
 	run->on_host = 0;
 }
 
-static void pin(const struct arena *arena, struct unit *unit)
+static void elastic_do_pin(const struct arena *arena, struct unit *unit)
 {
 	if (!unit->pins && unit->tier == SEGMENT_ON_DEVICE)
 		device_note_pinned(arena->device, (int64_t)(unit->units * ARENA_UNIT));
@@ -291,7 +292,7 @@ void run_pin(struct arena *arena, CUdeviceptr address)
 	uint32_t first = run_first(arena, address);
 
 	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
-		pin(arena, &arena->units[i]);
+		elastic_do_pin(arena, &arena->units[i]);
 }
 
 /*
@@ -301,7 +302,7 @@ void run_pin(struct arena *arena, CUdeviceptr address)
 static void run_pin_new(struct arena *arena, struct unit *unit)
 {
 	if (unit->units && unit->tier == SEGMENT_ON_DEVICE)
-		pin(arena, unit);
+		elastic_do_pin(arena, unit);
 }
 
 static void run_unpin(struct arena *arena, struct unit *unit)
@@ -378,7 +379,7 @@ static void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)
 static void run_remove(struct arena *arena, uint32_t first, uint32_t units,
                        const struct terms *terms)
 {
-	if (clear(arena, first, units, terms))
+	if (elastic_clear(arena, first, units, terms))
 		give_addresses(arena, first, units);
 }
 
@@ -564,7 +565,7 @@ static void release_run(struct arena *arena, uint32_t first)
  * Returns whether an empty slab may go. The last one of a class stays for the next block, but not
  * where another process may have it open.
  */
-static bool may_go(const struct arena *arena, const struct slab *slab)
+static bool elastic_may_go(const struct arena *arena, const struct slab *slab)
 {
 	return arena->units[slab->unit].is_exportable || slab->next ||
 	       arena->slabs.with_room[slab->class] != slab;
@@ -586,7 +587,7 @@ static bool release_block(struct arena *arena, CUdeviceptr address, bool is_spen
 	unit = slab->unit;
 	offset = (uint32_t)(address - run_address(arena, unit));
 	empty = is_spent ? slab_spend(slab, offset) : slab_give(&arena->slabs, slab, offset);
-	goes = empty && may_go(arena, slab);
+	goes = empty && elastic_may_go(arena, slab);
 	if (goes) {
 		slab_destroy(&arena->slabs, slab);
 		run_withdraw(arena, unit, 1);

@@ -199,7 +199,7 @@ static bool probe_lacks(struct device *device)
 }
 
 /* Asks `spillway run` for a probe. One that was asked for already serves. */
-static void probe_ask(const char *job)
+static void host_probe_probe_ask(const char *job)
 {
 	char name[CONFIG_NAME_MAX + sizeof(PROBE_WANTED)], line[PATH_MAX + 1];
 	int length = snprintf(line, sizeof(line), "%s\n", driver_path), fd;
@@ -225,7 +225,7 @@ void host_probe_look(struct device_set *devices, const char *job)
 	for (int i = 0; *driver_path && i < devices->count; i++)
 		lacks |= probe_lacks(&devices->device[i]);
 	if (lacks)
-		probe_ask(job);
+		host_probe_probe_ask(job);
 	errno = kept;
 }
 

@@ -47,17 +47,17 @@ uint64_t slab_span(size_t size)
 	                              : ((uint64_t)size + SLAB_BYTES - 1) / SLAB_BYTES * SLAB_BYTES;
 }
 
-static struct slab **list_of(struct slabs *slabs, const struct slab *slab)
+static struct slab **slab_list_of(struct slabs *slabs, const struct slab *slab)
 {
 	return slab->has_room ? &slabs->with_room[slab->class] : &slabs->full;
 }
 
-static void enter(struct slabs *slabs, struct slab *slab, bool has_room)
+static void slab_enter(struct slabs *slabs, struct slab *slab, bool has_room)
 {
 	struct slab **head;
 
 	slab->has_room = has_room;
-	head = list_of(slabs, slab);
+	head = slab_list_of(slabs, slab);
 	slab->prev = NULL;
 	slab->next = *head;
 	if (*head)
@@ -65,12 +65,12 @@ static void enter(struct slabs *slabs, struct slab *slab, bool has_room)
 	*head = slab;
 }
 
-static void leave(struct slabs *slabs, struct slab *slab)
+static void slab_leave(struct slabs *slabs, struct slab *slab)
 {
 	if (slab->prev)
 		slab->prev->next = slab->next;
 	else
-		*list_of(slabs, slab) = slab->next;
+		*slab_list_of(slabs, slab) = slab->next;
 	if (slab->next)
 		slab->next->prev = slab->prev;
 }
@@ -92,13 +92,13 @@ struct slab *slab_create(struct slabs *slabs, unsigned int class)
 		slab->bitmap[word] = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : UINT64_MAX;
 		slab->words |= (uint64_t)1 << word;
 	}
-	enter(slabs, slab, true);
+	slab_enter(slabs, slab, true);
 	return slab;
 }
 
 void slab_destroy(struct slabs *slabs, struct slab *slab)
 {
-	leave(slabs, slab);
+	slab_leave(slabs, slab);
 	free(slab);
 }
 
@@ -139,8 +139,8 @@ uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner)
 		slab->words &= slab->words - 1;
 	slab->owners[block] = owner;
 	if (++slab->used + slab->spent == slab->blocks) {
-		leave(slabs, slab);
-		enter(slabs, slab, false);
+		slab_leave(slabs, slab);
+		slab_enter(slabs, slab, false);
 	}
 	return block * slab->block_size;
 }
@@ -153,8 +153,8 @@ bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset)
 	slab->words |= (uint64_t)1 << word;
 	slab->owners[block] = NULL;
 	if (slab->used-- + slab->spent == slab->blocks) {
-		leave(slabs, slab);
-		enter(slabs, slab, true);
+		slab_leave(slabs, slab);
+		slab_enter(slabs, slab, true);
 	}
 	return slab->used == 0;
 }

@@ -292,7 +292,7 @@ static enum returned small_return(const struct small_piece *piece)
 }
 
 /* Gives a slab that was withdrawn, and marked as going, back to the driver. */
-static void small_release(struct small_piece *piece)
+static void arena_small_release(struct small_piece *piece)
 {
 	struct device *device = piece->of->device;
 	enum returned returned = small_return(piece);
@@ -346,7 +346,7 @@ void small_give(CUdeviceptr address, const struct small_giving *how)
 	}
 	lock_release(&lock);
 	if (goes)
-		small_release(piece);
+		arena_small_release(piece);
 }
 
 /* Withdraws an empty slab of a device; NULL: there is none. */
@@ -375,7 +375,7 @@ uint64_t small_trim(struct device *device)
 	uint64_t released = 0;
 
 	while (atomic_load(&pieces_live) && (piece = small_take_empty(device)) != NULL) {
-		small_release(piece);
+		arena_small_release(piece);
 		released += SLAB_BYTES;
 	}
 	return released;

@@ -143,8 +143,8 @@ uint64_t spare_keeps(const struct device *device, const struct terms *terms)
 }
 
 /* Keeps chunks, so many bytes of a size at most. Returns how many are left, the first so many. */
-static unsigned int keep(struct device *device, struct chunk *chunks, unsigned int count,
-                         uint64_t most)
+static unsigned int spare_keep(struct device *device, struct chunk *chunks, unsigned int count,
+                               uint64_t most)
 {
 	struct spares *spares = &store[device->id.ordinal];
 	int64_t kept[TIERS] = {0};
@@ -172,7 +172,7 @@ static unsigned int keep(struct device *device, struct chunk *chunks, unsigned i
 }
 
 /* Returns whether to release memory now would wait for running work. */
-static bool would_wait(const struct device *device)
+static bool spare_would_wait(const struct device *device)
 {
 	int unmap = host_probe_unmap(device);
 
@@ -182,15 +182,15 @@ static bool would_wait(const struct device *device)
 void spare_give(struct device *device, struct chunk *chunks, unsigned int count,
                 const struct terms *terms)
 {
-	unsigned int left = keep(device, chunks, count, kept_most(device, terms->limit));
+	unsigned int left = spare_keep(device, chunks, count, kept_most(device, terms->limit));
 
-	if (left && would_wait(device))
-		left = keep(device, chunks, left, UINT64_MAX);
+	if (left && spare_would_wait(device))
+		left = spare_keep(device, chunks, left, UINT64_MAX);
 	for (unsigned int i = 0; i < left; i++)
 		spare_release(device, &chunks[i]);
 }
 
-static bool is_due(const struct shelf *shelf)
+static bool spare_do_is_due(const struct shelf *shelf)
 {
 	return shelf->count && clock_coarse_ms() - shelf->since[0] >= KEPT_MS;
 }
@@ -203,7 +203,7 @@ bool spare_is_due(struct device *device)
 
 	lock_acquire(&spares->lock);
 	for (int i = 0; shelf && i < TIERS * SIZES; i++)
-		is_any |= is_due(&shelf[i]);
+		is_any |= spare_do_is_due(&shelf[i]);
 	lock_release(&spares->lock);
 	return is_any;
 }
@@ -215,7 +215,7 @@ static bool take_oldest(struct device *device, struct shelf *shelf, bool all, st
 	bool goes;
 
 	lock_acquire(&spares->lock);
-	goes = is_due(shelf) || (all && shelf->count);
+	goes = spare_do_is_due(shelf) || (all && shelf->count);
 	if (goes) {
 		*chunk = shelf->chunk[0];
 		shelf->count--;

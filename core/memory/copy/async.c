@@ -47,7 +47,7 @@ static enum found found_at(CUdeviceptr address)
 }
 
 /* Returns the driver's type of an address; 0: it does not know it, so it is pageable. */
-static unsigned int type_of(CUdeviceptr address)
+static unsigned int async_type_of(CUdeviceptr address)
 {
 	unsigned int type = 0;
 
@@ -59,12 +59,12 @@ static unsigned int type_of(CUdeviceptr address)
 
 static bool is_pageable(CUdeviceptr address)
 {
-	return type_of(address) == 0;
+	return async_type_of(address) == 0;
 }
 
 static bool is_of_host(CUdeviceptr address)
 {
-	unsigned int type = type_of(address);
+	unsigned int type = async_type_of(address);
 
 	return type == 0 || type == CU_MEMORYTYPE_HOST;
 }
@@ -77,7 +77,7 @@ struct piece {
 	size_t x, y, z;     /* where in the copy */
 };
 
-static size_t least(size_t a, size_t b)
+static size_t async_least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -93,28 +93,29 @@ static size_t rows_in_unit(CUdeviceptr address, const struct async_end *end, siz
 	return 1 + (left_in_unit(address) - width) / end->pitch;
 }
 
-static CUdeviceptr address_of(const struct async_end *end, const struct piece *p)
+static CUdeviceptr async_address_of(const struct async_end *end, const struct piece *p)
 {
 	return end->address + p->z * end->slice + p->y * end->pitch + p->x;
 }
 
-static void measure(const struct async_copy *copy, struct piece *p)
+static void async_measure(const struct async_copy *copy, struct piece *p)
 {
-	p->to = address_of(&copy->to, p);
-	p->from = address_of(&copy->from, p);
-	p->width = least(copy->width - p->x, least(left_in_unit(p->to), left_in_unit(p->from)));
+	p->to = async_address_of(&copy->to, p);
+	p->from = async_address_of(&copy->from, p);
+	p->width = async_least(copy->width - p->x,
+	                       async_least(left_in_unit(p->to), left_in_unit(p->from)));
 	p->rows = 1;
 	if (p->width == copy->width && copy->height - p->y > 1)
-		p->rows =
-		    least(copy->height - p->y, least(rows_in_unit(p->to, &copy->to, p->width),
-		                                     rows_in_unit(p->from, &copy->from, p->width)));
+		p->rows = async_least(copy->height - p->y,
+		                      async_least(rows_in_unit(p->to, &copy->to, p->width),
+		                                  rows_in_unit(p->from, &copy->from, p->width)));
 }
 
 static struct piece first_piece(const struct async_copy *copy)
 {
 	struct piece first = {.x = 0};
 
-	measure(copy, &first);
+	async_measure(copy, &first);
 	return first;
 }
 
@@ -132,7 +133,7 @@ static bool next_piece(const struct async_copy *copy, struct piece *p)
 	}
 	if (p->z == copy->depth)
 		return false;
-	measure(copy, p);
+	async_measure(copy, p);
 	return true;
 }
 
@@ -160,14 +161,14 @@ static bool is_concerned(const struct async_copy *copy)
 }
 
 /* Returns whether the driver's own call waits: for the work before it, where there is any. */
-static bool would_wait(const struct async_copy *copy)
+static bool async_do_would_wait(const struct async_copy *copy)
 {
 	return is_concerned(copy) && driver.cuStreamQuery(copy->stream) == CUDA_ERROR_NOT_READY;
 }
 
 /* --- waits that exist with memory on the device, too --- */
 
-static size_t size_of(const struct async_copy *copy)
+static size_t async_size_of(const struct async_copy *copy)
 {
 	return copy->width * copy->height * copy->depth;
 }
@@ -192,7 +193,7 @@ static bool waits_anyway(const struct async_copy *copy)
 		return false;
 	return is_pageable(copy->to.address) ||
 	       (is_taken_along(copy) &&
-	        (size_of(copy) > TAKEN_ALONG || copy->from.address < PAGE_NULL));
+	        (async_size_of(copy) > TAKEN_ALONG || copy->from.address < PAGE_NULL));
 }
 
 /* --- a graph of the pieces between memory of the host --- */
@@ -264,7 +265,8 @@ static bool is_node(const struct async_copy *copy, const struct piece *p)
  * Makes a piece part of the run, or the beginning of the next one. No node goes over a border
  * between memory of the host and of the device, which some drivers refuse.
  */
-static CUresult add_piece(struct graph *g, const struct async_copy *copy, const struct piece *p)
+static CUresult async_add_piece(struct graph *g, const struct async_copy *copy,
+                                const struct piece *p)
 {
 	struct piece *run = &g->run;
 	bool is_joined = is_between_host(p);
@@ -283,7 +285,7 @@ static CUresult add_piece(struct graph *g, const struct async_copy *copy, const 
 }
 
 /* Fills the graph; its last node frees the memory taken along. */
-static CUresult fill(struct graph *g, const struct async_copy *copy)
+static CUresult async_fill(struct graph *g, const struct async_copy *copy)
 {
 	const CUDA_HOST_NODE_PARAMS end = {.fn = free, .userData = g->taken};
 	struct piece p = first_piece(copy);
@@ -291,7 +293,7 @@ static CUresult fill(struct graph *g, const struct async_copy *copy)
 
 	do {
 		if (is_node(copy, &p))
-			result = add_piece(g, copy, &p);
+			result = async_add_piece(g, copy, &p);
 	} while (result == CUDA_SUCCESS && next_piece(copy, &p));
 	if (result == CUDA_SUCCESS)
 		result = add_run(g, copy);
@@ -307,10 +309,10 @@ static CUgraphExec make_graph(const struct async_copy *copy, CUcontext context, 
 	CUgraphExec exec = NULL;
 
 	/* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): glibc allocates 0 bytes */
-	if (is_taken_along(copy) && !(g.taken = malloc(size_of(copy))))
+	if (is_taken_along(copy) && !(g.taken = malloc(async_size_of(copy))))
 		return NULL;
 	if (driver.cuGraphCreate(&g.graph, 0) == CUDA_SUCCESS) {
-		if (fill(&g, copy) != CUDA_SUCCESS ||
+		if (async_fill(&g, copy) != CUDA_SUCCESS ||
 		    driver.cuGraphInstantiateWithFlags(&exec, g.graph, 0) != CUDA_SUCCESS)
 			exec = NULL;
 		driver.cuGraphDestroy(g.graph);
@@ -385,7 +387,7 @@ static bool copy_here(const struct async_copy *copy, CUresult *result)
 {
 	struct context context;
 
-	return context_current(&context) && would_wait(copy) && !waits_anyway(copy) &&
+	return context_current(&context) && async_do_would_wait(copy) && !waits_anyway(copy) &&
 	       queue(copy, context.handle, result);
 }
 
@@ -406,12 +408,12 @@ bool async_would_wait(const struct async_copy *copy)
 	bool would;
 
 	gate_enter();
-	would = would_wait(copy);
+	would = async_do_would_wait(copy);
 	gate_leave();
 	return would;
 }
 
-static void keep(const struct async_copy *copy, const struct async_end *end)
+static void async_keep(const struct async_copy *copy, const struct async_end *end)
 {
 	struct arena *arena = arena_at(end->address);
 	CUdeviceptr address = end->address;
@@ -436,8 +438,8 @@ void async_keep_ends(const struct async_copy *copy)
 		return;
 	gate_enter();
 	if (is_concerned(copy)) {
-		keep(copy, &copy->to);
-		keep(copy, &copy->from);
+		async_keep(copy, &copy->to);
+		async_keep(copy, &copy->from);
 	}
 	gate_leave();
 }

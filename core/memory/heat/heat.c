@@ -22,7 +22,7 @@ typedef _Atomic(void *) block_place;
 
 struct touched_span touched_span = {.low = UINT64_MAX};
 
-static struct block *block_of(uint64_t unit)
+static struct block *heat_block_of(uint64_t unit)
 {
 	block_place *place = late_of(&blocks);
 
@@ -68,7 +68,7 @@ bool touched_open(CUdeviceptr address, size_t size)
 _Atomic uint32_t *touched_word(CUdeviceptr address)
 {
 	uint64_t unit = address / TOUCHED_UNIT;
-	struct block *block = block_of(unit);
+	struct block *block = heat_block_of(unit);
 
 	return block ? &block->touched[unit % BLOCK_UNITS] : NULL;
 }
@@ -81,7 +81,7 @@ __thread struct heat_countdown heat_countdown __attribute__((tls_model("initial-
 /* The clock's time in the upper half when work was last seen, our time then in the lower one. */
 static _Atomic uint64_t last_work;
 
-static uint32_t time_of(uint64_t last, uint32_t clock)
+static uint32_t heat_time_of(uint64_t last, uint32_t clock)
 {
 	int32_t passed = (int32_t)(clock - (uint32_t)(last >> 32));
 
@@ -97,8 +97,8 @@ static uint32_t in_steps(uint32_t time)
 
 uint32_t heat_now(void)
 {
-	return in_steps(
-	    time_of(atomic_load_explicit(&last_work, memory_order_relaxed), clock_coarse_ms()));
+	return in_steps(heat_time_of(atomic_load_explicit(&last_work, memory_order_relaxed),
+	                             clock_coarse_ms()));
 }
 
 uint32_t heat_work(void)
@@ -106,7 +106,7 @@ uint32_t heat_work(void)
 	uint32_t clock = clock_coarse_ms(), time;
 	uint64_t last = atomic_load_explicit(&last_work, memory_order_relaxed);
 
-	time = time_of(last, clock);
+	time = heat_time_of(last, clock);
 	/* A second thread within a moment has nothing to add. */
 	if (time - (uint32_t)last > HEAT_USE)
 		atomic_compare_exchange_strong(&last_work, &last, (uint64_t)clock << 32 | time);
@@ -145,7 +145,7 @@ static uint32_t window(void)
  * because intervals within a step and between steps differ by orders of magnitude. Updates lost to
  * another thread do not matter.
  */
-static void learn(uint32_t interval)
+static void heat_learn(uint32_t interval)
 {
 	uint32_t log = atomic_load_explicit(&typical, memory_order_relaxed);
 	int32_t change = ((int32_t)logarithm(interval) - (int32_t)log) / 64;
@@ -180,7 +180,7 @@ static __thread struct {
 /* A look of some 0.15 us is counted as so long; so much of it may be saved up. */
 enum { LOOK_NS = 100000, MANY = 8, SAVED_MAX = 64 };
 
-static uint32_t draw(void)
+static uint32_t heat_draw(void)
 {
 	uint32_t x = thread.random;
 
@@ -224,7 +224,7 @@ void heat_sampled(void)
 	thread.saved =
 	    saved < SAVED_MAX * (uint64_t)LOOK_NS ? saved : SAVED_MAX * (uint64_t)LOOK_NS;
 	thread.mean = mean;
-	heat_countdown.left = (int32_t)(1 + draw() % (2 * mean - 1));
+	heat_countdown.left = (int32_t)(1 + heat_draw() % (2 * mean - 1));
 }
 
 /* --- touching --- */
@@ -308,12 +308,12 @@ static uint32_t touch(_Atomic uint32_t *touched, uint32_t use, uint32_t now)
 }
 
 /* Touches the word, and learns how often it is. */
-static uint32_t meet(_Atomic uint32_t *touched, enum heat_use use, uint32_t now)
+static uint32_t heat_meet(_Atomic uint32_t *touched, enum heat_use use, uint32_t now)
 {
 	uint32_t before = atomic_load_explicit(touched, memory_order_relaxed);
 
 	if (before && heat_age(before, now) > 0)
-		learn(heat_age(before, now));
+		heat_learn(heat_age(before, now));
 	return touch(touched, use, now);
 }
 
@@ -323,7 +323,7 @@ static struct heat_touched touch_outside(CUdeviceptr address, enum heat_use use,
 
 	if (!word)
 		return (struct heat_touched){0};
-	meet(word, use, now);
+	heat_meet(word, use, now);
 	return (struct heat_touched){address - address % TOUCHED_UNIT, 1};
 }
 
@@ -346,7 +346,7 @@ struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t 
 		if (use == HEAT_LAUNCHED)
 			name(arena, part, first);
 	}
-	known = meet(&arena->units[heat_unit(arena, part)].touched, use, now);
+	known = heat_meet(&arena->units[heat_unit(arena, part)].touched, use, now);
 	if (!is_by_parts(arena, first) && part != first) /* it is known if that changes */
 		touch(&arena->units[part].touched, use, now);
 	if (is_by_parts(arena, first) && is_named(arena, part))

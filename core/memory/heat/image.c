@@ -39,7 +39,7 @@ struct entry {
 	uint32_t packed_size; /* 0: it is as it is */
 };
 
-static uint64_t sum(uint64_t a, uint64_t b)
+static uint64_t image_sum(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -58,7 +58,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.' || c == '%';
 }
 
-static bool begins(const char *text, const char *end, const char *word)
+static bool image_begins(const char *text, const char *end, const char *word)
 {
 	size_t length = strlen(word);
 
@@ -77,7 +77,7 @@ static uint64_t element_bytes(const char *text, const char *end)
 			vector = (uint64_t)(text[2] - '0');
 		else if (*text == '.' && end - text > 2 && strchr("busf", text[1]) &&
 		         isdigit((unsigned char)text[2]))
-			bytes = sum(strtoull(text + 2, NULL, 10), 7) / 8;
+			bytes = image_sum(strtoull(text + 2, NULL, 10), 7) / 8;
 	}
 	return product(bytes, vector);
 }
@@ -106,18 +106,18 @@ static bool is_text(char c)
 static uint64_t ptx_most(const char *text, size_t size)
 {
 	const char *end = text + size;
-	uint64_t bytes = sum(BESIDE, product(size, PER_BYTE));
+	uint64_t bytes = image_sum(BESIDE, product(size, PER_BYTE));
 
 	for (const char *at = text; at < end; at++) {
 		const char *stop;
 
 		if (*at != '.' || (at > text && is_word(at[-1])) ||
-		    (!begins(at, end, ".global") && !begins(at, end, ".const")))
+		    (!image_begins(at, end, ".global") && !image_begins(at, end, ".const")))
 			continue;
 		stop = memchr(at, ';', (size_t)(end - at));
 		if (!stop)
 			break;
-		bytes = sum(bytes, declared_bytes(at, stop));
+		bytes = image_sum(bytes, declared_bytes(at, stop));
 		at = stop;
 	}
 	return bytes;
@@ -146,7 +146,7 @@ static uint64_t elf_most(const unsigned char *image, uint64_t size)
 		Elf64_Shdr section;
 
 		memcpy(&section, image + header.e_shoff + i * sizeof(section), sizeof(section));
-		bytes = sum(bytes, section.sh_size);
+		bytes = image_sum(bytes, section.sh_size);
 	}
 	return bytes;
 }
@@ -230,7 +230,7 @@ static void take_larger(void *cookie, enum image_kind kind, const void *piece, u
 		*largest = bytes;
 }
 
-static uint64_t most(const void *image)
+static uint64_t image_do_most(const void *image)
 {
 	uint64_t largest = BESIDE;
 
@@ -240,7 +240,7 @@ static uint64_t most(const void *image)
 uint64_t image_most(const void *image)
 {
 	int kept = errno; /* the program's; strtoull has one of its own */
-	uint64_t bytes = most(image);
+	uint64_t bytes = image_do_most(image);
 
 	errno = kept;
 	return bytes;
@@ -252,7 +252,7 @@ struct search {
 };
 
 /* Parameters by index; those of less than a word are left out. False: no memory, or absurd. */
-static bool add(struct parameters **list, uint64_t index, uint64_t bytes)
+static bool image_do_add(struct parameters **list, uint64_t index, uint64_t bytes)
 {
 	struct parameters *p = *list;
 
@@ -287,7 +287,7 @@ struct parameter_info {
 	uint32_t bits;
 };
 
-static uint64_t size_of(const struct parameter_info *info, unsigned int what)
+static uint64_t image_size_of(const struct parameter_info *info, unsigned int what)
 {
 	return what == KPARAM_INFO ? info->bits >> 18 : info->bits & 0xffff;
 }
@@ -308,7 +308,7 @@ static bool read_info(struct parameters **list, const unsigned char *at, uint64_
 			if (attribute.value < sizeof(info))
 				return false;
 			memcpy(&info, at + sizeof(attribute), sizeof(info));
-			if (!add(list, info.ordinal, size_of(&info, attribute.what)))
+			if (!image_do_add(list, info.ordinal, image_size_of(&info, attribute.what)))
 				return false;
 		}
 		at += attribute.value;

@@ -31,7 +31,7 @@ static struct known *known; /* by function */
 
 /* --- asking the driver --- */
 
-static CUresult ask(CUfunction function, bool is_kernel, size_t index, size_t *size)
+static CUresult parameters_ask(CUfunction function, bool is_kernel, size_t index, size_t *size)
 {
 	size_t offset;
 
@@ -52,7 +52,7 @@ static bool is_in_books(const struct resource_type *type, CUfunction function)
  * NULL where the driver does not say, or there is no memory, and for a handle that the books know
  * as neither: a driver need not notice that it is given the wrong one of the two.
  */
-static const struct parameters *ask_all(CUfunction function)
+static const struct parameters *parameters_ask_all(CUfunction function)
 {
 	bool kernel = is_in_books(&object_type_kernel, function);
 	bool is_known = kernel || is_in_books(&object_type_function, function);
@@ -64,7 +64,7 @@ static const struct parameters *ask_all(CUfunction function)
 		return NULL;
 	p->count = 0;
 	for (index = 0; index < PARAMETERS_MAX; index++) {
-		result = ask(function, kernel, index, &size);
+		result = parameters_ask(function, kernel, index, &size);
 		if (result != CUDA_SUCCESS)
 			break;
 		if (size / sizeof(uint64_t) == 0)
@@ -88,7 +88,7 @@ static const struct parameters *ask_all(CUfunction function)
 /* --- remembering --- */
 
 /* Finds the entry of a function, with the lock held. Returns NULL where it is not known. */
-static struct known *find(CUfunction function)
+static struct known *parameters_find(CUfunction function)
 {
 	struct known *k;
 
@@ -97,7 +97,7 @@ static struct known *find(CUfunction function)
 }
 
 /* Makes a function known, with the lock held. Returns NULL where there is no memory. */
-static struct known *make(CUfunction function)
+static struct known *parameters_make(CUfunction function)
 {
 	struct known *k = calloc(1, sizeof(*k));
 
@@ -129,11 +129,11 @@ bool parameters_hold(CUfunction function, bool wait, const struct parameters **p
 	else if (!lock_try(&lock))
 		return false;
 	*parameters = NULL;
-	k = function ? find(function) : NULL;
+	k = function ? parameters_find(function) : NULL;
 	if (!k && function) {
-		k = make(function);
+		k = parameters_make(function);
 		if (k)
-			k->parameters = ask_all(function);
+			k->parameters = parameters_ask_all(function);
 	}
 	if (!k)
 		return true;
@@ -150,14 +150,15 @@ void parameters_release(void)
 }
 
 /* Enters a handle, with the lock held. Replaces the handle's earlier entry. */
-static void put(CUfunction function, const struct parameters *parameters, const struct image *image)
+static void parameters_put(CUfunction function, const struct parameters *parameters,
+                           const struct image *image)
 {
-	struct known *k = function ? find(function) : NULL;
+	struct known *k = function ? parameters_find(function) : NULL;
 
 	if (k)
 		drop_parameters(k);
 	else if (function)
-		k = make(function);
+		k = parameters_make(function);
 	if (!k)
 		return;
 	k->parameters = parameters;
@@ -165,7 +166,7 @@ static void put(CUfunction function, const struct parameters *parameters, const 
 }
 
 /* Clears the entries, with the lock held. Keeps those of other images. */
-static void clear(const struct image *gone)
+static void parameters_clear(const struct image *gone)
 {
 	struct known *k, *next;
 
@@ -182,7 +183,7 @@ static void clear(const struct image *gone)
 void parameters_forget(void)
 {
 	lock_acquire(&lock);
-	clear(NULL);
+	parameters_clear(NULL);
 	lock_release(&lock);
 }
 
@@ -240,7 +241,7 @@ static void image_destroy(struct resource *resource)
 	struct image *image = (struct image *)resource;
 
 	lock_acquire(&lock);
-	clear(image);
+	parameters_clear(image);
 	lock_release(&lock);
 	for (size_t i = 0; i < image->count; i++) {
 		free(image->kernel[i].name);
@@ -290,7 +291,7 @@ void parameters_handed_out(CUfunction function, struct resource *code, const cha
 	const struct parameters *parameters = find_kernel(image, name);
 
 	lock_acquire(&lock);
-	put(function, parameters, parameters ? image : NULL);
+	parameters_put(function, parameters, parameters ? image : NULL);
 	lock_release(&lock);
 	if (image)
 		resource_release(&image->resource);
@@ -302,10 +303,10 @@ void parameters_are_those_of(CUfunction function, CUfunction kernel)
 	const struct known *k;
 
 	lock_acquire(&lock);
-	k = find(kernel);
+	k = parameters_find(kernel);
 	if (k && k->image)
-		put(function, k->parameters, k->image);
+		parameters_put(function, k->parameters, k->image);
 	else
-		put(function, NULL, NULL);
+		parameters_put(function, NULL, NULL);
 	lock_release(&lock);
 }

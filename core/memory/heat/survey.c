@@ -143,7 +143,7 @@ static void set_state(enum survey_state to)
 }
 
 /* With the lock held. */
-static void fail(const char *why)
+static void survey_fail(const char *why)
 {
 	s.failure = why;
 	set_state(SURVEY_FAILED);
@@ -151,7 +151,7 @@ static void fail(const char *why)
 
 /* --- the mover --- */
 
-static void clear(void)
+static void survey_clear(void)
 {
 	free(s.found.kernel);
 	free(s.found.use);
@@ -174,7 +174,7 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 		s.repeats = has_steps ? repeats_create() : NULL;
 		is_begun = s.found.kernel && s.found.use && s.measured;
 		if (!is_begun)
-			clear();
+			survey_clear();
 	}
 	if (is_begun) {
 		s.number++;
@@ -317,7 +317,7 @@ static void poll_with_lock(uint64_t now)
 		break;
 	case SURVEY_TAKEN:
 		if (is_over && s.found.has_steps)
-			fail("two steps take too long");
+			survey_fail("two steps take too long");
 		else if (is_over) {
 			/* With times those are still to be read. */
 			s.until = now + SURVEY_LASTS_NS;
@@ -332,7 +332,7 @@ static void poll_with_lock(uint64_t now)
 				compare_steps();
 			set_state(SURVEY_DONE);
 		} else if (is_over) {
-			fail("its kernels do not end");
+			survey_fail("its kernels do not end");
 		}
 		break;
 	default:
@@ -370,14 +370,14 @@ void survey_end(void)
 	lock_acquire(&lock);
 	for (size_t i = 0; i < s.found.kernels; i++)
 		destroy_events(&s.measured[i]);
-	clear();
+	survey_clear();
 	set_state(SURVEY_NONE);
 	lock_release(&lock);
 }
 
 /* --- the program's threads --- */
 
-static bool make_events(struct measured *m)
+static bool survey_make_events(struct measured *m)
 {
 	if (driver.cuEventCreate(&m->begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
 		return false;
@@ -388,19 +388,19 @@ static bool make_events(struct measured *m)
 }
 
 /* Returns whether the launch is taken; it is the newest one then. With the lock held. */
-static bool take(CUcontext context, CUstream stream)
+static bool survey_take(CUcontext context, CUstream stream)
 {
 	struct measured m = {.context = context};
 
 	if (s.found.kernels == SURVEY_LAUNCHES) {
 		if (s.found.has_steps)
-			fail("two steps have too many launches");
+			survey_fail("two steps have too many launches");
 		else /* so many tell enough; the next poll ends it */
 			s.until = 0;
 		return false;
 	}
-	if (s.has_times && !make_events(&m)) {
-		fail("the driver makes no events");
+	if (s.has_times && !survey_make_events(&m)) {
+		survey_fail("the driver makes no events");
 		return false;
 	}
 	if (!s.has_times)
@@ -419,7 +419,7 @@ static bool take(CUcontext context, CUstream stream)
  * Returns whether launches are reported now, and for which purpose: to be taken, or to find
  * repeats.
  */
-static bool is_told(enum survey_state now_in)
+static bool survey_is_told(enum survey_state now_in)
 {
 	return (now_in == SURVEY_TAKEN && (!s.launches || s.found.kernels < s.launches)) ||
 	       (now_in == SURVEY_SOUGHT && s.repeats);
@@ -433,10 +433,10 @@ struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream
 	if ((state() != SURVEY_TAKEN && state() != SURVEY_SOUGHT) || capture_is_active())
 		return mark;
 	lock_acquire(&lock);
-	if (s.ordinal == ordinal && is_told(state())) {
+	if (s.ordinal == ordinal && survey_is_told(state())) {
 		if (state() == SURVEY_SOUGHT)
 			mark = (struct survey_mark){s.number, SURVEY_LAUNCHES};
-		else if (take(context, stream))
+		else if (survey_take(context, stream))
 			mark = (struct survey_mark){s.number, s.found.kernels - 1};
 	}
 	lock_release(&lock);
@@ -478,7 +478,7 @@ static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *l
 	int uses = write_uses(launch);
 
 	if (uses < 0) {
-		fail("the memory that some of its kernels use is not known");
+		survey_fail("the memory that some of its kernels use is not known");
 		return;
 	}
 	kernel->key = launch->key;
@@ -545,6 +545,6 @@ void survey_leave_context(CUcontext context)
 		}
 	}
 	if (had && state() != SURVEY_NONE)
-		fail("a context of its kernels was destroyed");
+		survey_fail("a context of its kernels was destroyed");
 	lock_release(&lock);
 }

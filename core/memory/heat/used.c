@@ -37,7 +37,7 @@ static struct runs asked;    /* by a survey, last */
 
 /* --- lists; with the lock held --- */
 
-static void add(struct runs *runs, CUdeviceptr run)
+static void heat_used_add(struct runs *runs, CUdeviceptr run)
 {
 	size_t low = 0, high = runs->count;
 
@@ -71,17 +71,17 @@ static void add(struct runs *runs, CUdeviceptr run)
 static void add_touched(struct runs *runs, const struct heat_touched *touched)
 {
 	for (uint32_t i = 0; touched->first && i < touched->count; i++)
-		add(runs, touched->first + i * HEAT_PART);
+		heat_used_add(runs, touched->first + i * HEAT_PART);
 }
 
-static void add_all(struct runs *to, const struct runs *from)
+static void heat_used_add_all(struct runs *to, const struct runs *from)
 {
 	for (size_t i = 0; i < from->count; i++)
-		add(to, from->run[i]);
+		heat_used_add(to, from->run[i]);
 	to->is_blind |= from->is_blind;
 }
 
-static void clear(struct runs *runs)
+static void heat_used_clear(struct runs *runs)
 {
 	free(runs->run);
 	*runs = (struct runs){0};
@@ -190,7 +190,7 @@ static bool scan_launch(CUfunction function, void **parameters, void **extra, bo
 
 /* --- the entry of a graph; with the lock held --- */
 
-static struct graph *find(const void *handle)
+static struct graph *heat_used_find(const void *handle)
 {
 	struct graph *graph;
 
@@ -201,7 +201,7 @@ static struct graph *find(const void *handle)
 /* Finds a graph, or makes it. Returns NULL where there is no memory. */
 static struct graph *find_or_make(const void *handle)
 {
-	struct graph *graph = find(handle);
+	struct graph *graph = heat_used_find(handle);
 
 	if (graph)
 		return graph;
@@ -247,10 +247,10 @@ void heat_graph_capture_ended(const void *handle)
 	if (handle && (captured.count || captured.is_blind)) {
 		graph = find_or_make(handle);
 		if (graph)
-			add_all(&graph->runs, &captured);
+			heat_used_add_all(&graph->runs, &captured);
 	}
 	if (!capture_is_active())
-		clear(&captured);
+		heat_used_clear(&captured);
 	lock_release(&lock);
 }
 
@@ -284,28 +284,28 @@ void heat_graph_add(const void *to, const void *from)
 	struct graph *source, *target;
 
 	lock_acquire(&lock);
-	source = find(from);
+	source = heat_used_find(from);
 	target = source ? find_or_make(to) : NULL;
 	if (target && target != source)
-		add_all(&target->runs, &source->runs);
+		heat_used_add_all(&target->runs, &source->runs);
 	lock_release(&lock);
 }
 
-static void forget(const void *handle)
+static void heat_used_forget(const void *handle)
 {
-	struct graph *graph = find(handle);
+	struct graph *graph = heat_used_find(handle);
 
 	if (!graph)
 		return;
 	HASH_DEL(graphs, graph);
-	clear(&graph->runs);
+	heat_used_clear(&graph->runs);
 	free(graph);
 }
 
 void heat_graph_forget(const void *handle)
 {
 	lock_acquire(&lock);
-	forget(handle);
+	heat_used_forget(handle);
 	lock_release(&lock);
 }
 
@@ -318,12 +318,12 @@ void heat_graph_replace(const void *to, const void *from)
 /* Returns whether it uses more, blindly. */
 static bool touch_all(const void *handle, uint32_t now)
 {
-	const struct graph *graph = find(handle);
+	const struct graph *graph = heat_used_find(handle);
 
 	for (size_t i = 0; graph && i < graph->runs.count; i++)
 		heat_touch(graph->runs.run[i], HEAT_COPIED, now);
 	if (graph && capture_is_active()) /* it becomes a part of the captured graph */
-		add_all(&captured, &graph->runs);
+		heat_used_add_all(&captured, &graph->runs);
 	return graph && graph->runs.is_blind;
 }
 
@@ -397,12 +397,12 @@ int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CU
 
 static void ask_graph(const void *handle)
 {
-	const struct graph *graph = find(handle);
+	const struct graph *graph = heat_used_find(handle);
 
 	for (size_t i = 0; graph && i < graph->runs.count; i++)
 		heat_touch(graph->runs.run[i], HEAT_COPIED, heat_work());
 	if (graph)
-		add_all(&asked, &graph->runs);
+		heat_used_add_all(&asked, &graph->runs);
 }
 
 int heat_uses_of_graph(const void *handle, CUdeviceptr *runs, size_t room)

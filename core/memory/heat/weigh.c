@@ -50,7 +50,7 @@ struct work {
 
 /* --- kernels and their memory --- */
 
-static void list_users(const struct work *w)
+static void weigh_list_users(const struct work *w)
 {
 	const struct weigh_case *g = w->given;
 
@@ -67,7 +67,7 @@ static void list_users(const struct work *w)
 	}
 }
 
-/* Returns where the list of a run's kernels begins; list_users() has moved each by one. */
+/* Returns where the list of a run's kernels begins; weigh_list_users() has moved each by one. */
 static const uint32_t *users_of(const struct work *w, uint32_t run, uint32_t *count)
 {
 	uint32_t first = w->users[run + 1];
@@ -296,21 +296,22 @@ static double price(const struct work *w, uint32_t piece)
 	return sum / (double)p->bytes;
 }
 
-static bool goes_before(const struct place *a, const struct place *b)
+static bool weigh_goes_before(const struct place *a, const struct place *b)
 {
 	return a->price < b->price || (a->price <= b->price && a->piece < b->piece);
 }
 
-static void sift_down(struct work *w, size_t at)
+static void weigh_sift_down(struct work *w, size_t at)
 {
 	struct place place = w->heap[at];
 
 	for (;;) {
 		size_t below = 2 * at + 1;
 
-		if (below + 1 < w->waiting && goes_before(&w->heap[below + 1], &w->heap[below]))
+		if (below + 1 < w->waiting &&
+		    weigh_goes_before(&w->heap[below + 1], &w->heap[below]))
 			below++;
-		if (below >= w->waiting || !goes_before(&w->heap[below], &place))
+		if (below >= w->waiting || !weigh_goes_before(&w->heap[below], &place))
 			break;
 		w->heap[at] = w->heap[below];
 		at = below;
@@ -348,18 +349,18 @@ static uint32_t take_cheapest(struct work *w)
 		first->price = price(w, first->piece);
 		if (first->price <= was.price)
 			break;
-		sift_down(w, 0);
+		weigh_sift_down(w, 0);
 		if (w->heap[0].piece == was.piece)
 			break;
 	}
 	piece = w->heap[0].piece;
 	w->heap[0] = w->heap[--w->waiting];
 	if (w->waiting)
-		sift_down(w, 0);
+		weigh_sift_down(w, 0);
 	return piece;
 }
 
-static void choose(struct work *w, struct weigh_answer *answer)
+static void weigh_choose(struct work *w, struct weigh_answer *answer)
 {
 	const struct weigh_case *g = w->given;
 	uint64_t bytes = 0;
@@ -370,7 +371,7 @@ static void choose(struct work *w, struct weigh_answer *answer)
 		w->heap[i] = (struct place){price(w, i), i};
 	w->waiting = g->pieces;
 	for (size_t i = w->waiting / 2; i-- > 0;)
-		sift_down(w, i);
+		weigh_sift_down(w, i);
 	answer->spilled = 0;
 	answer->then = sum_of_loads(w);
 	for (size_t i = 0; i < g->pieces; i++) {
@@ -401,7 +402,7 @@ static void reckon(struct work *w, struct weigh_answer *answer)
 	answer->now = sum_of_loads(w);
 }
 
-static bool make_room(struct work *w)
+static bool weigh_make_room(struct work *w)
 {
 	const struct weigh_case *g = w->given;
 
@@ -427,10 +428,10 @@ static void free_room(struct work *w)
 bool weigh_learn(const struct weigh_case *given, struct weigh_known *known, double *ns_of_byte)
 {
 	struct work w = {.given = given};
-	bool is_done = make_room(&w);
+	bool is_done = weigh_make_room(&w);
 
 	if (is_done) {
-		list_users(&w);
+		weigh_list_users(&w);
 		count_on_host(&w);
 		group_alike(&w);
 		learn_fastest(&w);
@@ -454,15 +455,15 @@ bool weigh_by(const struct weigh_case *given, const struct weigh_known *known, d
               struct weigh_answer *answer)
 {
 	struct work w = {.given = given, .ns_of_byte = ns_of_byte};
-	bool is_done = make_room(&w);
+	bool is_done = weigh_make_room(&w);
 
 	if (is_done) {
-		list_users(&w);
+		weigh_list_users(&w);
 		for (size_t k = 0; k < given->kernels; k++)
 			w.load[k] =
 			    (struct load){.least = known[k].least, .factor = known[k].factor};
 		reckon(&w, answer);
-		choose(&w, answer);
+		weigh_choose(&w, answer);
 	}
 	free_room(&w);
 	return is_done;

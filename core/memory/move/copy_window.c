@@ -154,7 +154,7 @@ struct copy_window {
 	size_t lefts;
 };
 
-static void leave(struct copy_window *c, struct move *m)
+static void copy_window_leave(struct copy_window *c, struct move *m)
 {
 	/* Memory that was left was not made for export: that is pinned. */
 	struct chunk left = plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
@@ -184,7 +184,7 @@ static void free_left(struct copy_window *c)
 }
 
 /* Cleans up after a copy window: memory that each chunk left, or was to get, is to be freed. */
-static void clean_up(struct copy_window *c)
+static void copy_window_clean_up(struct copy_window *c)
 {
 	struct plan *plan = c->plan;
 
@@ -195,7 +195,7 @@ static void clean_up(struct copy_window *c)
 		if (!m->is_done)
 			plan_drop(plan, c->device, m);
 		else if (m->from)
-			leave(c, m);
+			copy_window_leave(c, m);
 	}
 	plan_shift(plan, c->done);
 	c->done = 0;
@@ -213,7 +213,7 @@ static void get_ready(struct copy_window *c, bool in_gate)
 	size_t slice;
 
 	free_left(c); /* that there was no time for */
-	clean_up(c);
+	copy_window_clean_up(c);
 	if (!in_gate)
 		free_left(c);
 	c->moved = 0;
@@ -253,7 +253,7 @@ static bool work_meanwhile(struct meanwhile *meanwhile, uint64_t ns)
 	       free_one(c);
 }
 
-static uint64_t bytes_of(const struct move *moves, size_t count)
+static uint64_t copy_window_bytes_of(const struct move *moves, size_t count)
 {
 	uint64_t bytes = 0;
 
@@ -263,7 +263,7 @@ static uint64_t bytes_of(const struct move *moves, size_t count)
 }
 
 /* Moves all that is still as planned, with the gate seized and nothing running. */
-static CUresult move_all(struct copy_window *c)
+static CUresult copy_window_move_all(struct copy_window *c)
 {
 	struct plan *plan = c->plan;
 	struct device *device = c->device;
@@ -278,7 +278,7 @@ static CUresult move_all(struct copy_window *c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	plan_lock(device);
 	still = plan_check(plan, device, c->count);
-	bytes = bytes_of(plan->moves, still);
+	bytes = copy_window_bytes_of(plan->moves, still);
 	chores.meanwhile.copy_ns = link_copies_ns(device, plan->to, bytes);
 	if (still)
 		result = moves_run(device, plan->moves, still, &chores.meanwhile);
@@ -299,7 +299,7 @@ static CUresult move_all(struct copy_window *c)
 	plan_unlock(device);
 	for (size_t i = 0; i < still && c->is_mapped_late; i++)
 		if (plan->moves[i].is_done)
-			leave(c, &plan->moves[i]);
+			copy_window_leave(c, &plan->moves[i]);
 	if (c->is_mapped_late)
 		free_left(c);
 	took = clock_now() - before;
@@ -311,7 +311,7 @@ static CUresult move_all(struct copy_window *c)
 }
 
 /* Returns how long it may take to find out whether anything runs: a glance has begun long ago. */
-static uint64_t patience(const struct copy_window *c, uint64_t hold_ns)
+static uint64_t copy_window_patience(const struct copy_window *c, uint64_t hold_ns)
 {
 	uint64_t passed = clock_now() - c->began_ns;
 
@@ -333,9 +333,9 @@ static enum move_pending move_when_idle(struct copy_window *c, uint64_t hold_ns)
 		}
 		if (capture_is_active())
 			return MOVE_CAPTURE;
-		idle = idle_now(patience(c, hold_ns));
+		idle = idle_now(copy_window_patience(c, hold_ns));
 		if (idle == IDLE)
-			return move_all(c) == CUDA_SUCCESS ? MOVE_NONE : MOVE_FAILED;
+			return copy_window_move_all(c) == CUDA_SUCCESS ? MOVE_NONE : MOVE_FAILED;
 		if (idle == IDLE_BROKEN)
 			return MOVE_FAILED;
 		why = MOVE_WORK;
@@ -346,7 +346,7 @@ static enum move_pending move_when_idle(struct copy_window *c, uint64_t hold_ns)
 }
 
 /* Returns whether the plan is still wanted; by a process that ends nothing is. */
-static bool is_wanted(const struct plan *plan, struct device *device)
+static bool copy_window_is_wanted(const struct plan *plan, struct device *device)
 {
 	return !wanted_is_closed() && (!plan->is_wanted || plan->is_wanted(device));
 }
@@ -421,7 +421,7 @@ static enum move_pending close_and_move(struct copy_window *c, uint64_t patience
 	c->took_ns = clock_now() - c->began_ns;
 	moving.idle_ns += goes_on ? c->took_ns : c->idle_ns;
 	if (why != MOVE_NONE || must_open(c->plan) || c->plan->count == c->count ||
-	    !is_wanted(c->plan, c->device))
+	    !copy_window_is_wanted(c->plan, c->device))
 		open_gate(c);
 	note_copy_window(c);
 	return why;
@@ -467,8 +467,9 @@ static enum move_pending move_in_time(struct copy_window *c, struct deadline *un
 		if (deadline_has_passed(until))
 			break;
 		wait_for_idle_point(c);
-	} while (is_wanted(c->plan, c->device));
-	if (why == MOVE_CAPTURE || c->plan->is_patient || !is_wanted(c->plan, c->device))
+	} while (copy_window_is_wanted(c->plan, c->device));
+	if (why == MOVE_CAPTURE || c->plan->is_patient ||
+	    !copy_window_is_wanted(c->plan, c->device))
 		return why;
 	return insist(c);
 }
@@ -491,7 +492,7 @@ static void rest(uint64_t part, uint64_t least_ns)
 }
 
 /* Goes on after a copy window: at once where the gate is still held. */
-static enum move_pending go_on(struct copy_window *c, struct deadline *until)
+static enum move_pending copy_window_go_on(struct copy_window *c, struct deadline *until)
 {
 	enum move_pending why = c->is_held ? insist(c) : MOVE_SOON;
 
@@ -519,22 +520,22 @@ enum move_pending copy_window_carry_out(struct plan *plan, struct device *device
 		moving.began_ns = clock_now();
 		moving.idle_ns = 0;
 	}
-	while (plan->has_time && is_wanted(plan, device) && plan_make(plan, device))
+	while (plan->has_time && copy_window_is_wanted(plan, device) && plan_make(plan, device))
 		;
 	get_ready(&c, false);
 	if (plan->is_gentle)
 		rest(1, 0);
 	why = move_ready(&c, until);
-	while (why == MOVE_NONE && plan->count > c.count && is_wanted(plan, device)) {
+	while (why == MOVE_NONE && plan->count > c.count && copy_window_is_wanted(plan, device)) {
 		c.done = c.count;
 		c.count = 0;
-		why = go_on(&c, until);
+		why = copy_window_go_on(&c, until);
 	}
 	open_gate(&c);
 	if (plan->moved)
 		*until = DEADLINE_IN(0);
 	c.done += c.count;
-	clean_up(&c);
+	copy_window_clean_up(&c);
 	free_left(&c);
 	moving.ended_ns = clock_now();
 	atomic_store(&is_under_way, false);

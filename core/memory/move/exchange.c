@@ -160,8 +160,8 @@ static CUresult wait_for_copies(const struct copying *c)
 	return result;
 }
 
-static CUresult copy(const struct device *device, const struct move *moves, size_t count,
-                     struct meanwhile *meanwhile)
+static CUresult exchange_copy(const struct device *device, const struct move *moves, size_t count,
+                              struct meanwhile *meanwhile)
 {
 	struct copying *c = &copying[device->id.ordinal];
 	struct context context;
@@ -189,7 +189,7 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 }
 
 /* Maps the old memory again. It has been there before, so only a broken driver refuses. */
-static void restore(const struct move *m)
+static void exchange_restore(const struct move *m)
 {
 	if (mapping_make(m->address, m->size, m->from) != CUDA_SUCCESS ||
 	    mapping_allow(m->address, m->size, m->access, m->accesses) != CUDA_SUCCESS)
@@ -197,7 +197,7 @@ static void restore(const struct move *m)
 		                    "program will fail where it uses it");
 }
 
-static CUresult exchange(struct move *m)
+static CUresult exchange_exchange(struct move *m)
 {
 	CUresult result = mapping_remove(m->address, m->size);
 
@@ -205,7 +205,7 @@ static CUresult exchange(struct move *m)
 		return result;
 	result = mapping_make(m->address, m->size, m->to);
 	if (result != CUDA_SUCCESS) {
-		restore(m);
+		exchange_restore(m);
 		return result;
 	}
 	m->is_done = true;
@@ -228,7 +228,7 @@ static size_t open_run(struct move *moves, size_t first, size_t count)
 		                  moves[i].accesses) == CUDA_SUCCESS)
 			continue;
 		mapping_remove(moves[i].address, moves[i].size);
-		restore(&moves[i]);
+		exchange_restore(&moves[i]);
 		moves[i].is_done = false;
 	}
 	return end - first;
@@ -237,12 +237,12 @@ static size_t open_run(struct move *moves, size_t first, size_t count)
 CUresult moves_run(struct device *device, struct move *moves, size_t count,
                    struct meanwhile *meanwhile)
 {
-	CUresult result = copy(device, moves, count, meanwhile), exchanged;
+	CUresult result = exchange_copy(device, moves, count, meanwhile), exchanged;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (size_t i = 0; i < count; i++) {
-		exchanged = exchange(&moves[i]);
+		exchanged = exchange_exchange(&moves[i]);
 		if (exchanged != CUDA_SUCCESS)
 			result = exchanged;
 	}

@@ -25,7 +25,7 @@ static _Atomic uint32_t taken; /* changes when the mover has the moment */
  */
 #define FOR_THE_MOVER_NS 1000000ull
 
-static void make(void)
+static void idle_point_make(void)
 {
 	condition_init(&told);
 }
@@ -56,7 +56,7 @@ void idle_point_wait(uint64_t ns)
 {
 	struct deadline until = DEADLINE_IN(ns);
 
-	once_call(&once, make);
+	once_call(&once, idle_point_make);
 	lock_acquire(&lock);
 	has_come = false;
 	atomic_store(&idle_point_is_awaited, 1);

@@ -6,8 +6,8 @@
  */
 #include "core/memory/move/movable.h"
 
-static bool goes_before(const struct choice *choice, const struct candidate *a,
-                        const struct candidate *b)
+static bool movable_goes_before(const struct choice *choice, const struct candidate *a,
+                                const struct candidate *b)
 {
 	if (a->rank == b->rank)
 		return a->order < b->order;
@@ -15,15 +15,15 @@ static bool goes_before(const struct choice *choice, const struct candidate *a,
 }
 
 /* Puts a candidate at a place of the heap, or at one below it: each goes behind those below it. */
-static void sift_down(struct choice *choice, size_t at, size_t count, struct candidate c)
+static void movable_sift_down(struct choice *choice, size_t at, size_t count, struct candidate c)
 {
 	for (;;) {
 		size_t below = 2 * at + 1;
 
 		if (below + 1 < count &&
-		    goes_before(choice, &choice->of[below], &choice->of[below + 1]))
+		    movable_goes_before(choice, &choice->of[below], &choice->of[below + 1]))
 			below++;
-		if (below >= count || goes_before(choice, &choice->of[below], &c))
+		if (below >= count || movable_goes_before(choice, &choice->of[below], &c))
 			break;
 		choice->of[at] = choice->of[below];
 		at = below;
@@ -35,7 +35,7 @@ static void sift_up(struct choice *choice, size_t at, struct candidate c)
 {
 	for (size_t above; at > 0; at = above) {
 		above = (at - 1) / 2;
-		if (!goes_before(choice, &choice->of[above], &c))
+		if (!movable_goes_before(choice, &choice->of[above], &c))
 			break;
 		choice->of[at] = choice->of[above];
 	}
@@ -66,8 +66,8 @@ void movable_consider(struct choice *choice, const struct candidate *candidate)
 	if (choice->count < MOVES_MAX) {
 		sift_up(choice, choice->count, c);
 		choice->count++;
-	} else if (goes_before(choice, &c, &choice->of[0])) {
-		sift_down(choice, 0, choice->count, c);
+	} else if (movable_goes_before(choice, &c, &choice->of[0])) {
+		movable_sift_down(choice, 0, choice->count, c);
 	}
 }
 
@@ -77,6 +77,6 @@ void movable_end(struct choice *choice)
 		struct candidate last = choice->of[left];
 
 		choice->of[left] = choice->of[0];
-		sift_down(choice, 0, left, last);
+		movable_sift_down(choice, 0, left, last);
 	}
 }

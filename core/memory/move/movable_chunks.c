@@ -7,17 +7,17 @@
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/placement.h"
 
-static void acquire(struct device *device)
+static void movable_chunks_acquire(struct device *device)
 {
 	lock_acquire(&arena_made(device)->lock);
 }
 
-static void release(struct device *device)
+static void movable_chunks_release(struct device *device)
 {
 	lock_release(&arena_made(device)->lock);
 }
 
-static struct candidate candidate(const struct arena *arena, uint32_t unit)
+static struct candidate movable_chunks_candidate(const struct arena *arena, uint32_t unit)
 {
 	uint64_t size = arena->units[unit].units * ARENA_UNIT;
 	bool is_slab = arena->units[unit].kind == UNIT_OF_SLAB;
@@ -58,7 +58,7 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
 			continue;
 		}
 		if (unit->tier == tier && !unit->pins && !is_empty_slab(unit)) {
-			struct candidate c = candidate(arena, i);
+			struct candidate c = movable_chunks_candidate(arena, i);
 			uint32_t touched = atomic_load_explicit(&arena_unit(arena, c.run)->touched,
 			                                        memory_order_relaxed);
 
@@ -75,7 +75,8 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
  * Lets others have the lock now and then: what they change is seen or not, and what is planned is
  * looked at again.
  */
-static void choose(struct device *device, enum segment_tier tier, struct choice *choice)
+static void movable_chunks_choose(struct device *device, enum segment_tier tier,
+                                  struct choice *choice)
 {
 	struct arena *arena = arena_made(device);
 	uint32_t now = heat_now(), at = 0;
@@ -88,8 +89,8 @@ static void choose(struct device *device, enum segment_tier tier, struct choice 
 	}
 }
 
-static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
-                      struct choice *choice)
+static void movable_chunks_choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
+                                     struct choice *choice)
 {
 	const struct arena *arena = arena_made(device);
 	uint32_t first = run_first(arena, address);
@@ -99,7 +100,7 @@ static void choose_at(struct device *device, CUdeviceptr address, bool is_export
 		const struct unit *unit = &arena->units[i];
 
 		if (unit->tier == SEGMENT_ON_HOST || (is_exportable && !unit->is_exportable))
-			choice->of[choice->count++] = candidate(arena, i);
+			choice->of[choice->count++] = movable_chunks_candidate(arena, i);
 	}
 }
 
@@ -110,13 +111,13 @@ static void choose_whole(struct device *device, CUdeviceptr address, struct choi
 
 	for (i = first; i != ADDRESS_NONE && choice->count < MOVES_MAX;
 	     i = run_next(arena, first, i))
-		choice->of[choice->count++] = candidate(arena, i);
+		choice->of[choice->count++] = movable_chunks_candidate(arena, i);
 	/* More than can be moved at once stays. */
 	if (i != ADDRESS_NONE)
 		choice->count = 0;
 }
 
-static bool look(struct device *device, struct move *move, bool pinned_too)
+static bool movable_chunks_look(struct device *device, struct move *move, bool pinned_too)
 {
 	/* Of one device at a time, for as long as the moves are planned and done. */
 	static CUmemAccessDesc access[DEVICE_MAX];
@@ -133,8 +134,8 @@ static bool look(struct device *device, struct move *move, bool pinned_too)
 	return true;
 }
 
-static void moved(struct device *device, const struct move *move, enum segment_tier to,
-                  bool is_exportable)
+static void movable_chunks_moved(struct device *device, const struct move *move,
+                                 enum segment_tier to, bool is_exportable)
 {
 	struct arena *arena = arena_made(device);
 	struct unit *unit = arena_unit(arena, move->address);
@@ -148,24 +149,24 @@ static void moved(struct device *device, const struct move *move, enum segment_t
 	unit->is_exportable = is_exportable;
 }
 
-static void pin(struct device *device, CUdeviceptr address)
+static void movable_chunks_pin(struct device *device, CUdeviceptr address)
 {
 	run_pin(arena_made(device), address);
 }
 
-static bool has(CUdeviceptr address)
+static bool movable_chunks_has(CUdeviceptr address)
 {
 	return arena_at(address) != NULL;
 }
 
 const struct movable_kind movable_chunks = {
-    .has = has,
-    .acquire = acquire,
-    .release = release,
-    .choose = choose,
-    .choose_at = choose_at,
+    .has = movable_chunks_has,
+    .acquire = movable_chunks_acquire,
+    .release = movable_chunks_release,
+    .choose = movable_chunks_choose,
+    .choose_at = movable_chunks_choose_at,
     .choose_whole = choose_whole,
-    .look = look,
-    .moved = moved,
-    .pin = pin,
+    .look = movable_chunks_look,
+    .moved = movable_chunks_moved,
+    .pin = movable_chunks_pin,
 };

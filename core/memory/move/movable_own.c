@@ -10,13 +10,13 @@
 #include "core/memory/move/placement.h"
 #include "core/memory/own/books.h"
 
-static void acquire(struct device *device)
+static void movable_own_acquire(struct device *device)
 {
 	(void)device;
 	lock_acquire(&own_lock);
 }
 
-static void release(struct device *device)
+static void movable_own_release(struct device *device)
 {
 	(void)device;
 	lock_release(&own_lock);
@@ -44,7 +44,7 @@ static uint32_t touched_of(const struct mapped_range *range, uint32_t now)
 	return hottest;
 }
 
-static struct candidate candidate(const struct own *p)
+static struct candidate movable_own_candidate(const struct own *p)
 {
 	return (struct candidate){.kind = &movable_own,
 	                          .address = p->mappings->address,
@@ -54,7 +54,7 @@ static struct candidate candidate(const struct own *p)
 	                          .read = p->bytes};
 }
 
-static void choose(struct device *device, enum segment_tier tier, struct choice *choice)
+static void movable_own_choose(struct device *device, enum segment_tier tier, struct choice *choice)
 {
 	uint32_t now = heat_now();
 
@@ -65,7 +65,7 @@ static void choose(struct device *device, enum segment_tier tier, struct choice 
 
 		if (p->device != device || p->tier != tier || p->pinned || !own_is_movable(p))
 			continue;
-		c = candidate(p);
+		c = movable_own_candidate(p);
 		if (movable_is_ranked(choice))
 			c.rank =
 			    placement_rank(device, c.address, touched_of(p->mappings, now), now);
@@ -87,14 +87,14 @@ static struct own *movable_at(const struct device *device, CUdeviceptr address)
  * Chooses what is mapped at the address, if it is on the host. In memory that can be exported it is
  * as soon as it is on the device, if the program has asked for that.
  */
-static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
-                      struct choice *choice)
+static void movable_own_choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
+                                  struct choice *choice)
 {
 	const struct own *p = movable_at(device, address);
 
 	(void)is_exportable;
 	if (p && p->tier == SEGMENT_ON_HOST)
-		choice->of[choice->count++] = candidate(p);
+		choice->of[choice->count++] = movable_own_candidate(p);
 }
 
 /*
@@ -133,7 +133,7 @@ static const CUmemAccessDesc *rights_of(const struct mapped_range *range, size_t
 	return r->access;
 }
 
-static bool is_plain(const CUmemAllocationProp *asked)
+static bool movable_own_is_plain(const CUmemAllocationProp *asked)
 {
 	static const __typeof__(asked->allocFlags) none;
 
@@ -141,7 +141,7 @@ static bool is_plain(const CUmemAllocationProp *asked)
 	       memcmp(&asked->allocFlags, &none, sizeof(none)) == 0;
 }
 
-static bool look(struct device *device, struct move *move, bool pinned_too)
+static bool movable_own_look(struct device *device, struct move *move, bool pinned_too)
 {
 	const struct own *p = movable_at(device, move->address);
 
@@ -151,13 +151,13 @@ static bool look(struct device *device, struct move *move, bool pinned_too)
 	move->from = p->handle;
 	move->access = rights_of(p->mappings, &move->accesses);
 	move->is_from_device = p->tier == SEGMENT_ON_DEVICE;
-	move->has_like = !is_plain(&p->asked);
+	move->has_like = !movable_own_is_plain(&p->asked);
 	move->like = p->asked;
 	return move->access != NULL;
 }
 
-static void moved(struct device *device, const struct move *move, enum segment_tier to,
-                  bool is_exportable)
+static void movable_own_moved(struct device *device, const struct move *move, enum segment_tier to,
+                              bool is_exportable)
 {
 	struct arena *arena = arena_ranges[device->id.ordinal].arena;
 	struct own *p = own_mapping(move->address)->own;
@@ -172,7 +172,7 @@ static void moved(struct device *device, const struct move *move, enum segment_t
 	own_recount(p);
 }
 
-static void pin(struct device *device, CUdeviceptr address)
+static void movable_own_pin(struct device *device, CUdeviceptr address)
 {
 	const struct mapped_range *range = own_mapping(address);
 
@@ -183,7 +183,7 @@ static void pin(struct device *device, CUdeviceptr address)
 	own_recount(range->own);
 }
 
-static bool has(CUdeviceptr address)
+static bool movable_own_has(CUdeviceptr address)
 {
 	bool is_known;
 
@@ -194,12 +194,12 @@ static bool has(CUdeviceptr address)
 }
 
 const struct movable_kind movable_own = {
-    .has = has,
-    .acquire = acquire,
-    .release = release,
-    .choose = choose,
-    .choose_at = choose_at,
-    .look = look,
-    .moved = moved,
-    .pin = pin,
+    .has = movable_own_has,
+    .acquire = movable_own_acquire,
+    .release = movable_own_release,
+    .choose = movable_own_choose,
+    .choose_at = movable_own_choose_at,
+    .look = movable_own_look,
+    .moved = movable_own_moved,
+    .pin = movable_own_pin,
 };

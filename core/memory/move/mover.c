@@ -140,8 +140,8 @@ static bool come_back(const struct choice *hot, size_t count)
 }
 
 /* Notes what has left for what, and says how long the rest is. */
-static void note_exchange(struct balance_rests *rest, const struct choice *cold,
-                          const struct choice *hot)
+static void mover_note_exchange(struct balance_rests *rest, const struct choice *cold,
+                                const struct choice *hot)
 {
 	size_t pairs = cold->count < hot->count ? cold->count : hot->count;
 	uint64_t times = come_back(hot, pairs) ? rest->times * 2 : rest->times / 2;
@@ -218,7 +218,7 @@ static bool swap(struct device *device, const struct terms *terms, uint64_t room
 	moved = is_decided ? demote_decided(device, terms, bytes, &cold)
 	                   : moving_demote(device, terms, bytes, &cold) == MOVE_NONE;
 	if (moved && !is_decided)
-		note_exchange(rest, &cold, hot);
+		mover_note_exchange(rest, &cold, hot);
 	if (moved)
 		rest->no_promotion_until = 0;
 	rest->no_exchange_until =
@@ -306,7 +306,7 @@ static bool balance_fill(struct device *device, const struct terms *terms, uint6
  */
 
 /* Returns the bytes that must leave so that so much more is below the limit. */
-static uint64_t missing(struct device *device, const struct terms *terms, uint64_t room)
+static uint64_t mover_missing(struct device *device, const struct terms *terms, uint64_t room)
 {
 	uint64_t wanted = device_charged(device, SEGMENT_ON_DEVICE) + room;
 
@@ -327,7 +327,7 @@ static CUresult answer_room(const struct wanted_request *r)
 	balance_rest(r->device);
 	has_room = reclaim_unused(r->device);
 	for (;;) {
-		bytes = missing(r->device, &terms, r->room);
+		bytes = mover_missing(r->device, &terms, r->room);
 		/* The device may be full of others' memory, whatever the limit. */
 		if (done < r->room && bytes < r->room - done)
 			bytes = r->room - done;
@@ -371,7 +371,7 @@ static CUresult lacks_room(struct wanted_request *r, const struct terms *terms,
 
 	for (size_t i = 0; i < choice->count; i++)
 		bytes += choice->of[i].size;
-	if (!missing(r->device, terms, bytes))
+	if (!mover_missing(r->device, terms, bytes))
 		r->room = bytes;
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -582,7 +582,7 @@ static void catch_up(struct device *device)
 
 /* Looks at a device once. Returns whether anything has moved, so that it is to be looked at again.
  */
-static bool poll_device(struct device *device, bool grows)
+static bool mover_poll_device(struct device *device, bool grows)
 {
 	const struct arena *arena = arena_made(device);
 	struct polled *t = &polled[device->id.ordinal];
@@ -625,7 +625,7 @@ static bool poll_device(struct device *device, bool grows)
 /* Lets the limit grow, and then looks after the device under the limit that there is now. */
 static bool look_after(struct device *device)
 {
-	return poll_device(device, growth_tick(device));
+	return mover_poll_device(device, growth_tick(device));
 }
 
 /* --- the thread --- */

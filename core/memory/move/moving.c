@@ -21,7 +21,7 @@ static bool goes_on(const struct terms *now)
 	return now->generation == plan.terms->generation && !wanted_is_asked();
 }
 
-static bool is_beyond_limit(struct device *device)
+static bool move_moving_is_beyond_limit(struct device *device)
 {
 	const struct terms now = terms_of(device);
 
@@ -73,8 +73,8 @@ uint64_t moving_closed_ns(void)
  * Has so much of the choice leave. Returns MOVE_NONE once something was moved, else why nothing
  * was.
  */
-static enum move_pending demote(struct device *device, uint64_t bytes, const struct choice *choice,
-                                struct deadline *until)
+static enum move_pending move_moving_demote(struct device *device, uint64_t bytes,
+                                            const struct choice *choice, struct deadline *until)
 {
 	enum move_pending why;
 
@@ -101,7 +101,7 @@ enum move_pending moving_demote(struct device *device, const struct terms *terms
                                 const struct choice *choice)
 {
 	plan = (struct plan){.terms = terms, .is_gentle = true, .is_wanted = is_within_limit};
-	return demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
+	return move_moving_demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
 }
 
 enum move_pending moving_demote_decided(struct device *device, const struct terms *terms,
@@ -112,7 +112,7 @@ enum move_pending moving_demote_decided(struct device *device, const struct term
 	                     .is_patient = !insists,
 	                     .has_time = true,
 	                     .is_wanted = is_within_limit};
-	return demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
+	return move_moving_demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
 }
 
 /* Has the coldest memory leave. After a failure a moment is waited for anew. */
@@ -123,7 +123,7 @@ static enum move_pending demote_coldest(struct device *device, uint64_t bytes, C
 	enum move_pending why;
 
 	plan_choose(device, SEGMENT_ON_DEVICE, except, &choice);
-	why = demote(device, bytes, &choice, until);
+	why = move_moving_demote(device, bytes, &choice, until);
 	if (why != MOVE_NONE)
 		*until = moving_deadline(plan.terms);
 	return why;
@@ -135,7 +135,7 @@ enum move_pending moving_shrink(struct device *device, const struct terms *terms
 	plan = (struct plan){.terms = terms,
 	                     .spares_go = true,
 	                     .is_gentle = is_gentle(terms),
-	                     .is_wanted = is_beyond_limit};
+	                     .is_wanted = move_moving_is_beyond_limit};
 	return demote_coldest(device, bytes, 0, until);
 }
 

@@ -70,7 +70,7 @@ struct pieces {
 	bool is_short; /* of memory */
 };
 
-static void add_piece(void *cookie, const struct candidate *candidate)
+static void placement_add_piece(void *cookie, const struct candidate *candidate)
 {
 	struct pieces *pieces = cookie;
 
@@ -102,9 +102,9 @@ static int by_address(const void *a, const void *b)
 /* Lists all that may move, by address. Returns false without memory for it. */
 static bool list_pieces(struct device *device, struct pieces *pieces)
 {
-	plan_each(device, SEGMENT_ON_DEVICE, add_piece, pieces);
+	plan_each(device, SEGMENT_ON_DEVICE, placement_add_piece, pieces);
 	pieces->is_on_host = true;
-	plan_each(device, SEGMENT_ON_HOST, add_piece, pieces);
+	plan_each(device, SEGMENT_ON_HOST, placement_add_piece, pieces);
 	if (pieces->is_short)
 		return false;
 	if (pieces->count)
@@ -113,7 +113,7 @@ static bool list_pieces(struct device *device, struct pieces *pieces)
 }
 
 /* Returns the first piece of the run that is at the address; the count where there is none. */
-static size_t piece_at(const struct pieces *pieces, CUdeviceptr address)
+static size_t placement_piece_at(const struct pieces *pieces, CUdeviceptr address)
 {
 	size_t low = 0, high = pieces->count;
 
@@ -138,7 +138,7 @@ static size_t number_runs(struct pieces *pieces, const struct survey *survey, ui
 	size_t used = 0;
 
 	for (size_t i = 0; i < survey->uses; i++) {
-		size_t at = piece_at(pieces, survey->use[i]);
+		size_t at = placement_piece_at(pieces, survey->use[i]);
 		CUdeviceptr run = at < pieces->count ? pieces->of[at].run : 0;
 
 		if (at < pieces->count && pieces->of[at].is_used)
@@ -185,7 +185,7 @@ static void fill_kernels(struct question *q, const struct survey *survey,
 		q->kernel[k] = *kernel;
 		q->kernel[k].first = (uint32_t)q->given.uses;
 		for (uint32_t i = 0; i < kernel->uses; i++) {
-			size_t at = piece_at(pieces, survey->use[kernel->first + i]);
+			size_t at = placement_piece_at(pieces, survey->use[kernel->first + i]);
 
 			/* Parts of a large allocation that moves as a whole are one. */
 			if (at < pieces->count &&
@@ -216,7 +216,7 @@ static void fill_pieces(struct question *q, const struct pieces *pieces)
 }
 
 /* Returns false without memory for it, or where no memory is used that moves. */
-static bool ask(struct question *q, const struct survey *survey, struct pieces *pieces)
+static bool placement_ask(struct question *q, const struct survey *survey, struct pieces *pieces)
 {
 	size_t used = number_runs(pieces, survey, &q->given.runs);
 
@@ -237,7 +237,7 @@ static bool ask(struct question *q, const struct survey *survey, struct pieces *
 }
 
 /* Lists all pieces. Returns false without memory for it. */
-static bool list(struct weighed *w, const struct pieces *pieces)
+static bool placement_list(struct weighed *w, const struct pieces *pieces)
 {
 	w->piece = calloc(pieces->count + 1, sizeof(*w->piece));
 	w->pieces = w->piece ? pieces->count : 0;
@@ -316,9 +316,9 @@ static double sum_times(const struct survey *survey)
 }
 
 /* Writes all of it for the tool, which asks weigh.h about other limits. */
-static void write_record(struct device *device, const struct survey *survey,
-                         const struct weighed_terms *terms, const struct question *q,
-                         const struct pieces *pieces)
+static void placement_write_record(struct device *device, const struct survey *survey,
+                                   const struct weighed_terms *terms, const struct question *q,
+                                   const struct pieces *pieces)
 {
 	typedef unsigned long long ull;
 	struct record r = {0};
@@ -364,8 +364,8 @@ static bool weighed_make(struct device *device, const struct survey *survey,
 	struct pieces pieces = {.is_whole = terms->is_whole};
 	struct question q = {0};
 	struct weighed w = {.took = sum_times(survey), .kernels = survey->kernels};
-	bool is_done =
-	    list_pieces(device, &pieces) && ask(&q, survey, &pieces) && list(&w, &pieces);
+	bool is_done = list_pieces(device, &pieces) && placement_ask(&q, survey, &pieces) &&
+	               placement_list(&w, &pieces);
 
 	q.given.is_shared = terms->is_shared;
 	w.spill = q.given.spill = terms->leaves > w.unknown ? terms->leaves - w.unknown : 0;
@@ -377,7 +377,7 @@ static bool weighed_make(struct device *device, const struct survey *survey,
 		w.is_worth = weigh_is_worth(&q.answer);
 		rank_all(&w, &q, &pieces);
 		if (w.took > 0)
-			write_record(device, survey, terms, &q, &pieces);
+			placement_write_record(device, survey, terms, &q, &pieces);
 		*weighed = w;
 	} else {
 		free(w.piece);
@@ -544,7 +544,7 @@ static bool is_worth(const struct weighed *w, uint64_t placement)
 	                                       : w->is_worth;
 }
 
-static void forget(struct placement *p)
+static void placement_forget(struct placement *p)
 {
 	weighed_free(&p->weighed);
 	p->before = p->best = 0;
@@ -560,8 +560,8 @@ static uint32_t percent(const struct weighed *w, double time)
 }
 
 /* Publishes the placement in force, for readers. */
-static void show(const struct device *device, const struct placement *p, const struct terms *terms,
-                 uint64_t on_host)
+static void placement_show(const struct device *device, const struct placement *p,
+                           const struct terms *terms, uint64_t on_host)
 {
 	bool is_balanced = p->acts && !p->has_gone_back;
 	struct placed placed = {
@@ -576,7 +576,7 @@ static void show(const struct device *device, const struct placement *p, const s
 	atomic_store_explicit(device->placed, placed_pack(&placed), memory_order_relaxed);
 }
 
-static void say(const struct device *device, const struct weighed *w, bool acts)
+static void placement_say(const struct device *device, const struct weighed *w, bool acts)
 {
 	log_info(
 	    "device %d: measured over two steps: kernels take %.2f times as long as with no memory "
@@ -590,24 +590,24 @@ static bool differs(uint64_t a, uint64_t b, uint64_t of)
 }
 
 /* Returns whether another part of the memory has to be on the host than was decided for. */
-static bool has_changed(const struct placement *p)
+static bool placement_has_changed(const struct placement *p)
 {
 	return differs(p->spill, p->decided_for, p->weighed.bytes);
 }
 
 /* Returns whether the same kernels use the same memory as when it was decided. */
-static bool is_same(const struct placement *p, const struct weighed *now)
+static bool placement_is_same(const struct placement *p, const struct weighed *now)
 {
 	const struct weighed *then = &p->weighed;
 	uint64_t all = then->bytes + then->unknown;
 
-	return !has_changed(p) && !differs(now->bytes + now->unknown, all, all) &&
+	return !placement_has_changed(p) && !differs(now->bytes + now->unknown, all, all) &&
 	       now->kernels == then->kernels;
 }
 
 /* Has memory go back where it was if kernels took less time then, against the estimate. */
-static void judge(const struct device *device, struct placement *p, const struct weighed *now,
-                  uint64_t leaves)
+static void placement_judge(const struct device *device, struct placement *p,
+                            const struct weighed *now, uint64_t leaves)
 {
 	double times = now->took / p->weighed.took;
 
@@ -624,8 +624,9 @@ static void judge(const struct device *device, struct placement *p, const struct
 	p->spill = p->decided_for = leaves;
 }
 
-static void decide(struct device *device, struct placement *p, const struct survey *survey,
-                   const struct terms *terms, uint64_t leaves)
+static void placement_decide(struct device *device, struct placement *p,
+                             const struct survey *survey, const struct terms *terms,
+                             uint64_t leaves)
 {
 	struct weighed_terms how = {.leaves = leaves,
 	                            .held = p->held,
@@ -637,14 +638,14 @@ static void decide(struct device *device, struct placement *p, const struct surv
 
 	if (!weighed_make(device, survey, &how, &w))
 		return;
-	is_judged = is_same(p, &w) && p->is_tried && p->is_even;
+	is_judged = placement_is_same(p, &w) && p->is_tried && p->is_even;
 	if (is_judged)
-		judge(device, p, &w, leaves);
-	if (is_judged || (p->has_gone_back && is_same(p, &w))) {
+		placement_judge(device, p, &w, leaves);
+	if (is_judged || (p->has_gone_back && placement_is_same(p, &w))) {
 		weighed_free(&w);
 		return;
 	}
-	forget(p);
+	placement_forget(p);
 	p->weighed = w;
 	p->spill = p->decided_for = w.spill;
 	p->acts = is_worth(&w, terms->settings.placement);
@@ -652,7 +653,7 @@ static void decide(struct device *device, struct placement *p, const struct surv
 	p->decided_ns = clock_now();
 	p->before = percent(&w, w.now);
 	p->best = percent(&w, w.then);
-	say(device, &w, p->acts);
+	placement_say(device, &w, p->acts);
 }
 
 /* --- surveys --- */
@@ -666,11 +667,12 @@ static bool is_recorded(const struct terms *terms)
 	return terms->settings.survey == CONFIG_SURVEY_ALWAYS;
 }
 
-static void begin(const struct device *device, struct placement *p, const struct terms *terms)
+static void placement_begin(const struct device *device, struct placement *p,
+                            const struct terms *terms)
 {
 	uint64_t now = clock_now();
 	uint64_t again = !p->spill && is_recorded(terms) ? p->not_before : p->again;
-	bool is_known = p->weighed.pieces && now < again && !has_changed(p);
+	bool is_known = p->weighed.pieces && now < again && !placement_has_changed(p);
 
 	if (now < p->not_before || (is_known && !(p->is_tried && p->is_even)))
 		return;
@@ -679,7 +681,7 @@ static void begin(const struct device *device, struct placement *p, const struct
 }
 
 /* Ends the survey under way. was_found: it told something. */
-static void end(struct placement *p, bool was_found)
+static void placement_end(struct placement *p, bool was_found)
 {
 	uint64_t now = clock_now();
 
@@ -691,8 +693,8 @@ static void end(struct placement *p, bool was_found)
 	p->again = now + AGAIN;
 }
 
-static void go_on(struct device *device, struct placement *p, const struct terms *terms,
-                  uint64_t leaves)
+static void placement_go_on(struct device *device, struct placement *p, const struct terms *terms,
+                            uint64_t leaves)
 {
 	uint64_t now = clock_now();
 	enum survey_state state = survey_poll(now);
@@ -703,17 +705,17 @@ static void go_on(struct device *device, struct placement *p, const struct terms
 		if (terms->settings.placement == PLACEMENT_BALANCED || is_recorded(terms))
 			survey_without_steps(now, is_recorded(terms));
 		else
-			end(p, false);
+			placement_end(p, false);
 		break;
 	case SURVEY_DONE:
-		decide(device, p, survey_found(), terms, leaves);
-		end(p, true);
+		placement_decide(device, p, survey_found(), terms, leaves);
+		placement_end(p, true);
 		break;
 	case SURVEY_FAILED:
 		log_info("device %d: memory is placed by heat: %s", device->index,
 		         survey_failure());
-		forget(p);
-		end(p, false);
+		placement_forget(p);
+		placement_end(p, false);
 		break;
 	default:
 		break;
@@ -742,13 +744,13 @@ void placement_poll(struct device *device, const struct terms *terms, uint64_t c
 	leaves = must_leave(p, terms, charged, spare, on_host);
 	p->spill = leaves > p->weighed.unknown ? leaves - p->weighed.unknown : 0;
 	if (p->is_surveyed && is_wanted)
-		go_on(device, p, terms, leaves);
+		placement_go_on(device, p, terms, leaves);
 	else if (p->is_surveyed)
-		end(p, false);
+		placement_end(p, false);
 	else if (is_wanted)
-		begin(device, p, terms);
+		placement_begin(device, p, terms);
 	p->is_awaited = is_wanted && on_host && !p->was_surveyed;
 	if (!may_be_found(terms))
-		forget(p);
-	show(device, p, terms, on_host);
+		placement_forget(p);
+	placement_show(device, p, terms, on_host);
 }

@@ -75,8 +75,8 @@ bool plan_movable_now(struct device *device, enum segment_tier tier, uint64_t *b
 }
 
 /* Charges a chunk. The mover waits for nothing; with the locks held it makes no room either. */
-static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk,
-                  bool is_locked)
+static int plan_charge(const struct plan *plan, struct device *device, const struct chunk *chunk,
+                       bool is_locked)
 {
 	struct reclaim without_waiting = {.device = device, .terms = plan->terms, .moves = true};
 
@@ -108,7 +108,7 @@ static enum move_pending get_memory(const struct plan *plan, struct device *devi
 
 	if (spare_take(device, chunk, &chunk->handle, 1))
 		return MOVE_NONE;
-	if (charge(plan, device, chunk, is_locked) != 0)
+	if (plan_charge(plan, device, chunk, is_locked) != 0)
 		return full;
 	began = clock_now();
 	result = spare_create(device, chunk);
@@ -226,7 +226,7 @@ static bool look_locked(const struct plan *plan, struct device *device, struct m
 }
 
 /* Adds a move, if the memory there can be moved: it may have gone meanwhile. */
-static bool add(struct plan *plan, struct device *device, const struct candidate *candidate)
+static bool plan_add(struct plan *plan, struct device *device, const struct candidate *candidate)
 {
 	struct move *m = &plan->moves[plan->count];
 
@@ -240,7 +240,7 @@ static bool add(struct plan *plan, struct device *device, const struct candidate
 }
 
 /* Returns whether the address is among the first `count` moves. */
-static bool has(const struct plan *plan, size_t count, CUdeviceptr address)
+static bool plan_has(const struct plan *plan, size_t count, CUdeviceptr address)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (plan->moves[i].address == address)
@@ -257,13 +257,13 @@ static void add_whole(struct plan *plan, struct device *device, const struct can
 	struct choice whole;
 
 	whole.count = 0;
-	if (kind->choose_whole && !has(plan, plan->count, candidate->address)) {
+	if (kind->choose_whole && !plan_has(plan, plan->count, candidate->address)) {
 		kind->acquire(device);
 		kind->choose_whole(device, candidate->address, &whole);
 		kind->release(device);
 	}
 	for (size_t i = 0; i < whole.count; i++) {
-		if (!add(plan, device, &whole.of[i])) {
+		if (!plan_add(plan, device, &whole.of[i])) {
 			plan->count = before;
 			break;
 		}
@@ -271,7 +271,7 @@ static void add_whole(struct plan *plan, struct device *device, const struct can
 	}
 }
 
-static uint64_t bytes_of(const struct plan *plan)
+static uint64_t plan_bytes_of(const struct plan *plan)
 {
 	uint64_t bytes = 0;
 
@@ -297,8 +297,8 @@ void plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 		if (plan->is_whole)
 			add_whole(plan, device, c);
 		else
-			add(plan, device, c);
-		planned = bytes_of(plan);
+			plan_add(plan, device, c);
+		planned = plan_bytes_of(plan);
 	}
 }
 
@@ -342,7 +342,7 @@ static bool has_whole(const struct plan *plan, struct device *device, size_t cou
 	if (m->kind->choose_whole)
 		m->kind->choose_whole(device, m->address, &whole);
 	for (size_t i = 0; i < whole.count; i++) {
-		if (!has(plan, count, whole.of[i].address))
+		if (!plan_has(plan, count, whole.of[i].address))
 			return false;
 	}
 	return whole.count != 0;

@@ -63,7 +63,7 @@ void own_unname(struct own *p)
  * Supersedes the memory that had a handle which the driver gives to new memory: it is leaving, or
  * gone by a way that we did not see.
  */
-static void supersede(CUmemGenericAllocationHandle handle)
+static void books_supersede(CUmemGenericAllocationHandle handle)
 {
 	struct own *last = own_find(handle);
 
@@ -89,7 +89,7 @@ void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle
 		if (made->moves)
 			p->name = OWN_NAMES | (++names & ~OWN_NAMES_MASK);
 		lock_acquire(&own_lock);
-		supersede(p->name);
+		books_supersede(p->name);
 		if (own_name(p)) {
 			*handle = p->name;
 			own_recount(p);
@@ -123,7 +123,7 @@ bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle
 	p->imported_as = device ? import->key : 0;
 	p->charged = p->is_weightless ? 0 : import->bytes;
 	lock_acquire(&own_lock);
-	supersede(p->name);
+	books_supersede(p->name);
 	entered = own_name(p);
 	own_imports += entered;
 	if (entered && p->charged)

@@ -127,7 +127,7 @@ void own_left(struct own *p, bool gone)
  * Adds a handle that the program has: `handle`, which the driver has given it and which of ours it
  * never sees. With the lock held.
  */
-static void add_handle(struct own *p, CUmemGenericAllocationHandle *handle)
+static void handles_add_handle(struct own *p, CUmemGenericAllocationHandle *handle)
 {
 	if (own_is_ours(p->name)) {
 		driver.cuMemRelease(*handle);
@@ -149,7 +149,7 @@ void own_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address)
 	range = own_mapping(address);
 	p = range ? range->own : own_find(*handle);
 	if (p)
-		add_handle(p, handle);
+		handles_add_handle(p, handle);
 	lock_release(&own_lock);
 }
 
@@ -175,7 +175,7 @@ bool own_import_again(CUmemGenericAllocationHandle *handle)
 	if (!p)
 		p = exported_by_us(*handle);
 	if (p)
-		add_handle(p, handle);
+		handles_add_handle(p, handle);
 	lock_release(&own_lock);
 	return p != NULL;
 }

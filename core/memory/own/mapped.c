@@ -24,7 +24,7 @@ struct mapped_range *own_mapping(CUdeviceptr address)
 
 /* --- mappings --- */
 
-static void take_out(struct mapped_range *range)
+static void mapped_take_out(struct mapped_range *range)
 {
 	struct mapped_range **at = &range->own->mappings;
 
@@ -49,7 +49,7 @@ static struct device *forget_mapped(CUdeviceptr address, CUdeviceptr end, uint64
 		if (range->number > so_far) /* another thread was given the addresses meanwhile */
 			continue;
 		device = range->own->device;
-		take_out(range);
+		mapped_take_out(range);
 		own_recount(range->own);
 		own_drop_unless_used(range->own);
 		free(range);
@@ -167,7 +167,7 @@ void own_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *acces
 
 /* --- staying on the device --- */
 
-static void pin(struct mapped_range *range, void *cookie)
+static void mapped_pin(struct mapped_range *range, void *cookie)
 {
 	(void)cookie;
 	range->own->pinned = true;
@@ -251,7 +251,7 @@ void own_pin_range(CUdeviceptr address, size_t size)
 		                       : CUDA_SUCCESS;
 	} while (coming.device && result == CUDA_SUCCESS);
 	lock_acquire(&own_lock);
-	each_mapped(address, size, pin, NULL);
+	each_mapped(address, size, mapped_pin, NULL);
 	lock_release(&own_lock);
 }
 
@@ -269,7 +269,7 @@ struct device *own_device(CUdeviceptr address)
 	return device;
 }
 
-static CUresult answer(const struct own *p, CUpointer_attribute attribute, void *data)
+static CUresult mapped_answer(const struct own *p, CUpointer_attribute attribute, void *data)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -312,7 +312,7 @@ bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *dat
 	range = own_mapping(address);
 	on_host = range && range->own->tier == SEGMENT_ON_HOST;
 	if (on_host)
-		*result = answer(range->own, attribute, data);
+		*result = mapped_answer(range->own, attribute, data);
 	lock_release(&own_lock);
 	return on_host;
 }

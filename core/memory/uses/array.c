@@ -14,7 +14,7 @@ struct block {
  * six samples to 2 by 2, 4:2:2: four to 2 by 1), with 10 bits in two bytes; compressed ones eight
  * or sixteen to 4 by 4.
  */
-static struct block block_of(CUarray_format format, unsigned int channels)
+static struct block array_block_of(CUarray_format format, unsigned int channels)
 {
 	switch ((int)format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
@@ -101,7 +101,7 @@ enum extent_of { HELD, TAKEN };
 /* Of a format that came later, to be taken: none has more to an element. */
 enum { UNKNOWN_BYTES = 16, TILE_BYTES = 64, TILE_ROWS = 8, LEVEL_ALIGN = 512 };
 
-static uint64_t rounded(uint64_t bytes, uint64_t unit)
+static uint64_t array_rounded(uint64_t bytes, uint64_t unit)
 {
 	return bytes > UINT64_MAX - unit ? UINT64_MAX : (bytes + unit - 1) / unit * unit;
 }
@@ -111,14 +111,14 @@ static uint64_t padded(uint64_t extent, uint64_t least, uint64_t most)
 {
 	while (least < extent && least < most)
 		least *= 2;
-	return rounded(extent, least);
+	return array_rounded(extent, least);
 }
 
 static uint64_t level_bytes(const struct array_extent *e, unsigned int level, enum extent_of what)
 {
 	bool layers = e->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
 	size_t depth = layers ? e->depth : e->depth >> level;
-	struct block block = block_of(e->format, e->channels);
+	struct block block = array_block_of(e->format, e->channels);
 	uint64_t bytes = block.bytes, rows = blocks_along(e->height, level, block.height);
 
 	if (what == TAKEN && !bytes)
@@ -126,7 +126,7 @@ static uint64_t level_bytes(const struct array_extent *e, unsigned int level, en
 	if (__builtin_mul_overflow(bytes, blocks_along(e->width, level, block.width), &bytes))
 		return UINT64_MAX;
 	if (what == TAKEN) {
-		bytes = rounded(bytes, TILE_BYTES);
+		bytes = array_rounded(bytes, TILE_BYTES);
 		rows = e->height ? padded(rows, TILE_ROWS, 256) : rows;
 		depth = layers ? depth : padded(depth, 1, 32);
 	}
@@ -156,7 +156,7 @@ static uint64_t sum_of_levels(const struct array_extent *e, enum extent_of what)
 		return 0;
 	for (unsigned int level = 0; level < levels; level++) {
 		if (what == TAKEN)
-			sum = rounded(sum, LEVEL_ALIGN);
+			sum = array_rounded(sum, LEVEL_ALIGN);
 		if (__builtin_add_overflow(sum, level_bytes(e, level, what), &sum))
 			return UINT64_MAX;
 	}
@@ -170,7 +170,7 @@ uint64_t array_bytes(const struct array_extent *e)
 
 uint64_t array_taken(const struct array_extent *e)
 {
-	return rounded(sum_of_levels(e, TAKEN), ARRAY_UNIT);
+	return array_rounded(sum_of_levels(e, TAKEN), ARRAY_UNIT);
 }
 
 uint64_t array_most_beyond(uint64_t bytes)

@@ -47,15 +47,16 @@ static void counted_destroy(struct resource *resource)
 COUNTED_TYPES(X)
 #undef X
 
-static struct counted *find(const struct context *context, const struct resource_type *type,
-                            uint64_t object)
+static struct counted *counted_find(const struct context *context, const struct resource_type *type,
+                                    uint64_t object)
 {
 	return (struct counted *)registry_lookup_object(context->device->registry,
 	                                                context->container, type, object);
 }
 
-static struct counted *create(const struct context *context, const struct resource_type *type,
-                              uint64_t bytes, uint64_t charged)
+static struct counted *counted_create(const struct context *context,
+                                      const struct resource_type *type, uint64_t bytes,
+                                      uint64_t charged)
 {
 	struct counted *s = calloc(1, sizeof(*s));
 
@@ -100,7 +101,7 @@ static bool was_entered_again_locked(const struct resource_type *type,
                                      const struct context *context, uint64_t object,
                                      uint64_t charged)
 {
-	struct counted *s = find(context, type, object);
+	struct counted *s = counted_find(context, type, object);
 	bool again = s && (type != &counted_type_measured || !resource_is_leaving(&s->resource));
 
 	if (again)
@@ -121,8 +122,8 @@ static bool was_entered_again(const struct resource_type *type, const struct con
 	return again;
 }
 
-static void give_back(const struct context *context, const struct resource_type *type,
-                      const struct counted_import *import)
+static void counted_give_back(const struct context *context, const struct resource_type *type,
+                              const struct counted_import *import)
 {
 	if (import->charged && type == &counted_type_measured)
 		device_uncharge_driver(context->device, import->charged);
@@ -132,15 +133,15 @@ static void give_back(const struct context *context, const struct resource_type 
 		imported_leave(context->device, import->imported_as);
 }
 
-static void enter_new(const struct resource_type *type, const struct context *context,
-                      uint64_t object, const struct counted_import *import)
+static void counted_enter_new(const struct resource_type *type, const struct context *context,
+                              uint64_t object, const struct counted_import *import)
 {
-	struct counted *s = create(context, type, import->bytes, import->charged);
+	struct counted *s = counted_create(context, type, import->bytes, import->charged);
 
 	if (s)
 		s->imported_as = import->imported_as;
 	if (!s) {
-		give_back(context, type, import);
+		counted_give_back(context, type, import);
 	} else if (registry_replace_object(context->device->registry, context->container, object,
 	                                   &s->resource) != 0) {
 		resource_release(&s->resource);
@@ -157,7 +158,8 @@ void counted_enter(const struct resource_type *type, const struct context *conte
 	if (!context)
 		context = &current;
 	if (!may_be_again(type) || !was_entered_again(type, context, object, charged))
-		enter_new(type, context, object, &(struct counted_import){bytes, charged, 0});
+		counted_enter_new(type, context, object,
+		                  &(struct counted_import){bytes, charged, 0});
 }
 
 void counted_enter_import(const struct context *context, uint64_t object,
@@ -172,10 +174,10 @@ void counted_enter_import(const struct context *context, uint64_t object,
 	lock_acquire(&again_lock);
 	again = was_entered_again_locked(&counted_type_ipc_mapping, context, object, 0);
 	if (!again)
-		enter_new(&counted_type_ipc_mapping, context, object, import);
+		counted_enter_new(&counted_type_ipc_mapping, context, object, import);
 	lock_release(&again_lock);
 	if (again)
-		give_back(context, &counted_type_ipc_mapping, import);
+		counted_give_back(context, &counted_type_ipc_mapping, import);
 }
 
 bool counted_is_open_again(const struct context *context, uint64_t object)

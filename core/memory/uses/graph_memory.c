@@ -20,7 +20,7 @@ void graph_memory_start(struct device_set *set)
 }
 
 /* Settles the charge with the reserved bytes that the driver reports, with the lock held. */
-static void settle(struct device *device)
+static void graph_memory_do_settle(struct device *device)
 {
 	uint64_t *mine = &charged[device->id.ordinal];
 	cuuint64_t reserved;
@@ -39,7 +39,7 @@ void graph_memory_settle_all(void)
 {
 	lock_acquire(&lock);
 	for (int i = 0; devices && i < devices->count; i++)
-		settle(&devices->device[i]);
+		graph_memory_do_settle(&devices->device[i]);
 	lock_release(&lock);
 }
 
@@ -54,7 +54,7 @@ bool graph_memory_make_room(struct device *device)
 	before = *mine;
 	if (before)
 		driver.cuDeviceGraphMemTrim(device->handle);
-	settle(device);
+	graph_memory_do_settle(device);
 	came = *mine < before;
 	lock_release(&lock);
 	return came;

@@ -40,7 +40,7 @@ struct device;
 
 enum { SIZE = 4096 }; /* of the mapping; nothing in it is ever touched */
 
-static int open_file(const struct device *device)
+static int measured_open_file(const struct device *device)
 {
 	char path[DIRECTORY_MAX + sizeof device->id.uuid + 8];
 	int length =
@@ -51,7 +51,7 @@ static int open_file(const struct device *device)
 }
 
 /* Locks the file. Returns a mapping, which keeps it locked; NULL: it cannot be had. */
-static void *hold(int fd, bool *waited)
+static void *measured_hold(int fd, bool *waited)
 {
 	void *held;
 
@@ -82,9 +82,9 @@ static void *alone_begin(const struct device *device, bool *waited)
 	if (!device->is_in_books)
 		return NULL;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	fd = open_file(device);
+	fd = measured_open_file(device);
 	if (fd >= 0) {
-		held = hold(fd, waited);
+		held = measured_hold(fd, waited);
 		close(fd);
 	}
 	pthread_setcancelstate(cancel, NULL);
@@ -148,7 +148,7 @@ static bool read_others(const struct device *device, struct charges *others)
 }
 
 /* Reads both, with the reading's lock held. Returns whether it is known. */
-static bool read_once(struct reading *r, struct device *device, enum way way)
+static bool measured_read_once(struct reading *r, struct device *device, enum way way)
 {
 	if (way == BY_CONTEXT ? !in_use_by_context(device, &r->now.used)
 	                      : !in_use_without_context(device, &r->now.used))
@@ -168,7 +168,7 @@ static bool read_taken(struct reading *r, struct device *device, enum way way)
 
 	if (!read_others(device, &r->before))
 		return false;
-	while (read_once(r, device, way)) {
+	while (measured_read_once(r, device, way)) {
 		if (!--tries || charges_are_same(&r->before, &r->now.others))
 			return true;
 		before = r->before;
@@ -219,7 +219,7 @@ static uint64_t charge_growth(const struct reading *r, struct device *device, ui
 }
 
 /* Returns whether this very context is known still. */
-static bool is_there(const struct context *context)
+static bool measured_is_there(const struct context *context)
 {
 	struct context now;
 
@@ -236,20 +236,20 @@ static struct left_out charge_left_out(struct reading *r, struct device *device)
 
 	r->left_out = (struct left_out){0};
 	atomic_store_explicit(&measured_is_behind[device->id.ordinal], false, memory_order_relaxed);
-	if (out.most && !is_there(&out.context))
+	if (out.most && !measured_is_there(&out.context))
 		out.most = 0;
 	if (out.most)
 		out.most = charge_growth(r, device, out.most);
 	return out;
 }
 
-static void enter(const struct context *context, const void *owner, uint64_t bytes)
+static void measured_enter(const struct context *context, const void *owner, uint64_t bytes)
 {
 	if (bytes)
 		counted_enter(&counted_type_measured, context, (uintptr_t)owner, bytes, bytes);
 }
 
-static bool begin(struct device *device, enum way way)
+static bool measured_do_begin(struct device *device, enum way way)
 {
 	struct reading *r = reading_of(device, way);
 	struct left_out out = {0};
@@ -265,7 +265,7 @@ static bool begin(struct device *device, enum way way)
 	}
 	r->running += known;
 	lock_release(&r->lock);
-	enter(&out.context, out.owner, out.most);
+	measured_enter(&out.context, out.owner, out.most);
 	return known;
 }
 
@@ -289,20 +289,20 @@ static uint64_t end_ahead(struct device *device, enum way way, const struct cont
 	if (known)
 		note_reading(r, device);
 	lock_release(&r->lock);
-	enter(context, owner, bytes);
+	measured_enter(context, owner, bytes);
 	return bytes;
 }
 
-static uint64_t end(struct device *device, enum way way, const struct context *context,
-                    const void *owner, uint64_t most)
+static uint64_t measured_do_end(struct device *device, enum way way, const struct context *context,
+                                const void *owner, uint64_t most)
 {
 	return end_ahead(device, way, context, owner, most, 0);
 }
 
 void measured_catch_up_now(struct device *device)
 {
-	if (!capture_is_active() && begin(device, BY_CONTEXT))
-		end(device, BY_CONTEXT, NULL, NULL, 0);
+	if (!capture_is_active() && measured_do_begin(device, BY_CONTEXT))
+		measured_do_end(device, BY_CONTEXT, NULL, NULL, 0);
 }
 
 /* Returns the context where there is something to measure in, or NULL where nothing is measured. */
@@ -327,7 +327,7 @@ void measured_begin(struct measuring *measuring)
 		return;
 	measure_in(measuring, context);
 	measuring->is_told = overhead_is_known(measuring->device);
-	if (!measuring->is_told && !begin(measuring->device, BY_CONTEXT))
+	if (!measuring->is_told && !measured_do_begin(measuring->device, BY_CONTEXT))
 		measuring->device = NULL;
 }
 
@@ -350,7 +350,7 @@ void measured_begin_seldom(struct measuring *measuring)
 		overhead_note();
 	} else if (!rest_ns(r)) {
 		measure_in(measuring, context);
-		if (!begin(measuring->device, BY_CONTEXT))
+		if (!measured_do_begin(measuring->device, BY_CONTEXT))
 			measuring->device = NULL;
 	} else if (!atomic_load_explicit(&measured_is_behind[context->device->id.ordinal],
 	                                 memory_order_relaxed)) {
@@ -359,7 +359,7 @@ void measured_begin_seldom(struct measuring *measuring)
 	}
 }
 
-static void leave_out(const struct measuring *measuring, const void *owner, uint64_t most)
+static void measured_leave_out(const struct measuring *measuring, const void *owner, uint64_t most)
 {
 	struct reading *r = reading_of(measuring->device, BY_CONTEXT);
 	bool is_first;
@@ -383,9 +383,10 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 	if (measuring->is_told)
 		overhead_changed(measuring->device);
 	else if (measuring->is_left_out)
-		leave_out(measuring, owner, most);
+		measured_leave_out(measuring, owner, most);
 	else
-		return end(measuring->device, BY_CONTEXT, &measuring->context, owner, most);
+		return measured_do_end(measuring->device, BY_CONTEXT, &measuring->context, owner,
+		                       most);
 	return 0;
 }
 
@@ -419,7 +420,7 @@ static void begin_first(struct device *device, bool waited)
 	lock_acquire(&r->lock);
 	if (started && !is_fresh(r, device, waited) &&
 	    (r->waits_for_first ? read_taken(r, device, WITHOUT_CONTEXT)
-	                        : read_once(r, device, WITHOUT_CONTEXT))) {
+	                        : measured_read_once(r, device, WITHOUT_CONTEXT))) {
 		note_reading(r, device);
 		r->running += !r->waits_for_first;
 		r->waits_for_first = true;
@@ -457,7 +458,7 @@ void measured_begin_context(struct measuring *measuring, struct device *device)
 		measuring->alone = alone_begin(device, &waited);
 	if (!has_contexts(device))
 		begin_first(device, waited);
-	else if (begin(device, BY_CONTEXT))
+	else if (measured_do_begin(device, BY_CONTEXT))
 		measuring->device = device;
 }
 
@@ -468,8 +469,8 @@ uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 	uint64_t bytes = 0;
 
 	if (measuring->device)
-		bytes = end(measuring->device, BY_CONTEXT, &context, known ? made : NULL,
-		            MEASURED_MOST_CONTEXT);
+		bytes = measured_do_end(measuring->device, BY_CONTEXT, &context,
+		                        known ? made : NULL, MEASURED_MOST_CONTEXT);
 	else if (known && measuring->is_told)
 		overhead_ask(context.device);
 	else if (known)
@@ -535,6 +536,7 @@ void measured_first_met(const struct context *context)
 	if (!waited)
 		return;
 	is_told = !capture_is_active() && overhead_ask(context->device);
-	end(context->device, WITHOUT_CONTEXT, context,
-	    capture_is_active() || is_told ? NULL : context->handle, MEASURED_MOST_CONTEXT);
+	measured_do_end(context->device, WITHOUT_CONTEXT, context,
+	                capture_is_active() || is_told ? NULL : context->handle,
+	                MEASURED_MOST_CONTEXT);
 }

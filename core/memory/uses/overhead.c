@@ -33,7 +33,7 @@ static struct asking {
 
 /* --- the rule --- */
 
-static uint64_t less(uint64_t a, uint64_t b)
+static uint64_t overhead_less(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
 }
@@ -46,8 +46,8 @@ static bool overhead_follow(struct overhead *overhead, const struct overhead_loo
 {
 	bool grew = look->charged[1] > look->charged[0];
 	uint64_t more = look->charged[grew], fewer = look->charged[!grew];
-	uint64_t least = less(look->held, more + look->uncharged);
-	uint64_t most = less(look->held, less(fewer, look->elsewhere));
+	uint64_t least = overhead_less(look->held, more + look->uncharged);
+	uint64_t most = overhead_less(look->held, overhead_less(fewer, look->elsewhere));
 	uint64_t before = overhead->bytes;
 	uint64_t allowed = overhead->most > most ? overhead->most : most;
 
@@ -66,7 +66,7 @@ static uint64_t memory_used(const struct resource *resource)
 	return ((const struct figure *)resource)->charged;
 }
 
-static void destroy(struct resource *resource)
+static void overhead_destroy(struct resource *resource)
 {
 	struct figure *f = (struct figure *)resource;
 
@@ -76,9 +76,9 @@ static void destroy(struct resource *resource)
 }
 
 const struct resource_type overhead_type = {
-    .name = "overhead", .memory_used = memory_used, .destroy = destroy};
+    .name = "overhead", .memory_used = memory_used, .destroy = overhead_destroy};
 
-static struct resource *create(void *device)
+static struct resource *overhead_create(void *device)
 {
 	struct figure *f = calloc(1, sizeof(*f));
 
@@ -92,7 +92,7 @@ static struct resource *create(void *device)
 
 /* --- asking --- */
 
-static void charge(struct figure *f, uint64_t bytes)
+static void overhead_charge(struct figure *f, uint64_t bytes)
 {
 	if (bytes > f->charged && device_charge_driver(f->device, bytes - f->charged) != 0)
 		f->overhead.bytes = bytes = f->charged;
@@ -102,14 +102,14 @@ static void charge(struct figure *f, uint64_t bytes)
 }
 
 /* Returns whether the figure may stay. */
-static bool follow(struct figure *f, struct overhead_look *look)
+static bool overhead_do_follow(struct figure *f, struct overhead_look *look)
 {
 	bool is_settled;
 
-	look->charged[0] = less(look->charged[0], f->charged);
-	look->charged[1] = less(look->charged[1], f->charged);
+	look->charged[0] = overhead_less(look->charged[0], f->charged);
+	look->charged[1] = overhead_less(look->charged[1], f->charged);
 	is_settled = overhead_follow(&f->overhead, look);
-	charge(f, f->overhead.bytes);
+	overhead_charge(f, f->overhead.bytes);
 	return is_settled;
 }
 
@@ -134,7 +134,7 @@ static void overhead_give_back(struct device *device)
  * Asks NVML for the memory of this process, with the lock held. Returns whether it knows the
  * process.
  */
-static bool ask(struct device *device)
+static bool overhead_do_ask(struct device *device)
 {
 	struct overhead_look look = {.charged[0] = device_used(device, SEGMENT_ON_DEVICE),
 	                             .uncharged = device_uncharged(device)};
@@ -153,15 +153,15 @@ static bool ask(struct device *device)
 		overhead_give_back(device);
 		return false;
 	}
-	look.charged[0] = less(look.charged[0], asked->ahead);
-	look.charged[1] = less(device_used(device, SEGMENT_ON_DEVICE), asked->ahead);
+	look.charged[0] = overhead_less(look.charged[0], asked->ahead);
+	look.charged[1] = overhead_less(device_used(device, SEGMENT_ON_DEVICE), asked->ahead);
 	look.elsewhere = device_elsewhere(device);
 	uncharged = device_uncharged(device);
 	if (look.uncharged < uncharged)
 		look.uncharged = uncharged;
 	figure = registry_lookup_or_create(device->registry, NULL, &overhead_type, "overhead",
-	                                   create, device);
-	leave_open(asked, figure && !follow((struct figure *)figure, &look));
+	                                   overhead_create, device);
+	leave_open(asked, figure && !overhead_do_follow((struct figure *)figure, &look));
 	resource_release(figure);
 	overhead_give_back(device);
 	atomic_store(&overhead_is_told[device->id.ordinal], true);
@@ -174,7 +174,7 @@ bool overhead_ask(struct device *device)
 	bool told;
 
 	lock_acquire(&asked->lock);
-	told = ask(device);
+	told = overhead_do_ask(device);
 	lock_release(&asked->lock);
 	return told;
 }
@@ -185,7 +185,7 @@ void overhead_settle(struct device *device, uint64_t ahead)
 
 	lock_acquire(&asked->lock);
 	asked->ahead += ahead;
-	ask(device);
+	overhead_do_ask(device);
 	lock_release(&asked->lock);
 }
 
@@ -198,7 +198,7 @@ void overhead_changed(struct device *device)
 	if (clock_now() - asked_ns < ASKED_EVERY_NS || !lock_try(&asked->lock))
 		return;
 	if (overhead_is_known(device)) /* its last context may have gone meanwhile */
-		ask(device);
+		overhead_do_ask(device);
 	lock_release(&asked->lock);
 }
 
@@ -231,7 +231,7 @@ static bool ask_again(struct device *device)
 
 	lock_acquire(&asked->lock);
 	if (overhead_is_known(device)) {
-		ask(device);
+		overhead_do_ask(device);
 		is_open = asked->is_open;
 	}
 	lock_release(&asked->lock);

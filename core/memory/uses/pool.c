@@ -137,7 +137,7 @@ static uint64_t guess(const struct pool *pool)
 }
 
 /* Asks the driver for an attribute, with the pool's lock held; guesses where it does not say. */
-static uint64_t ask(const struct pool *pool, CUmemPool_attribute attribute)
+static uint64_t pool_ask(const struct pool *pool, CUmemPool_attribute attribute)
 {
 	cuuint64_t value;
 
@@ -163,7 +163,7 @@ static void count_surplus(const struct pool *pool, bool had_surplus)
  */
 static bool pool_settle(struct pool *pool, uint64_t granted, bool is_limited)
 {
-	uint64_t reserved = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+	uint64_t reserved = pool_ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
 	uint64_t charged = pool->charged + granted;
 	bool had_surplus = pool_has_surplus(pool), within = true;
 
@@ -195,8 +195,8 @@ static void pool_note_high(struct pool *pool)
 	uint64_t used = pool_own_used(pool), reserved = pool_own_reserved(pool);
 
 	if (pool->charged) {
-		used += ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-		reserved += ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+		used += pool_ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+		reserved += pool_ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
 	}
 	if (used > pool->used_high)
 		pool->used_high = used;
@@ -226,8 +226,8 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CU
 	if (device_charge(pool->device, granted) != 0) {
 		/* No room to grow; its reserved memory may be enough. */
 		granted = 0;
-		if (ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) <
-		    ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) + rounded) {
+		if (pool_ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) <
+		    pool_ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) + rounded) {
 			lock_release(&pool->lock);
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
@@ -379,7 +379,7 @@ static struct pool *list; /* holds a reference to each */
  * Finds a pool, with the lock of the list held. Returns NULL where there is none. Those made last
  * come first.
  */
-static struct pool *find(CUmemoryPool handle)
+static struct pool *pool_do_find(CUmemoryPool handle)
 {
 	struct pool *pool = list;
 
@@ -389,7 +389,7 @@ static struct pool *find(CUmemoryPool handle)
 }
 
 /* Enters a pool, with the lock of the list held. */
-static void enter(struct device *device, CUmemoryPool handle)
+static void pool_enter(struct device *device, CUmemoryPool handle)
 {
 	struct pool *pool = pool_create(device, handle);
 
@@ -406,7 +406,7 @@ static void enter(struct device *device, CUmemoryPool handle)
 }
 
 /* Ends a pool: from now on the driver speaks of another pool by its handle. */
-static void end(struct pool *pool)
+static void pool_end(struct pool *pool)
 {
 	lock_acquire(&pool->lock);
 	pool->destroyed = true;
@@ -418,21 +418,21 @@ void pool_made(struct device *device, CUmemoryPool handle)
 	struct pool *last;
 
 	lock_acquire(&list_lock);
-	last = find(handle);
+	last = pool_do_find(handle);
 	if (last && resource_is_leaving(&last->resource)) {
-		end(last);
+		pool_end(last);
 		last = NULL;
 	}
 	if (!last)
-		enter(device, handle);
+		pool_enter(device, handle);
 	lock_release(&list_lock);
 }
 
 void pool_met(struct device *device, CUmemoryPool handle)
 {
 	lock_acquire(&list_lock);
-	if (!find(handle))
-		enter(device, handle);
+	if (!pool_do_find(handle))
+		pool_enter(device, handle);
 	lock_release(&list_lock);
 }
 
@@ -441,7 +441,7 @@ struct pool *pool_find(CUmemoryPool handle)
 	struct pool *pool;
 
 	lock_acquire(&list_lock);
-	pool = find(handle);
+	pool = pool_do_find(handle);
 	if (pool)
 		pool_hold(pool);
 	lock_release(&list_lock);
@@ -472,7 +472,7 @@ struct leaving pool_leave(CUmemoryPool handle)
 }
 
 /* Returns whether it was there. */
-static bool take_out(const struct pool *pool)
+static bool pool_take_out(const struct pool *pool)
 {
 	struct pool **at;
 	bool found;
@@ -494,7 +494,7 @@ void pool_left(struct leaving *leaving, bool gone)
 	if (!pool)
 		return;
 	registry_left(leaving, gone);
-	if (gone && take_out(pool)) {
+	if (gone && pool_take_out(pool)) {
 		/* Allocations from it that live keep it, and their references to it. */
 		lock_acquire(&pool->lock);
 		pool->destroyed = true;

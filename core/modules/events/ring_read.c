@@ -137,7 +137,7 @@ static bool parse_ring(char *line, struct known **list)
 }
 
 /* Returns the text between two newlines, each in its turn; NULL: no more. */
-static char *next_line(char **rest)
+static char *ring_read_next_line(char **rest)
 {
 	char *line = *rest, *end = strchr(line, '\n');
 
@@ -150,16 +150,18 @@ static char *next_line(char **rest)
 
 static bool parse_state(char *text, struct ring_reader *to)
 {
-	const char *line = next_line(&text);
+	const char *line = ring_read_next_line(&text);
 
 	if (!line || strcmp(line, first_line) != 0)
 		return false;
-	if (!(line = next_line(&text)) || !parse_count(line, "produced ", &to->produced) ||
-	    !(line = next_line(&text)) || !parse_count(line, "completed ", &to->completed) ||
-	    !(line = next_line(&text)) || !parse_count(line, "lost ", &to->lost))
+	if (!(line = ring_read_next_line(&text)) ||
+	    !parse_count(line, "produced ", &to->produced) ||
+	    !(line = ring_read_next_line(&text)) ||
+	    !parse_count(line, "completed ", &to->completed) ||
+	    !(line = ring_read_next_line(&text)) || !parse_count(line, "lost ", &to->lost))
 		return false;
 	for (int rings = 0; rings < RINGS_MOST; rings++) {
-		char *ring = next_line(&text);
+		char *ring = ring_read_next_line(&text);
 
 		if (ring && strcmp(ring, "end") == 0)
 			return *text == '\0';
@@ -264,7 +266,7 @@ uint64_t ring_reader_lost(const struct ring_reader *reader)
 
 /* --- one work unit --- */
 
-static bool is_terminated(const char *text, size_t size)
+static bool ring_read_is_terminated(const char *text, size_t size)
 {
 	return memchr(text, '\0', size) != NULL;
 }
@@ -285,8 +287,8 @@ static int check_header(const struct ring_header *header, const struct ring_id *
 		return state_refuse(-EPROTO, message, size, "%s: %lld bytes, expected %zu: damaged",
 		                    name, (long long)file_size, sizeof(struct ring_file));
 	if ((header->records != RING_RECORDS && header->records != RING_RECORDS_FIRST) ||
-	    !is_terminated(header->boot_id, SEGMENT_BOOT_ID_MAX) ||
-	    !is_terminated(header->command, sizeof header->command) ||
+	    !ring_read_is_terminated(header->boot_id, SEGMENT_BOOT_ID_MAX) ||
+	    !ring_read_is_terminated(header->command, sizeof header->command) ||
 	    strncmp(header->job, id->job, sizeof header->job) != 0 || header->pid != id->pid ||
 	    header->started_ns != id->started_ns)
 		return state_refuse(-EPROTO, message, size, "%s: its header is damaged", name);
@@ -375,7 +377,7 @@ static int open_unit(struct ring_reader *reader, const char *name, char *message
  * Copies records out of the file as it is at this moment, with any contents. Returns 0 or a
  * negative errno.
  */
-static int copy(struct ring_reader *reader, struct ring_record *to, int count)
+static int ring_read_copy(struct ring_reader *reader, struct ring_record *to, int count)
 {
 	uint64_t first = reader->unit->position % reader->room;
 	off_t at = (off_t)(offsetof(struct ring_file, record) + first * sizeof *to);
@@ -390,14 +392,14 @@ static int copy(struct ring_reader *reader, struct ring_record *to, int count)
 /* Copies the next records and classifies each. */
 static int copy_batch(struct ring_reader *reader, int count)
 {
-	int error = copy(reader, reader->other, count);
+	int error = ring_read_copy(reader, reader->other, count);
 
 	for (int i = 0; !error && i < count; i++)
 		reader->before[i] = reader->other[i].sequence;
 	if (!error)
-		error = copy(reader, reader->record, count);
+		error = ring_read_copy(reader, reader->record, count);
 	if (!error)
-		error = copy(reader, reader->other, count);
+		error = ring_read_copy(reader, reader->other, count);
 	for (int i = 0; !error && i < count; i++) {
 		uint64_t whole = 2 * (reader->unit->position + (uint64_t)i) + 2;
 		uint64_t after = reader->other[i].sequence;
@@ -418,7 +420,7 @@ static int up_to_finished(const struct ring_reader *reader, int count)
 }
 
 /* Makes a batch of the rest of the unit. Returns 0 or a negative errno and message. */
-static int fill(struct ring_reader *reader, char *message, size_t size)
+static int ring_read_fill(struct ring_reader *reader, char *message, size_t size)
 {
 	uint64_t left = reader->end - reader->unit->position;
 	uint64_t to_turn = reader->room - reader->unit->position % reader->room;
@@ -494,7 +496,7 @@ static int next_of_unit(struct ring_reader *reader, struct ring_entry *entry, ch
 
 			if (reader->unit->position == reader->end)
 				break;
-			error = fill(reader, message, size);
+			error = ring_read_fill(reader, message, size);
 			if (error && !reader->lost_here)
 				return error;
 			if (error)

@@ -92,7 +92,7 @@ static void opened_give_turn(void)
  * Finds what is opened at an address, or returns NULL. The answer is good as long as the caller has
  * its turn.
  */
-static struct opened *find_at(CUdeviceptr address)
+static struct opened *import_find_at(CUdeviceptr address)
 {
 	struct address_range found;
 
@@ -125,7 +125,7 @@ static bool opened_enter(struct opened *m)
 	return false;
 }
 
-static void leave(struct opened *m)
+static void import_leave(struct opened *m)
 {
 	struct leaving leaving;
 
@@ -199,7 +199,7 @@ static void opened_settle(void)
  * Lets it go, once it has left the books: unmaps it, or postpones that where it cannot wait for who
  * uses it. The caller has its turn.
  */
-static CUresult let_go(struct opened *m)
+static CUresult import_let_go(struct opened *m)
 {
 	CUresult result = CUDA_SUCCESS;
 	bool waited = false;
@@ -223,8 +223,8 @@ static CUresult close_one(struct opened *m)
 	struct leaving leaving;
 
 	if (m->opened == 1) {
-		leave(m);
-		return let_go(m);
+		import_leave(m);
+		return import_let_go(m);
 	}
 	m->opened--;
 	leaving = context_leave_object(&counted_type_ipc_mapping, m->place.base);
@@ -270,7 +270,7 @@ bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUr
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	opened_take_turn();
 	opened_settle();
-	m = find_at(address);
+	m = import_find_at(address);
 	if (m)
 		*result = close_one(m);
 	opened_give_turn();
@@ -289,7 +289,7 @@ void ipc_forget_context(CUcontext context)
 		/* cppcheck-suppress uninitvar ; the macro sets it */
 		if (m->key.context != context)
 			continue;
-		leave(m);
+		import_leave(m);
 		opened_unmap(m);
 	}
 	opened_give_turn();
@@ -330,7 +330,7 @@ static bool can_note_import(struct opened *m)
 }
 
 /* Has it charged to this process, unless the job has it already. There is room for its key. */
-static CUresult take(struct opened *m, const struct import *import, uint64_t size)
+static CUresult import_take(struct opened *m, const struct import *import, uint64_t size)
 {
 	struct device *device = m->place.context.device;
 
@@ -354,7 +354,7 @@ static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
 	if (!can_note_import(m))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	import = imported_read(m->place.context.device, descriptor);
-	return take(m, &import, size);
+	return import_take(m, &import, size);
 }
 
 static CUresult map_piece(struct opened *m, int descriptor, uint64_t size)
@@ -431,7 +431,7 @@ static bool is_plausible(const struct wire_reply *reply, const struct wire_reque
 	return (left == 0) == (reply->first + reply->count == reply->total);
 }
 
-static CUresult reserve(struct opened *m, const struct wire_reply *reply)
+static CUresult import_reserve(struct opened *m, const struct wire_reply *reply)
 {
 	CUresult result = driver.cuMemAddressReserve(&m->reserved, reply->bytes, 0, 0, 0);
 
@@ -464,7 +464,7 @@ static CUresult import_by_driver(struct opened *m, const struct wire_request *re
 	memcpy(&handle, reply->driver_s, sizeof(handle));
 	m->bytes = reply->bytes;
 	import = imported_read_name(m->place.context.device, &handle, sizeof(handle));
-	result = take(m, &import, m->bytes);
+	result = import_take(m, &import, m->bytes);
 	if (result == CUDA_SUCCESS)
 		result =
 		    driver.cuIpcOpenMemHandle_v2(&base, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
@@ -498,7 +498,7 @@ static CUresult fetch_some(int fd, struct wire_request *request, struct opened *
 	         (reply->status != WIRE_OK || !is_plausible(reply, request, m, received)))
 		result = CUDA_ERROR_MAP_FAILED;
 	else if (reply->status == WIRE_OK && !m->bytes)
-		result = reserve(m, reply);
+		result = import_reserve(m, reply);
 	/* Those that did not get through, for want of descriptors here, are asked for again. */
 	for (size_t i = 0; i < received; i++) {
 		if (result == CUDA_SUCCESS && reply->status == WIRE_OK) {
@@ -565,9 +565,9 @@ static CUresult answerable(CUresult result)
 	           : CUDA_ERROR_MAP_FAILED;
 }
 
-static CUresult open_new(const struct opened_key *key, const struct context *context,
-                         const struct wire_handle *handle, struct opened **opened,
-                         struct ipc_lack *lack)
+static CUresult import_open_new(const struct opened_key *key, const struct context *context,
+                                const struct wire_handle *handle, struct opened **opened,
+                                struct ipc_lack *lack)
 {
 	struct opened *m = calloc(1, sizeof(*m));
 	CUresult result;
@@ -604,7 +604,7 @@ static CUresult open_one(const struct context *context, const struct wire_handle
 	key.context = context->handle;
 	m = opened_by_key(&key);
 	if (!m) {
-		result = open_new(&key, context, handle, &m, lack);
+		result = import_open_new(&key, context, handle, &m, lack);
 		if (result != CUDA_SUCCESS)
 			return result;
 	}

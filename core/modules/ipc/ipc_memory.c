@@ -67,7 +67,7 @@ static void note_refused_gift(const struct allocation *a)
 }
 
 /* Gives it away: once it is freed it may still be open elsewhere. */
-static CUresult give(struct allocation *a, CUipcMemHandle *handle)
+static CUresult ipc_memory_do_give(struct allocation *a, CUipcMemHandle *handle)
 {
 	const struct ipc_gift gift = {.device = a->context.device,
 	                              .address = a->address,
@@ -135,7 +135,7 @@ static bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresul
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		*result = make_exportable(a);
 		if (*result == CUDA_SUCCESS)
-			*result = give(a, handle);
+			*result = ipc_memory_do_give(a, handle);
 		else if (*result == CUDA_ERROR_OUT_OF_MEMORY)
 			note_refused_gift(a);
 		else
@@ -159,8 +159,8 @@ static void note_refused_opening(const struct context *context, const struct ipc
 }
 
 /* Makes room for the memory to open, on the device that the first answer of its owner names. */
-static bool make_room(struct reclaim *r, struct terms *terms, struct deadline *until,
-                      const struct ipc_lack *missing)
+static bool ipc_memory_make_room(struct reclaim *r, struct terms *terms, struct deadline *until,
+                                 const struct ipc_lack *missing)
 {
 	const struct lack lack = {.tier = SEGMENT_ON_DEVICE,
 	                          .bytes = missing->bytes,
@@ -191,7 +191,8 @@ static CUresult ipc_memory_open(const struct context *context, const CUipcMemHan
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	do
 		result = ipc_open(context, handle, flags, address, &lack);
-	while (result == CUDA_ERROR_OUT_OF_MEMORY && make_room(&request, &terms, &until, &lack));
+	while (result == CUDA_ERROR_OUT_OF_MEMORY &&
+	       ipc_memory_make_room(&request, &terms, &until, &lack));
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		note_refused_opening(context, &lack);
 	pthread_setcancelstate(cancel, NULL);

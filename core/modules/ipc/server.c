@@ -54,7 +54,7 @@ static void close_ours(int fd)
 		close(fd);
 }
 
-static void drop(size_t i)
+static void server_drop(size_t i)
 {
 	close_ours(server.connection[i].fd);
 	server.connection[i] = server.connection[--server.count];
@@ -70,11 +70,11 @@ static void drop_idle(void)
 
 	for (size_t i = server.count; i-- > 0;) {
 		if (server.connection[i].idle < now)
-			drop(i);
+			server_drop(i);
 	}
 }
 
-static void accept_all(void)
+static void server_accept_all(void)
 {
 	int fd;
 
@@ -95,7 +95,7 @@ static void accept_all(void)
 	}
 }
 
-static bool is_valid(const struct wire_request *request)
+static bool server_is_valid(const struct wire_request *request)
 {
 	return wire_handle_is_ours(&request->handle) && request->handle.version == WIRE_VERSION &&
 	       ipc_is_own(&request->handle.token) && request->most <= WIRE_BATCH;
@@ -134,7 +134,7 @@ static bool serve_one(struct connection *connection)
 	error = wire_receive(connection->fd, &request, sizeof(request), stray, 0, &strays, 0);
 	if (error == -EAGAIN)
 		return true;
-	if (error || !is_valid(&request) || reply_to(connection->fd, &request) != 0)
+	if (error || !server_is_valid(&request) || reply_to(connection->fd, &request) != 0)
 		return false;
 	connection->idle = wire_deadline(IDLE_NS);
 	return true;
@@ -170,7 +170,7 @@ static void wait_for_any(void)
 		deadline_sleep(REFUSED_LOOK_NS);
 }
 
-static void *serve(void *cookie)
+static void *server_serve(void *cookie)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
@@ -183,16 +183,16 @@ static void *serve(void *cookie)
 		wait_for_any();
 		for (size_t i = server.count; i-- > 0;) {
 			if (!serve_one(&server.connection[i]))
-				drop(i);
+				server_drop(i);
 		}
 		if (wire_is_socket_of(server.listener, &server.token))
-			accept_all();
+			server_accept_all();
 	}
 	return NULL;
 }
 
 /* Starts the server, with the lock held. Returns 0 or a negative errno, with a message. */
-static int start(ipc_answer *answer, char *message, size_t size)
+static int server_start(ipc_answer *answer, char *message, size_t size)
 {
 	int error = wire_token_make(&server.token);
 
@@ -205,7 +205,7 @@ static int start(ipc_answer *answer, char *message, size_t size)
 	server.listener = wire_listen(&server.token, message, size);
 	if (server.listener < 0)
 		return server.listener;
-	error = thread_start(serve);
+	error = thread_start(server_serve);
 	if (error) {
 		snprintf(message, size, "no thread: %s", strerror(-error));
 		wire_unlink(&server.token);
@@ -227,7 +227,7 @@ static int ipc_serve(ipc_answer *answer, struct wire_token *token, char *message
 
 	lock_acquire(&server.lock);
 	if (!atomic_load(&server.started))
-		error = start(answer, message, size);
+		error = server_start(answer, message, size);
 	*token = server.token;
 	lock_release(&server.lock);
 	return error;
@@ -275,7 +275,7 @@ static struct given *all; /* by number */
 static uint64_t last_number;
 
 /* Finds the memory given under a number, with the lock held. */
-static struct given *find(uint64_t number)
+static struct given *server_find(uint64_t number)
 {
 	struct given *given;
 
@@ -308,8 +308,8 @@ static void give_pieces(struct device *device, const struct wire_request *reques
 }
 
 /* Gives the pieces that a request asks for, with the lock held. */
-static void give(const struct given *given, const struct wire_request *request,
-                 struct wire_reply *reply, int descriptors[WIRE_BATCH])
+static void server_give(const struct given *given, const struct wire_request *request,
+                        struct wire_reply *reply, int descriptors[WIRE_BATCH])
 {
 	struct elastic_piece *pieces;
 	size_t total;
@@ -330,16 +330,16 @@ static void give(const struct given *given, const struct wire_request *request,
 	free(pieces);
 }
 
-static void answer(const struct wire_request *request, struct wire_reply *reply,
-                   int descriptors[WIRE_BATCH])
+static void server_answer(const struct wire_request *request, struct wire_reply *reply,
+                          int descriptors[WIRE_BATCH])
 {
 	const struct given *given;
 
 	reply->status = WIRE_GONE;
 	lock_acquire(&lock);
-	given = find(request->handle.number);
+	given = server_find(request->handle.number);
 	if (given && given->address == request->handle.address)
-		give(given, request, reply, descriptors);
+		server_give(given, request, reply, descriptors);
 	lock_release(&lock);
 }
 
@@ -348,7 +348,7 @@ static void answer(const struct wire_request *request, struct wire_reply *reply,
 /*
  * Enters the given memory, with the lock held. Returns its number, or 0 where there is no memory.
  */
-static uint64_t enter(const struct ipc_gift *gift)
+static uint64_t server_enter(const struct ipc_gift *gift)
 {
 	struct given *given = calloc(1, sizeof(*given));
 
@@ -373,13 +373,13 @@ CUresult ipc_give(const struct ipc_gift *gift, CUipcMemHandle *handle)
 	struct wire_handle ours = wire_handle_new();
 	char message[512] = "";
 
-	if (ipc_serve(answer, &ours.token, message, sizeof(message)) != 0) {
+	if (ipc_serve(server_answer, &ours.token, message, sizeof(message)) != 0) {
 		log_once(LOG_WARNING, "memory cannot be shared with other processes: %s", message);
 		return CUDA_ERROR_MAP_FAILED;
 	}
 	lock_acquire(&lock);
 	if (!*gift->number)
-		*gift->number = enter(gift);
+		*gift->number = server_enter(gift);
 	ours.number = *gift->number;
 	lock_release(&lock);
 	if (!ours.number)
@@ -398,7 +398,7 @@ void ipc_withdraw(_Atomic uint64_t *number)
 	if (!atomic_load_explicit(number, memory_order_relaxed))
 		return;
 	lock_acquire(&lock);
-	given = find(*number);
+	given = server_find(*number);
 	if (given)
 		HASH_DEL(all, given);
 	*number = 0;

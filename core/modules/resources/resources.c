@@ -86,8 +86,8 @@ static uint64_t age_of(uint64_t born_ns)
 	return now > born_ns ? now - born_ns : 0;
 }
 
-static void put_line(const struct registry *registry, const struct registry_listing *listing,
-                     struct list *list)
+static void resources_put_line(const struct registry *registry,
+                               const struct registry_listing *listing, struct list *list)
 {
 	char name[REGISTRY_HANDLE_MAX];
 	struct handle handle;
@@ -103,7 +103,8 @@ static void put_line(const struct registry *registry, const struct registry_list
 }
 
 /* Lists the resources of one device. */
-static void list_device(struct device *device, struct resources_reply *reply, struct list *list)
+static void resources_list_device(struct device *device, struct resources_reply *reply,
+                                  struct list *list)
 {
 	struct registry *registry = device->registry;
 	struct registry_listing *listing;
@@ -121,7 +122,7 @@ static void list_device(struct device *device, struct resources_reply *reply, st
 	if (room > there)
 		room = there;
 	for (size_t i = 0; i < room && !list->error; i++)
-		put_line(registry, &listing[i], list);
+		resources_put_line(registry, &listing[i], list);
 	reply->listed += room;
 	reply->left_out += there - room;
 	free(listing);
@@ -129,7 +130,7 @@ static void list_device(struct device *device, struct resources_reply *reply, st
 
 /* --- the answer --- */
 
-static void answer(int socket, struct device_set *devices)
+static void resources_do_answer(int socket, struct device_set *devices)
 {
 	struct resources_reply reply = resources_reply_new();
 	struct list list = {.file = descriptor_above_stdio(memfd_create("spillway", MFD_CLOEXEC))};
@@ -137,7 +138,7 @@ static void answer(int socket, struct device_set *devices)
 	if (list.file < 0)
 		list.error = -errno;
 	for (int i = 0; i < devices->count && !list.error; i++)
-		list_device(&devices->device[i], &reply, &list);
+		resources_list_device(&devices->device[i], &reply, &list);
 	if (!list.error)
 		flush(&list);
 	reply.size = list.written;
@@ -171,7 +172,7 @@ static bool resources_answer(void)
 	socket = wire_connect(&asked.token, 0);
 	if (socket < 0)
 		return socket == -ECONNREFUSED && is_new(&found);
-	answer(socket, &this_job.devices);
+	resources_do_answer(socket, &this_job.devices);
 	close(socket);
 	return false;
 }

@@ -186,7 +186,8 @@ static uint16_t step_history_function(struct step_history *history, uint64_t key
 	return history->slots[slot] - 1;
 }
 
-static void append(struct step_history *history, struct step_event event, uint32_t launches)
+static void detector_append(struct step_history *history, struct step_event event,
+                            uint32_t launches)
 {
 	event.launches = launches < UINT16_MAX ? (uint16_t)launches : UINT16_MAX;
 	history->events[history->event_count++] = event;
@@ -197,8 +198,9 @@ static void step_history_write(struct step_history *history, uint16_t function, 
 	history->unwritten++;
 	if (history->functions[function].muted)
 		return;
-	append(history, (struct step_event){.function = function, .tick = (uint32_t)(now_ns >> 16)},
-	       history->unwritten);
+	detector_append(history,
+	                (struct step_event){.function = function, .tick = (uint32_t)(now_ns >> 16)},
+	                history->unwritten);
 	history->unwritten = 0;
 }
 
@@ -276,7 +278,7 @@ static void close_ranks(struct step_history *history)
 		launches += event.launches;
 		if (history->functions[event.function].muted)
 			continue;
-		append(history, event, launches);
+		detector_append(history, event, launches);
 		launches = 0;
 	}
 	history->unwritten += launches;
@@ -441,7 +443,7 @@ static void cast(struct step_history *history, struct step_pattern *pattern)
  * not true of a layer's functions, because the other pass has different ones; and a part of them is
  * always as often in a unit.
  */
-static bool judge(struct step_history *history, struct step_pattern *pattern)
+static bool detector_judge(struct step_history *history, struct step_pattern *pattern)
 {
 	pattern->covering = 0;
 	if (!returns_evenly(history, pattern))
@@ -492,13 +494,13 @@ static bool step_history_find(struct step_history *history, struct step_pattern 
 		if (best.units && is_as_fine(best.units, order[i].launches) &&
 		    !step_is_better(function, &history->functions[best.anchor]))
 			continue;
-		if (judge(history, &candidate) && is_as_fine(candidate.units, best.units))
+		if (detector_judge(history, &candidate) && is_as_fine(candidate.units, best.units))
 			best = candidate;
 	}
 	if (!best.units || !is_sure(&best))
 		return false;
 	*pattern = best;
-	return judge(history, pattern);
+	return detector_judge(history, pattern);
 }
 
 /* Follows a pattern launch by launch: units and steps by the anchor's returns. */
@@ -514,7 +516,7 @@ enum {
 	MIN_COVERS = 16, /* units in a row */
 };
 
-static void begin_step(struct step_detector *d)
+static void detector_begin_step(struct step_detector *d)
 {
 	d->units = 0;
 	d->is_mixed = d->closed = false;
@@ -535,7 +537,7 @@ static void end_steps(struct step_detector *d, uint32_t steps)
 	d->newest.number += steps;
 	d->owed += steps;
 	d->newest.is_whole = !d->is_mixed;
-	begin_step(d);
+	detector_begin_step(d);
 }
 
 /* --- functions that come with every k-th unit --- */
@@ -614,7 +616,7 @@ static void join_units(struct step_detector *d, uint32_t closing)
 	d->newest.number = d->before + (d->newest.number - d->before) / closing;
 	d->newest.is_first = true;
 	d->owed = 0;
-	begin_step(d);
+	detector_begin_step(d);
 	d->closed = true;
 }
 
@@ -733,7 +735,7 @@ static void count_units(struct step_detector *d, uint32_t units, uint32_t closer
 	d->units += units;
 	if (d->closed && d->units == 1 && d->closing > 1 && closers < d->closers) {
 		/* The closing function came late, or it lies on both sides of the anchor. */
-		begin_step(d);
+		detector_begin_step(d);
 		return;
 	}
 	if (d->closed || d->units >= d->closing)
@@ -830,7 +832,7 @@ static void step_follow_start(struct step_detector *d)
 	d->closing = 1;
 	d->bare = 0;
 	d->is_loop = false;
-	begin_step(d);
+	detector_begin_step(d);
 	begin_unit(d);
 	for (uint32_t i = 0; i < d->history.event_count; i++)
 		step_follow(d, d->history.events[i].function);
@@ -889,7 +891,7 @@ struct step_detector *step_create(void)
 }
 
 /* Gives the pattern up, which holds no more; later steps are counted on. */
-static void give_up(struct step_detector *d)
+static void detector_give_up(struct step_detector *d)
 {
 	seek_anew(d);
 	d->before = d->newest.number;
@@ -971,7 +973,7 @@ static void look_again(struct step_detector *d)
 		mute_unit(d);
 	else if ((int32_t)absent > 0 && (uint64_t)absent * d->pattern.returns >
 	                                    (uint64_t)ABSENT_UNITS * d->pattern.launches)
-		give_up(d);
+		detector_give_up(d);
 }
 
 /* --- seeking --- */
@@ -1037,7 +1039,7 @@ static void seek(struct step_detector *d)
 		seek_otherwise(d);
 }
 
-static bool tell(struct step_detector *d, struct step *ended)
+static bool detector_tell(struct step_detector *d, struct step *ended)
 {
 	/* Word by word: they have just been written so. */
 	ended->number = d->newest.number - --d->owed;
@@ -1059,7 +1061,7 @@ static bool launch_followed(struct step_detector *d, uint16_t f, uint64_t now_ns
 		step_late(d);
 	if (d->position % LOOK_LAUNCHES == 0)
 		look_again(d);
-	return d->owed && d->phase == STEP_TRUSTING && tell(d, ended);
+	return d->owed && d->phase == STEP_TRUSTING && detector_tell(d, ended);
 }
 
 bool step_launch(struct step_detector *d, uint64_t key, uint64_t shape, uint64_t now_ns,

@@ -69,7 +69,7 @@ static struct resource *record_create(void *cookie)
 }
 
 /* Ends the step's container. It runs on the launch path, so nothing is made. */
-static int end_step(void *cookie, void *subject)
+static int step_record_end_step(void *cookie, void *subject)
 {
 	int ordinal = ((struct device *)subject)->id.ordinal;
 
@@ -82,7 +82,7 @@ static int end_step(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-static int begin_step(void *cookie, void *subject)
+static int step_record_begin_step(void *cookie, void *subject)
 {
 	struct device *device = subject;
 	const struct counters *s = device->statistics;
@@ -119,8 +119,9 @@ struct resource *step_record_of(struct device *device)
 
 bool step_record_start(void)
 {
-	static const struct action ends = {ACTION_STATISTICS, "record", end_step, NULL};
-	static const struct action begins = {ACTION_STATISTICS, "record", begin_step, NULL};
+	static const struct action ends = {ACTION_STATISTICS, "record", step_record_end_step, NULL};
+	static const struct action begins = {ACTION_STATISTICS, "record", step_record_begin_step,
+	                                     NULL};
 
 	return action_add(ACTION_STEP_END, &ends) == 0 &&
 	       action_add(ACTION_STEP_BEGIN, &begins) == 0;

@@ -68,7 +68,7 @@ static bool record(struct mark *m, const struct step_ends *ends)
 	return driver.cuEventRecord(m->event, ends->stream) == CUDA_SUCCESS;
 }
 
-static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
+static uint64_t step_time_between(uint64_t least, uint64_t value, uint64_t most)
 {
 	return value > most ? most : value < least ? least : value;
 }
@@ -155,7 +155,7 @@ static void read(struct timer *t, const struct step_ends *ends, struct step_time
 	t->end = begin;
 	if (t->state == NOTHING)
 		return;
-	t->passed_ns = between(t->begin.recorded_ns, t->passed_ns + ns, ends->now_ns);
+	t->passed_ns = step_time_between(t->begin.recorded_ns, t->passed_ns + ns, ends->now_ns);
 	timed->ns = ns / t->steps;
 	timed->end_ns = t->passed_ns;
 	timed->number = t->begin.number;
@@ -173,7 +173,7 @@ static void keep_point(struct timer *t)
 }
 
 /* Begins a stretch, ends the one that is begun, or puts its end off. */
-static void mark(struct timer *t, const struct step_ends *ends)
+static void step_time_mark(struct timer *t, const struct step_ends *ends)
 {
 	bool is_one = !t->is_mixed && t->begin.context == ends->context;
 
@@ -220,7 +220,7 @@ struct step_timed step_time_take(int ordinal, const struct step_ends *ends)
 	if (capture_sync_enter()) {
 		if (t->state == ENDED && ends->are_told)
 			read(t, ends, &timed);
-		mark(t, ends);
+		step_time_mark(t, ends);
 		capture_sync_leave();
 	}
 	atomic_store_explicit(&t->wanted, next_wanted(t, ends), memory_order_relaxed);

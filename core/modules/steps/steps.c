@@ -69,7 +69,7 @@ static void steps_want(int ordinal, enum steps_reason what, bool wanted)
  * told only when they are found. Until then its launches are not counted as looked at, so that the
  * number of steps is said to be of those that were seen.
  */
-static void count_launch(struct counters *statistics, int ordinal)
+static void steps_count_launch(struct counters *statistics, int ordinal)
 {
 	steps[ordinal].since++;
 	if (!steps[ordinal].patience || steps[ordinal].since <= steps[ordinal].patience)
@@ -131,7 +131,7 @@ static void steps_launched(const struct job_launch *launch)
 		return;
 	now = launch->pacer ? launch->at.now_ns : clock_now();
 	lock_acquire(&steps[ordinal].lock);
-	count_launch(device->statistics, ordinal);
+	steps_count_launch(device->statistics, ordinal);
 	ended = step_launch(steps[ordinal].detector, launch->function, launch->threads, now, &step);
 	if (ended) {
 		count_left_out(device->statistics, ordinal);

@@ -76,7 +76,7 @@ static void write_orders(const struct region_orders *found, char text[TEXT_MAX])
 }
 
 /* Returns the kept text that is the same; NULL: there are too many, or no memory. */
-static const char *keep(const char *text)
+static const char *orders_keep(const char *text)
 {
 	for (int i = 0; i < TEXTS; i++) {
 		if (!orders.texts[i])
@@ -88,7 +88,7 @@ static const char *keep(const char *text)
 }
 
 /* Takes the findings. Returns whether they are new. */
-static bool take(const struct region_orders *found)
+static bool orders_take(const struct region_orders *found)
 {
 	bool is_weighed = orders.sees_others || !found->is_switched;
 	bool is_news = atomic_exchange(&orders.is_weighed, is_weighed) != is_weighed;
@@ -98,7 +98,7 @@ static bool take(const struct region_orders *found)
 	write_orders(found, text);
 	if (before && strcmp(before, text) == 0)
 		return is_news;
-	kept = keep(text);
+	kept = orders_keep(text);
 	if (!kept) {
 		log_once(LOG_WARNING,
 		         "%s: the monitor has changed the limits too often: the earlier ones stay",
@@ -124,7 +124,7 @@ static void orders_add_source(struct config_sources *sources)
  * Looks whether jobs of other containers are seen. The directory that HAMi mounts everywhere does
  * not serve for turns with them (core/pages/turns.h).
  */
-static void look_for_others(void)
+static void orders_look_for_others(void)
 {
 	char path[PATH_MAX];
 
@@ -145,14 +145,14 @@ static void orders_begin(char *const *environment)
 	struct region_orders found;
 
 	orders.is_shared_out = !policy || strcasecmp(policy, "disable") != 0;
-	look_for_others();
+	orders_look_for_others();
 	atomic_store(&orders.is_weighed, orders.sees_others);
 	orders.priority = !priority || atoi(priority) != 0;
 	if (!cache || *cache != '/' || strlen(cache) >= sizeof(orders.cache))
 		return;
 	strcpy(orders.cache, cache);
 	if (region_read(cache, &found) == 0)
-		take(&found);
+		orders_take(&found);
 }
 
 /* --- telling --- */
@@ -166,7 +166,7 @@ static void say_alone(const struct config_gpu *settings)
 		         "is one among the processes of this container alone");
 }
 
-static void describe(struct device *device, struct region_device *described)
+static void orders_describe(struct device *device, struct region_device *described)
 {
 	const struct config_gpu settings = terms_of(device).settings;
 	uint64_t share = settings.share < 1000 ? 1 : settings.share / 1000;
@@ -200,7 +200,7 @@ static bool orders_exchange(void)
 	tell.priority = orders.priority;
 	tell.count = devices->count < REGION_DEVICES ? devices->count : REGION_DEVICES;
 	for (int i = 0; i < tell.count; i++) {
-		describe(&devices->device[i], &tell.device[i]);
+		orders_describe(&devices->device[i], &tell.device[i]);
 		launches += counters_get(devices->device[i].statistics, launches) +
 		            counters_get(devices->device[i].statistics, graph_launches);
 	}
@@ -219,7 +219,7 @@ static bool orders_exchange(void)
 	/* A process that cannot write there follows the values it can read. */
 	if (error && region_read(orders.cache, &found) != 0)
 		return false;
-	return take(&found);
+	return orders_take(&found);
 }
 
 /* Says that the process holds nothing any more, as it exits. */

@@ -45,7 +45,7 @@ static int refuse(struct region *r, int error, const char *format, ...)
 	return error;
 }
 
-static void get(struct region *r, void *to, size_t size, off_t at)
+static void region_get(struct region *r, void *to, size_t size, off_t at)
 {
 	ssize_t got = r->error ? -1 : pread(r->fd, to, size, at);
 
@@ -56,7 +56,7 @@ static void get(struct region *r, void *to, size_t size, off_t at)
 	memset(to, 0, size);
 }
 
-static void put(struct region *r, const void *from, size_t size, off_t at)
+static void region_put(struct region *r, const void *from, size_t size, off_t at)
 {
 	ssize_t put = r->error ? -1 : pwrite(r->fd, from, size, at);
 
@@ -68,30 +68,30 @@ static int32_t get_word(struct region *r, off_t at)
 {
 	int32_t word;
 
-	get(r, &word, sizeof(word), at);
+	region_get(r, &word, sizeof(word), at);
 	return word;
 }
 
 static void put_word(struct region *r, int32_t word, off_t at)
 {
-	put(r, &word, sizeof(word), at);
+	region_put(r, &word, sizeof(word), at);
 }
 
 static uint64_t get_long(struct region *r, off_t at)
 {
 	uint64_t word;
 
-	get(r, &word, sizeof(word), at);
+	region_get(r, &word, sizeof(word), at);
 	return word;
 }
 
 static void put_long(struct region *r, uint64_t word, off_t at)
 {
-	put(r, &word, sizeof(word), at);
+	region_put(r, &word, sizeof(word), at);
 }
 
 /* Locks it for processes of the container, or unlocks it, and does not wait. */
-static void lock(struct region *r, short type)
+static void region_lock(struct region *r, short type)
 {
 	struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_len = REGION_SIZE};
 
@@ -107,7 +107,7 @@ static void lock_soon(struct region *r)
 {
 	struct deadline until = DEADLINE_IN(LEAVE_NS);
 
-	for (lock(r, F_WRLCK); r->error == -EAGAIN; lock(r, F_WRLCK)) {
+	for (region_lock(r, F_WRLCK); r->error == -EAGAIN; region_lock(r, F_WRLCK)) {
 		if (!deadline_nap(&until, LEAVE_NAP_NS))
 			return; /* the next that tells something clears our slot */
 		r->error = 0;
@@ -179,11 +179,11 @@ static void put_semaphore(struct region *r, off_t at)
 
 	memset(&free_one, 0, sizeof(free_one));
 	sem_init(&free_one, 1, 1);
-	put(r, &free_one, sizeof(free_one), at);
+	region_put(r, &free_one, sizeof(free_one), at);
 }
 
 /* Makes it; the magic comes last, because the monitor looks for that. */
-static void make(struct region *r, const struct region_tell *tell)
+static void region_make(struct region *r, const struct region_tell *tell)
 {
 	if (!r->error && ftruncate(r->fd, 0) != 0)
 		r->error = -errno;
@@ -211,12 +211,12 @@ static int get_device_count(struct region *r)
 
 static void get_uuid(struct region *r, int i, char uuid[REGION_UUID])
 {
-	get(r, uuid, REGION_UUID, FIELD(uuid, i));
+	region_get(r, uuid, REGION_UUID, FIELD(uuid, i));
 	uuid[REGION_UUID - 1] = '\0';
 }
 
 /* Finds the device, entered with its limits where it is new. Returns its place; negative: none. */
-static int place_of(struct region *r, const struct region_device *device)
+static int region_place_of(struct region *r, const struct region_device *device)
 {
 	int count = get_device_count(r);
 	char uuid[REGION_UUID];
@@ -230,7 +230,7 @@ static int place_of(struct region *r, const struct region_device *device)
 		return -1;
 	memset(uuid, 0, sizeof(uuid));
 	snprintf(uuid, sizeof(uuid), "%s", device->uuid);
-	put(r, uuid, sizeof(uuid), FIELD(uuid, count));
+	region_put(r, uuid, sizeof(uuid), FIELD(uuid, count));
 	put_long(r, device->limit, FIELD(limit, count));
 	put_long(r, device->percent ? device->percent : 100, FIELD(sm_limit, count));
 	put_long(r, (uint64_t)count + 1, REGION_AT_device_count);
@@ -260,19 +260,19 @@ static bool is_dead(int32_t pid)
 	return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH);
 }
 
-static void copy_slot(struct region *r, int from, int to)
+static void region_copy_slot(struct region *r, int from, int to)
 {
 	char slot[REGION_SLOT];
 
-	get(r, slot, sizeof(slot), FIELD(process, from));
-	put(r, slot, sizeof(slot), FIELD(process, to));
+	region_get(r, slot, sizeof(slot), FIELD(process, from));
+	region_put(r, slot, sizeof(slot), FIELD(process, to));
 }
 
 static void clear_slot(struct region *r, int slot)
 {
 	static const char nothing[REGION_SLOT];
 
-	put(r, nothing, sizeof(nothing), FIELD(process, slot));
+	region_put(r, nothing, sizeof(nothing), FIELD(process, slot));
 }
 
 static int get_process_count(struct region *r)
@@ -295,7 +295,7 @@ static int slot_of(struct region *r, int32_t pid)
 		if (other == pid) {
 			found = i++;
 		} else if (is_dead(other)) {
-			copy_slot(r, --count, i);
+			region_copy_slot(r, --count, i);
 			clear_slot(r, count);
 		} else {
 			i++;
@@ -319,7 +319,7 @@ static void put_process(struct region *r, const char *path, const struct region_
 	int slot;
 
 	for (int i = 0; i < tell->count && i < REGION_DEVICES; i++) {
-		int place = place_of(r, &tell->device[i]);
+		int place = region_place_of(r, &tell->device[i]);
 
 		if (place < 0)
 			continue;
@@ -332,8 +332,8 @@ static void put_process(struct region *r, const char *path, const struct region_
 		       REGION_PROCESSES);
 		return;
 	}
-	put(r, used, sizeof(used), SLOT(slot, used, 0));
-	put(r, utilization, sizeof(utilization), SLOT(slot, utilization, 0));
+	region_put(r, used, sizeof(used), SLOT(slot, used, 0));
+	region_put(r, utilization, sizeof(utilization), SLOT(slot, utilization, 0));
 	if (!tell->has_launched)
 		return;
 	put_long(r, (uint64_t)time(NULL), REGION_AT_last_kernel_time);
@@ -358,11 +358,11 @@ int region_tell(const char *path, const struct region_tell *tell, struct region_
 			(void)fchmod(r.fd,
 			             0666); /* other processes of the container write there, too */
 	}
-	lock(&r, F_WRLCK);
+	region_lock(&r, F_WRLCK);
 	if (!is_made(&r)) {
 		if (!r.error && !may_be_made(&r))
 			refuse(&r, -EPROTO, "%s: not HAMi's shared region", path);
-		make(&r, tell);
+		region_make(&r, tell);
 	}
 	check_version(&r, path);
 	put_process(&r, path, tell);
@@ -396,7 +396,7 @@ void region_leave(const char *path, int pid)
 	for (int i = 0; i < count && !r.error; i++) {
 		if (get_word(&r, SLOT(i, pid, 0)) != pid)
 			continue;
-		copy_slot(&r, --count, i);
+		region_copy_slot(&r, --count, i);
 		clear_slot(&r, count);
 		put_word(&r, count, REGION_AT_process_count);
 		break;

@@ -49,7 +49,7 @@ static bool is_one_of(const char *variable, const char *const *beginnings)
 	return false;
 }
 
-static bool has(char *const *environment, const char *variable)
+static bool stand_in_has(char *const *environment, const char *variable)
 {
 	size_t length = strcspn(variable, "=") + 1;
 
@@ -60,7 +60,7 @@ static bool has(char *const *environment, const char *variable)
 }
 
 /* Adds a copy of NAME=VALUE. Without memory for it nothing is added. */
-static char **add(char **environment, const char *variable)
+static char **stand_in_add(char **environment, const char *variable)
 {
 	size_t count = 0;
 	char *copy = strdup(variable), **longer;
@@ -105,7 +105,7 @@ static char *read_first(size_t *length)
 	return text;
 }
 
-static bool is_limited(char *const *environment)
+static bool stand_in_is_limited(char *const *environment)
 {
 	static const char name[] = "CUDA_DEVICE_MEMORY_LIMIT";
 
@@ -116,7 +116,7 @@ static bool is_limited(char *const *environment)
 }
 
 /* Finds the only cache in our own folder, as NAME=PATH. */
-static bool find_cache(char *variable, size_t size)
+static bool stand_in_find_cache(char *variable, size_t size)
 {
 	DIR *listing = opendir(folder);
 	int found = 0;
@@ -146,13 +146,13 @@ static char **add_of_marked(char **environment, const char *const *beginnings, c
 	for (const char *at = first; at < first + length; at += strlen(at) + 1)
 		is_marked |= strcmp(at, mark) == 0;
 	for (const char *at = first; is_marked && at < first + length; at += strlen(at) + 1)
-		if (is_one_of(at, beginnings) && !has(environment, at))
-			environment = add(environment, at);
+		if (is_one_of(at, beginnings) && !stand_in_has(environment, at))
+			environment = stand_in_add(environment, at);
 	free(first);
 	return environment;
 }
 
-static void drop(char **environment, const char *const *beginnings)
+static void stand_in_drop(char **environment, const char *const *beginnings)
 {
 	char **kept = environment;
 
@@ -179,10 +179,10 @@ static char **take_of_first(char **environment, const char *const *beginnings)
 	for (const char *at = first; at < first + length; at += strlen(at) + 1)
 		is_given |= is_one_of(at, beginnings);
 	if (is_given)
-		drop(environment, beginnings);
+		stand_in_drop(environment, beginnings);
 	for (const char *at = first; at < first + length; at += strlen(at) + 1)
 		if (is_one_of(at, beginnings))
-			environment = add(environment, at);
+			environment = stand_in_add(environment, at);
 	free(first);
 	return environment;
 }
@@ -210,9 +210,9 @@ char **stand_in_complete(char **environment)
 	/*
 	 * A process with a limit was told its cache, too, if it has one: this one may be another's.
 	 */
-	if (!has(environment, CACHE_VARIABLE "=") && !is_limited(environment) &&
-	    find_cache(variable, sizeof(variable)))
-		environment = add(environment, variable);
+	if (!stand_in_has(environment, CACHE_VARIABLE "=") && !stand_in_is_limited(environment) &&
+	    stand_in_find_cache(variable, sizeof(variable)))
+		environment = stand_in_add(environment, variable);
 	return environment;
 }
 
