@@ -120,6 +120,7 @@ static void model_measure(struct model *m)
 	const struct survey_record *r = m->record;
 	const struct weigh_kernel *last = &r->kernel[r->kernels - 1];
 	double sum = 0, together;
+	size_t half = r->kernels / 2;
 
 	m->steps = count_steps(r);
 
@@ -128,7 +129,7 @@ static void model_measure(struct model *m)
 	together = last->at_ns ? model_union(r) : sum;
 	m->overlap = sum > 0 ? lower(together / sum, 1) : 1;
 	m->kernels_ns = sum / m->steps * m->overlap;
-	m->step_ns = has_two_halves(r) ? (double)r->kernel[r->kernels / 2].at_ns * 2 / m->steps
+	m->step_ns = has_two_halves(r) ? (double)r->kernel[half].at_ns * 2 / m->steps
 	                               : (double)(last->at_ns + last->ns) / m->steps;
 	m->step_ns = higher(m->step_ns, m->kernels_ns);
 }

@@ -86,8 +86,9 @@ static void draw_axes(const struct curve *c)
 {
 	char size[32];
 	double step = nice_step(c->most - 1);
-	for (double times = 1; times <= c->most + 1e-9; times += step) {
-		double y = curve_y(c, times);
+
+	for (int i = 0; 1 + i * step <= c->most + 1e-9; i++) {
+		double times = 1 + i * step, y = curve_y(c, times);
 
 		fprintf(c->out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>\n", LEFT, y,
 		        WIDTH - RIGHT);
