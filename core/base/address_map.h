@@ -40,10 +40,10 @@ bool address_map_remove(uint64_t first, const void *owner);
 /* Finds the range around an address. Takes no lock. */
 bool address_map_find(uint64_t address, struct address_range *found);
 /*
- * Returns the first owner of this kind within [first, first + size), if hold() agrees, which may
- * take a reference: it is called while nothing can be taken out. hold NULL: the caller holds a lock
- * of its own that keeps it. Returns NULL where there is none, for which of one address mostly no
- * lock is taken.
+ * Returns the first owner of this kind within [first, first + size), if hold() agrees. hold() may
+ * take a reference: nothing can be taken out while it runs. With hold NULL the caller holds a lock
+ * of its own that keeps the owner. Returns NULL where there is none, for which of one address
+ * mostly no lock is taken.
  */
 void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
                        bool (*hold)(void *owner, void *cookie), void *cookie);

@@ -2,10 +2,10 @@
 /*
  * Memory cgroups: the room that the cgroup of this process, and each above it, still leaves.
  *
- * The process's cgroup comes from /proc/self/cgroup, where it lies from /proc/self/mountinfo, so a
- * machine without cgroup namespaces (systemd, Slurm), a container with one, version 1, version 2
- * and both at once are the same to the caller. Thread-safe, allocates nothing, changes errno; opens
- * files, so it is not for hot paths.
+ * The process's cgroup comes from /proc/self/cgroup, and its place in the file system from
+ * /proc/self/mountinfo. So the caller sees no difference between version 1, version 2 and both at
+ * once, or between a container with a cgroup namespace and a machine without one (systemd, Slurm).
+ * Thread-safe, allocates nothing, changes errno; opens files, so it is not for hot paths.
  */
 #ifndef SPILLWAY_CGROUP_H
 #define SPILLWAY_CGROUP_H
@@ -26,9 +26,10 @@ struct cgroup_memory {
 void cgroup_memory(const char *root, struct cgroup_memory *memory);
 
 /*
- * The limits of a GPU's memory, by the kernel's dmem controller (Linux 6.14) or files like its:
- * lines such as "nvidia/0000:3b:00.0/vidmem 1073741824". hard is the least dmem.max of all levels,
- * soft the dmem.min of the nearest level that has one.
+ * The limits of a GPU's memory, by the kernel's dmem controller (Linux 6.14) or files like its. A
+ * line is "nvidia/0000:3b:00.0/vidmem 1073741824". hard is the least dmem.max of all levels. soft
+ * is the dmem.min of the nearest level that has one. For example, a pod with dmem.max 2 GiB in a
+ * slice with 1 GiB has hard = 1 GiB.
  */
 enum { CGROUP_DEVICES = 8, CGROUP_PCI = 16 };
 struct cgroup_device {

@@ -3,9 +3,11 @@
  * Oldest names of glibc's symbols, so that every installed object loads on glibc 2.28, too.
  *
  * Included first in core/, shim/, tools/, the software GPU and the training that is installed with
- * it (see the Makefile). glibc 2.34 moved libpthread and libdl into libc under new versions; the
- * old versions are the same functions. Where a function has no old version (stat), the code makes
- * the system call (file_status.h). tests/e2e/test_exports.sh finds names that are missing here.
+ * it (see the Makefile). glibc 2.34 moved libpthread and libdl into libc and gave their functions
+ * new versions. The old versions are the same functions. For example, an object that asks for
+ * pthread_create@GLIBC_2.34 does not load on a machine with glibc 2.28. Where a function has no old
+ * version (stat), the code makes the system call (file_status.h). tests/e2e/test_exports.sh finds
+ * names that are missing here.
  *
  * libspillway.so is run on the loaders of glibc 2.31 and 2.41 as well.
  */

@@ -5,9 +5,9 @@
  * when it loads or binds something itself. A program that is linked to the driver opens it before
  * it has threads, so it does not expect that of its first call.
  *
- * A fork that has waited goes before the thread that loaded goes on. glibc does not run handlers in
- * its child that were registered during the wait, the driver's among them: the driver has not begun
- * to initialise itself by then, so that the child may do it.
+ * A fork that has waited goes before the thread that loaded goes on. In the child glibc does not
+ * run handlers that were registered during the wait, and the driver's are among them. The driver
+ * has not begun to initialise itself by then, so the child may do it.
  *
  * Each waits a second at most, because the thread that loads may be waiting for the one that forks.
  * Past pthread_atfork() (raw clone) nothing waits.

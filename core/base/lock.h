@@ -2,21 +2,22 @@
 /*
  * Locks, and the order in which they are taken.
  *
- * rank  every lock of core/ and shim/ has one, from the table below: a thread that holds locks
- *       waits only for one of a higher rank, so no two threads wait for each other
+ * rank  every lock of core/ and shim/ has one, from the table below. A thread that holds locks
+ *       waits only for one of a higher rank, so no two threads wait for each other. For example, a
+ *       thread that holds ARENA may take SPARES, and none that holds SPARES may take ARENA
  *
- * The table also says which calls are allowed while a lock is held: whether the driver may be
- * called, which may take milliseconds and has locks of its own, and whether the thread may wait for
- * another thread. At the gate a thread holds no lock: it may wait there for as long as memory is
- * moved, and every thread that wants its lock would wait with it.
+ * The table also says which calls are allowed while a lock is held. May the driver be called? It
+ * may take milliseconds and has locks of its own. May the thread wait for another thread? At the
+ * gate a thread holds no lock: it may wait there for as long as memory is moved, and every thread
+ * that wants its lock would wait with it.
  *
  * Locks whose holders take no other lock are of one rank, LEAF: there is no order among them.
  *
- * The rank is in a lock's type and takes no memory. In builds with SPILLWAY_CHECK_LOCKS (unit
- * tests, and all with a sanitizer; included first, see the Makefile) each thread keeps a list of
- * its locks, and the process ends where a rule is broken, naming the locks. Elsewhere a lock is
- * its mutex and nothing else. A lock that lock_try() takes may be out of order, because the thread
- * does not wait for it.
+ * The rank is in a lock's type and takes no memory. In builds with SPILLWAY_CHECK_LOCKS each thread
+ * keeps a list of its locks. The process ends where a rule is broken, with the names of the locks.
+ * Unit tests and sanitizer builds set it for all files (see the Makefile). Elsewhere a lock is its
+ * mutex and nothing else. A lock that lock_try() takes may be out of order, because the thread does
+ * not wait for it.
  */
 #ifndef SPILLWAY_LOCK_H
 #define SPILLWAY_LOCK_H
@@ -95,9 +96,9 @@ enum lock_rank {
 };
 
 /*
- * A mutex that is taken by one atomic operation and given back by a store, half the price of
- * glibc's: for locks that are held for moments on the way of each allocation. No thread is woken: a
- * thread that finds it taken looks again, at once, after a yield, and then in naps.
+ * A mutex that is taken by one atomic operation and given back by a store, at half the price of
+ * glibc's. It is for locks that each allocation takes for moments. No thread is woken: a thread
+ * that finds it taken looks again, at once, after a yield, and then in naps.
  */
 struct quick_mutex {
 	_Atomic uint32_t is_taken;

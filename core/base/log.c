@@ -3,8 +3,8 @@
  * The log: one line, one write(2).
  *
  * It runs inside the user's process, on any thread, at any time, in a forked child too. So it keeps
- * errno, allocates nothing, takes no lock, waits for no reader, lets no signal through that the
- * write causes, is no cancellation point, and checks that a descriptor is still its own.
+ * errno, allocates nothing, takes no lock and waits for no reader. It is no cancellation point, and
+ * lets no signal through that the write causes. It checks that a descriptor is still its own.
  */
 #include "core/base/log.h"
 
@@ -43,8 +43,8 @@ static atomic_bool is_cut; /* the last line that was written has no end */
  * Writes to the program's own stderr without waiting for its reader. O_NONBLOCK would also apply to
  * the program and to every process that shares the open file. So a pipe or a terminal is opened
  * anew for this line, and a socket is told with the call. Where it cannot be opened anew (no /proc,
- * not our file by now) the line is written only where poll() reports room: for a pipe a line fits
- * then, unless another thread was faster.
+ * or the file is not ours by now), the line is written only if poll() reports room. For a pipe a
+ * line fits then, unless another thread was faster.
  */
 static ssize_t write_without_waiting(int fd, const char *text, size_t length)
 {

@@ -4,11 +4,12 @@
  *
  * This code runs inside the user's process: each line is one write(2), errno is preserved, nothing
  * is allocated, stdout is never touched. SPILLWAY_LOG is a level (off, error, warning, info, debug;
- * default warning), optionally followed by ":FILE" (appended to, opened on first use, CLOEXEC).
- * log_line() is thread-safe; log_configure() comes before other threads log. Lines longer than
- * LOG_LINE_MAX bytes, newline included, are cut and end in "..."; an unprintable byte becomes "?".
- * The log waits for no reader: a line that a full pipe, a stopped terminal or a file does not take
- * is lost and counted, and the next line that is taken follows a line with the number of lost ones.
+ * default warning). ":FILE" may follow, for example "info:/tmp/job.log": the file is appended to,
+ * and is opened on first use with CLOEXEC. log_line() is thread-safe. log_configure() comes before
+ * other threads log. Lines longer than LOG_LINE_MAX bytes, newline included, are cut and end in
+ * "..."; an unprintable byte becomes "?". The log waits for no reader. A line is lost and counted
+ * where a full pipe, a stopped terminal or a file does not take it. The next line that is taken
+ * follows a line with the number of lost ones.
  */
 #ifndef SPILLWAY_LOG_H
 #define SPILLWAY_LOG_H

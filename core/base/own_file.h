@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that should be our own regular ones, in a place where somebody else may have put anything:
- * a pipe, whose opening waits for a reader, a link, a file of another user, a lock that is never
- * given back. Who opens one this way waits for nobody.
+ * Files that should be our own regular ones, in a directory where another user may have put
+ * anything. For example, there may be a pipe, whose opening waits for a reader, a link, a file of
+ * another user, or a lock that is never given back. Who opens one this way waits for nobody.
  */
 #ifndef SPILLWAY_OWN_FILE_H
 #define SPILLWAY_OWN_FILE_H

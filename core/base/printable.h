@@ -3,8 +3,8 @@
  * Text of other users, made fit for a terminal, a log and a table.
  *
  * Names, labels, commands and paths come from other processes, files and environments, and a
- * terminal obeys their bytes: escape sequences begin with a control character of C0, or with one of
- * C1, which UTF-8 writes in two bytes and older terminals read from one. So printed text holds
+ * terminal obeys their bytes. An escape sequence begins with a control character of C0, or with one
+ * of C1. UTF-8 writes C1 in two bytes, and older terminals read it from one. So printed text holds
  * whole characters of UTF-8 only, and no control characters. No allocation, no lock, errno
  * untouched.
  */

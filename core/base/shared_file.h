@@ -3,8 +3,8 @@
  * Shared files: files of ours that other processes read or map while this one makes, replaces or
  * removes them. The table of their formats is in core/state/README.md.
  *
- * unfinished  the name under which a file is made, so that it has its own name only when it is
- *             complete: a reader finds the whole file, the one before, or none
+ * unfinished  the name under which a file is made. It gets its own name only when it is complete,
+ *             so a reader finds the whole file, the one before, or none
  * new         a file that has its own name from the start; its reader checks more than the head
  *
  * A maker that is killed leaves the unfinished file. The next maker of that name removes it, and so
@@ -62,8 +62,8 @@ int shared_file_put(int directory, const char *unfinished, const char *name, mod
                     const void *bytes, size_t size);
 
 /*
- * Gives a file unused pages, size bytes from `at`: a full disk is an answer here and a SIGBUS when
- * a mapping is touched. -EFBIG: beyond the process's limit of file sizes.
+ * Gives a file unused pages, size bytes from `at`. So a full disk is an answer here, and no SIGBUS
+ * when a mapping is touched. -EFBIG: beyond the process's limit of file sizes.
  */
 int shared_file_reserve(int fd, size_t at, size_t size);
 /* Gives an existing file back the pages that were cut out of it. Never writes. */

@@ -5,8 +5,8 @@
  *
  * Renaming a finished file over the old one is right for a file, because readers never see half of
  * it. It is wrong for everything else: a device would become a file, for all programs of the
- * machine. A link is followed, as by any program that writes, unless another user put it into a
- * directory that all users may write to, as /tmp is: so the kernel does, where
+ * machine. A link is followed, as by any program that writes. An exception is a link that another
+ * user put into a directory to which all users may write, as /tmp. The kernel does the same where
  * fs.protected_symlinks is set. No allocation; errno is untouched on success.
  */
 #ifndef SPILLWAY_TARGET_H

@@ -2,8 +2,8 @@
 /*
  * Wiped pages: a forked child finds them zero, however it was forked (fork, _Fork, raw clone). They
  * are pages of their own that the kernel wipes. A launch looks at them, and an unpaced launch at
- * nothing else: a child takes part in nothing, no action follows its calls, and no look at the
- * process number is needed. Each field is its owner's to read and write.
+ * nothing else. A child takes part in nothing, so no action follows its calls. The process number
+ * need not be asked for. Each field is its owner's to read and write.
  *
  * Before Linux 4.14 the process number is compared instead, off the launch path.
  */

@@ -32,8 +32,10 @@ void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint
 /* Returns whether the calling process is the one that judges growth now: one in interval_ns is. */
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns);
 /*
- * Returns the bytes of the device that other live jobs of this state directory may still take: the
- * room below each one's limit; of one without a limit its memory on the host. Reads their files.
+ * Returns the bytes of the device that other live jobs of this state directory may still take. For
+ * a job with a limit that is the room below it, for a job without one its memory on the host. For
+ * example, jobs of 3 of 4 GiB and of 1 GiB, 512 MiB of it on the host and without a limit, may take
+ * 1.5 GiB. Reads their files.
  */
 uint64_t segment_owed(const struct segment *segment, int device);
 
@@ -49,10 +51,10 @@ struct charges {
 	size_t count, room;
 };
 /*
- * Reads into charges, which is all zero or was read before, the charge of each other process of
- * this state directory on the device, the dead, too, while their process slots drain. realloc()
- * makes the list. Reads their files likewise; in any call of the program's. Returns false where
- * memory lacks.
+ * Reads into charges the charge of each other process of this state directory on the device. Dead
+ * processes count, too, while their process slots drain. charges is all zero or was read before.
+ * realloc() makes the list. Reads their files likewise; in any call of the program's. Returns false
+ * where memory lacks.
  */
 bool segment_charges(const struct segment *segment, int device, struct charges *charges);
 /*

@@ -83,9 +83,9 @@ struct device_ref {
 };
 
 /*
- * Fills the set, which is all zero, with the process's devices, made by the factory with the
- * highest priority that works (cuda 200, soft 100), and the tiers to which they spill (host 70);
- * devices past DEVICE_MAX are left out with a message. Returns 0 or a negative errno; on failure
+ * Fills the set, which is all zero, with the process's devices and the tiers to which they spill
+ * (host, 70). The factory with the highest priority that works makes them (cuda 200, soft 100).
+ * Devices past DEVICE_MAX are left out with a message. Returns 0 or a negative errno; on failure
  * device_set_clear() releases the devices that are there.
  */
 int device_set_identify(struct device_set *set);
@@ -98,9 +98,9 @@ void device_set_clear(struct device_set *set);
 
 /*
  * Looks up a device as the configuration names it (config_selects()), by the product's name, or by
- * "[/job:NAME][/process:PID]/TYPE:N", where TYPE is gpu (or cuda) or cpu, and the slash before it
- * may be left out, too. A name of several devices finds none; job and process must be this one's.
- * Returns whether there is one.
+ * "[/job:NAME][/process:PID]/TYPE:N". TYPE is gpu (or cuda) or cpu. The slash before it may be left
+ * out. For example, "gpu:1" and "/job:bert/process:4711/gpu:1" both name the second GPU. A name of
+ * several devices finds none; job and process must be this one's. Returns whether there is one.
  */
 bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found);
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
@@ -202,8 +202,8 @@ uint64_t device_elsewhere(const struct device *device);
 void device_count_imported(struct device *device, int64_t change);
 /*
  * Returns the most bytes that this process is not charged, and that the driver may count as its
- * own: exported memory of its job that it has open, or has exported and given up while other
- * processes hold it.
+ * own. They are exported memory of its job that it has open, or has exported and given up while
+ * other processes hold it.
  */
 uint64_t device_uncharged(struct device *device);
 /* Returns whether this process was charged, or gave back, since this was asked last. */

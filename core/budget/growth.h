@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Growth: how far a job's limit rises by itself, towards memory_max, while it is spilled and
- * the device has room that no other job is owed; and how it falls back when other jobs need that
+ * Growth: how far a job's limit rises by itself, towards memory_max, while the job is spilled. It
+ * takes room of the device that is owed to no other job, and falls back when other jobs need that
  * room.
  *
  * owed      the room that the limits of other jobs on the device leave them; of one without a

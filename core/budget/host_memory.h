@@ -11,7 +11,8 @@
 /*
  * Returns the value of host_memory = `setting` now, where `charged` bytes are held already:
  * CONFIG_AUTO is half of the memory that the machine would have left without them, as long as it
- * keeps a 20th of all its memory, and no more than half of the room of the memory cgroups.
+ * keeps a 20th of all its memory. It is no more than half of the room of the memory cgroups. For
+ * example, with 100 GiB left and a cgroup with room for 32 GiB it is 16 GiB.
  */
 uint64_t host_memory_limit(uint64_t setting, uint64_t charged);
 /* Returns likewise the value by the settings of a device, with the bounds on their host_memory. */

@@ -13,10 +13,10 @@
 
 /*
  * By default no program is refused while there is room on the host. A caching allocator could give
- * its cache back first, but whether it asks again cannot be seen from here, and a refusal that is
- * its last is the user's out of memory. PyTorch 2.15 asks no second time in a capture, nor where
- * its own bound (set_per_process_memory_fraction) was met first. NCCL and cuBLAS in the same
- * process never do. A capture makes a count wait, too: nothing can be given back in it.
+ * its cache back first. It cannot be seen from here whether it asks again. If it does not, the
+ * refusal is the user's out of memory. PyTorch 2.15 asks no second time in a capture, nor where its
+ * own bound (set_per_process_memory_fraction) was met first. NCCL and cuBLAS in the same process
+ * never do. A capture makes a count wait, too: nothing can be given back in it.
  */
 bool refusal_is_wanted(const struct device *device, const struct terms *terms)
 {

@@ -27,8 +27,8 @@ struct lack {
 
 /*
  * Returns whether the program is to be refused instead of memory being spilled, so that it gives
- * back its cached memory: where spill_after is a count that is not reached yet, and no capture is
- * active.
+ * back its cached memory. That is so where spill_after is a count that is not reached yet, and no
+ * capture is active. For example, with spill_after = 2 the third request in a row spills.
  */
 bool refusal_is_wanted(const struct device *device, const struct terms *terms);
 

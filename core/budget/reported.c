@@ -25,8 +25,8 @@ static bool reported_says(const char *variable, const char *value)
 }
 
 /*
- * TensorFlow and XLA take a part of the total and nothing beyond it: all of that part at once, or,
- * where these variables say so as by `spillway run`, as they need it.
+ * TensorFlow and XLA take a part of the total and nothing beyond it. They take all of that part at
+ * once, unless these variables make them take it as they need it. `spillway run` sets them.
  */
 static int reported_look_at(struct dl_phdr_info *library, size_t size, void *cookie)
 {

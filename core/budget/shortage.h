@@ -25,7 +25,7 @@ void shortage_say(const struct device *device);
  */
 bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline *until);
 /*
- * Claims likewise for a call that takes long: where it returns true other jobs leave the room alone
+ * Claims likewise for a call that takes long. Where it returns true other jobs leave the room alone
  * for a while, until shortage_tried() says that the call has been tried again.
  */
 bool shortage_claim_to_try(const struct device *device, uint64_t bytes, struct deadline *until);

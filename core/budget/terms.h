@@ -46,17 +46,17 @@ enum spill_reason terms_host_first(const struct terms *terms, struct device *dev
  */
 uint64_t terms_host_limit(const struct terms *terms, struct device *device);
 /*
- * Returns likewise how far the host may fill with memory that leaves the device: where the
- * machine's file is enforced a host_memory of the job's own is none for that, because a lowered
- * limit must find a place to move to.
+ * Returns likewise how far the host may fill with memory that leaves the device. Where the
+ * machine's file is enforced the job's own host_memory does not bound that, because memory above a
+ * lowered limit must find a place on the host.
  */
 uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *device);
 
 /*
  * Yields: how much of a device the job may hold there for the sake of other jobs, apart from its
- * limit. Above it memory leaves the device as above a limit, and new memory goes to the host while
- * that has room for it; when the bound is lifted memory comes back as after `resume`. The limit
- * itself stays the same: reported memory, refusals, and statements about the limit do not change.
+ * limit. Above it memory leaves the device as above a limit. New memory goes to the host while that
+ * has room for it. When the bound is lifted memory comes back as after `resume`. The limit itself
+ * stays the same: reported memory, refusals, and statements about the limit do not change.
  *
  * Each deciding module sets a bound of its own, as bytes of the whole job; the lowest counts.
  * Thread-safe; a bound is one word, which terms carry.
@@ -70,7 +70,7 @@ enum yield_for { YIELD_FOR_CLAIM, YIELD_FOR_RESERVE, YIELD_FOR_TURN, YIELD_CAUSE
 void yield_set(const struct device *device, enum yield_for why, uint64_t bytes);
 /*
  * Sets whether other jobs can call back the memory they are owed there, so that the job may have it
- * meanwhile (growth.h), and how much of the device is never lent.
+ * meanwhile (growth.h). Sets also how much of the device is never lent.
  */
 void yield_on_call(const struct device *device, bool can_call, uint64_t margin);
 bool yield_is_on_call(const struct device *device);

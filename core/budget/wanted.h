@@ -35,10 +35,10 @@ void wanted_fill(const struct device *device);
  */
 bool wanted_room(struct device *device, uint64_t bytes, struct deadline *until);
 /*
- * Brings the run around an address of an arena, or the program's own physical memory that is mapped
- * there, to the device and keeps it there for good, in memory made for export if that is wanted.
- * CUDA_ERROR_OUT_OF_MEMORY: the device has no room; CUDA_ERROR_NOT_READY: it cannot be moved now.
- * Not to be called inside the gate.
+ * Brings the run around an address of an arena to the device and keeps it there for good. The
+ * address may also lie in the program's own physical memory that is mapped there. Where it is
+ * wanted, the run is made anew in memory for export. CUDA_ERROR_OUT_OF_MEMORY: the device has no
+ * room; CUDA_ERROR_NOT_READY: it cannot be moved now. Not to be called inside the gate.
  */
 CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportable,
                     struct deadline *until);

@@ -5,12 +5,13 @@
  * layer     one source of settings, weakest first: built-in, the defaults of HAMi mode
  *           (libvgpu.so), /etc/spillway/spillway.ini, the file in SPILLWAY_CONFIG, environment,
  *           settings of a HAMi monitor, the job's override file in the state directory
- * snapshot  struct config: all layers resolved; reference-counted, never changed once made
+ * snapshot  struct config: all layers resolved. It is reference-counted and never changed once made
  * selector  the text after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or
  *           an unambiguous beginning of one, as CUDA_VISIBLE_DEVICES allows), a PCI bus id
  * ceiling   [ceiling] in /etc: clamps the values of every other layer, with a warning
  * enforced  [ceiling] enforce = yes: the environment chooses no name, file or switch any more, and
- *           raises nothing; the layers above /etc can only ask for less
+ *           raises nothing. The layers above /etc can only ask for less. For example, with memory =
+ *           8GiB in /etc SPILLWAY_MEMORY=4GiB holds and 16GiB does not
  *
  * A bad layer never takes effect in part: config_load() fails, names file, line, value and the
  * expected form, and the caller keeps the snapshot it has.
@@ -167,10 +168,10 @@ enum config_key {
 };
 
 /*
- * The settings of one device, by name or by key; host_memory is CONFIG_AUTO when left to the
- * default and no ceiling binds it, spill_after and pin_new where they are "auto"; idle_yield is
- * CONFIG_NEVER where it is "never", which is the default of a guaranteed job. memory_max is 0 or at
- * least the setting memory; 0 also where that is unlimited. Where memory_max alone is set, it is
+ * The settings of one device, by name or by key. host_memory is CONFIG_AUTO when left to the
+ * default and no ceiling binds it; so are spill_after and pin_new where they are "auto". idle_yield
+ * is CONFIG_NEVER where it is "never", the default of a guaranteed job. memory_max is at least the
+ * setting memory, or 0 where it is not set or unlimited. Where memory_max alone is set, it is
  * memory, too: as in Kubernetes, a limit without a request is both.
  */
 #define CONFIG_AUTO  (UINT64_MAX - 1)
@@ -268,8 +269,7 @@ void config_release(struct config *config); /* NULL is fine */
 
 /* The part of a snapshot that concerns no device. */
 struct config_job {
-	bool
-	    is_set; /* a file, a setting or a name came from anywhere */
+	bool is_set;                    /* a file, a setting or a name came from anywhere */
 	bool is_disabled;               /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
 	bool enforces;                  /* the system file is enforced */
 	char name[CONFIG_NAME_MAX];     /* "": no name */
@@ -320,8 +320,9 @@ const struct config_machine *config_machine(void);
 bool config_may_be_guaranteed(uid_t user);
 
 /*
- * Returns a number for all limits on memory that are set, of the device and of the host, the same
- * however they are spelled and whichever layer they come from; 0: none is set.
+ * Returns a number for all limits on memory that are set, of the device and of the host. It is the
+ * same however they are spelled and whichever layer they come from. For example, 1GiB in a file and
+ * 1024MiB in the environment make the same number. 0: none is set.
  */
 uint64_t config_limits(const struct config *config);
 

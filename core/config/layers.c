@@ -19,8 +19,8 @@
 #include "core/config/snapshot.h"
 
 /*
- * The defaults of HAMi mode (libvgpu.so), as its users expect: no memory on the host unless a
- * setting asks for it, and a share that holds while the GPU is shared.
+ * The defaults of HAMi mode (libvgpu.so), as its users expect. No memory goes to the host unless a
+ * setting asks for it, and a share holds while the GPU is shared.
  */
 
 /*

@@ -2,10 +2,10 @@
 /*
  * The INI reader: inih behind a guard.
  *
- * inih 55 splits long lines and takes the tail for a new setting, cuts section names, repeats the
- * previous key for an indented line, ignores what follows "]", stops at NUL bytes and tells no line
- * numbers. So it gets one checked line at a time, and its callbacks are given the line they came
- * from.
+ * inih 55 splits long lines and takes the tail for a new setting. It cuts section names, repeats
+ * the previous key for an indented line, and ignores the text after "]". It stops at NUL bytes and
+ * tells no line numbers. So it gets one checked line at a time, and its callbacks are given the
+ * line they came from.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -198,8 +198,8 @@ static uint64_t resolve_resolve(const struct config *config, const struct config
 }
 
 /*
- * Returns the bytes that moves may put on the host: host_memory, and where the file is enforced at
- * least its own value for the job, with any request of the job.
+ * Returns the bytes that moves may put on the host. That is host_memory; where the file is enforced
+ * it is at least the file's own value for the job, with any request of the job.
  */
 static uint64_t resolve_moves(const struct config *config, const struct config_device *device,
                               uint64_t host_memory)
@@ -212,8 +212,8 @@ static uint64_t resolve_moves(const struct config *config, const struct config_d
 }
 
 /*
- * Returns whether a number of bytes on the host is bound by "auto", too, with which it cannot be
- * compared here: the value of that is found when memory is asked for.
+ * Returns whether a number of bytes on the host is bound by "auto", too. The two cannot be compared
+ * here, because the value of "auto" is found when memory is asked for.
  */
 static bool is_bound_by_auto(const struct config *config, const struct config_device *device,
                              uint64_t host_memory)

@@ -3,8 +3,8 @@
  * The declarations that the files of core/config share; no other file includes it.
  *
  * setting   one key of one layer and selector, as written, with its place
- * place     where text came from: file and line, or the name of an environment variable and line 0;
- *           line -1: the name says it all
+ * place     where text came from: file and line, or the name of an environment variable and line 0.
+ *           Line -1: the name says it all
  * item      one finding of the reader: the beginning of a section, or a key in it
  *
  * All of this runs inside the user's process: no exit, no stdout, every allocation is checked,

@@ -42,7 +42,7 @@ size_t chunk_granularity(const struct chunk_source *source, enum segment_tier ti
                          CUmemAllocationGranularity_flags option);
 
 /*
- * Mapping and unmapping, each asked of the driver once more where it fails: memory that stays
+ * Mapping and unmapping, each asked of the driver once more where it fails. Memory that stays
  * mapped is never freed, and memory that cannot be mapped back is lost to the program. Thread-safe.
  */
 CUresult mapping_make(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);

@@ -5,7 +5,7 @@
  *
  * thread  the gate's record of one thread: how deep in calls it is
  * closed  threads outside wait at the entrance until it opens; those inside are waited for, bounded
- * held    closed, but a thread that has waited long enough passes for one call: work on the device
+ * held    closed, but a thread that has waited long enough passes for one call. Work on the device
  *         may wait for that very thread, and the holder of the gate may wait for the device
  * seized  closed without that exception: no thread is inside, and none gets in
  *

@@ -46,8 +46,8 @@ CUresult idle_judge(const struct context *context, uint64_t now_ns);
  */
 bool idle_is_seen(void);
 /*
- * Surround the queries of a thread of ours beside the program, which goes on: idle_ask() returns
- * false, and no query is allowed, while a capture is active, a stream is about to go, or the
+ * Surround the queries of a thread of ours beside the program, which goes on. idle_ask() returns
+ * false where no query is allowed: while a capture is active, a stream is about to go, or the
  * process exits. Never waits.
  */
 bool idle_ask(void);

@@ -19,8 +19,7 @@ struct job_config {
 	char **environment;
 	char *file; /* SPILLWAY_CONFIG, NULL: none */
 	char name[CONFIG_NAME_MAX];
-	bool
-	    is_unnamed; /* a made-up name: of the limits' sharers, or the program */
+	bool is_unnamed; /* a made-up name: of the limits' sharers, or the program */
 	char shared_by
 	    [SHARERS_MAX]; /* the sharers of the limits of a job without a name; "": no limits */
 	char run[64]; /* which run the process belongs to, as SPILLWAY_RUN has it; may be empty */
@@ -43,7 +42,7 @@ struct job_config {
 /* Returns whether the machine's file is enforced or wants every process limited. */
 bool job_config_binds(void);
 /*
- * Returns whether the process must not use the devices unless it has its part in the job: the
+ * Returns whether the process must not use the devices unless it has its part in the job. The
  * machine's file wants that of every process, or is enforced and the job is limited.
  */
 bool job_config_must_hold(const struct job_config *config, const struct device_set *devices);

@@ -21,8 +21,8 @@
  */
 void exclusive_hold(const struct device *device, CUstream stream);
 /*
- * Holds launches back from now on, or lets them go on until lease_ns (UINT64_MAX: for good), unless
- * that is renewed: a process that was stopped meanwhile first looks which job has the turn.
+ * Holds launches back from now on, or lets them go on until lease_ns, unless that is renewed.
+ * UINT64_MAX is for good. A process that was stopped meanwhile first looks which job has the turn.
  */
 void exclusive_hold_set(bool holds, uint64_t lease_ns);
 /* Lets one launch pass, into a stream that is done with its work if there is one. */

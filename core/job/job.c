@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The job. Rules: runs inside the user's process. A forked child forwards everything, for good if
- * its parent took part in the job: a driver that is initialised serves no child. pthread_atfork()
- * tells of a fork, and where it is passed by (raw clone) the pages that the kernel wipes do.
+ * its parent took part in the job, because a driver that is initialised serves no child.
+ * pthread_atfork() tells of a fork. Where it is passed by (raw clone), the pages that the kernel
+ * wipes tell.
  */
 #include "core/job/job.h"
 

@@ -23,9 +23,9 @@
  */
 bool job_start(void);
 /*
- * Surrounds the driver's call that destroys a context: job_leave_context() before it (after
- * context_leave()); job_stay_context() where the driver refuses; job_left_context() in the thread
- * to which context_gone() gave the records of the context, which go now.
+ * Surrounds the driver's call that destroys a context. job_leave_context() comes before it, after
+ * context_leave(). job_stay_context() follows where the driver refuses. Else job_left_context()
+ * follows, in the thread to which context_gone() gave the records of the context, which go now.
  */
 void job_leave_context(const struct context *context);
 void job_stay_context(const struct context *context);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lending, as this process takes part in it: writes on the own peer records the memory that the
- * process holds, needs and claims, decides by core/sharing/grant.h, and has memory leave and come
- * (core/budget/terms.h, wanted.h). Private to core/job.
+ * Lending, as this process takes part in it. It writes on the own peer records the memory that the
+ * process holds, needs and claims. It decides by core/sharing/grant.h, and has memory leave and
+ * come (core/budget/terms.h, wanted.h). Private to core/job.
  *
  * It runs on the sharing thread (sharing.h) when another process claims, something has changed, or
  * a call must have memory on the device.

@@ -3,7 +3,7 @@
  * NVML's memory queries: the answer to a process of the job that asks for a device's memory.
  *
  * A process that takes part in the job answers from its own figures. The process may not use CUDA,
- * as nvidia-smi does not: the job's memory comes from its segment then, and the limit from the
+ * as nvidia-smi does not. Its job's memory comes from the segment then. The limit comes from the
  * job's living processes, else from the configuration, which is read again when a file has changed.
  */
 #ifndef SPILLWAY_NVML_MEMORY_H

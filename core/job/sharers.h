@@ -9,12 +9,12 @@
  *
  * A limit without a job's name is shared, as its giver meant it: a process could otherwise have the
  * whole limit again by starting another. The job's name is made of these sharers and of all limits,
- * resolved without a device, so that processes that see other devices, or NVML's callers without
- * CUDA, come to the same. A session is known by its number alone: the kernel gives it to no other
- * process while one of the session lives, and its leader's start time is unknown to processes that
- * come after the leader has died. The name is decided after the devices are known, because a limit
- * on a device that a process does not see is none, and before the job is joined; a limit that comes
- * later stays that of the job a process is in.
+ * resolved without a device. So processes that see other devices, and NVML's callers without CUDA,
+ * come to the same name. A session is known by its number alone. The kernel gives the number to no
+ * other process while a process of the session lives. The leader's start time is unknown to
+ * processes that come after the leader has died. The name is decided after the devices are known,
+ * because a limit on a device that a process does not see is none. It is decided before the job is
+ * joined. A limit that comes later stays that of the job the process is in.
  */
 #ifndef SPILLWAY_JOB_SHARERS_H
 #define SPILLWAY_JOB_SHARERS_H
