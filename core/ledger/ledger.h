@@ -4,13 +4,13 @@
  * where the process has none, in its own memory. Conclusions from it are computed (verdict.h) and
  * stored nowhere.
  *
- * facts     of the settings, and the mover's results under them; published together (publish.h), so
- *           that a process that is killed while it writes them leaves the old ones
+ * facts     of the settings, and the mover's results under them. They are published together
+ *           (publish.h), so a process that is killed while it writes them leaves the old ones
  * words     charges and peaks, which change under the segment's lock, or the device's where there
- *           is no segment; spares and memory that must stay, which any thread counts. A reader of
- *           the facts first and then the words sees charges that are at least as new as the limit
- *           it compares them with
- * open      charges that their process changes without the lock, in one atomic operation each: a
+ *           is no segment. Spares and memory that must stay are words, too, and any thread counts
+ *           them. A reader of the facts first and then the words sees charges that are at least as
+ *           new as the limit it compares them with
+ * open      charges that their process changes without the lock, in one atomic operation each. A
  *           bit of the word itself says so. A thread that takes the bit away, under the lock or
  *           without, knows all charges before it, and none comes after (quota.c)
  */

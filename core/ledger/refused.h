@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The facts of a refusal, an allocation that was answered with out of memory, and the sentence that
- * tells a user of it: the same in the log, in `stat` and in the summary of `run`. */
+/*
+ *  The facts of a refusal, an allocation that was answered with out of memory, and the sentence
+ *  that tells a user of it. The log, `stat` and the summary of `run` print the same sentence.
+ */
 #ifndef SPILLWAY_REFUSED_H
 #define SPILLWAY_REFUSED_H
 

@@ -2,24 +2,29 @@
 /*
  * Every figure that Spillway shows of one process on one device, from one list.
  *
- * STATISTICS_OF(C, L): each is C(name, how, unit, meaning), a counter, or L(name, how, unit,
- * meaning), which stands in the process's ledger or follows from it (ledger.h, verdict.h).
- * STATISTICS(X) has them all, COUNTERS(X) the counters alone. how: SUM (grows; a job's is the sum
- * over processes, the ended ones too), NOW (a level; a job's is the sum over live processes), MOST
- * (a level; a job's is the highest of live processes), PEAK (highest level; a job's is the
- * segment's own peak where it has one, else the highest), SAME (a setting, alike in all processes;
- * a job's is the live ones', else the last), LAST (a fact of the latest refusal; a job's are those
- * of the process that was refused last); unit: bytes, count, ns, time (ns since 1970), millipercent
- * (thousandths of a percent), error (a CUresult), or a code of codes.h.
+ * STATISTICS_OF(C, L) is the list. A counter is C(name, how, unit, meaning). L(name, how, unit,
+ * meaning) stands in the process's ledger or follows from it (ledger.h, verdict.h). STATISTICS(X)
+ * has them all, COUNTERS(X) the counters alone. how says which figure a job has:
+ *
+ * SUM   it grows; the sum over the job's processes, the ended ones too
+ * NOW   a level; the sum over live processes
+ * MOST  a level; the highest of live processes
+ * PEAK  the highest level; the segment's own peak where it has one, else the highest
+ * SAME  a setting, alike in all processes; the live ones', else the last
+ * LAST  a fact of the latest refusal; that of the process that was refused last
+ *
+ * For example, two live processes at 1 and 2 GiB make 3 GiB by NOW and 2 GiB by MOST. The unit is
+ * bytes, count, ns, time (ns since 1970), millipercent (thousandths of a percent), error (a
+ * CUresult), or a code of codes.h.
  *
  * A counter is written by the owning process alone with relaxed atomics and read by anyone; nothing
  * is decided by it. Counters that belong together are changed between statistics_begin() and
  * statistics_end(), which wait for no reader; a reader sees none of the changes or all (view.c).
  * Launches are counted in a place of the thread's own, if it is one of the first, because a locked
- * add costs as much as the rest of a launch; counters_get() adds the places up.
+ * add costs as much as the rest of a launch. counters_get() adds the places up.
  *
- * Each list of all figures (JSON, CSV, Prometheus, its man page) is made from this list by
- * tools/view/counters.c; a new unit does not compile until each format knows it.
+ * tools/view/counters.c makes each list of all figures (JSON, CSV, Prometheus, its man page) from
+ * this one. A new unit does not compile until each format knows it.
  */
 #ifndef SPILLWAY_STATISTICS_H
 #define SPILLWAY_STATISTICS_H

@@ -2,9 +2,9 @@
 /*
  * The allocator's front. Rules: runs inside the user's process, within its calls.
  *
- * The driver is asked whether it would allocate now, because memory of the arena needs no context:
- * an empty query shows a broken one, and while a capture is active a byte is allocated and freed,
- * which the driver refuses where it would refuse the program. The byte is charged as 2 MiB first.
+ * The driver is asked whether it would allocate now, because memory of the arena needs no context.
+ * An empty query shows a broken context. While a capture is active a byte is allocated and freed:
+ * the driver refuses that where it would refuse the program. The byte is charged as 2 MiB first.
  */
 #include "core/memory/alloc/allocate.h"
 
@@ -51,10 +51,10 @@ static CUresult judge_try(struct device *device)
 }
 
 /*
- * Asks whether the driver would allocate now: a capture may forbid it, and is invalidated by it; in
- * a broken context nothing is allocated, and the driver is left to say so. Memory of the arena
- * needs no context, and would not show it. in_pool: it is from a pool, and in stream order; now_ns:
- * clock_coarse(). CUDA_ERROR_NOT_SUPPORTED: the driver is to serve it itself.
+ * Asks whether the driver would allocate now. A capture may forbid it, and is invalidated by it. In
+ * a broken context nothing is allocated, and the driver's own call is left to say so. Memory of the
+ * arena needs no context, and would not show it. in_pool: it is from a pool, and in stream order;
+ * now_ns: clock_coarse(). CUDA_ERROR_NOT_SUPPORTED: the driver is to serve it itself.
  */
 static CUresult allocate_judge(const struct context *context, bool in_pool, uint64_t now_ns)
 {

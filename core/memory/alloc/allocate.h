@@ -56,8 +56,9 @@ bool vmem_is_elastic(void);
  */
 void vmem_count_exactly(void);
 /*
- * Has the driver serve small allocations from here on, each charged a whole block of 2 MiB: the
- * program gives them to other processes, which can open an allocation of the driver's alone.
+ * Has the driver serve small allocations from here on, because the program gives them to other
+ * processes, which can open an allocation of the driver's alone. Each is charged a whole block of 2
+ * MiB. For example, a hundred allocations of 4 KiB are charged 200 MiB.
  */
 void vmem_share_small(void);
 

@@ -212,8 +212,8 @@ bool elastic_is(const struct allocation *allocation)
 /* --- a block of a slab of the driver's --- */
 
 /*
- * An empty slab is kept for the next request, unless it is of the last quarter of the limit:
- * other processes of the job may want that, and cannot have memory of ours move.
+ * An empty slab is kept for the next request, unless it is of the last quarter of the limit. Other
+ * processes of the job may want that quarter, and cannot have memory of ours move.
  */
 static CUresult allocation_small_release(const struct allocation *a)
 {
@@ -393,7 +393,7 @@ static struct allocation *allocation_find_in(const struct context *context, CUde
 
 /*
  * Lets a new allocation supersede the one that had its address, because the driver gives that
- * address again: the old one is leaving, or gone by a way that we did not see. Returns false if
+ * address again. The old one is leaving, or has gone by a way that we did not see. Returns false if
  * there is nothing in the way.
  */
 static bool allocation_supersede(const struct allocation *a)

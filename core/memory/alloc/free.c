@@ -90,8 +90,8 @@ static CUresult free_ours(const struct leaving *leaving, const struct vmem_free 
 }
 
 /*
- * Frees managed memory, or memory of ours while a capture is active: the driver is asked in both
- * cases, but not about memory that is free already, which it may still know.
+ * Frees managed memory, or memory of ours while a capture is active. The driver is asked in both
+ * cases. It is not asked about memory that is free already, which it may still know.
  */
 static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 {

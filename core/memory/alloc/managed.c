@@ -80,8 +80,8 @@ static void managed_tell(const struct allocation *a, uint64_t from, uint64_t to)
 /*
  * Counts how often memory was let come. An advice that the program gives meanwhile may reach the
  * driver before ours is taken back, and the book after it was read. So a thread that lets memory
- * come reads the book again if it has changed, and a thread that wrote into it tells the driver
- * again if memory was let come since before.
+ * come reads the book again if it has changed. A thread that wrote into the book tells the driver
+ * again if memory was let come meanwhile.
  */
 static _Atomic uint64_t turns;
 

@@ -4,10 +4,11 @@
  *
  * Its pages come to the device when a kernel touches them there, which no call shows. So it is
  * charged when it is allocated, as if all of it were on the device, but never more than is left
- * below the limit: as with the driver's own over-subscription an allocation larger than that
- * succeeds. Its tail, which is not charged, is advised to stay on the host and be used from there,
- * which holds the limit. A prefetch or an advice of the program that would bring it over is
- * followed as far as the limit allows by then. Thread-safe.
+ * below the limit. A larger allocation succeeds, as with the driver's own over-subscription. For
+ * example, 3 GiB below a limit of 2 GiB are charged 2 GiB. Its tail, which is not charged, is
+ * advised to stay on the host and be used from there, which holds the limit. A prefetch or an
+ * advice of the program that would bring it over is followed as far as the limit allows by then.
+ * Thread-safe.
  */
 #ifndef SPILLWAY_MANAGED_H
 #define SPILLWAY_MANAGED_H

@@ -28,9 +28,9 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
  */
 CUresult own_memory_may_export(CUmemGenericAllocationHandle handle, unsigned int types);
 /*
- * Charges another's memory. Where it is known to be the job's own, its owner is charged; else this
- * process is, and gets out of memory where the limit has no room: at once where its size is known,
- * else when it is mapped.
+ * Charges another's memory. Where it is known to be the job's own, its owner is charged. Else this
+ * process is charged, and gets out of memory where the limit has no room: at once where the size is
+ * known, else when the memory is mapped.
  *
  * shareable, type: as they were given to the driver, which imported *handle. Refused, it is
  * released.

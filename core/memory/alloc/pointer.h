@@ -24,8 +24,9 @@ bool vmem_is_gone(CUdeviceptr address);
  */
 void pointer_pin(CUdeviceptr address, size_t size);
 /*
- * Does so, unless pin_new = no, where a library of the network asks about it, or any caller asks
- * whether a network may reach it, in a process that can register memory: that comes next, unseen.
+ * Does so, unless pin_new = no, where a library of the network asks about it. Does so also where
+ * any caller asks whether a network may reach it, in a process that can register memory, because
+ * registering follows unseen.
  */
 void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network);
 /*

@@ -8,8 +8,8 @@
  *
  * spares   chunks that are kept for the next request, and empty slabs
  * pools    memory that the driver keeps for pools and graphs without use
- * freed    memory that the program has freed and no work uses any more; then memory that work still
- *          uses, which is waited for
+ * freed    memory that the program has freed and no work uses any more. Then memory that work still
+ *          uses: the work is waited for
  * dead     memory that processes have left behind, and memory of processes that are dying
  * demote   other memory goes to the host, for memory that cannot be there itself
  * claim    other jobs give memory that they borrow, or do not use, for the same
@@ -53,9 +53,9 @@ struct deadline reclaim_deadline(const struct terms *terms, bool for_good);
  */
 bool reclaim(struct reclaim *request, const struct lack *lack);
 /*
- * Waits, before the program is refused, for memory that it has freed, for any time, as if each free
- * had waited; that is the driver's wait for the program's own work, no patience of ours, and so not
- * within the deadline. in_order: the program allocates in stream order and does not expect to wait.
+ * Waits, before the program is refused, for memory that it has freed, as if each free had waited.
+ * It waits for any time: that is the driver's wait for the program's own work, and our deadline
+ * does not bound it. in_order: the program allocates in stream order and does not expect to wait.
  * Returns whether anything came back.
  */
 bool reclaim_all_freed(struct reclaim *request, uint64_t bytes, bool in_order);

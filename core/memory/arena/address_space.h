@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Address space: which units of an arena's addresses are free: runs of units, found and joined in
- * constant time however many there are (two-level segregated fit; the tags lie beside the runs'
- * first and last units). Pure bookkeeping, never calls the driver. Not thread-safe: the arena's
- * lock guards it.
+ * Address space: the free units of an arena's addresses. Runs of units are found and joined in
+ * constant time however many there are (two-level segregated fit). The tags lie beside the runs'
+ * first and last units. Pure bookkeeping, never calls the driver. Not thread-safe: the arena's lock
+ * guards it.
  */
 #ifndef SPILLWAY_ADDRESS_SPACE_H
 #define SPILLWAY_ADDRESS_SPACE_H

@@ -472,7 +472,7 @@ static bool take_of_slab(const struct making *m, unsigned int class, CUdeviceptr
 }
 
 /*
- * Returns whether a block was taken, or it is this request's turn to make a slab: one thread at a
+ * Returns whether a block was taken, or whether this request is to make a slab. One thread at a
  * time does, so that not each makes one. seen: the value of arena->slabs.made until the maker has
  * ended.
  */
@@ -502,9 +502,9 @@ static void end_turn(struct making *m)
 }
 
 /*
- * Takes a block. A slab that is being made, which may take long, is a mark and no lock: other
- * threads wait for it, and a thread that has waited long enough makes one as well. The mark stays
- * while room is made for it.
+ * Takes a block. A slab that is being made is a mark and no lock, because the making may take long.
+ * Other threads wait for it, and a thread that has waited long enough makes one as well. The mark
+ * stays while room is made for it.
  */
 static CUresult take_block(struct making *m, CUdeviceptr *address)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The abilities of the driver at hand with physical memory on the host, as a probe of the machine
- * found them (core/state/probe_cache.h): some drivers end the process in cuMemCreate, and they
- * differ in how they copy over memory on both tiers. A process reads the cache and never asks the
- * driver such a question, because the probe takes memory and may crash. Thread-safe.
+ * found them (core/state/probe_cache.h). For example, some drivers end the process in cuMemCreate,
+ * and drivers differ in how they copy over memory on both tiers. A process reads the cache and
+ * never asks the driver such a question, because the probe takes memory and may crash. Thread-safe.
  *
  * Without a cache, memory without a NUMA node is used with drivers that are known to crash, and no
  * allocation is mixed. The process then looks for a cache again, at most once a second.

@@ -2,8 +2,8 @@
 /*
  * Slabs. Rules: runs inside the user's process; a slab and its owners are one allocation.
  *
- * Up to 1 MiB an allocation is a block of a slab of 2 MiB: 38 sizes, at most a fifth wasted (a
- * third above 512 KiB), at the same cost whether a thousand or a million are live.
+ * Up to 1 MiB an allocation is a block of a slab of 2 MiB. There are 38 sizes, so at most a fifth
+ * is wasted (a third above 512 KiB). A thousand live blocks and a million cost the same.
  */
 #include "core/memory/arena/slab.h"
 

@@ -2,9 +2,10 @@
 /*
  * Spare chunks. Rules: runs inside the user's process; the driver is called without the lock.
  *
- * Memory that becomes free is kept for a second, of each size and tier at most a sixteenth of the
- * limit, but 64 MiB at least, and charged meanwhile (device_pool, host_pool). It goes first when
- * room is wanted, and with the device's last context.
+ * Memory that becomes free is kept for a second and charged meanwhile (device_pool, host_pool). Of
+ * each size and tier at most a sixteenth of the limit is kept, but 64 MiB at least. For example,
+ * below a limit of 4 GiB it is 256 MiB. It goes first when room is wanted, and with the device's
+ * last context.
  */
 #include "core/memory/arena/spare.h"
 

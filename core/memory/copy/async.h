@@ -37,8 +37,9 @@ static inline bool async_is_concerned(void)
 
 /*
  * Makes the copy, with the driver's answer in *result. Returns false where it is the driver's own
- * call to make: no part of it is between memory of the host, nothing runs in the stream, a capture
- * is active, or it would wait with its memory on the device, too. Passes the gate.
+ * call to make. That is so where no part of it is between memory of the host, nothing runs in the
+ * stream, or a capture is active. It is so, too, where the copy would wait with its memory on the
+ * device. Passes the gate.
  */
 bool async_copy(const struct async_copy *copy, CUresult *result);
 /*
@@ -47,9 +48,9 @@ bool async_copy(const struct async_copy *copy, CUresult *result);
  */
 bool async_would_wait(const struct async_copy *copy);
 /*
- * Keeps both ends of a copy that becomes a node of a graph where they are, if both are the host's
- * and the driver at hand makes it one that the CPU executes, for good. async_keep_captured() does
- * where the copy's stream is being captured, and returns whether any is.
+ * Keeps both ends of a copy that becomes a node of a graph where they are, for good, if both are
+ * the host's and the driver at hand makes it a node that the CPU executes. async_keep_captured()
+ * does so where the copy's stream is being captured, and returns whether any is.
  */
 void async_keep_ends(const struct async_copy *copy);
 bool async_keep_captured(const struct async_copy *copy);

@@ -3,20 +3,21 @@
  * Heat: which memory the program's kernels, copies and graphs use, sampled from their parameters.
  *
  * touched  of a run (allocation or slab): when it was used last, and how its use is known (enum
- *          heat_use). A run of more than 256 MiB may be a program's own pool of memory: once
+ *          heat_use). A run of more than 256 MiB may be a program's own pool of memory. Once
  *          kernels were given addresses in two parts of it, of 64 MiB, each part is known by
  *          itself, and every rule for runs holds for parts
- * time     milliseconds in which the program was at work: a pause counts as HEAT_GAP at most, so
+ * time     milliseconds in which the program was at work. A pause counts as HEAT_GAP at most, so
  *          nothing cools down in a program that is stopped, waits for input or for one long kernel
  * window   how long after its last use a run is hot: 16 times the interval at which runs are
- *          typically met again, at least 2 s; steps that take long or are sampled thinly stretch it
+ *          typically met again, at least 2 s. Steps that take long or are sampled thinly stretch
+ *          it. For example, with steps of 300 ms it is 4.8 s
  * blind    work was launched with unknown memory
  *
  * hot: used within the window. Mild: likewise, but met by copies only, which cost the same from the
  * host. Cold: handed to kernels once, and not within the window. All else is warm, because its
- * pointer may hide where no sample looks: memory that was never met, or met by copies only (a table
- * on the device may lead to it), memory behind a descriptor, and cold memory while the program
- * launches blindly.
+ * pointer may hide where no sample looks. Memory that was never met is warm, and memory met by
+ * copies only, since a table on the device may lead to it. So are memory behind a descriptor, and
+ * cold memory while the program launches blindly.
  *
  * Thread-safe; takes no lock except in a sampled launch.
  *

@@ -49,8 +49,8 @@ static bool is_in_books(const struct resource_type *type, CUfunction function)
 
 /*
  * Asks the driver for all parameters of a function, or of a kernel, as a launch takes both. Returns
- * NULL where the driver does not say, or there is no memory, and for a handle that the books know
- * as neither: a driver need not notice that it is given the wrong one of the two.
+ * NULL where the driver does not say, or there is no memory. Returns NULL, too, for a handle that
+ * the books know as neither: a driver need not notice that it is given the wrong one of the two.
  */
 static const struct parameters *parameters_ask_all(CUfunction function)
 {

@@ -10,9 +10,10 @@
  *                  without steps            failed
  *
  * Where a program launches exactly the same again and again, with the same memory, that is its
- * step: it is known after two of them, and the survey ends with the fourth, where steps that are
- * found by their functions take some twenty. Those are taken where nothing has repeated for a
- * while: a program of one function for many buffers has a step at each launch by its functions.
+ * step. It is known after two of them, and the survey ends with the fourth. A survey takes some
+ * twenty steps where steps are found by their functions. Those are taken where nothing has repeated
+ * for a while: a program of one function for many buffers has a step at each launch by its
+ * functions.
  *
  * Where no steps are found the launches of a while may be taken instead. Without times that tells
  * how often memory is used, and no more. A survey has failed where a kernel was launched with

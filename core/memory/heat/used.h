@@ -3,8 +3,8 @@
  * Use of memory by the program: launches, copies and descriptors, and graphs. All of it ends as
  * heat (heat.h).
  *
- * The memory of a graph is found when it is captured or a node gets its parameters, credited to the
- * graph, passed on to what is made of it, and touched again when that is launched.
+ * The memory of a graph is found when it is captured or a node gets its parameters. It is credited
+ * to the graph, passed on to everything made of it, and touched again when that is launched.
  *
  * A graph or executable graph goes by its handle. Which stream a call is captured by is not asked:
  * what is met while captures are active is credited to each graph that comes out of them. Of a

@@ -4,11 +4,11 @@
  * program's kernels are held up least.
  *
  * A kernel takes as long as it computes, or as long as the link takes for the memory it reads on
- * the host, whichever is longer: a kernel has *slack* for the bytes that hide behind its computing.
- * For example, a kernel that computes for 2 ms reads 20 MiB over a link of 10 GiB/s without cost.
- * Piece by piece the memory is chosen that costs least for each byte, given the earlier choices. So
- * memory of few kernels goes first, and it is spread over kernels with slack. A tenth of the
- * traffic counts as cost even where it hides, because used slack is gone.
+ * the host, whichever is longer. So a kernel has *slack* for the bytes that hide behind its
+ * computing. For example, a kernel that computes for 2 ms reads 20 MiB over a link of 10 GiB/s
+ * without cost. Piece by piece the memory is chosen that costs least for each byte, given the
+ * earlier choices. So memory of few kernels goes first, and it is spread over kernels with slack. A
+ * tenth of the traffic counts as cost even where it hides, because used slack is gone.
  *
  * A pure function: no clock, no lock, no driver.
  */

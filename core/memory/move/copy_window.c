@@ -10,10 +10,11 @@
  * from a call that waited, the gate is held for a millisecond and the device looked at. If nothing
  * runs, the first slice is carried out. A thread that returns from such a call waits until the gate
  * is held, a millisecond at most: it would have queued work again before. After the deadline the
- * gate is held until the work in flight is done, 50 ms, twice as long after each failure up to a
- * second: a program that runs far ahead would never be idle by itself. Meanwhile a call that has
- * waited 20 ms at the gate passes, one at a time, so that a stream that waits for a later launch,
- * or a host function for a thread, gets it: so holding longer is no deadlock.
+ * gate is held until the work in flight is done, because a program that runs far ahead would never
+ * be idle by itself. It is held for 50 ms, and after each failure for twice as long, up to a
+ * second. Meanwhile a call that has waited 20 ms at the gate passes, one at a time. So a stream
+ * that waits for a later launch gets it, and a host function that waits for a thread, too. Holding
+ * longer is no deadlock.
  *
  * A plan that has begun goes on without another deadline. By shrink = fast the gate stays held
  * between two copy windows, and waiting threads get in for one call: so no call is held longer than

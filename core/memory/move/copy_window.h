@@ -3,9 +3,9 @@
  * Copy windows: the short times in which the gate is closed and memory moves.
  *
  * A plan is carried out slice by slice, a copy window each, which copies as long as one may take by
- * the speed of the link. The first is tried at moments that may be quiet; after its deadline, and
- * for all others, the gate is held until the work in flight is done, for a time that doubles with
- * each failure in a row. By the mover alone.
+ * the speed of the link. The first is tried at moments that may be quiet. After its deadline, and
+ * for all other reasons, the gate is held until the work in flight is done. The time for that
+ * doubles with each failure in a row. By the mover alone.
  */
 #ifndef SPILLWAY_COPY_WINDOW_H
 #define SPILLWAY_COPY_WINDOW_H
@@ -16,9 +16,9 @@
 
 /*
  * Carries the plan out, or gives it up; either way it is empty afterwards, and memory that is no
- * longer used is spare or released. Returns MOVE_NONE where something has moved, and else why
- * nothing has; the reason for the rest of it is in the statistics. until: how long a quiet moment
- * is waited for; it has passed once something has moved.
+ * longer used is spare or released. Returns MOVE_NONE where something has moved, else why nothing
+ * has. The reason for the rest of it is in the statistics. until: how long a quiet moment is waited
+ * for; it has passed once something has moved.
  */
 enum move_pending copy_window_carry_out(struct plan *plan, struct device *device,
                                         struct deadline *until);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving mapped memory. Rules: by the mover thread alone; a call that the driver refuses is made
- * once more, and a step that fails is undone, so that every byte stays where it can be reached.
+ * Moving mapped memory. Rules: by the mover thread alone. A call that the driver refuses is made
+ * once more. A step that fails is undone, so every byte stays where it can be reached.
  */
 #include "core/memory/move/exchange.h"
 

@@ -45,9 +45,9 @@
 /*
  * So many times as long as an exchange nothing is exchanged again. As long as what has left does
  * not come back a step gains by each exchange, and the rest is short. A program that uses in turns
- * more than fits would have its memory moved all the time, and gain nothing: with each exchange of
- * what has left lately the rest is twice as long, and half as long with each of what has not.
- * Where it is decided what is to be where, exchanges have an end.
+ * more than fits would have its memory moved all the time, and gain nothing. So each exchange of
+ * memory that has left lately doubles the rest after it, and each exchange of other memory halves
+ * it. Where it is decided what is to be where, exchanges have an end.
  */
 enum { REST_LEAST = 4, REST_MOST = 40, REST_WHERE_DECIDED = 4 };
 /* So long it is lately, and of so many it is known. */

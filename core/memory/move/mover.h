@@ -3,9 +3,9 @@
  * The mover: the thread that changes where memory is while the program runs. What it is asked for,
  * and what wakes it, comes by its mailbox (budget/wanted.h).
  *
- * urgent    a shrink, or room that a call waits for: natural moments are preferred, but only for
+ * urgent    a shrink, or room that a call waits for. Natural moments are preferred, but only for
  *           demote_deadline
- * natural   a call of the program that waited for its work has just returned: little or nothing is
+ * natural   a call of the program that waited for its work has just returned. Little or nothing is
  *           in flight
  *
  * It holds the gate (cuda/gate.h), waits until nothing runs, moves what it can in a bounded time,

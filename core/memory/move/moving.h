@@ -24,7 +24,7 @@ enum move_pending moving_demote(struct device *device, const struct terms *terms
                                 const struct choice *choice);
 /*
  * Does the same where it is decided that it leaves, as gently as a shrink. insists: the gate is
- * held where there was no idle point; else nothing is begun without one.
+ * held where there was no idle point. Else nothing is begun without one.
  */
 enum move_pending moving_demote_decided(struct device *device, const struct terms *terms,
                                         uint64_t bytes, const struct choice *choice, bool insists);

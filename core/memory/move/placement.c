@@ -39,8 +39,9 @@ struct weighed {
 	uint64_t bytes, unknown; /* of used pieces, and of the rest */
 	uint64_t spill;          /* bytes of those that are used that had to be on the host */
 	/*
-	 * The time of all kernels together, in nanoseconds: the estimate for memory as it was, as
-	 * it will be, and with nothing on the host; and as it was measured, 0: it was not.
+	 * The time of all kernels together, in nanoseconds. Three are the estimate for memory as it
+	 * was, as it will be, and with nothing on the host. One is as it was measured; 0: it was
+	 * not.
 	 */
 	double now, then, least, took;
 	bool is_worth;  /* of `placement` auto: it moves */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Placement: which memory is to be on the host, by the memory that the program's kernels use in a
- * step (heat/weigh.h), where that is known by a survey (heat/survey.h); elsewhere by heat.
+ * Placement: which memory is to be on the host. A survey tells the memory that the program's
+ * kernels use in a step (heat/survey.h), and the placement follows from that (heat/weigh.h).
+ * Without a survey it follows from heat.
  *
  * The first spill starts a survey, and so does a large change, or time. Its result is an order in
  * which memory leaves. Where `placement` is auto and the gain would be small, nothing is exchanged

@@ -65,9 +65,9 @@ bool own_translate(CUmemGenericAllocationHandle *handle);
 /* Releases one of ours, with the answer in *result. False: it is not ours. */
 bool own_release(CUmemGenericAllocationHandle handle, CUresult *result);
 /*
- * Begins and ends its leaving, around the driver's call that releases one of its own: until it has
- * agreed the memory is known and charged, and memory made under the same handle meanwhile is not
- * taken for it. Returns NULL where it is not known.
+ * Begins and ends its leaving, around the driver's call that releases one of its own. Until the
+ * driver has agreed the memory is known and charged, and memory made under the same handle
+ * meanwhile is not taken for it. Returns NULL where it is not known.
  */
 struct own *own_leave(CUmemGenericAllocationHandle handle);
 void own_left(struct own *leaving, bool gone);
@@ -98,16 +98,16 @@ void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handl
 /*
  * Enters another's memory (alloc/own_memory.h). own_import_again() puts our handle in the place of
  * the driver's where the program has it already, and returns whether it has. own_enter_import()
- * enters it, charged for import->bytes; device NULL: that of no known one. It returns whether there
- * was memory for the books.
+ * enters it, charged for import->bytes. device NULL: it is of no known device. It returns whether
+ * there was memory for the books.
  */
 bool own_import_again(CUmemGenericAllocationHandle *handle);
 bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle,
                       const struct import *import);
 /*
  * Returns, before imported memory is mapped up to `end`, the device to which *bytes more are to be
- * charged for it, by own_charged() when they are, or NULL where nothing is. own_not_mapped() takes
- * them back where the driver refuses.
+ * charged for it, or NULL where nothing is. own_charged() notes that they are. own_not_mapped()
+ * takes them back where the driver refuses.
  */
 struct device *own_uncharged(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *bytes);
 void own_charged(struct device *device, CUmemGenericAllocationHandle handle, uint64_t bytes);

@@ -10,9 +10,9 @@ struct block {
 };
 
 /*
- * By cuda.h: planes and packed colours have as many bytes to a pixel as their sampling says (4:2:0:
- * six samples to 2 by 2, 4:2:2: four to 2 by 1), with 10 bits in two bytes; compressed ones eight
- * or sixteen to 4 by 4.
+ * By cuda.h. Planes and packed colours have as many bytes to a pixel as their sampling says, with
+ * 10 bits in two bytes. For example, 4:2:0 has six samples to 2 by 2 pixels, and 4:2:2 four to 2 by
+ * 1. Compressed formats have eight or sixteen bytes to 4 by 4 pixels.
  */
 static struct block array_block_of(CUarray_format format, unsigned int channels)
 {

@@ -34,8 +34,8 @@ uint64_t array_taken(const struct array_extent *extent);
 /* The driver takes memory in blocks of this size. */
 #define ARRAY_UNIT ((uint64_t)2 << 20)
 /*
- * Returns the most that its layout takes beyond so many bytes: padding and tiles at most double an
- * array that is not tiny; for unknown formats there is no figure, and 1 GiB is much.
+ * Returns the most that its layout takes beyond so many bytes. Padding and tiles at most double an
+ * array that is not tiny. For unknown formats there is no figure, and 1 GiB is much.
  */
 uint64_t array_most_beyond(uint64_t bytes);
 

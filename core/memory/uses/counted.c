@@ -84,8 +84,8 @@ static void enter_again(struct counted *s, uint64_t charged)
 }
 
 /*
- * Returns whether one of this type may be there again, opened or grown; any other under the same
- * name is a new one: the old one is gone without our seeing it.
+ * Returns whether one of this type may be there again, opened or grown. Any other under the same
+ * name is a new one: the old one has gone without our seeing it.
  */
 static bool may_be_again(const struct resource_type *type)
 {

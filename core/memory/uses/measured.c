@@ -26,7 +26,7 @@
 
 /*
  * Alone: of a user's processes one at a time makes a context on a device, where the context is
- * measured: of two that do so at once each would be charged both contexts.
+ * measured. If two did so at once, each would be charged both contexts.
  *
  * alone-UUID  a file in the state directory, locked as long as the call takes. The lock is that of
  *             the open file, which a mapping holds open: no descriptor is kept, and a process that
@@ -410,7 +410,7 @@ static bool is_fresh(struct reading *r, const struct device *device, bool waited
 }
 
 /*
- * Begins to measure the first context of a device, or the first after all have gone: memory that
+ * Begins to measure the first context of a device, or the first after all have gone. Memory that
  * other processes took until now is theirs. waited: another process has just made one.
  */
 static void begin_first(struct device *device, bool waited)

@@ -4,8 +4,8 @@
  * like, and does not report.
  *
  * Where NVML knows this process they are one figure per device (overhead.h), and nothing here asks
- * the driver. Where it does not, as in some containers, the difference between the device's memory
- * in use before and after the call is charged to the job, without a limit: the driver has it
+ * the driver. Where NVML does not, as in some containers, the device's memory in use is read before
+ * and after the call. The job is charged the difference, without a limit, because the driver has it
  * already. It belongs to an object and goes with it, or with the object's context. The memory of a
  * stream is then not known.
  *

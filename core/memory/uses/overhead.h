@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Overhead: device memory that the driver takes for contexts, modules, streams, graphs and the like
- * without reporting it, as one figure per device: the bytes that NVML reports for the process, less
- * its other charges.
+ * without reporting it. It is one figure per device: the bytes that NVML reports for the process,
+ * less its other charges. For example, NVML reports 1,500 MiB, 1,024 MiB are charged, and the
+ * overhead is 476 MiB.
  *
  * It is charged to the job with any limit, because the driver has it already, and shown apart
  * (device_charge_driver()). It is a resource of the device's registry, "overhead". A call that may
@@ -15,9 +16,9 @@
  *            long: a thread that charges or gives back has the helper thread look again
  * elsewhere  charges that the driver may not count as this process's: managed memory, and memory of
  *            other processes. Within it the figure stays the same
- * uncharged  memory that the driver may count as this process's and that is not charged: exported
- *            memory of the job that it has open, or has given up while other processes hold it.
- *            Within it likewise
+ * uncharged  memory that the driver may count as this process's and that is not charged. It is
+ *            exported memory of the job that it has open, or has given up while other processes
+ *            hold it. Within it likewise
  *
  * Thread-safe; no driver call.
  */

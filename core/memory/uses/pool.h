@@ -2,16 +2,16 @@
 /*
  * Memory pools: the source of cuMemAllocAsync's memory.
  *
- * A pool is charged for the bytes that the driver reserves for it, not for those allocated from it:
- * it grows by chunks and keeps them after frees, until a synchronisation, a trim, or as long as its
+ * A pool is charged for the bytes that the driver reserves for it, not for those allocated from it.
+ * It grows by chunks and keeps them after frees, until a synchronisation, a trim, or as long as its
  * release threshold says. The driver is asked after each event that may change it.
  *
  * live       bytes allocated from it by the driver and not freed
  * surplus    charged, but not live: given back to the device when a request needs room
  * spilled    bytes that the program allocated from it and that are on the host instead
  * elastic    memory that the program allocated from it and that lives in the arena, which is
- *            charged by itself: bytes in use, and bytes reserved, with those that are kept for
- *            the next (alloc/freed.h)
+ *            charged by itself. There are bytes in use, and bytes reserved, with those that are
+ *            kept for the next (alloc/freed.h)
  *
  * Thread-safe.
  */
@@ -108,9 +108,9 @@ void pools_settle(void);
 bool pools_make_room(struct device *device);
 
 /*
- * Attributes as the program shall see them: spilled and elastic memory is counted as if it were in
- * the pool, and the release threshold is the one it set, although the driver's is never above the
- * limit. NOT_SUPPORTED for those that the driver answers and takes rightly.
+ * Attributes as the program shall see them. Spilled and elastic memory is counted as if it were in
+ * the pool. The release threshold is the one that the program set, although the driver's is never
+ * above the limit. NOT_SUPPORTED for those that the driver answers and takes rightly.
  */
 CUresult pool_get_attribute(struct pool *pool, CUmemPool_attribute attribute, void *value);
 CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, const void *value);

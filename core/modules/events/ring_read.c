@@ -4,7 +4,7 @@
  *
  * A record is copied between two copies of its sequence number: if both say that it is whole and of
  * the wanted ticket, so is the copy. The file may change at any time, by every process that can
- * write to it: nothing read from it is believed before it was compared, and compared values are not
+ * write to it. Nothing read from it is believed before it was compared, and compared values are not
  * read again.
  */
 #include <errno.h>

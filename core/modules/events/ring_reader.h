@@ -51,9 +51,9 @@ void ring_reader_destroy(struct ring_reader *reader);
 
 /*
  * Reads the next entries, at most n, of the unit at hand or of the next one in the queue. Returns
- * how many; 0: within this time there was no more work, or the queue is closed; -ECANCELED; else
- * the unit at hand is at fault, and message says why: -EPROTO not a ring of this version, damaged
- * or swapped; -ESTALE of an earlier boot; -ENOENT gone.
+ * how many. 0: within this time there was no more work, or the queue is closed. -ECANCELED: the
+ * reader was cancelled. With any other error the unit at hand is at fault, and message says why:
+ * -EPROTO not a ring of this version, damaged or swapped; -ESTALE of an earlier boot; -ENOENT gone.
  */
 int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
                            int n, uint64_t patience_ns, char *message, size_t size);

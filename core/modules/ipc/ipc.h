@@ -60,7 +60,7 @@ CUresult ipc_open(const struct context *context, const CUipcMemHandle *handle, u
                   CUdeviceptr *address, struct ipc_lack *lack);
 /*
  * Closes it. False: not opened by ipc_open(); the driver answers. Waits for work that may use it,
- * as the driver does; while a capture is active the driver's own call says whether it may be
+ * as the driver does. While a capture is active the driver's own call says whether it may be
  * closed, and it goes once the capture is over.
  */
 bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result);

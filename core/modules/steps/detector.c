@@ -439,9 +439,9 @@ static void cast(struct step_history *history, struct step_pattern *pattern)
 }
 
 /*
- * Judges whether the anchor's returns close units: most launches come with most returns, which is
- * not true of a layer's functions, because the other pass has different ones; and a part of them is
- * always as often in a unit.
+ * Judges whether the anchor's returns close units. Most launches must come with most returns, which
+ * is not true of a layer's functions, because the other pass has different ones. Part of the
+ * launches must always be as often in a unit.
  */
 static bool detector_judge(struct step_history *history, struct step_pattern *pattern)
 {

@@ -7,15 +7,16 @@
  * now and then, which takes up to some milliseconds.
  *
  * history   the newest launches; where a step is long, of functions that are launched seldom
- * anchor    a function that closes a unit when it returns: most launches come with most of its
- *           returns, some functions always as often. Of all such, the one that returns most often.
- *           Grids are looked at only where a few functions do everything, because batches vary
- * unit      from one return to the next, if it has most of the functions that units have: the
+ * anchor    a function that closes a unit when it returns. Most launches come with most of its
+ *           returns, and some functions always as often. Of all such, the one that returns most
+ *           often. Grids are looked at only where a few functions do everything, because batches
+ *           vary
+ * unit      from one return to the next, if it has most of the functions that units have. The
  *           forward passes of a validation are none. One with much else counts but is not whole
- * closer    where gradients are accumulated units are micro-batches: a function that comes with
- *           every k-th alone ends the step, or, left out (loss scaling), the k-th unit does. k is
- *           at most 8, or 16, 32 or 64: a validation that was compiled on its own and runs every 10
- *           steps looks the same otherwise
+ * closer    where gradients are accumulated units are micro-batches. A function that comes with
+ *           every k-th alone ends the step. Or it is left out (loss scaling), and the k-th unit
+ *           ends the step. k is at most 8, or 16, 32 or 64, because a validation that was compiled
+ *           on its own and runs every 10 steps looks the same otherwise
  *
  * A pattern is tried before it is trusted: for 2 s, or 256 units and a second, or 4096 units, and
  * up to 10 s while a function may turn out to close steps. Its steps are counted from its beginning
@@ -59,7 +60,7 @@ struct step_detector *step_create(void);
 
 /*
  * Takes one launch of a kernel or graph. function: any value that is the same for each launch of
- * it; shape: a value that tells its grids apart, for example the number of threads; 0 for a graph.
+ * it. shape: a value that tells its grids apart, for example the number of threads; 0 for a graph.
  * now_ns: of any clock that does not run backwards. Returns whether a step has ended with this
  * launch; *ended says which. One thread calls at a time.
  */

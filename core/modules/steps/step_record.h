@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The container of the step that runs now on a device, and the record in it, which is made at the
- * first request: the counters when the step began, so that its own part can be told. Both go with
- * the step (core/registry/step_container.h). Before a step has ended on a device there is none.
- * Thread-safe.
+ * first request. The record has the counters when the step began, so that its own part can be told.
+ * Both go with the step (core/registry/step_container.h). Before a step has ended on a device there
+ * is none. Thread-safe.
  *
  * At the end of a step that is reported, once a millisecond at most, the counting begins anew; a
  * record of it is made when `stat --resources` asks.

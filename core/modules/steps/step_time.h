@@ -9,8 +9,8 @@
  *      +--- other work came ------+                      +---+ 3 more have ended, 12 more, ...
  *
  * The end is put off until steps are told again, so that a stretch is not always the same one or
- * two steps behind a wait; by three times as many each time, so that few events are recorded and
- * other work that comes costs little of it.
+ * two steps behind a wait. Each time it is put off three times as long, so that few events are
+ * recorded.
  *
  * The mean is the program's: the time from step to step, with the validation, the data and the
  * waits between them. For example, 45 steps of 2 ms and a validation of 45 ms make a mean of 3 ms.

@@ -15,11 +15,10 @@
 #include <stdint.h>
 
 /*
- * The shared region of HAMi-core, version 1.2, as its public header declares it
- * (src/multiprocess/multiprocess_memory_limit.h of HAMi-core 8f3a89c): names, places and sizes, by
- * which HAMi's and Volcano's monitors find their figures (pkg/monitor/nvidia/v1/spec.go). The
- * monitors know 1.1, too, which is the same except for a lock at the end. A file has one byte more
- * than the region.
+ * The shared region of HAMi-core, version 1.2: names, places and sizes, by which HAMi's and
+ * Volcano's monitors find their figures (pkg/monitor/nvidia/v1/spec.go). Its public header declares
+ * them (src/multiprocess/multiprocess_memory_limit.h of HAMi-core 8f3a89c). The monitors know 1.1,
+ * too, which is the same except for a lock at the end. A file has one byte more than the region.
  */
 enum {
 	REGION_MAGIC = 19920718,
@@ -126,10 +125,10 @@ struct region_orders {
 };
 
 /*
- * Writes a process's figures into its slot, made if it has none, and into a region that is made if
- * there is none, with the limits given; the slots of the dead go. Reads the settings. Returns 0,
- * -EAGAIN (another process keeps the lock just now), -EPROTO (it is no region of a version that we
- * know, and nothing is written), or another negative errno; message has the reason.
+ * Writes a process's figures into its slot, made if it has none. A region is made if there is none,
+ * with the limits given. The slots of the dead go. Reads the settings. Returns 0, -EAGAIN (another
+ * process keeps the lock just now), -EPROTO (it is no region of a version that we know, and nothing
+ * is written), or another negative errno; message has the reason.
  */
 int region_tell(const char *path, const struct region_tell *tell, struct region_orders *orders,
                 char *message, size_t size);

@@ -166,7 +166,7 @@ static void stand_in_drop(char **environment, const char *const *beginnings)
 
 /*
  * Takes the values of these variables from the first process, if it was given any, and none of the
- * environment's: a process that could set other values could have another quota, or none.
+ * environment's. A process that could set other values could have another quota, or none.
  */
 static char **take_of_first(char **environment, const char *const *beginnings)
 {
