@@ -187,7 +187,7 @@ static void install_hooks(void)
 }
 
 /*
- * Gives each entry point its place by one store, when all is ready: a thread that calls meanwhile
+ * Gives each entry point its place by one store, when all is ready. A thread that calls meanwhile
  * waits in its stub or goes where it always will, never past a hook.
  */
 static void attach_publish(void)

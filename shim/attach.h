@@ -13,8 +13,8 @@ enum { TRAMPOLINE_BYTES = 16, GUARD_BYTES = 64 };
 /*
  * The tables of trampolines.S: the exported functions one after the other, the word before each
  * hook, and where each trampoline leads. Each is a distance from its own place, which the loader
- * need not write, so a process without CUDA pays nothing for them; likewise those of a hook, which
- * are walked once.
+ * need not write, so a process without CUDA pays nothing for them. Those of a hook are likewise,
+ * and are walked once.
  */
 extern const struct trampolines {
 	int32_t functions, guards, target;

@@ -2,9 +2,10 @@
 /*
  * Finding a driver's functions: dlsym()'s answers, without asking it for each of hundreds.
  *
- * Where nothing but the driver itself can have a symbol, because it needs none but glibc's own
- * libraries, and its symbol is a plain one, the driver's table is read. dlsym() is asked for the
- * rest: a driver without such a table, an indirect or versioned symbol, a loader that is audited.
+ * The driver's table is read where nothing but the driver itself can have a symbol: it needs none
+ * but glibc's own libraries, and the symbol is a plain one. dlsym() is asked for the rest. For
+ * example, the driver has no such table, the symbol is indirect or versioned, or the loader is
+ * audited.
  */
 #ifndef SPILLWAY_SHIM_DRIVER_SYMBOLS_H
 #define SPILLWAY_SHIM_DRIVER_SYMBOLS_H

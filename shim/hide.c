@@ -6,8 +6,8 @@
  * A program that probes for features by dlsym must find NULL, and dlerror() must give the reason.
  * So the symbols are taken out of our own dynamic symbol table: the loader passes over those
  * without a value. (An indirect function that yields NULL would leave dlerror() empty, on which
- * Python's ctypes crashes.) It happens when the driver is opened: by dlopen of its name at the
- * latest, before the program can probe. References bound before that lead to the trampoline and
+ * Python's ctypes crashes.) It happens when the driver is opened. That is by dlopen of its name at
+ * the latest, before the program can probe. References bound before that lead to the trampoline and
  * CUDA_ERROR_NOT_SUPPORTED.
  *
  * Seen with glibc 2.31 and 2.36, Python 3.9 and 3.11; a lazily bound direct call even jumps to

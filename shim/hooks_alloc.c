@@ -84,8 +84,9 @@ HOOK(cuMemFree_v2, CUdeviceptr dptr)
 }
 
 /*
- * Pinned host memory of the program: in the statistics, in no quota. host_memory is for spilled
- * memory; a program that pins its own memory would have it without us, and must not fail with us.
+ * Pinned host memory of the program counts in the statistics and in no quota. host_memory is for
+ * spilled memory. A program that pins its own memory would have it without us, and must not fail
+ * with us.
  */
 
 #define PINS(symbol, memory, ...)                                                             \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checkpoints: while this process is locked or checkpointed its device memory is on its way
- * elsewhere, so Spillway makes no driver call of its own, just as while a capture is active. A
+ * elsewhere. Spillway makes no driver call of its own then, just as while a capture is active. A
  * checkpoint of another process is that process's matter.
  */
 #include "shim/shim.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Batches of copies. The copies of a batch are in no order among themselves, so where one would
- * wait for the stream's work, because its memory is on the host, each is made by itself.
+ * Batches of copies. The copies of a batch are in no order among themselves. Where one would wait
+ * for the stream's work, because its memory is on the host, each is made by itself.
  */
 #include "shim/sampled.h"
 #include "shim/shape.h"

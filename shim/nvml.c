@@ -2,11 +2,11 @@
 /*
  * NVML's memory queries: within a job they report its limit, as cuMemGetInfo does.
  *
- * Our two functions stand before NVML's in every process that has them: for a program linked to
- * NVML because this library is preloaded; for one that opens it because shim_nvml_file() gives it
- * libspillway-nvml.so, which is empty and needs this library first and the real NVML second, so
- * that dlsym finds ours, and for every other name the real one's. A process that never touches NVML
- * pays nothing.
+ * Our two functions stand before NVML's in every process that has them. A program linked to NVML
+ * finds ours because this library is preloaded. A program that opens NVML is given
+ * libspillway-nvml.so by shim_nvml_file(). That library is empty and needs this one first and the
+ * real NVML second. So dlsym finds our two, and for every other name the real one's. A process that
+ * never touches NVML pays nothing.
  *
  * Rules: those of shim.h; an unknown figure leaves the real numbers.
  */

@@ -145,8 +145,8 @@ extern _Atomic bool track_any_mapped_buffer;
 
 /*
  * How much borrowed or unused memory other jobs are asked to give for memory that the driver takes
- * without reporting it: a 16th of the device at first, twice as much each time, for 5 s in all.
- * Begins zeroed.
+ * without reporting it. It is a 16th of the device at first and twice as much each time, for 5 s in
+ * all. For example, on 16 GiB it is 1 GiB, then 2, 4 and 8. Begins zeroed.
  */
 struct asking {
 	const struct device *device; /* on which they have given; NULL: on none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions of the driver that we do not know. They go straight to the driver, with one exception:
- * a newer form of a call that takes handles of memory is withheld from a job, because the driver
+ * Functions of the driver that we do not know. They go straight to the driver, with one exception.
+ * A newer form of a call that takes handles of memory is withheld from a job, because the driver
  * does not know our handles.
  */
 #include "shim/attach.h"
@@ -93,8 +93,8 @@ static void say_unaccounted(const char *symbol)
 }
 
 /*
- * The address is kept where later calls go the same way and there is nothing left to say: not
- * before cuInit, when there is no job yet, and not of a form that may be withheld.
+ * The address is kept where later calls go the same way and there is nothing left to say. It is not
+ * kept before cuInit, when there is no job yet, nor for a form that may be withheld.
  */
 void *shim_resolve_unlisted(struct unlisted *function, const struct trampolines *from)
 {

@@ -3,8 +3,8 @@
  * Pages: the figures that a job publishes on its node, one file per job in the node's directory
  * (directory.h).
  *
- * page    job-UID-NAME-NUMBER.page, 0644: name, labels, devices, use, limits and shares of one job,
- *         written by one of its processes at a time, by rename, when something changed and now and
+ * page    job-UID-NAME-NUMBER.page, 0644: name, labels, devices, use, limits and shares of one job.
+ *         One of its processes at a time writes it, by rename, when something changed and now and
  *         then as a sign of life
  * owner   the user of the file; the page itself does not name one
  * token   the job's segment, so that a process that can read that needs no page of it

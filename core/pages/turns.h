@@ -22,8 +22,8 @@
  *
  * lane  one process that paces this device; free while its owner is 0
  *
- * No mode gives the right to write without that to cut short; files on tmpfs cannot be sealed,
- * sealed memory has no name, System V segments end at the border of a container, and a handler for
+ * No mode gives the right to write without that to cut short. Files on tmpfs cannot be sealed,
+ * sealed memory has no name, and System V segments end at the border of a container. A handler for
  * SIGBUS would be one in the user's program. Jobs of users that share no file are to each other as
  * programs without Spillway.
  */

@@ -4,9 +4,9 @@
  *
  * Nothing in a peer record is believed except for its owner: its name has user and token, and both
  * must be the file's. A file that is short, linked, of another kind or version, or does not fit its
- * check is skipped; of one user so many are looked at, and of other users so many in all. A file
- * with an owner other than the one in its name is never opened. A peer record with a dead owner is
- * seen at the next copy, and removed if it is the caller's user's.
+ * check is skipped. Of one user a bounded number is looked at, and of other users a bounded number
+ * in all. A file with an owner other than the one in its name is never opened. A peer record with a
+ * dead owner is seen at the next copy, and removed if it is the caller's user's.
  *
  * One thread uses a struct peers; several have one each.
  */

@@ -3,9 +3,9 @@
  * Container info: the container and the name of a new resource, from the request.
  *
  * container  given, else the default one
- * name       given, else the maker's own if it says so: shared, every request for the name gets the
- *            resource; else a unique one "_N_OWN": private, its maker's alone, which takes it out
- *            again
+ * name       given, else the maker's own if it says so. A name that is shared gives each request
+ *            for it the same resource. Else the name is a unique "_N_OWN": the resource is its
+ *            maker's alone, which takes it out again
  *
  * Names of resources that begin with "_" are the registry's to give. Thread-safe.
  */

@@ -558,7 +558,7 @@ bool registry_leave_object(struct registry *registry, const char *preferred,
 }
 
 /*
- * Takes out the resource that left, found by the number of its entry, too: without a reference
+ * Takes out the resource that left, found by the number of its entry, too. Without a reference
  * another resource may be at its place in memory by now, and it is not touched before it is found.
  */
 bool registry_left(const struct leaving *leaving, bool gone)

@@ -9,8 +9,9 @@
  *            "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f1234000000"
  *
  * container -> (type hash, name) -> resource. A resource is born with one reference, which create()
- * gives to the registry; lookup and lookup_or_create add one for the caller; deleting drops the
- * registry's. destroy() never calls the driver on the application's objects. All functions are
+ * gives to the registry. lookup and lookup_or_create add one for the caller, and deleting drops the
+ * registry's. For example, a resource that was looked up once and deleted has one reference left,
+ * the caller's. destroy() never calls the driver on the application's objects. All functions are
  * thread-safe; destroy() runs outside the registry's lock.
  *
  * Types are keyed by pointer inside a process; the hash of their name serves handles. Creations in
@@ -44,9 +45,9 @@ struct resource *registry_lookup(struct registry *registry, const char *containe
                                  const struct resource_type *type, const char *name);
 /*
  * Looks a resource up, or makes it; with a reference for the caller. create() runs outside the
- * registry's lock, once under races: other threads that want the same wait for it and, when it
- * fails, try themselves. Returns NULL when it fails, answers another type (which is logged), or
- * asks for the very resource it is to make.
+ * registry's lock, once under races. Other threads that want the same wait for it. When it fails
+ * they try themselves. Returns NULL when it fails, answers another type (which is logged), or asks
+ * for the very resource it is to make.
  */
 struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
                                            const struct resource_type *type, const char *name,
@@ -106,9 +107,9 @@ struct leaving {
  */
 struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found);
 /*
- * Finds it as registry_find_object() does and begins that, in one; for an object that is leaving
- * already nothing begins. holds: with a reference for the caller; else the resource is not the
- * caller's to touch. Returns whether it was found.
+ * Finds it as registry_find_object() does and begins its leaving, in one. For an object that is
+ * leaving already nothing begins. holds: with a reference for the caller. Else the resource is not
+ * the caller's to touch. Returns whether it was found.
  */
 bool registry_leave_object(struct registry *registry, const char *preferred,
                            const struct resource_type *type, uint64_t object, bool holds,
@@ -121,8 +122,8 @@ bool registry_leave_object(struct registry *registry, const char *preferred,
 bool registry_left(const struct leaving *leaving, bool gone);
 /*
  * Returns the number of the last entry, to be read before the driver is asked. A type that leaves
- * unmarked, which is half the price, leaves by it: when the driver has agreed,
- * registry_take_before() takes out the object that stood under the address then, and the registry's
+ * unmarked, which is half the price, leaves by it. When the driver has agreed,
+ * registry_take_before() takes out the object that stood under the address then. The registry's
  * reference is the caller's. Returns NULL if there was none.
  */
 uint64_t registry_entries(struct registry *registry);

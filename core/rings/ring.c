@@ -2,9 +2,9 @@
 /*
  * Writing events.
  *
- * Runs inside the user's process. ring_write() may be called anywhere: no lock, no wait, no
- * allocation, no system call where the kernel offers a clock page but the one by which the ring
- * grows.
+ * Runs inside the user's process. ring_write() may be called anywhere: it takes no lock, waits for
+ * nothing and allocates nothing. Where the kernel offers a clock page it makes no system call,
+ * except the one by which the ring grows.
  */
 #include "core/rings/ring.h"
 

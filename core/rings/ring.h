@@ -4,7 +4,7 @@
  *
  * Bounded: the newest 8192 are kept, older ones are overwritten. The first of them have 64 KiB;
  * when a quarter of that is written the ring gets the rest of its 528 KiB, where there is room. The
- * file outlives the process, so that its last events can be read; it goes with the segment, when a
+ * file outlives the process, so that its last events can be read. It goes with the segment, when a
  * new run of the job begins, and when RING_KEPT processes of the run have ended since.
  *
  * Any number of threads write at the same time (event.h). A writer that is killed leaves one record

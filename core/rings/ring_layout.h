@@ -9,8 +9,9 @@
  * records   how many have pages. The ring grows before its first places are used again, or not at
  *           all, so that no record's place changes
  * sequence  of a place: 2 * ticket + 1 while that record is being written, 2 * ticket + 2 once it
- *           is whole. A writer that finds another one at work there, or come before it, drops its
- *           record, so that no record is of two writers
+ *           is whole. For example, the record of ticket 3 is whole at 8. A writer that finds
+ *           another one at work there, or come before it, drops its record, so that no record is of
+ *           two writers
  */
 #ifndef SPILLWAY_RING_LAYOUT_H
 #define SPILLWAY_RING_LAYOUT_H

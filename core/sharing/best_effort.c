@@ -332,9 +332,9 @@ struct best_effort_go best_effort_decide(struct best_effort *f, const struct pee
 #define PAIRS_LEAST     4
 #define PAIRS_TO_ACCUSE 12
 /*
- * Standard deviations within which a loss is said to be: many, because it is looked at again and
- * again; more where they are known by few pairs, which look alike by chance if the job's bursts
- * are longer than a window.
+ * Standard deviations within which a loss is said to be. They are many, because the loss is looked
+ * at again and again. They are more where few pairs are known: pairs look alike by chance if the
+ * job's bursts are longer than a window.
  */
 static double deviations(double pairs)
 {

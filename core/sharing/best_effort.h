@@ -5,7 +5,7 @@
  * gap     a time in which no job of higher priority works; an unknown one counts as working
  * round   the work that a best-effort job has in flight at once: 0.2 to 1 ms, or one kernel that is
  *         longer
- * return  a job works again while a best-effort job has work in flight; it costs that job the time
+ * return  a job works again while a best-effort job has work in flight. It costs that job the time
  *         until that is done, which is measured each time
  * budget  the allowed cost of returns: half of `slowdown`, times the part that feedback lets
  *         best-effort jobs take

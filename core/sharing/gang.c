@@ -491,7 +491,7 @@ static bool was_stopped(const struct gang *gang, uint64_t now)
 }
 
 /*
- * Takes up the turn again that was lost by being stopped, or where we use a device more: a job that
+ * Takes up the turn again that was lost by being stopped, or where we use a device more. A job that
  * had the turn takes it anew, once other jobs see that.
  */
 static void take_again(struct gang *gang, const struct line *line)

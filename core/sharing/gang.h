@@ -10,7 +10,7 @@
  *
  * No process decides for all: each reads the records of the other members and changes its own
  * state. A member writes that it takes the devices, and then looks whether another one has them or
- * takes them, too; of two that see each other the one with the earlier ticket stays. So two never
+ * takes them, too. Of two that see each other the one with the earlier ticket stays. So two never
  * have a device, however late the records are seen. A job has its turn when all its members take
  * it; if one leaves, all do.
  *
@@ -46,10 +46,10 @@ struct gang {
 };
 
 /*
- * Goes one step on. own.state then names the work to do: launches are held back unless it is
- * GANG_FREE or GANG_HAS (gang_holds()); memory leaves where gang_yields(), and in GANG_TAKES comes
- * back as the memory of other jobs leaves (gang_room()). own is to be published after each step,
- * and the members are to be seen anew after that, before the next. A permission lasts for
+ * Goes one step on. own.state then names the work to do. Launches are held back unless it is
+ * GANG_FREE or GANG_HAS (gang_holds()). Memory leaves where gang_yields(). In GANG_TAKES memory
+ * comes back as the memory of other jobs leaves (gang_room()). own is to be published after each
+ * step, and the members are to be seen anew after that, before the next. A permission lasts for
  * GANG_LEASE_NS after it was published; then the process counts as stopped.
  *
  * To be called twice before the process uses a device, with a gang that is zero except for the
@@ -71,8 +71,9 @@ static inline bool gang_yields(uint32_t state)
 }
 
 /*
- * Returns how much of a device's memory we may hold in GANG_TAKES: the device's memory (all), less
- * the memory that other jobs still hold, less a margin; at most one step more than we hold now.
+ * Returns how much of a device's memory we may hold in GANG_TAKES. That is the device's memory
+ * (all), less the memory that other jobs still hold, less a margin. It is at most one step more
+ * than we hold now.
  */
 uint64_t gang_room(uint64_t all, uint64_t others_hold, uint64_t margin, uint64_t we_hold,
                    uint64_t step);

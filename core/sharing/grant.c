@@ -11,8 +11,9 @@
 enum { MARGIN_PART = 32, CONTEXT_PART = 16, CONTEXTS_PART = 4 };
 
 /*
- * A job that has more than its part by less than a 32nd of it keeps that, and a job that lacks less
- * than half as much does not claim it: chunks are not moved to and fro for less.
+ * A job that has more than its part by less than a 32nd of it keeps that. A job that lacks less
+ * than half as much does not claim it. So chunks are not moved to and fro for less. For example,
+ * with a part of 64 GiB a job keeps up to 2 GiB more, and claims from 1 GiB.
  */
 enum { EVEN_PART = 32 };
 
@@ -103,7 +104,8 @@ static bool grant_is_limited(const struct job_sum *job)
 
 /*
  * Returns the part that each job of a class without a limit may have, so that together they have
- * the rest: a job that needs less leaves its remainder to the other jobs.
+ * the rest. A job that needs less leaves its remainder to the other jobs. For example, of 12 GiB
+ * for demands of 2, 8 and 8 GiB the part is 5 GiB.
  */
 static uint64_t equal_part(const struct job_sums *sums, uint8_t priority, uint64_t left)
 {
@@ -171,7 +173,7 @@ static void job_sums_entitle(struct job_sums *sums)
 
 /*
  * Returns the bytes in use beyond the margin that no peer record accounts for, where so much is
- * free: other processes hold them that have no peer record yet, or have not written their memory.
+ * free. Other processes hold them that have no peer record yet, or have not written their memory.
  */
 static uint64_t job_sums_unaccounted(const struct job_sums *sums, uint64_t free)
 {

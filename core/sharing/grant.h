@@ -15,8 +15,8 @@
  *
  * An ask lapses after 2 * bytes / link, or when the asked job is silent for 50 ms; then the next is
  * asked. A grant lapses when no job is left, when its holder is silent for 50 ms, and at last after
- * a time that each job computes from the claim, so that a holder that never lets go is passed over.
- * No job gives more than grant.h says, with any request in a peer record.
+ * a time that each job computes from the claim. So a holder that never lets go is passed over. No
+ * job gives more than grant.h says, with any request in a peer record.
  *
  * A call that must have memory on the device is refused when no job is left to ask, and all report
  * their memory. While more is in use than peer records account for, processes that start or were
@@ -44,10 +44,10 @@
  * part      the entitlement of a job, and its part of the margin, as far as that has room
  *
  * Guaranteed jobs come first, then normal, then opportunistic ones. Of a class each job with a
- * limit is entitled to that, as far as those before it leave it; those without one to equal parts
- * of the rest, and memory that one does not need counts for the other jobs. An idle job needs
- * nothing. Entitlements of limits may add up to more than there is: then none of them borrows, and
- * the job that comes first keeps its memory.
+ * limit is entitled to that, as far as those before it leave it. Those without a limit are entitled
+ * to equal parts of the rest. Memory that one of them does not need counts for the other jobs. An
+ * idle job needs nothing. Entitlements of limits may add up to more than there is: then none of
+ * them borrows, and the job that comes first keeps its memory.
  *
  * Jobs that have their entitlement use the margin, too, and the job that comes first has it all. So
  * one of the same class that works claims its part of that from a job that has clearly more than

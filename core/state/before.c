@@ -488,9 +488,9 @@ static bool other_counts_writers(int fd)
 }
 
 /*
- * Asks for a lease and gives it back. A process that opens the file to write meanwhile, which the
- * job lock keeps from happening, would have a signal sent: it is one that a process ignores, to
- * this thread alone.
+ * Asks for a lease and gives it back. A process that opened the file to write meanwhile would have
+ * a signal sent, and the job lock keeps that from happening. The signal is one that a process
+ * ignores, and goes to this thread alone.
  */
 enum other_life segment_file_life(int fd)
 {

@@ -113,9 +113,9 @@ static int check_path(const char *path, char *message, size_t size)
 }
 
 /*
- * Returns the place that is the directory: the first that is there and the user's own already, for
- * as long as it is, even where a place before it has become free, or the user's processes would no
- * longer agree; else the first that no other user has.
+ * Returns the place that is the directory. It is the first that is there and the user's own
+ * already, for as long as it is, even where a place before it has become free: else the user's
+ * processes would no longer agree. Without one it is the first that no other user has.
  */
 static int directory_choose(void)
 {

@@ -2,11 +2,11 @@
 /*
  * The state directory: where a user's jobs keep their segments and override files.
  *
- * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters), else the first of
- * /dev/shm/spillway-UID, /run/user/UID/spillway and /tmp/spillway-UID that is there and the user's
- * own, else the first that can be made. Made 0700. A symlink, a directory of another user, or one
- * that other users may write to is not the user's own: SPILLWAY_STATE_DIR is refused then, and
- * another place skipped.
+ * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters) goes first. Else it is the
+ * first of /dev/shm/spillway-UID, /run/user/UID/spillway and /tmp/spillway-UID that is there and
+ * the user's own. Else it is the first of them that can be made. Made 0700. A symlink, a directory
+ * of another user, or one that other users may write to is not the user's own: SPILLWAY_STATE_DIR
+ * is refused then, and another place skipped.
  */
 #ifndef SPILLWAY_DIRECTORY_H
 #define SPILLWAY_DIRECTORY_H

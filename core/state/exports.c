@@ -15,16 +15,17 @@
  *              the memory's key and their number is the memory's size. Such a lock goes wherever
  *              the description goes, hinders no process, and ends with its last copy, however that
  *              ends. The kernel lists all of them (/proc/locks). An importer of a descriptor finds
- *              the key in its own list of it (/proc/self/fdinfo), and so knows whether the memory
- *              is of its job, which other job's it may be, and how much it is
+ *              the key in its own list of it (/proc/self/fdinfo). So it knows whether the memory is
+ *              of its job, which other job's it may be, and how much it is
  *
  * Nothing is measured: the driver's free bytes change with every job on the device, and would
- * forgive bytes that another job has freed. In doubt the job is charged: for memory with a
- * descriptor that a process outside the job keeps, for an import that is not known to be of the job
- * (no tag: its maker is no process of Spillway, or may not lock), and for memory that two processes
- * of the job import from elsewhere, twice. Memory that a process outside the job has imported and
- * holds no descriptor of is not seen: it is charged to that process's job if it has one. Where
- * /proc/locks can never be read, a descriptor without an importer is not seen, either.
+ * forgive bytes that another job has freed. In doubt the job is charged. It is charged for memory
+ * with a descriptor that a process outside the job keeps. It is charged for an import that is not
+ * known to be of the job: without a tag its maker is no process of Spillway, or may not lock.
+ * Memory that two processes of the job import from elsewhere is charged twice. Memory that a
+ * process outside the job has imported and holds no descriptor of is not seen: it is charged to
+ * that process's job if it has one. Where /proc/locks can never be read, a descriptor without an
+ * importer is not seen, either.
  *
  * A record says all of it, so that totals can be made anew from the records after any kill; a
  * record whose owner is 0 is orphaned. Records change under the segment's lock. The kernel's list

@@ -197,9 +197,9 @@ static int take_slot_in(struct segment *segment, const struct joiner *joiner)
 }
 
 /*
- * Opens the job's segment or makes one. The job lock is for files alone: a slot is taken
- * without it, because another thread may do that, and in a crowd of processes all would wait until
- * each of these threads has run.
+ * Opens the job's segment or makes one. The job lock is for files alone. A slot is taken without
+ * it, because another thread may do that. In a crowd of processes all would wait until each of
+ * these threads has run.
  */
 static int open_segment(struct joiner *joiner)
 {

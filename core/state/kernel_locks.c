@@ -10,9 +10,9 @@
  *     B  |--------|---- check 2 ---|---- check 3 ---|
  *
  * One read is one snapshot, and locks keep their order in the list for as long as they are held. So
- * when a check has lines of the page before and, behind them, a line of the page after, all that is
- * between them is in the check, and nothing was missed at that boundary. Otherwise more locks ended
- * at once than half a page holds, and the list is read again.
+ * a check may have lines of the page before and, behind them, a line of the page after. Then all
+ * that is between them is in the check, and nothing was missed at that boundary. Otherwise more
+ * locks ended at once than half a page holds, and the list is read again.
  */
 #include "core/state/kernel_locks.h"
 

@@ -5,14 +5,15 @@
  * A change of a struct here, of struct counters or struct ledger raises SEGMENT_VERSION and the
  * sizes asserted below. magic, version, size and boot_id keep their places in every version.
  *
- * lock      guards all but the counters, which their owner writes alone. Taken by trylock only, so
- *           that no process waits in the kernel and every wait has an end; a process that finds its
- *           holder dead repairs
+ * lock      guards all but the counters, which their owner writes alone. It is taken by trylock
+ *           only, so no process waits in the kernel and every wait has an end. A process that finds
+ *           its holder dead repairs
  * retire    a dead process slot's counters go into `ended` once, also where the retiring process is
- *           killed: the sum is made beside, `retiring` commits it, and repeating the rest does no
+ *           killed. The sum is made beside, `retiring` commits it, and repeating the rest does no
  *           harm
- * job lock  a record lock on ".lock" in the directory, one byte per job: a segment is created,
- *           joined, replaced and removed under it alone; dies with the process, is not inherited
+ * job lock  a record lock on ".lock" in the directory, one byte per job. A segment is created,
+ *           joined, replaced and removed under it alone. It dies with the process and is not
+ *           inherited
  */
 #ifndef SPILLWAY_LAYOUT_H
 #define SPILLWAY_LAYOUT_H
@@ -452,9 +453,11 @@ void slots_enter(struct segment_file *file, int number);
  * Returns its number, or -1 when none is free in the rows that there are.
  */
 int slots_take(struct segment_file *file);
-/* Marks slots of dead processes as draining and retires drained ones. It looks at one row's
- * number of live ones, going round with each call: as each process of the job polls it every
- * second, all are looked at 64 times a second, however many there are. */
+/*
+ *  Marks slots of dead processes as draining and retires drained ones. It looks at one row's number
+ *  of live ones, going round with each call. Each process of the job polls it every second, so all
+ *  are looked at 64 times a second, however many there are.
+ */
 void slots_probe(struct segment_file *file);
 /* Returns whether any process lives. Those that are met and do not drain from now on; when none
  * does, that was all of them. */

@@ -3,12 +3,12 @@
  * Quota: job-wide bytes per device and tier, charged under the segment's lock.
  *
  * Runs inside the user's process, on its allocation path: no system call inside the lock, waits
- * have an end. A process slot has its process's charges; the total is only their sum kept at hand,
+ * have an end. A process slot has its process's charges. The total is only their sum kept at hand,
  * so a process killed between the two leaves nothing that a recount does not set right.
  *
  * open  a process that has no limit, and is alone on a device, charges without the lock: its own
  *       word is then the total, and the total's place names the slot. Its own limit, or another
- *       process's first charge there, closes it: the bit that allows this is taken out of its word,
+ *       process's first charge there, closes it. The bit that allows this is taken out of its word,
  *       and the value of the word is the total from then on. The peak of all is that of the one
  *       meanwhile; a reader of a peak takes the highest of the job's and of all slots'
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removing a job's files, once no process is in it: under the job lock, so that no process opens
- * them meanwhile, and with a word in the segment, so that a process that has opened it takes no
- * slot.
+ * Removing a job's files, once no process is in it. It is done under the job lock, so that no
+ * process opens them meanwhile. A word in the segment says so, and a process that has opened it
+ * takes no slot.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,8 +39,8 @@ static int close_if_over(struct segment_file *file)
 }
 
 /*
- * Returns 0 when no process has the segment of a version that cannot be read; else -EBUSY, or error
- * where it is none, or that is not known. unnamed: it may be a job with a name.
+ * Returns 0 when no process has the segment of a version that cannot be read. Else returns -EBUSY,
+ * or error where it is none, or that is not known. unnamed: it may be a job with a name.
  */
 static int judge_other(int directory, const char *job, bool unnamed, int error)
 {

@@ -3,18 +3,18 @@
  * The segment: the state that the processes of one job share, in one file of the state directory.
  *
  * segment  header, device table, quota per device, process slots
- * slot     one process; its owner holds the slot's robust mutex for life, so that other processes
- *          learn of its death by trylock, with any pids, namespaces and descriptors
+ * slot     one process. Its owner holds the slot's robust mutex for life, so other processes learn
+ *          of its death by trylock, with any pids, namespaces and descriptors
  * quota    job-wide bytes per device, device and host tier; a running total under a short lock
  * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a
- *          driver gives a killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it
- *          exited normally
+ *          driver gives a killed process's memory back late. It is SEGMENT_EXIT_DRAIN_NS where the
+ *          process exited normally
  * run      the processes whose counters are summed up: those that overlap, and those of one run
  *          by name
  *
- * The file is data of other processes: magic, version, size and layout are checked before anything
- * is believed; one that does not fit is refused with a message and never written to. Created with
- * posix_fallocate (a full tmpfs must not become SIGBUS), mapped shared, descriptor closed.
+ * The file is data of other processes. Magic, version, size and layout are checked before anything
+ * is believed. A file that does not fit is refused with a message and never written to. Created
+ * with posix_fallocate (a full tmpfs must not become SIGBUS), mapped shared, descriptor closed.
  */
 #ifndef SPILLWAY_SEGMENT_H
 #define SPILLWAY_SEGMENT_H
@@ -89,8 +89,8 @@ void segment_remove_rings(struct segment *segment);
 void segment_leave(struct segment *segment);
 /*
  * Looks for dead processes, releases drained ones and notes that the job lives. The helper thread
- * calls it every SEGMENT_POLL_NS: a death that no process was there to notice is taken to have come
- * no later than SEGMENT_SILENT_NS after the job's last call.
+ * calls it every SEGMENT_POLL_NS. Of a death that no process noticed it is assumed that it came no
+ * later than SEGMENT_SILENT_NS after the job's last call.
  */
 void segment_poll(struct segment *segment);
 /* Says that the process exits normally and has nothing more to free: once its death is noticed, its
@@ -98,8 +98,8 @@ void segment_poll(struct segment *segment);
  * stays valid. */
 void segment_exiting(struct segment *segment);
 /*
- * Joins like segment_join(), for a job without a name: its files are only for as long as its
- * processes live, and are marked so before they have their names, so that one killed here leaves
+ * Joins like segment_join(), for a job without a name. Its files last only as long as its processes
+ * live. They are marked so before they have their names, so a process that is killed here leaves
  * nothing for ever. shared_by: the sharers of its limits, for readers; "" for a process alone.
  * Removes the override of processes that have all ended.
  */
@@ -114,9 +114,9 @@ void segment_remove_left(const struct segment *segment);
 /*
  * Removes the override and the segment of a job without a name, as a process of it exits, unless
  * another process is in the job. Where a limit is shared the segment stays while anything is
- * charged, of the calling process too: the memory is held until it has died and longer, and the
- * next process must find it charged. A later process removes that one. Any thread may call it; the
- * slot stays valid. Returns as segment_remove().
+ * charged, of the calling process too. The memory is held until the process has died and longer,
+ * and the next process must find it charged. A later process removes that one. Any thread may call
+ * it; the slot stays valid. Returns as segment_remove().
  */
 int segment_remove_own(struct segment *segment);
 /* Unmaps in a forked child without touching the parent's slot, and frees nothing: the
@@ -183,9 +183,10 @@ static inline uint64_t segment_limit_with(const struct segment_limit *limit, uin
  * and an earlier charge is seen by segment_charged().
  */
 void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit);
-/* Charges like segment_reserve(), on the device, within the limit in force then, and `most`
- * bytes in all. is_moved: it is for memory that the mover brings, for which an evicted job has
- * no room. */
+/*
+ *  Charges like segment_reserve(), on the device, within the limit in force then, and `most` bytes
+ *  in all. is_moved: it is for memory that the mover brings. An evicted job has no room for that.
+ */
 int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
                    bool is_moved);
 /* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */

@@ -6,14 +6,14 @@
  * Runs inside the user's process, under the segment's lock or on a reader's copy: no wait.
  *
  * The state of a process is read from the slot mutex's futex word (pread; a thread id and no
- * FUTEX_OWNER_DIED): the same truth trylock uses, right across pid namespaces, fork, exec and
- * closed descriptors. Record locks per open file are inherited by forked children, and pid plus
- * start time is local to a namespace.
+ * FUTEX_OWNER_DIED). It is the same truth that trylock uses, and right across pid namespaces, fork,
+ * exec and closed descriptors. Record locks per open file are inherited by forked children, and pid
+ * plus start time is local to a namespace.
  *
- * After an out-of-memory kill the word may be wrong: the kernel takes the memory of the dying
- * process away, its list of robust mutexes included, before its threads have marked their locks (at
- * once before Linux 5.18, after two seconds since). So a thread id that does not exist any more
- * counts as dead, too, where the process was in our namespace of process ids.
+ * After an out-of-memory kill the word may be wrong. The kernel takes the memory of the dying
+ * process away, its list of robust mutexes included, before its threads have marked their locks. It
+ * did so at once before Linux 5.18, and does so after two seconds since. So a thread id that does
+ * not exist any more counts as dead, too, where the process was in our namespace of process ids.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -154,7 +154,7 @@ static bool slot_owner_is_dead(struct segment_slot *slot)
 }
 
 /*
- * The answer of trylock, read from the bytes: the kernel's robust futex word is the holder's thread
+ * The answer of trylock, read from the bytes. The kernel's robust futex word is the holder's thread
  * id, and the kernel itself marks it when the holder dies. glibc keeps the word first.
  */
 static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word comes first");
@@ -250,10 +250,10 @@ bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
 }
 
 /*
- * Returns how long the memory may still be held. The whole drain begins when the death is noticed:
- * the driver gives memory back after a death, and neither the time of exit() nor the time of an
- * unseen death tells when that was. Where no process was there to notice it, it came while the job
- * was last heard of, at the latest.
+ * Returns how long the memory may still be held. The whole drain begins when the death is noticed.
+ * The driver gives memory back after a death. Neither the time of exit() nor the time of an unseen
+ * death tells when that was. Where no process was there to notice it, it came while the job was
+ * last heard of, at the latest.
  */
 uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now)
@@ -505,9 +505,9 @@ int slots_take(struct segment_file *file)
  * Runs inside the user's process: every wait has an end, no signal, no wait inside the kernel that
  * only another process can finish. Between segment_lock() and segment_unlock() no system call.
  *
- * The lock of the quota is taken by trylock only, yielding, then sleeping 20 us, at most for 1 s:
- * timedlock depends on the settable clock, clocklock needs glibc 2.30; and as no process waits in
- * the kernel, unlocking makes no system call.
+ * The lock of the quota is taken by trylock only, with yields and then sleeps of 20 us, for at most
+ * 1 s. timedlock depends on the settable clock, and clocklock needs glibc 2.30. As no process waits
+ * in the kernel, unlocking makes no system call.
  *
  * Opening, creating, replacing and removing a segment happen under a record lock of one byte per
  * job in DIR/.lock; a new file is built aside and renamed when it is complete. A slot is taken

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of a job on its devices, by a glance at its segment: a few KB instead of all of it,
- * for a reader that asks often and belongs to the job without taking part in it.
+ * The memory of a job on its devices, by a glance at a few KB of its segment instead of all of it.
+ * It is for a reader that asks often and belongs to the job without taking part in it.
  */
 #ifndef SPILLWAY_GLANCE_H
 #define SPILLWAY_GLANCE_H

@@ -4,13 +4,13 @@
  * that are shown of it.
  *
  * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Process slots come and
- * go under header.sequence, so a copy during which it moved is taken again; one left odd by a
- * killed or stopped process stands still, and the copy is repaired as the next holder of the lock
- * would repair the file. A counter is an aligned word, which the kernel copies whole; those that
- * belong together are read again until no change of them was under way, or their process has had
- * time to end one and must be stopped or killed. A process lives when its slot's futex word
- * says so (slot_owner_lives): the mutex's own truth, readable without a trylock, and unlike pids
- * and record locks right across pid namespaces, fork and closed descriptors.
+ * go under header.sequence, so a copy during which it moved is taken again. A killed or stopped
+ * process leaves it odd, and then it stands still. That copy is repaired as the next holder of the
+ * lock would repair the file. A counter is an aligned word, which the kernel copies whole. Counters
+ * that belong together are read again until no change of them was under way. A process that has had
+ * time to end a change and has not was stopped or killed. A process lives when its slot's futex
+ * word says so (slot_owner_lives). That is the mutex's own truth, readable without a trylock.
+ * Unlike pids and record locks it is right across pid namespaces, fork and closed descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>

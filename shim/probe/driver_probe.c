@@ -250,8 +250,9 @@ static CUresult unmap(void)
 }
 
 /*
- * Opens the driver by glibc's own dlopen, which is in its own library: where the machine preloads
- * the shim into every process the shim's stands before it, and these questions are for the driver.
+ * Opens the driver by glibc's own dlopen, which is in its own library. Where the machine preloads
+ * the shim into every process, the shim's dlopen stands before it. These questions are for the
+ * driver.
  */
 static void *open_driver(const char *driver)
 {
