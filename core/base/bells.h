@@ -4,7 +4,8 @@
  *
  * A thread sleeps until any of several words is rung. Each word may lie in another file. A process
  * that may only read the file can ring as well, because the kernel asks for no more. A ring that
- * changes no word is lost where no thread sleeps: bells_ring() tells the caller.
+ * changes no word is lost where no thread sleeps: bells_ring() tells the caller. For example, the
+ * sharing thread sleeps on its own peer record's bell and on the word that a refused call rings.
  */
 #ifndef SPILLWAY_BELLS_H
 #define SPILLWAY_BELLS_H

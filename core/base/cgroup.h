@@ -27,9 +27,9 @@ void cgroup_memory(const char *root, struct cgroup_memory *memory);
 
 /*
  * The limits of a GPU's memory, by the kernel's dmem controller (Linux 6.14) or files like its. A
- * line is "nvidia/0000:3b:00.0/vidmem 1073741824". hard is the least dmem.max of all levels. soft
- * is the dmem.min of the nearest level that has one. For example, a pod with dmem.max 2 GiB in a
- * slice with 1 GiB has hard = 1 GiB.
+ * line is, for example, "nvidia/0000:3b:00.0/vidmem 1073741824". hard is the least dmem.max of all
+ * levels. soft is the dmem.min of the nearest level that has one. For example, a pod with dmem.max
+ * 2 GiB in a slice with 1 GiB has hard = 1 GiB.
  */
 enum { CGROUP_DEVICES = 8, CGROUP_PCI = 16 };
 struct cgroup_device {

@@ -5,7 +5,8 @@
  * A deadline is made once, where a request or a wait begins, and handed down to every function that
  * waits for its sake. Its time begins with the first wait, so that a call that does not wait does
  * not even read the clock. It is a point in time and no number of naps: a nap of 50 us lasts 2 ms
- * on a busy machine.
+ * on a busy machine. For example, a call with 5 s that has waited 3 s for memory on its way has 2 s
+ * left for other jobs' memory.
  */
 #ifndef SPILLWAY_DEADLINE_H
 #define SPILLWAY_DEADLINE_H

@@ -4,8 +4,9 @@
  *
  * A suffix is a power of 1024: K M G T, Ki Mi Gi Ti, KB MB.., KiB MiB.. in any case, with or
  * without a space before it; B means bytes, and so does no suffix. A decimal fraction of a suffix
- * is allowed ("1.5G"). Refused: a sign, an empty string, hexadecimal, a leading zero before another
- * digit, anything after the suffix, a fraction of a byte without suffix, a value that does not fit.
+ * is allowed. For example, "1.5G", "1536 MiB" and "1610612736" are the same size. Refused: a sign,
+ * an empty string, hexadecimal, a leading zero before another digit, anything after the suffix, a
+ * fraction of a byte without suffix, a value that does not fit.
  *
  * All functions are thread-safe, allocate nothing, follow no locale, and set outputs only on
  * success.

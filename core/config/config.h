@@ -335,7 +335,8 @@ int config_check_devices(const struct config *config, const struct config_device
 
 /*
  * Returns whether a section of this name, [gpu:NAME], would be about the device: by ordinal, UUID
- * or its beginning, or PCI bus id.
+ * or its beginning, or PCI bus id. For example, "0", "GPU-8f3a" and "0000:3b:00.0" may all select
+ * one device.
  */
 bool config_selects(const char *name, const struct config_device *device);
 void config_for_device(const struct config *config, const struct config_device *device,

@@ -4,8 +4,8 @@
  *
  * container  given, else the default one
  * name       given, else the maker's own if it says so. A name that is shared gives each request
- *            for it the same resource. Else the name is a unique "_N_OWN": the resource is its
- *            maker's alone, which takes it out again
+ *            for it the same resource. Else the name is a unique "_N_OWN", for example "_17_pool":
+ *            the resource is its maker's alone, which takes it out again
  *
  * Names of resources that begin with "_" are the registry's to give. Thread-safe.
  */

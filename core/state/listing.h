@@ -3,8 +3,8 @@
  * Lists a directory that other users may fill. All of ours that are listed are listed by this.
  *
  * A listing costs as much as there are names. So a thread that lists again and again asks
- * listing_is_due() before. In a directory of more than LISTING_SMALL names the next look comes
- * LISTING_DUTY times as long as the last one took after it, times the number of readers in this
+ * listing_is_due() before. In a directory of more than LISTING_SMALL names it makes the next look
+ * wait for LISTING_DUTY times as long as the last one took, times the number of readers in this
  * process. A process reads no more than LISTING_A_SECOND names a second. For example, 200,000 names
  * that take 40 ms are read every 16 s by one reader. That is 0.25 % of a processor.
  *

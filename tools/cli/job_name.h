@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The name of a job without one: programs that belong together are one job, and unrelated ones
- * never share a quota.
+ * never share a quota. For example, `python3 train.py` as process 4711 becomes the job train-4711.
  */
 #ifndef SPILLWAY_JOB_NAME_H
 #define SPILLWAY_JOB_NAME_H

@@ -2,6 +2,7 @@
 /*
  * Running a program as a child that behaves as if its parent were not there: same process group, so
  * that the terminal's job control works; signals sent to us are sent on; its exit status is ours.
+ * For example, a program that SIGTERM has ended makes us end by SIGTERM.
  */
 #ifndef SPILLWAY_LAUNCH_H
 #define SPILLWAY_LAUNCH_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A launcher's lock on a job's name, held while its program runs: between start and the first CUDA
+ * A launcher's lock on a job's name, held while its program runs. Between start and the first CUDA
  * call a job has no live process yet, and two launchers must not take the same name in that time.
+ * For example, a second `spillway run --name bert` waits until the first has written the limits,
+ * and takes its token.
  *
  * A lock on DIR/JOB.launch: exclusive while the job is being set up, shared while it runs. It holds
  * the run's token, "PID-NS" in hexadecimal, which all launchers of the run hand to their programs

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Findings: lines on standard output, printed as the tool ends: faults come first, each with a
- * command to try.
+ * Findings: lines on standard output, printed as the tool ends. Faults come first, each with a
+ * command to try. For example, a line that begins with "no" (a fault) comes before all lines that
+ * begin with "ok".
  */
 #ifndef SPILLWAY_FINDING_H
 #define SPILLWAY_FINDING_H

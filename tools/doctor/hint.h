@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that looks at the memory's size before it allocates is told the limit, finds it too
- * little and ends: nothing was refused, nothing spilled, and nothing else shows that Spillway had
- * more to give.
+ * A program may look at the memory's size before it allocates, find the limit too little and end.
+ * Then nothing was refused, nothing spilled, and nothing else shows that Spillway had more to give.
+ * For example, a server that wants 12 GiB free ends under a limit of 8 GiB, although 32 GiB of the
+ * host were there.
  */
 #ifndef SPILLWAY_HINT_H
 #define SPILLWAY_HINT_H

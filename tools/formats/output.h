@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Output that goes where an option says: "-" is standard output, a file is replaced as one step
- * (replace.h), and into any other object, a device, a pipe, a socket, /dev/stdout, it is written.
+ * Output that goes where an option says. "-" is standard output. A file is replaced as one step
+ * (replace.h). Into any other object, for example a pipe, a socket or /dev/stdout, it is written.
  * core/base/target.h has the rules for links.
  */
 #ifndef SPILLWAY_OUTPUT_H

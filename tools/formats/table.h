@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Columns of text, each as wide as its widest cell. Control characters are shown as '?': cells hold
- * names from other processes, and a terminal must not obey them.
+ * Columns of text, each as wide as its widest cell. For example, a column with the cells "7" and
+ * "1.5 GiB" is seven characters wide. Control characters are shown as '?': cells hold names from
+ * other processes, and a terminal must not obey them.
  */
 #ifndef SPILLWAY_TABLE_H
 #define SPILLWAY_TABLE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Command lines: each command names its options in a table and is given its operands. All have the
- * same --help, --usage and --version, and every message begins with "spillway:".
+ * same --help, --usage and --version, and every message begins with "spillway:". For example,
+ * `spillway set bert --memory 4XB` prints "spillway: --memory '4XB': expected a size such as 8GiB".
  */
 #ifndef SPILLWAY_ARGUMENTS_H
 #define SPILLWAY_ARGUMENTS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of counters (core/ledger/statistics.h) as a table: for the formats that name every
- * counter, so that a new one appears in all of them.
+ * The list of counters (core/ledger/statistics.h) as a table. It is for the formats that name every
+ * counter, so that a new one appears in all of them: for example, spilled_bytes is a key of the
+ * JSON, a column of the CSV and a metric.
  */
 #ifndef SPILLWAY_COUNTERS_H
 #define SPILLWAY_COUNTERS_H

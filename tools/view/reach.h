@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reach: which jobs, beyond those of the state directory, may be looked at and acted on. Each user
- * reaches their own, also those of containers; root those of all users. It is decided here alone.
+ * reaches their own, also those of containers, and root those of all users. For example, the user
+ * with uid 1000 sees that a job of uid 1001 holds 4 GiB, and cannot change its limit. It is decided
+ * here alone.
  */
 #ifndef SPILLWAY_REACH_H
 #define SPILLWAY_REACH_H

@@ -7,8 +7,10 @@
  * only just begun has no slot yet, and one that has ended may be listed for a moment: a
  * process is named when two looks, SEATLESS_APART_NS apart or more, find it without a slot.
  *
- * "none" is said only where each process of NVML's list could be judged. It could not where it
- * lives in another PID namespace than we do, or where its user's jobs are out of reach.
+ * For example, a program that was started without the preload and computes for a minute is named
+ * within two looks. "none" is said only where each process of NVML's list could be judged. It could
+ * not where it lives in another PID namespace than we do, or where its user's jobs are out of
+ * reach.
  */
 #ifndef SPILLWAY_SEATLESS_H
 #define SPILLWAY_SEATLESS_H

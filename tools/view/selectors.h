@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which GPUs a selector names: the argument of --limit-gpu, and the text in [gpu SELECTOR]. */
+/*
+ * Which GPUs a selector names: the argument of --limit-gpu, and the text in [gpu SELECTOR]. For
+ * example, "GPU-8f3a" names the GPU with the UUID that begins so.
+ */
 #ifndef SPILLWAY_SELECTORS_H
 #define SPILLWAY_SELECTORS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The last ten minutes of each job on each GPU, of which the page draws curves. Its memory is
- * bounded, however many jobs come and go.
+ * The last ten minutes of each job on each GPU, of which the page draws curves: for example, 300
+ * samples at an interval of 2 s. Its memory is bounded, however many jobs come and go.
  */
 #ifndef SPILLWAY_HISTORY_H
 #define SPILLWAY_HISTORY_H
