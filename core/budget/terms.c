@@ -10,15 +10,37 @@
 
 /* The bytes that the job keeps less than everything for each cause, so that 0 means no bound. */
 static _Atomic uint64_t given_up[DEVICE_MAX][YIELD_CAUSES];
+/* The most of them, which each call reads. */
+static _Atomic uint64_t given_up_most[DEVICE_MAX];
 static _Atomic bool is_on_call[DEVICE_MAX];
 _Atomic uint64_t yield_beside_owed[DEVICE_MAX];
 static _Atomic uint64_t margins[DEVICE_MAX];
 
+static uint64_t yield_most(int ordinal)
+{
+	uint64_t most = 0;
+
+	for (int why = 0; why < YIELD_CAUSES; why++) {
+		uint64_t bytes = atomic_load(&given_up[ordinal][why]);
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
 void yield_set(const struct device *device, enum yield_for why, uint64_t bytes)
 {
-	if (atomic_exchange(&given_up[device->id.ordinal][why], UINT64_MAX - bytes) !=
-	    UINT64_MAX - bytes)
-		wanted_wake(device);
+	int ordinal = device->id.ordinal;
+	uint64_t most;
+
+	if (atomic_exchange(&given_up[ordinal][why], UINT64_MAX - bytes) == UINT64_MAX - bytes)
+		return;
+	/* Another thread may set another cause meanwhile: the last one to store looks again. */
+	do {
+		most = yield_most(ordinal);
+		atomic_store(&given_up_most[ordinal], most);
+	} while (yield_most(ordinal) != most);
+	wanted_wake(device);
 }
 
 void yield_on_call(const struct device *device, bool can_call, uint64_t margin)
@@ -40,15 +62,8 @@ uint64_t yield_margin(const struct device *device)
 
 uint64_t yield_above(const struct device *device)
 {
-	uint64_t most = 0;
-
-	for (int why = 0; why < YIELD_CAUSES; why++) {
-		uint64_t bytes =
-		    atomic_load_explicit(&given_up[device->id.ordinal][why], memory_order_relaxed);
-
-		most = bytes > most ? bytes : most;
-	}
-	return UINT64_MAX - most;
+	return UINT64_MAX -
+	       atomic_load_explicit(&given_up_most[device->id.ordinal], memory_order_relaxed);
 }
 
 void terms_take(struct terms *terms, struct device *device)

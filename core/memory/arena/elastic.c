@@ -301,7 +301,7 @@ void run_pin(struct arena *arena, CUdeviceptr address)
  */
 static void run_pin_new(struct arena *arena, struct unit *unit)
 {
-	if (unit->units && unit->tier == SEGMENT_ON_DEVICE)
+	if (unit->tier == SEGMENT_ON_DEVICE)
 		elastic_do_pin(arena, unit);
 }
 
@@ -332,9 +332,10 @@ static void run_publish(const struct run *run, enum chunk_kind kind, void *owner
 		else
 			unit[i].owner.slab = owner;
 		unit[i].kind = (uint8_t)kind;
-		if (kind == UNIT_OF_ALLOCATION && run->terms->settings.pin_new)
-			run_pin_new(run->arena, &unit[i]);
 	}
+	if (kind == UNIT_OF_ALLOCATION && run->terms->settings.pin_new)
+		for (uint32_t i = 0; i < run->units; i += unit[i].units)
+			run_pin_new(run->arena, &unit[i]);
 	run->arena->on_host += run->on_host;
 }
 
@@ -359,12 +360,12 @@ static void run_open(const struct run *run)
 static void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)
 {
 	for (uint32_t i = first; i < first + units; i++) {
+		arena->units[i].kind = UNIT_FREE;
+		arena->units[i].owner.allocation = NULL;
+	}
+	for (uint32_t i = first; i < first + units; i += arena->units[i].units) {
 		struct unit *unit = &arena->units[i];
 
-		unit->kind = UNIT_FREE;
-		unit->owner.allocation = NULL;
-		if (!unit->units)
-			continue;
 		if (unit->tier == SEGMENT_ON_HOST)
 			arena->on_host -= unit->units * ARENA_UNIT;
 		run_unpin(arena, unit);
