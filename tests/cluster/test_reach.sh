@@ -58,17 +58,17 @@ asks top
 says top "^ *[0-9]+ +$user/theirs "
 says top '^ *[0-9]+ +65533/others '
 says top '^ *[0-9]+ +ours '
-asks events
+asks events --since @0
 says events "  $user/theirs/[0-9]+  gpu 0  spill "
 says events '  65533/others/[0-9]+  gpu 0  spill '
 says events '  ours/[0-9]+  gpu 0  spill '
 [ "$(sort -s -c -k1,2 "$scratch/out" 2>&1)" = "" ] || fail "events: not in order of time: $(cat "$scratch/out")"
-asks events --json
+asks events --since @0 --json
 says events "\"job\":\"theirs\",\"user\":\"$user\","
-asks events "$user/theirs"
+asks events --since @0 "$user/theirs"
 says events '  theirs/[0-9]+  gpu 0  spill '
 # one that goes on finds a job that begins meanwhile
-"$spillway" events --follow >"$scratch/followed" 2>&1 &
+"$spillway" events --since @0 --follow >"$scratch/followed" 2>&1 &
 follower=$!
 until_true $patience grep -q '/others/' "$scratch/followed" || fail "events --follow: $(cat "$scratch/followed")"
 echo "$lib/libspillway.so $lib/libspillway-alias.so" >/etc/ld.so.preload
@@ -94,7 +94,7 @@ as 65533 env SPILLWAY_STATE_DIR="$node/state-65533" "$spillway" stat --format pr
 says "another user" '^spillway_spilled_bytes_total\{spillway_job="others",'
 says "another user" '^spillway_device_charged_bytes\{spillway_job="theirs",'
 ! grep -q '^spillway_spilled_bytes_total{spillway_job="theirs"' "$scratch/out" || fail "another user sees counters"
-as 65533 env SPILLWAY_STATE_DIR="$node/state-65533" "$spillway" events >"$scratch/out"
+as 65533 env SPILLWAY_STATE_DIR="$node/state-65533" "$spillway" events --since @0 >"$scratch/out"
 says "another user" ' others/'
 ! grep -q theirs "$scratch/out" || fail "another user sees events"
 

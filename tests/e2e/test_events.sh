@@ -14,7 +14,7 @@ driven=
 
 # python JOB CODE: with its events so far, and its counters on the first GPU
 python() {
-	"$spillway" events "$1" --json >"$scratch/events"
+	"$spillway" events --since @0 "$1" --json >"$scratch/events"
 	"$spillway" stat "$1" --json >"$scratch/stat"
 	python3 - "$scratch/events" "$scratch/stat" <<-END || fail "not so: $2; $(cat "$scratch/events")"
 		import json, sys
@@ -79,8 +79,8 @@ times = [e["begin_ns"] for e in events]
 assert times == sorted(times)
 '
 # Of one resource alone.
-resource=$("$spillway" events noted --json | sed -n 's/.*"event":"free".*"resource":"\([^"]*\)".*/\1/p')
-same "events of one resource" "allocation free spill " "$("$spillway" events --resource "$resource" --json |
+resource=$("$spillway" events --since @0 noted --json | sed -n 's/.*"event":"free".*"resource":"\([^"]*\)".*/\1/p')
+same "events of one resource" "allocation free spill " "$("$spillway" events --since @0 --resource "$resource" --json |
 	sed 's/.*"event":"\([a-z]*\)".*/\1/' | sort | tr '\n' ' ')"
 # A killed process's events can still be read; they go with the job.
 process=${resource#/job:noted/process:}

@@ -13,7 +13,7 @@ set -eu
 . tests/e2e/exclusive.sh
 
 # has_turns JOB COUNT: on its first device
-has_turns() { [ "$("$spillway" events "$1" | grep -c '  gpu 0  turn ')" -ge "$2" ]; }
+has_turns() { [ "$("$spillway" events --since @0 "$1" | grep -c '  gpu 0  turn ')" -ge "$2" ]; }
 starts left --ranks 2
 left=$!
 starts right --ranks 2
@@ -24,7 +24,7 @@ for job in left right single; do
 	until_true $patience has_turns "$job" 3 || fail "$job has few turns: $(cat "$scratch/$job.errors"; "$spillway" stat "$job")"
 done
 for job in left right single; do
-	"$spillway" events "$job" --json | grep '"event":"turn"' >"$scratch/$job.turns"
+	"$spillway" events --since @0 "$job" --json | grep '"event":"turn"' >"$scratch/$job.turns"
 done
 python3 - "$scratch" <<'END' || fail "turns of several devices: $(cat "$scratch"/*.turns)"
 import json, sys

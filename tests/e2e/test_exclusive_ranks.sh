@@ -12,7 +12,7 @@ set -eu
 . tests/e2e/exclusive.sh
 
 # has_turns JOB GPU COUNT
-has_turns() { [ "$("$spillway" events "$1" | grep -c "  gpu $2  turn ")" -ge "$3" ]; }
+has_turns() { [ "$("$spillway" events --since @0 "$1" | grep -c "  gpu $2  turn ")" -ge "$3" ]; }
 says() { cat "$scratch/$1.errors" && "$spillway" stat "$1"; }
 
 # Who waits for its turn for two minutes goes on without any, and a busy machine takes that long now

@@ -39,13 +39,13 @@ wants 0 fill a 7
 
 # told JOB EVENT: bytes of all such events
 told() {
-	"$spillway" events "$1" --json | grep "\"event\":\"$2\"" | sed 's/.*"bytes":\([0-9]*\).*/\1/' | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
+	"$spillway" events --since @0 "$1" --json | grep "\"event\":\"$2\"" | sed 's/.*"bytes":\([0-9]*\).*/\1/' | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
 }
 notes() { [ "$(told "$1" "$2")" -gt "${3:-0}" ]; }
 # tells_of_it JOB: both tell of it in events, of no more than they had, or have
 tells_of_it() {
-	until_true $patience notes idle yield "$given" || fail "idle: no event of what it gave: $("$spillway" events idle | tail -5)"
-	until_true $patience notes "$1" claim || fail "$1: no event of its claim: $("$spillway" events "$1" | tail -5)"
+	until_true $patience notes idle yield "$given" || fail "idle: no event of what it gave: $("$spillway" events --since @0 idle | tail -5)"
+	until_true $patience notes "$1" claim || fail "$1: no event of its claim: $("$spillway" events --since @0 "$1" | tail -5)"
 	given=$(($(told idle yield) - given))
 	granted=$(told "$1" grant)
 	[ "$given" -le $((72 * mib)) ] || fail "idle tells of $given bytes that it gave, and had $((72 * mib))"

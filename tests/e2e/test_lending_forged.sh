@@ -29,7 +29,7 @@ forger=$!
 # Of two that both want all, each is entitled to half, less the margin.
 claimed() {
 	if built_in events; then
-		"$spillway" events works | grep -q '  yield  bytes '
+		"$spillway" events --since @0 works | grep -q '  yield  bytes '
 	else
 		counter_at_least works host_used 1
 	fi

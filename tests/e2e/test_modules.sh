@@ -18,7 +18,7 @@ hold() {
 }
 alone() { LD_PRELOAD=$kernel LD_LIBRARY_PATH=$softgpu "$allocate" "$@"; }
 with_events() { LD_PRELOAD=$only_events LD_LIBRARY_PATH=$softgpu "$allocate" "$@"; }
-refusals() { "$spillway" events mixed 2>/dev/null | grep -c '  refusal ' || true; }
+refusals() { "$spillway" events --since @0 mixed 2>/dev/null | grep -c '  refusal ' || true; }
 
 # The kernel alone: 3 blocks fit, and a lowered limit moves them.
 has "the kernel alone" "$(alone --mib 8 --count 4)" "blocks=3 refused=1"

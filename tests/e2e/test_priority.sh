@@ -79,7 +79,7 @@ tells_what_it_takes() {
 until_true $patience tells_what_it_takes || fail "what the best-effort job takes: $("$spillway" stat fill --json) $("$spillway" stat fill)"
 has 'metrics' "$("$spillway" stat --format prometheus)" 'priority="guaranteed"} 1'
 has 'top' "$("$spillway" top)" guar
-"$spillway" events fill >"$scratch/events" || ! built_in events
+"$spillway" events --since @0 fill >"$scratch/events" || ! built_in events
 ! built_in events || grep -q 'why priority' "$scratch/events" || fail "no slot in the events: $(tail -n 5 "$scratch/events")"
 
 ends prod

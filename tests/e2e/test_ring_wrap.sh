@@ -67,7 +67,7 @@ blocks() { # blocks FIRST LAST
 follower_has() { until_true $patience grep -q "\"event\":\"free\".*\"bytes\":$((2097152 + $1))," "$scratch/followed" || fail "no event of block $1 is told"; }
 
 blocks 0 100
-"$spillway" events wraps --json --follow >"$scratch/followed" 2>"$scratch/err" &
+"$spillway" events wraps --json --since @0 --follow >"$scratch/followed" 2>"$scratch/err" &
 follower=$!
 follower_has 99
 # While nobody reads, two rings' worth; then while somebody does.
@@ -89,7 +89,7 @@ job=
 
 # An assignment, so that what fails ends the test.
 followed=$(events "$scratch/followed" "followed") || fail "$followed"
-"$spillway" events wraps --json >"$scratch/afterwards"
+"$spillway" events --since @0 wraps --json >"$scratch/afterwards"
 afterwards=$(events "$scratch/afterwards" "afterwards") || fail "$afterwards"
 echo "followed: $followed; afterwards: $afterwards"
 same "last that was followed" 30100 "$(field last "$followed")"

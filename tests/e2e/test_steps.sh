@@ -43,7 +43,7 @@ grep -q "; $seen steps seen, of " "$scratch/said" || fail "steps in part: $(cat 
 "$spillway" stat wanted | grep -q " $(counter wanted steps) " || fail "stat: $("$spillway" stat wanted)"
 
 # They are events, too, from when they are found.
-"$spillway" events wanted --json >"$scratch/events"
+"$spillway" events --since @0 wanted --json >"$scratch/events"
 grep -q '"event":"step".*"number":[0-9]' "$scratch/events" || fail "no event: $(tail -n 3 "$scratch/events")"
 
 # The step that runs is among the resources of who asks, by its number, and goes with its end.

@@ -117,7 +117,7 @@ sed 's/^export //' "$out" >"$TMPDIR/task"
 # shellcheck disable=SC2016,SC2046 # for the inner shell; one word per line
 expect 0 env $(cat "$TMPDIR/task") CUDA_VISIBLE_DEVICES=0 "$fake_job" -1
 [ -e "$SPILLWAY_STATE_DIR/slurm-7.segment" ] || fail 'a task is not in the job slurm-7'
-expect 0 "$spillway" stat
+expect 0 "$spillway" stat --all
 says "$out" '^slurm-7 .* SLURM_JOB_ID=7$'
 expect 0 prolog CUDA_VISIBLE_DEVICES=0 LD_PRELOAD=/lib/other.so SPILLWAY_JOB=mine SPILLWAY_LABELS=a=b
 says "$out" "^export LD_PRELOAD=/lib/other.so:$tree/lib/libspillway.so:"

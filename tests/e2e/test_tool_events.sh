@@ -57,7 +57,7 @@ end_writer() {
 }
 
 # Where there is nothing.
-expect 0 "$spillway" events
+expect 0 "$spillway" events --since @0
 [ ! -s "$out" ] || fail 'events of no job'
 expect 1 "$spillway" events nobody
 says "$err" "^spillway: .*"
@@ -83,7 +83,7 @@ put context 0 1000000014 0 1 0 0 5500 0
 put claim 0 1000000015 0 6000000 4194304 8192 0 0
 put yield 0 1000000016 0 5000000 4194304 8192 0 0
 put grant 0 1000000017 0 4000000 8388608 4096 0 0
-expect 0 "$spillway" events a --json
+expect 0 "$spillway" events --since @0 a --json
 python '
 meaning = open("core/rings/event.h").read().split("#define EVENTS(X)")[1].split("enum event_kind")[0]
 import re
@@ -108,7 +108,7 @@ assert by["configuration"]["accepted"] is True and by["configuration"]["resource
 assert by["allocation"]["host_used"] == 4096
 assert by["context"]["resource"].endswith("/gpu:0/default/context/0000000000005500")
 '
-expect 0 "$spillway" events a
+expect 0 "$spillway" events --since @0 a
 [ "$(wc -l <"$out")" -eq 18 ] || fail 'one line each'
 says "$out" "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{6}  a/$pid  gpu 0  burst  *took 2\.00 ms, launches 12$"
 says "$out" "  spill  *bytes 2\.00 MiB, reason limit, used 8\.00 MiB, /job:a/process:$pid/gpu:0/ctx3/allocation/00007f0000200000$"
@@ -118,13 +118,13 @@ says "$out" "  share  *set 62\.5 %$"
 
 # One resource, one GPU, one process; a beginning of a name is not enough.
 handle=/job:a/process:$pid/gpu:0/ctx3/allocation/00007f0000400000
-expect 0 "$spillway" events --json --resource "$handle"
+expect 0 "$spillway" events --since @0 --json --resource "$handle"
 python 'assert kinds() == ["allocation", "free"]'
-expect 0 "$spillway" events --json --resource "${handle%/*}"
+expect 0 "$spillway" events --since @0 --json --resource "${handle%/*}"
 python 'assert kinds() == ["spill", "allocation", "free"]'
-expect 0 "$spillway" events --json --resource "/job:a/process:$pid"
+expect 0 "$spillway" events --since @0 --json --resource "/job:a/process:$pid"
 python 'assert len(events) == 18'
-expect 0 "$spillway" events --json --resource "${handle%0}"
+expect 0 "$spillway" events --since @0 --json --resource "${handle%0}"
 python 'assert events == []'
 for handle in a /job: job:a /job:a/ '' /job:../gpu:9 /job:a/gpu:0 /job:a/process:x /job:a/process:7/gpu:0/ \
 	"$handle/more" /job:a/process:7/gpu:/ctx3; do
@@ -150,6 +150,17 @@ for minutes in 1:%H:%M:%S 1:@%s "1:%Y-%m-%d %H:%M:%S" 1:%Y-%m-%dT%H:%M:%S; do
 done
 expect 0 "$spillway" events a --json --since "$(date -d '+1 day' +@%s)"
 python 'assert events == []'
+# Without any choice: the last minute, and what comes, until it is interrupted.
+$interruptible "$spillway" events a --json >"$out" 2>"$err" &
+follower=$!
+wait_for '"event":"burst"' "$out"
+put share 0 -1000000 0 70000 0 0 0 0
+wait_for '"set":70000' "$out"
+kill -INT $follower
+wait $follower
+[ $? -eq 130 ] || fail 'it does not follow until interrupted'
+python 'assert kinds() == ["burst", "share"]'
+[ ! -s "$err" ] || fail 'a complaint'
 for time in '' soon 10x -5 25:00 @ @x 2026-13-01; do
 	expect 2 "$spillway" events --since "$time"
 done
@@ -168,13 +179,19 @@ end_writer
 second=$pid
 exec 6>&-
 wait "$first" || fail "the first writer: $(cat "$TMPDIR/$first_from.from")"
-expect 0 "$spillway" events b --json
+$interruptible "$spillway" events b >"$out" 2>"$err" &
+follower=$!
+wait_for '^spillway: nothing happened in the last minute; --since 1h shows more' "$err"
+kill -INT $follower
+wait $follower
+[ ! -s "$out" ] || fail 'events of the last minute, which had none'
+expect 0 "$spillway" events --since @0 b --json
 python '
 assert [e["number"] for e in events] == [2, 3, 1, 4]
 assert [e["process"] for e in events] == ['"$first, $second, $first, $second"']
 '
-expect 0 "$spillway" events --json
-python 'assert {e["job"] for e in events} == {"a", "b"} and len(events) == 24'
+expect 0 "$spillway" events --since @0 --json
+python 'assert {e["job"] for e in events} == {"a", "b"} and len(events) == 25'
 
 # State: each event once, across restarts of the reader; those of new processes from their first on.
 expect 0 "$spillway" events b --json --state "$TMPDIR/state"
@@ -255,7 +272,7 @@ assert sorted(bursts) == list(range(100000, 108000)) + list(range(110000, 110008
 '
 # Into a pipe that nobody empties for a while.
 mkfifo "$TMPDIR/pipe"
-$interruptible "$spillway" events late --json >"$TMPDIR/pipe" 2>"$err" &
+$interruptible "$spillway" events --since @0 late --json >"$TMPDIR/pipe" 2>"$err" &
 teller=$!
 {
 	sleep 0.2
@@ -272,11 +289,13 @@ set -- "$SPILLWAY_STATE_DIR"/late.*.events
 : >"$SPILLWAY_STATE_DIR/late.7-0000000000000007.events"
 ln -s /dev/zero "$SPILLWAY_STATE_DIR/late.8-0000000000000008.events"
 sed 's/SPILLRNG/SPILLXXX/' "$1" >"$SPILLWAY_STATE_DIR/late.9-0000000000000009.events"
-expect 1 "$spillway" events late --json
+expect 1 "$spillway" events --since @0 late --json
 python 'assert len(events) >= 8000'
 [ "$(wc -l <"$err")" -eq 3 ] || fail 'not one line for each damaged file'
 says "$err" '^spillway: late\.7-0000000000000007\.events: not a ring of events$'
 rm -f "$SPILLWAY_STATE_DIR"/late.?-*
+# A job that cannot have any is not waited for, and one that is not there is refused.
+expect 1 timeout 100 "$spillway" events nobody
 
 # A trace.
 start_writer g trace

@@ -124,6 +124,9 @@ rm "$SPILLWAY_NODE_DIR"/job-0-*-0.page
 kill -9 "$near"
 wait "$near" 2>/dev/null
 expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat
+says_not "$out" '^near '
+says "$out" "^1 job has ended: 'spillway stat --all' lists it\$"
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat --all
 says "$out" "^near +$me +ended +0 "
 SPILLWAY_STATE_DIR=$elsewhere "$spillway" doctor --clean >"$out" 2>"$err"
 says "$out" 'pages of killed jobs: 1 removed'
@@ -182,6 +185,13 @@ if [ "$(id -u)" -eq 0 ]; then
 		sees '^set 65532/theirs to 1G, a job of user 65532\? y/n: its limits change '
 		key x
 		sees '^nothing is changed$'
+		for question in m: p: M:' on gpu 0' P:' on gpu 0'; do
+			key "${question%%:*}" 5 0 % Enter
+			sees '^set 65532/theirs to 50%, a job of user 65532\? y/n: '
+			key n
+			sees '^nothing is changed$'
+			key s
+		done
 		[ ! -e "$override" ] || fail "top changed the job of another user unasked: $(cat "$override")"
 		key z
 		sees '^pause 65532/theirs, a job of user 65532\? y/n: it stops at its next launch'
@@ -262,7 +272,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	says "$out" 'share 100 %'
 	expect 0 "$spillway" stat theirs
 	says "$out" '^job theirs: running since'
-	expect 0 "$spillway" events theirs
+	expect 0 "$spillway" events --since @0 theirs
 	says "$err" "^spillway: job 'theirs' has kept no events"
 	expect 0 "$spillway" top theirs
 	says "$out" 'theirs'
@@ -322,7 +332,7 @@ END
 	kill -9 "$theirs"
 	wait "$theirs" 2>/dev/null
 	# shellcheck disable=SC2086 # words
-	expect 0 $as_other "$spillway" stat
+	expect 0 $as_other "$spillway" stat --all
 	says "$out" '^theirs +65532 +ended +0 +0 +0 B '
 	# shellcheck disable=SC2086 # words
 	expect 0 $as_other "$spillway" stat --format prometheus

@@ -379,7 +379,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
 	SPILLWAY_JOB=ended-$i "$fake_job" -1 >/dev/null
 done
 expect 0 "$spillway" run true
-expect 0 "$spillway" stat
+expect 0 "$spillway" stat --all
 says "$out" '^ended-34 '
 says_not "$out" '^ended-1 '
 [ "$(grep -c ' ended ' "$out")" -eq 32 ] || fail 'expected 32 ended jobs'

@@ -38,7 +38,7 @@ until_true $patience tells || fail 'the job does not say how it shares the GPU'
 is node all "$spillway" stat --json
 for job in spills refused lives; do
 	is job_alone $job "$spillway" stat --json $job
-	! built_in events || is event "events.$job" "$spillway" events --json $job
+	! built_in events || is event "events.$job" "$spillway" events --since @0 --json $job
 done
 for said in '"limit_set":16777216' '"sharing":{' '"state":"ended"' '"refused_reason":"memory"'; do
 	has 'the run' "$(cat "$scratch/all")" "$said"

@@ -71,7 +71,7 @@ says "$err" "there are: one, two$"
 # Of those that have ended there is but the number.
 for i in 1 2 3; do SPILLWAY_JOB=ended-$i "$fake_job" -1 >/dev/null; done
 expect 1 "$spillway" stat three
-says "$err" "there are: one, two, and 3 that have ended \(spillway stat\)$"
+says "$err" "there are: one, two, and 3 that have ended \(spillway stat --all\)$"
 rm "$SPILLWAY_STATE_DIR"/ended-*
 
 # Memory that moves, and in words what is not as it was asked for.
@@ -162,11 +162,24 @@ done
 kill "$watcher"
 wait "$watcher" 2>/dev/null
 
-# Killed and ended jobs are shown as ended.
+# Killed and ended jobs are counted, and with --all shown as ended.
 kill "$one"
-kill -9 "$two"
-wait "$one" "$two" 2>/dev/null
+wait "$one" 2>/dev/null
 expect 0 "$spillway" stat
+says "$out" '^two +[^ ]+ +running '
+says_not "$out" '^one '
+says "$out" "^1 job has ended: 'spillway stat --all' lists it$"
+kill -9 "$two"
+wait "$two" 2>/dev/null
+expect 0 "$spillway" stat
+says "$out" '^no job runs$'
+says "$out" "^2 jobs have ended: 'spillway stat --all' lists them$"
+expect 0 "$spillway" stat --format csv
+says "$out" '^one,'
+expect 2 "$spillway" stat --all one
+says "$err" '^spillway: --all: expected without a job'
+expect 0 "$spillway" stat --all
+says_not "$out" 'stat --all'
 says "$out" '^one +[^ ]+ +ended +0 '
 says "$out" '^two +[^ ]+ +ended +0 '
 expect 0 "$spillway" stat one --json
@@ -177,7 +190,7 @@ kill -9 "$pid"
 wait "$pid" 2>/dev/null
 expect 0 "$spillway" stat killed
 says_not "$out" draining
-expect 0 "$spillway" stat
+expect 0 "$spillway" stat --all
 says "$out" '^killed +[^ ]+ +ended +0 '
 
 # One that goes while all are looked at is none, and no fault.
@@ -191,7 +204,7 @@ flitting=$!
 looks=0
 while [ $failures -eq 0 ] && [ $looks -lt 200 ]; do
 	looks=$((looks + 1))
-	expect 0 "$spillway" stat
+	expect 0 "$spillway" stat --all
 	[ ! -s "$err" ] || fail "what is said of one that goes: $(cat "$err")"
 done
 : >"$TMPDIR/enough"
@@ -201,6 +214,6 @@ wait $flitting
 echo 'no segment' >"$SPILLWAY_STATE_DIR/damaged.segment"
 expect 1 "$spillway" stat damaged
 says "$err" '^spillway: .*damaged'
-expect 1 "$spillway" stat
+expect 1 "$spillway" stat --all
 says "$out" '^one +[^ ]+ +ended'
 finish

@@ -196,6 +196,7 @@ marks() { grep '^GPU 0' "$out" | grep -o "$1" | wc -l; }
 [ "$(marks ░)" -ge "$(marks █)" ] && [ "$(marks ░)" -le $(($(marks █) + 1)) ] || fail 'not half a bar'
 terminal resize-window -t top -x 64 -y 9
 sees ' SPILLS$'
+sees '^keys: q sS / a mM pP z e r  h explains them$' # each of them, also where words have no room
 sees '^alpha, process'
 keys / a l p Enter
 sees 'filter: alp '

@@ -36,6 +36,7 @@ struct stat_options {
 	bool is_given; /* the format */
 	bool header, units;
 	bool resources, refused;
+	bool all;               /* ended jobs, too */
 	struct handle *handles; /* to be looked up */
 	size_t handle_count;
 	const char *listen, *textfile;
@@ -112,6 +113,8 @@ static void check_together(const struct stat_options *stat)
 	if (stat->refused &&
 	    (!stat->job || *stat->job == '/' || stat->resources || stat->format != FORMAT_TEXT))
 		usage_error("--refused: expected a job, and the format text");
+	if (stat->all && stat->job)
+		usage_error("--all: expected without a job");
 	if (stat->handle_count && !stat->resources)
 		usage_error("a handle: expected --resources, which looks it up");
 	if (stat->resources && stat->format != FORMAT_TEXT && stat->format != FORMAT_JSON)
@@ -170,6 +173,7 @@ static void take_watch(const struct argument *argument, const char *value)
 static void stat_read_command_line(struct stat_options *stat, int argc, char **argv)
 {
 	const struct argument options[] = {
+	    {"all", 'a', NULL, "List jobs that have ended, too", argument_flag, &stat->all},
 	    {"json", 0, NULL, "One JSON document per line", take_json, stat},
 	    {"format", 0, "text|json|csv[,noheader][,nounits]|prometheus|antman",
 	     "As tables, or for programs", take_format, stat},
@@ -190,7 +194,7 @@ static void stat_read_command_line(struct stat_options *stat, int argc, char **a
 	const struct command_line line = {
 	    .command = "spillway stat",
 	    .operands = "[JOB [HANDLE...]]",
-	    .about = "Shows all jobs, or one with its GPUs and processes.",
+	    .about = "Shows running jobs, or one job with its GPUs and processes.",
 	    .options = options,
 	};
 	char **operands = arguments_read(&line, argc, argv);
@@ -258,35 +262,58 @@ static void table_row(struct table *table, const struct row *row)
 	table_cell(table, "%s", *row->labels ? row->labels : "-");
 }
 
-static void stat_print_table(const struct rows *rows)
+/* Says how many jobs the list leaves out because they have ended. */
+static void stat_print_ended(int ended)
+{
+	if (ended)
+		printf("%d %s ended: 'spillway stat --all' lists %s\n", ended,
+		       ended == 1 ? "job has" : "jobs have", ended == 1 ? "it" : "them");
+}
+
+static void stat_print_none(void)
+{
+	char directory[PATH_MAX];
+
+	printf("no jobs in %s", directory_path(directory, sizeof directory));
+	if (access(directory_of_node(directory, sizeof directory), F_OK) != 0)
+		printf("; jobs elsewhere are not seen without %s: see spillway doctor", directory);
+	printf("\n");
+}
+
+static void stat_print_table(const struct rows *rows, bool all)
 {
 	static const char *const headings[] = {"<JOB", "<USER", "<STATE", "PROCESSES", "GPU",
 	                                       "USED", "LIMIT", "HOST",   "SPILLED",   "SHARE",
 	                                       "HELD", "BUSY",  "IDLE",   "<LABELS",   NULL};
 	/* SPILLED, BUSY, IDLE, PROCESSES, LABELS, USER: `stat JOB` has them */
 	static const int dispensable[] = {8, 11, 12, 3, 13, 1, 0};
-	char directory[PATH_MAX];
 	struct table table;
 	bool is_any_apart = false, is_any_estimated = false;
+	int ended = 0, listed = 0;
 
-	if (rows->count == 0 && rows->unreadable == 0) {
-		printf("no jobs in %s", directory_path(directory, sizeof directory));
-		if (access(directory_of_node(directory, sizeof directory), F_OK) != 0)
-			printf("; jobs elsewhere are not seen without %s: see spillway doctor",
-			       directory);
-		printf("\n");
-		return;
-	}
 	table_start(&table, headings);
 	table.dispensable = dispensable;
 	for (int i = 0; i < rows->count; i++) {
-		table_row(&table, &rows->row[i]);
-		is_any_apart |= rows->row[i].is_apart;
-		is_any_estimated |= rows->row[i].running && !rows->row[i].is_of_page &&
-		                    rows->row[i].total.share_estimated &&
-		                    counter_held_is_known(&rows->row[i].total);
+		const struct row *row = &rows->row[i];
+
+		if (!row->running && !all) {
+			ended += row->gpu <= 0; /* once per job */
+			continue;
+		}
+		table_row(&table, row);
+		listed++;
+		is_any_apart |= row->is_apart;
+		is_any_estimated |= row->running && !row->is_of_page &&
+		                    row->total.share_estimated &&
+		                    counter_held_is_known(&row->total);
 	}
-	table_end(&table, stdout);
+	if (rows->count == 0 && rows->unreadable == 0)
+		stat_print_none();
+	else if (listed == 0 && ended)
+		printf("no job runs\n");
+	else
+		table_end(&table, stdout);
+	stat_print_ended(ended);
 	if (is_any_apart)
 		value_explain_apart(stdout);
 	else if (is_any_estimated)
@@ -316,7 +343,7 @@ static void print_rows(const struct stat_options *stat, const struct rows *rows,
 	else if (stat->format == FORMAT_ANTMAN)
 		format_antman(stdout, rows);
 	else
-		stat_print_table(rows);
+		stat_print_table(rows, stat->all);
 }
 
 /* Shows all jobs. One that cannot be read is said on stderr; the others are shown. */

@@ -38,9 +38,12 @@ enum {
 	STATE_MAX = 16 << 20,
 };
 
+#define LIVE_NS 60000000000ull
+
 struct events_options {
 	const char *job, *resource, *state, *trace;
 	bool follow, json;
+	bool is_live; /* without any choice: the last minute, and on from there */
 	bool has_since;
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 };
@@ -133,10 +136,10 @@ static void take_resource(const struct argument *argument, const char *text)
 static void events_read_command_line(struct events_options *events, int argc, char **argv)
 {
 	const struct argument options[] = {
-	    {"follow", 'f', NULL, "Go on with what happens from now on, until interrupted",
+	    {"follow", 'f', NULL, "Go on with what happens from now on, also with --since",
 	     argument_flag, &events->follow},
 	    {"since", 0, "TIME",
-	     "Only what happened since then: 30s, 5m, 12:30, \"2026-11-22 12:30:00\" or @SECONDS",
+	     "What happened since then, and end: 30s, 5m, 12:30, \"2026-11-22 12:30:00\", @SECONDS",
 	     take_since, events},
 	    {"resource", 0, "HANDLE",
 	     "Only events of this handle: /job:bert/process:4711/gpu:0/ctx1/allocation/..., or a "
@@ -155,13 +158,21 @@ static void events_read_command_line(struct events_options *events, int argc, ch
 	    .operands = "[JOB]",
 	    .about = "Shows what happened when: bursts of work, idle slots, moves of memory, "
 	             "spills, changes of limits and more, of all processes of a job, or of all "
-	             "jobs.",
+	             "jobs. Without --since, --state and --chrome-trace it shows the last minute "
+	             "and follows.",
 	    .options = options,
 	};
 
 	events->job = arguments_job(arguments_read(&line, argc, argv), false);
 	if (events->json && events->trace)
 		usage_error("--json and --chrome-trace: expected one of them");
+	events->is_live = !events->has_since && !events->state && !events->trace;
+	if (events->is_live) {
+		uint64_t now = clock_now();
+
+		events->has_since = true;
+		events->since_ns = now > LIVE_NS ? now - LIVE_NS : 0;
+	}
 }
 
 /* --- an interrupt --- */
@@ -389,7 +400,8 @@ static void events_show(struct round *round, struct trace *trace)
 static int events_open_directory(const struct events_options *events)
 {
 	char message[512] = "";
-	int directory = directory_open(events->follow, message, sizeof message);
+	bool makes = events->follow || (events->is_live && !events->job);
+	int directory = directory_open(makes, message, sizeof message);
 
 	if (directory == -ENOENT && !events->job)
 		return -1;
@@ -411,25 +423,26 @@ static void read_place(void *cookie, const struct event_place *place)
 	read_work(round);
 }
 
-/* Refuses a job that is not there, unless it may come. */
-static void check_job(const struct events_options *events, int directory)
+/* Refuses a job that is not there, unless it may come. Returns whether it may have events later. */
+static bool check_job(const struct events_options *events, int directory)
 {
 	struct segment_view *view;
-	int rings;
+	bool is_unnamed;
 
 	if (!events->job)
-		return;
+		return true;
 	if (directory_check_name(events->job) != 0)
 		fail("'%s' cannot be a job: expected 1 to 63 of A-Z a-z 0-9 . _ - not beginning "
 		     "with a dot",
 		     events->job);
-	rings = ring_list(directory, events->job, NULL, NULL);
-	if (rings != 0 || events->follow || events->state)
-		return;
+	if (ring_list(directory, events->job, NULL, NULL) != 0 || events->follow || events->state)
+		return true;
 	view = jobs_read(events->job);
 	if (!view)
 		exit(TOOL_FAILED);
-	if (view->is_unnamed)
+	is_unnamed = view->is_unnamed;
+	segment_view_free(view);
+	if (is_unnamed)
 		complain("job '%s' keeps no events: it has no name, no limit and no share; name it "
 		         "with `run --name`",
 		         events->job);
@@ -437,7 +450,7 @@ static void check_job(const struct events_options *events, int directory)
 		complain("job '%s' has kept no events: none of its processes had a context, or "
 		         "the state directory had no room, as their log says then",
 		         events->job);
-	segment_view_free(view);
+	return !is_unnamed;
 }
 
 static void end_round(struct round *round)
@@ -458,11 +471,13 @@ int command_events(int argc, char **argv)
 	struct ring_reader *reader;
 	struct trace *trace = NULL;
 	int directory, number = 0;
+	bool follows, is_quiet;
 
 	events_read_command_line(&events, argc, argv);
 	directory = events_open_directory(&events);
-	if (directory >= 0)
-		check_job(&events, directory);
+	follows = (directory < 0 || check_job(&events, directory)) && events.is_live;
+	follows |= events.follow;
+	is_quiet = follows && events.is_live;
 	places = event_places_create(events.job, directory, WORK_MAX);
 	round.work = event_places_work(places);
 	reader = event_places_own(places);
@@ -479,10 +494,14 @@ int command_events(int argc, char **argv)
 		/* a job is in one place, and so are the jobs of a state file */
 		event_places_each(places, !events.job && !events.state && number++ % LOOK == 0,
 		                  read_place, &round);
+		if (is_quiet && round.count == 0)
+			complain("nothing happened in the last minute; --since 1h shows more of "
+			         "the past");
+		is_quiet = false;
 		events_show(&round, trace);
 		if (events.state && !trace)
 			events_save(reader, events.state);
-		if (!events.follow || interrupted)
+		if (!follows || interrupted)
 			break;
 		deadline_sleep(ROUND_NS);
 	}

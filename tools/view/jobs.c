@@ -96,7 +96,7 @@ static void complain_no_job(const char *job)
 	}
 	if (ended) {
 		free(among);
-		among = text("%s%d that %s ended (spillway stat)", live ? ", and " : "", ended,
+		among = text("%s%d that %s ended (spillway stat --all)", live ? ", and " : "", ended,
 		             ended == 1 ? "has" : "have");
 	}
 	directory_path(directory, sizeof directory);
