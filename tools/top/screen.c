@@ -384,13 +384,21 @@ static void draw_rows(const struct top_view *view)
 		                              : "no job runs here (a: jobs that have ended)");
 }
 
+/* Names every key; in a narrow terminal without words. */
+static const char *bottom_keys(const struct top_view *view)
+{
+	static const char all[] =
+	    "q quit h help sS sort / find a ended mM limit pP share z pause e evict r resume";
+
+	if (view->is_read_only)
+		return "q quit h help sS sort / find a ended  (read-only)";
+	return COLS > (int)sizeof all - 1 ? all : "keys: q sS / a mM pP z e r  h explains them";
+}
+
 static void draw_bottom(const struct top_view *view)
 {
-	char *line = view->question
-	                 ? text("%s %s_", view->question, view->typed)
-	                 : text("q quit h help sS sort / find a ended%s",
-	                        view->is_read_only ? "  (read-only)"
-	                                           : " mM limit pP share z pause e evict r resume");
+	char *line = view->question ? text("%s %s_", view->question, view->typed)
+	                            : text("%s", bottom_keys(view));
 
 	move(LINES - 1, 0);
 	/* the last cell of a screen cannot be written without scrolling it */
