@@ -8,7 +8,8 @@ suites=tests/clients/suites
 mkdir -p "$scratch/suite/deep" "$scratch/hanging" "$scratch/stub"
 
 # A test file has a test a line: its name, the phases that do not pass directly, and those as a job.
-# "-" is none; "dies" ends the process within the test, "hangs" never ends it.
+# "-" is none; "dies" ends the process within the test, "hangs" never ends it, "waits" fails where a
+# process of 0.2 s may take 0.1 s.
 cat >"$scratch/suite/test_many.py" <<'END'
 same - -
 worse - call=failed
@@ -21,6 +22,7 @@ skips setup=skipped setup=skipped
 kind[of-2] call=failed call=failed
 mended - -
 left_out call=failed -
+waits waits waits
 dies - dies
 END
 echo 'one hangs hangs' >"$scratch/hanging/test_hangs.py"
@@ -30,6 +32,7 @@ echo 'one call=failed -' >"$scratch/suite/test_measures.py"
 cat >"$scratch/stub/pytest.py" <<'END'
 """python -m pytest ... -p outcomes ... FILE: reports the tests of FILE to the plugin, as pytest does."""
 import os
+import subprocess
 import sys
 import time
 import types
@@ -60,6 +63,8 @@ if __name__ == "__main__":
             os._exit(139)
         while phases == "hangs":
             time.sleep(1)
+        if phases == "waits":
+            subprocess.run(["sleep", "0.2"], timeout=0.1, check=True)
         ends = dict([phases.split("=")] if "=" in phases else [])
         for when in ("setup", "call", "teardown"):
             outcome = ends.get(when, "passed")
@@ -106,7 +111,7 @@ test_many.py::teardown: passed directly, failed under Spillway
 test_many.py::unknown: failed, without a reason in known_failures.txt
 test_many.py::worse: passed directly, failed under Spillway
 test_many.py::mended: in known_failures.txt, and does not fail
-mine: 6 failed, 6 passed, 1 skipped; 7 unexplained or not the same" "$(grep -v '^    | ' "$scratch/said")"
+mine: 6 failed, 7 passed, 1 skipped; 7 unexplained or not the same" "$(grep -v '^    | ' "$scratch/said")"
 has "the words of one" "$(cat "$scratch/said")" "known_failures.txt
     | FAILED test_many.py::unknown - AssertionError in unknown
 test_many.py::worse"
