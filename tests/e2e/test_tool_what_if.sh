@@ -4,6 +4,9 @@
 # from the file, as text, JSON and a picture.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
+SPILLWAY_NODE_DIR=$TMPDIR/node
+export SPILLWAY_NODE_DIR
+mkdir -m 1777 "$SPILLWAY_NODE_DIR"
 spillway=$(cd "$BUILD" && pwd)/spillway # beside the software GPU
 record=$TMPDIR/run.rec
 
@@ -25,6 +28,16 @@ says "$out" '^bert, GPU 0 \(Spillway software GPU\): a step takes '
 says "$out" '^link to host memory: .*, modelled link: nothing was on the host'
 says "$out" '^ *LIMIT +ON HOST +STEP +RANGE +TIMES +READ FROM HOST$'
 says "$out" '^within 10 %: --memory [0-9]+MiB'
+# So it is by each of its names, also from elsewhere on the node.
+token=$("$spillway" stat bert --json | sed 's/.*"token":"\([0-9a-f]*\)".*/\1/')
+for name in "bert@$token" "$(id -un)/bert" "$(id -un)/bert@$token"; do
+	expect 0 env SPILLWAY_STATE_DIR="$TMPDIR/elsewhere" "$spillway" what-if "$name"
+	says "$out" '^bert, GPU 0 '
+done
+expect 0 "$spillway" what-if "bert@$token"
+case $token in 0*) wrong=1 ;; *) wrong=0 ;; esac
+expect 1 "$spillway" what-if bert@$wrong
+says "$err" "^spillway: no job 'bert@$wrong'"
 kill $runs
 wait $runs
 [ -s "$record" ] || fail "nothing was recorded: $(cat "$TMPDIR/said")"

@@ -113,7 +113,7 @@ for path in f"events?job={one}", "events?job=none", "what-if?job=none", "events?
     assert code in (200, 409) and json.loads(body)["schema"] == 1, (path, code, body)
     assert code == 409 or path.startswith("events?job=one")
 
-for job in "../x", "/etc/passwd", ".x":
+for job in "../x", "/etc/passwd", ".x", "x/y@0", "../x@0123456789abcdef":
     assert status(port, f"/api/v1/what-if?job={job}", token=token) == 400, job
 
 # Another name than the machine's points anywhere (DNS rebinding); another origin is another page.
@@ -155,6 +155,10 @@ assert status(port, "/api/v1/set?job=none&memory=1MiB", "POST", token, origin=go
 assert status(port, f"/api/v1/set?job={one}&memory=much", "POST", token, origin=good) == 409
 answer = data(port, change, "POST", token, origin=good)
 assert answer["failed"] is False and "limit 16.0 MiB" in answer["said"], answer
+# The events of the job name the page as the cause, of changes that were refused, too.
+made = [(e["event"], e["by"], e["command"], e["failed"]) for e in data(port, f"/api/v1/events?job={one}", token=token)["events"]]
+assert made == [("change", "page", "set --memory=much", True), ("change", "page", "set --memory=16MiB", False)], made
+assert data(port, "/api/v1/events?job=two", token=token)["events"] == []
 
 # A browser gets the code by a file.
 while not os.path.exists(f"{FOLDER}/opened"):

@@ -66,7 +66,7 @@ struct command {
 	struct connection *connection; /* NULL: it has gone */
 	bool (*matters)(const char *line);
 	void (*ended)(struct serve_answer *answer, char *said, bool failed);
-	char *said;
+	char *about, *said;
 	size_t judged, length; /* lines that matter, and with what was not judged yet */
 };
 
@@ -238,6 +238,7 @@ static void command_start(struct server *server, struct connection *connection,
 	*command = (struct command){.connection = connection,
 	                            .matters = wanted->matters,
 	                            .ended = wanted->ended,
+	                            .about = text("%s", wanted->about ? wanted->about : ""),
 	                            .said = allocate(SAID_MAX + 1),
 	                            .deadline_ns = clock_now() + COMMAND_NS};
 	command->process = child_begin((const char *const *)wanted->command, &command->output);
@@ -298,6 +299,7 @@ static void command_read(struct command *command)
 		continue;
 	command->said[command->length] = '\0';
 	writing_begin(&writing);
+	writing.answer.about = command->about;
 	command->ended(&writing.answer, command->said,
 	               !WIFEXITED(status) || WEXITSTATUS(status) != 0);
 	if (command->connection) {
@@ -305,6 +307,7 @@ static void command_read(struct command *command)
 		command->connection->deadline_ns = clock_now() + CONNECTION_NS;
 	}
 	writing_end(&writing, command->connection);
+	free(command->about);
 	free(command->said);
 	*command = (struct command){0};
 }
@@ -385,6 +388,7 @@ static void serve_decide(struct server *server, struct connection *connection)
 		command_start(server, connection, &writing.answer);
 	for (int i = 0; i < SERVE_WORDS; i++)
 		free(writing.answer.command[i]);
+	free(writing.answer.about);
 	writing_end(&writing, writing.answer.ended ? NULL : connection);
 }
 

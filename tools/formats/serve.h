@@ -25,6 +25,7 @@ struct serve_answer {
 	 * words are allocated, and stand as after "spillway", NULL-terminated.
 	 */
 	char *command[SERVE_WORDS];
+	char *about; /* allocated; ended() finds it in its answer again. NULL: none */
 	/* Returns whether a line of it matters; NULL: all do. */
 	bool (*matters)(const char *line);
 	/* Writes the answer from the end of what the command said, which it may change. */

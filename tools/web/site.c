@@ -21,6 +21,7 @@
 #include "tools/view/reach.h"
 #include "tools/view/seatless.h"
 #include "tools/view/tool.h"
+#include "tools/web/changes.h"
 #include "tools/web/history.h"
 #include "tools/web/sha256.h"
 
@@ -302,6 +303,7 @@ static void say_change(const char *how, const char *words)
 static void control_ended(struct serve_answer *answer, char *said, bool failed)
 {
 	say_change(failed ? "refused" : "changed", said);
+	changes_add(answer->about, said, failed);
 	command_said(answer, said, failed);
 }
 
@@ -330,7 +332,10 @@ static bool event_matters(const char *line)
 	return true;
 }
 
-/* Writes the newest events as one document; a line that is no event's is left away. */
+/*
+ * Writes the page's own changes and the newest events as one document. A line that is no event's is
+ * left away.
+ */
 static void events_ended(struct serve_answer *answer, char *said, bool failed)
 {
 	char *line[EVENTS_MAX], *next;
@@ -350,10 +355,14 @@ static void events_ended(struct serve_answer *answer, char *said, bool failed)
 	}
 	answer->headers = json_headers;
 	json_open_document(&json);
-	fputs(",\"events\":[", answer->body);
-	for (size_t i = count < EVENTS_MAX ? 0 : count - EVENTS_MAX, first = i; i < count; i++)
-		fprintf(answer->body, "%s%s", i == first ? "" : ",", line[i % EVENTS_MAX]);
-	fputs("]}", answer->body);
+	json_open(&json, "events", '[');
+	changes_list(answer->about, &json);
+	for (size_t i = count < EVENTS_MAX ? 0 : count - EVENTS_MAX; i < count; i++) {
+		fprintf(answer->body, "%s%s", json.follows ? "," : "", line[i % EVENTS_MAX]);
+		json.follows = true;
+	}
+	json_close(&json, ']');
+	json_close(&json, '}');
 }
 
 static void begin_command(struct serve_answer *answer, const char *const *words,
@@ -377,6 +386,7 @@ static void site_begin_change(struct serve_answer *answer, const char *const *wo
 		line = longer;
 	}
 	say_change("asked for", line + 1);
+	answer->about = text("%s", line + 1);
 	free(line);
 	begin_command(answer, words, control_ended);
 }
@@ -436,18 +446,18 @@ static void answer_control(const struct site *site, const char *path,
 /* --- paths --- */
 
 /*
- * Asks for the price of limits from a tenth of the job's memory to all of it. It is asked of the
- * job's name alone, which is no path, as what-if reads files, too.
+ * Asks for the price of limits from a tenth of the job's memory to all of it. what-if reads files,
+ * too: a name that may be a path is refused.
  */
-static void answer_what_if(const struct serve_request *request, char *job,
+static void answer_what_if(const struct serve_request *request, const char *job,
                            struct serve_answer *answer)
 {
 	static const char limits[] = "--memory=10%,20%,30%,40%,50%,60%,70%,80%,90%,100%";
-	char gpu[VALUE_MAX] = "0", share[VALUE_MAX] = "100";
+	char name[VALUE_MAX], gpu[VALUE_MAX] = "0", share[VALUE_MAX] = "100";
 	char of_gpu[VALUE_MAX + 8], at_share[VALUE_MAX + 8];
 
-	job[strcspn(job, "@")] = '\0';
-	if (directory_check_name(job) != 0) {
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(job, "@"), job);
+	if (directory_check_name(name) != 0 || strchr(job, '/')) {
 		answer_status(answer, "400 Bad Request");
 		return;
 	}
@@ -462,8 +472,9 @@ static void answer_what_if(const struct serve_request *request, char *job,
 }
 
 static void answer_job(struct site *site, const char *path, const struct serve_request *request,
-                       char *job, struct serve_answer *answer)
+                       const char *job, struct serve_answer *answer)
 {
+	answer->about = text("%s", job);
 	answer->matters = strcmp(path, "events") == 0 ? event_matters : NULL;
 	if (strcmp(path, "history") == 0)
 		answer_history(site, job, answer);

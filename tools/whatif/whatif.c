@@ -16,6 +16,7 @@
 #include "tools/formats/value.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
+#include "tools/view/reach.h"
 #include "tools/view/tool.h"
 
 /* Where nothing else is asked. */
@@ -169,11 +170,20 @@ static char **whatif_read_command_line(struct whatif *w, int argc, char **argv)
 
 /* --- what is asked about --- */
 
+/*
+ * Tells a file from a job. "USER/JOB" is a job where no file has that path, and a name with a token
+ * is one in any case.
+ */
 static bool whatif_is_file(const char *name)
 {
+	const char *slash = strchr(name, '/');
 	struct stat found;
 
-	return strchr(name, '/') || (file_status(name, &found) == 0 && S_ISREG(found.st_mode));
+	if (!slash && strchr(name, '@'))
+		return false;
+	if (file_status(name, &found) == 0)
+		return slash || S_ISREG(found.st_mode);
+	return slash && (slash == name || *name == '.' || strchr(slash + 1, '/'));
 }
 
 /* Returns the text of its records, or ends the tool. */
@@ -182,12 +192,14 @@ static char *subject_text(const char *name)
 	struct segment_view *view;
 	char *records;
 
-	if (whatif_is_file(name) || directory_check_name(name) != 0) {
+	if (whatif_is_file(name)) {
 		records = records_text(name);
 		if (!records)
 			fail("%s: %s", name, strerror(errno));
 		return records;
 	}
+	if (!reach_job(&name))
+		exit(TOOL_FAILED);
 	view = jobs_read(name);
 	if (!view)
 		exit(TOOL_FAILED);
