@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A real Prometheus scrapes jobs of two users on the software GPU: no query of the board comes back
-# empty, the alerts are right and name metrics that there are.
+# empty, each of its variables selects, and the alerts are right and name metrics that there are.
 set -eu
 # shellcheck source=tests/cluster/node.sh
 . tests/cluster/node.sh
@@ -25,6 +25,11 @@ job_of() { # job_of USER NAME: holds 32 MiB until the end, 8 of them on the host
 }
 job_of 0 ours
 job_of 65534 theirs
+# A training that is paced and spills, and a program that is refused memory.
+cp "$build/clients/train_mlp" "$build/clients/train_kernels.ptx" "$build/clients/digits.csv" "$node/bin"
+env SOFTGPU_STATE_DIR="$node/gpu-ours" SPILLWAY_JOB=trains "$node/bin/train_mlp" --scale 2 --epochs 1000000 --quiet >"$scratch/trains.out" 2>&1 &
+env SOFTGPU_STATE_DIR="$node/gpu-ours" SPILLWAY_JOB=refused "$node/bin/allocate" --mib 16 --count 8 --hold-ms 600000 --ready "$node/ready/refused" >"$scratch/refused.out" 2>&1 &
+until_true $patience test -e "$node/ready/refused" || fail "refused: not ready: $(cat "$scratch/refused.out")"
 has_page() { ls /run/spillway/job-65534-theirs-*.page; }
 until_true $patience has_page || fail "no page of the other user's job"
 
@@ -63,23 +68,47 @@ def wait_for(query, enough):
     raise SystemExit("empty, or not enough: %s: %s" % (query, result))
 
 # Both users' jobs, each with what it holds and its labels.
-info = wait_for('spillway_job_info{state="running"}', lambda result: len(result) == 2)
+info = wait_for('spillway_job_info{state="running",spillway_job=~"ours|theirs"}', lambda result: len(result) == 2)
 assert sorted((r["metric"]["spillway_job"], r["metric"]["label_team"], r["metric"]["label_pod_name"]) for r in info) == [
     ("ours", "vision", "p"), ("theirs", "vision", "p")], info
 assert len({r["metric"]["user"] for r in info}) == 2, info
-spilled = wait_for("spillway_spilled_bytes_total > 0", lambda result: len(result) == 2)
+spilled = wait_for('spillway_spilled_bytes_total{spillway_job=~"ours|theirs"} > 0', lambda result: len(result) == 2)
 assert [r["value"][1] for r in spilled] == [str(8 << 20)] * 2, spilled
 others = wait_for("spillway_gpu_others_bytes > 0", len)
 assert len(others) == 1 and (32 << 20) <= int(others[0]["value"][1]) < (200 << 20), others
-assert wait_for("spillway_gpu_jobs_bytes", len)[0]["value"][1] == str(48 << 20)
-limits = wait_for("spillway_host_limit_bytes", lambda result: len(result) == 2)
+assert int(wait_for("spillway_gpu_jobs_bytes", len)[0]["value"][1]) >= 48 << 20
+limits = wait_for('spillway_host_limit_bytes{spillway_job=~"ours|theirs"}', lambda result: len(result) == 2)
 assert [r["value"][1] for r in limits] == [str(64 << 20)] * 2, limits
-held = wait_for("spillway_device_charged_bytes > 0", lambda result: len(result) == 2)
+held = wait_for('spillway_device_charged_bytes{spillway_job=~"ours|theirs"} > 0', lambda result: len(result) == 2)
 assert [r["value"][1] for r in held] == [str(24 << 20)] * 2, held
-queries = [(p["title"], t["expr"]) for p in json.load(open("conf/grafana/spillway.json"))["panels"] for t in p["targets"]]
-assert len(queries) > 15
-for title, query in queries:
-    wait_for(query.replace("$__rate_interval", "1m"), len)
+# The board: the last schema of Grafana's classic model, a description and a legend on each panel.
+board = json.load(open("conf/grafana/spillway.json"))
+panels = [p for p in board["panels"] if p["type"] != "row"]
+assert board["schemaVersion"] == 42 and len({p["id"] for p in board["panels"]}) == len(board["panels"])
+assert all(p["description"] and all(t["legendFormat"] for t in p["targets"]) for p in panels)
+queries = [t["expr"] for p in panels for t in p["targets"]]
+assert len(queries) > 30
+
+def filled(query, **chosen):
+    chosen = {"node": ".+", "user": ".+", "job": ".+", "__rate_interval": "1m", "__range": "1h", **chosen}
+    return re.sub(r"\$(\w+)", lambda name: chosen[name[1]], query)
+
+for query in queries:
+    wait_for(filled(query), len)
+    for name in "node", "user", "job":
+        if "$" + name in query:
+            assert not any(float(r["value"][1]) for r in ask(filled(query, **{name: "none"}))), (name, query)
+    assert "$node" in query, query
+# Each variable has values, and one value selects.
+chosen = {v["name"]: re.fullmatch(r"label_values\((.*), (\w+)\)", v["query"]["query"]).groups() for v in board["templating"]["list"] if v["type"] == "query"}
+assert list(chosen) == ["node", "user", "job"], chosen
+for series, label in chosen.values():
+    assert all(label in r["metric"] for r in wait_for(filled(series), len)), series
+for query in queries:
+    if "$job" in query:
+        assert {r["metric"].get("spillway_job", "trains") for r in ask(filled(query, job="trains"))} <= {"trains"}, query
+why = ask(filled(next(p for p in panels if p["title"] == "Why memory is on the host")["targets"][0]["expr"]))
+assert {("ours", "limit"), ("theirs", "limit")} <= {(r["metric"]["spillway_job"], r["metric"]["reason"]) for r in why}, why
 # Prometheus evaluates every alert without a fault, and what it compares is there.
 def rules():
     url = "http://127.0.0.1:%s/api/v1/rules" % sys.argv[1]
