@@ -131,13 +131,16 @@ enum config_survey { CONFIG_SURVEY_AUTO, CONFIG_SURVEY_ALWAYS };
 	  "yes: all that can move is on the host; what pause --evict writes")
 
 /*
- * The keys of modules, X(key, module). A process without the module takes such a key for an error
- * that says so.
+ * The keys of modules, in [gpu] and [job]: X(key, module). A process without the module takes such
+ * a key for an error that says so.
  */
-#define CONFIG_MODULE_KEYS(X) X(steps, "steps")
+#define CONFIG_MODULE_KEYS(X) \
+	X("region", "vgpu")   \
+	X("steps", "steps")
 
 /* Returns whether a module is built in. NULL, as in the tool: each counts as built in. */
 extern bool (*config_has_module)(const char *module);
+bool config_lacks_module(const char *module);
 
 /*
  * Other spellings of these keys that are taken in INI files, options and the environment alike:

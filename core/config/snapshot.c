@@ -123,16 +123,26 @@ static bool is_by_program(enum config_layer layer)
 	return layer == LAYER_HAMI || layer == LAYER_ORDERS || layer == LAYER_OVERRIDE;
 }
 
+int config_fail_lacking(const char *key, const struct config_item *item, struct config_error *error)
+{
+#define X(name, module)                                                                            \
+	if (strcmp(key, name) == 0 && config_lacks_module(module))                                 \
+		return config_fail(error, -EINVAL, item->place,                                    \
+		                   "%s = %s: the module '" module "' of this key is not built in", \
+		                   item->key, item->value);
+	CONFIG_MODULE_KEYS(X)
+#undef X
+	return 0;
+}
+
 int config_add(struct config *config, struct config_setting setting, const struct config_item *item,
                struct config_error *error)
 {
-	const char *module = config_key_modules[setting.key];
+	int lacks = config_fail_lacking(config_key_name(setting.key), item, error);
 	struct config_problem problem;
 
-	if (*module && config_has_module && !config_has_module(module))
-		return config_fail(error, -EINVAL, item->place,
-		                   "%s = %s: the module '%s' of this key is not built in",
-		                   item->key, item->value, module);
+	if (lacks)
+		return lacks;
 	if ((!is_by_program(setting.layer) &&
 	     config_value_lacks_unit(setting.key, item->value, &problem)) ||
 	    config_value_parse(setting.key, item->value, &setting.value, &problem) != 0)
@@ -241,6 +251,9 @@ static int set_region(struct config *config, const struct config_item *item,
                       struct config_error *error)
 {
 	const char *text = item->value;
+
+	if (config_fail_lacking("region", item, error) != 0)
+		return -EINVAL;
 	if (strcmp(text, "off") == 0)
 		config->job.region_minor = -1;
 	else if (strcmp(text, "1.1") == 0 || strcmp(text, "1.2") == 0)

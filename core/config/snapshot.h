@@ -38,6 +38,9 @@ int config_fail(struct config_error *error, int status, struct config_place plac
  */
 int config_fail_value(struct config_error *error, const struct config_item *item,
                       const char *problem);
+/* Returns -EINVAL and says so where the module of the key is not built in; else 0. */
+int config_fail_lacking(const char *key, const struct config_item *item,
+                        struct config_error *error);
 
 /* selector.c */
 enum { CONFIG_SECTION_MAX = 49 }; /* bytes; inih 55 cuts longer names */
@@ -104,8 +107,6 @@ struct config_key_row {
 	enum config_kind kind;
 };
 extern const struct config_key_row config_keys[CONFIG_KEY_COUNT];
-/* The module of each key; "": the kernel. */
-extern const char config_key_modules[CONFIG_KEY_COUNT][12];
 
 /* Says why a text is no value: "expected ...". */
 struct config_problem {

@@ -65,11 +65,10 @@ const char *config_key_name(enum config_key key)
 
 bool (*config_has_module)(const char *module);
 
-const char config_key_modules[CONFIG_KEY_COUNT][12] = {
-#define X(name, module) [CONFIG_KEY_##name] = module,
-    CONFIG_MODULE_KEYS(X)
-#undef X
-};
+bool config_lacks_module(const char *module)
+{
+	return config_has_module && !config_has_module(module);
+}
 
 uint32_t config_key_since(enum config_key key)
 {
