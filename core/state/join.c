@@ -541,6 +541,11 @@ void segment_count(struct segment *segment, int threads, int contexts)
 	atomic_store(&segment->slot->contexts, contexts < 0 ? 0 : (uint32_t)contexts + 1);
 }
 
+void segment_lack(struct segment *segment, unsigned int modules)
+{
+	atomic_store(&segment->slot->lacks, modules);
+}
+
 void segment_complain(struct segment *segment, const char *message)
 {
 	if (segment_lock(segment->file) != 0)

@@ -85,7 +85,8 @@ struct segment_slot {
 	char complaint[256];
 	_Atomic uint64_t importing[SEGMENT_EXPORTS / 64]; /* a bit per export that it has open */
 	uint64_t pid_space;           /* the namespace of pid, by its inode; 0: not known */
-	_Atomic uint64_t reserved[9]; /* 0 in version 8 */
+	_Atomic uint64_t lacks;       /* enum segment_module: those that are not built in */
+	_Atomic uint64_t reserved[8]; /* 0 in version 8, as `lacks` in earlier builds */
 };
 
 /* The figures of one process on one device. */

@@ -248,6 +248,10 @@ struct segment_tag segment_read_tag(int descriptor);
 
 /* Tells set, pause and resume which override this process follows (config_override_hash). */
 void segment_follow(struct segment *segment, uint64_t override_hash);
+/* The modules (core/job/module.h) that the tool asks a process for, a bit each. */
+enum segment_module { SEGMENT_MODULE_events = 1, SEGMENT_MODULE_resources = 2 };
+/* Tells which of them are not built in. */
+void segment_lack(struct segment *segment, unsigned int modules);
 /* Returns the word that segment_ring() rings. */
 _Atomic uint32_t *segment_bell(struct segment *segment);
 /* Notes how many threads and CUDA contexts this process has, for stat; negative: not known. */
@@ -270,6 +274,7 @@ struct segment_process {
 	char command[64];
 	uint64_t started_ns; /* CLOCK_REALTIME */
 	uint64_t override_hash;
+	unsigned int lacks;    /* enum segment_module: not built in */
 	int threads, contexts; /* of a live one, as it said lately; -1: not known */
 	char complaint[256];
 	uint64_t charged[SEGMENT_DEVICES][2]; /* by enum segment_tier */

@@ -363,6 +363,7 @@ static void slot_clear(struct segment_file *file, int number)
 	slot->started_ns = slot->drained_ns = 0;
 	atomic_store(&slot->exiting_ns, 0);
 	atomic_store(&slot->override_hash, 0);
+	atomic_store(&slot->lacks, 0);
 	atomic_store(&slot->threads, 0);
 	atomic_store(&slot->contexts, 0);
 	memset(slot->command, 0, sizeof slot->command);

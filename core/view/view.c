@@ -88,6 +88,7 @@ static void view_add_process(struct segment_view *view, const struct segment_fil
 	memcpy(process->command, slot->command, sizeof process->command);
 	process->started_ns = slot->started_ns;
 	process->override_hash = slot->override_hash;
+	process->lacks = (unsigned int)slot->lacks;
 	process->threads = state == SLOT_LIVE ? counted(slot->threads) : -1;
 	process->contexts = state == SLOT_LIVE ? counted(slot->contexts) : -1;
 	memcpy(process->complaint, slot->complaint, sizeof process->complaint);

@@ -25,6 +25,11 @@ static void resources_ask_ask(struct asked *asked, const struct segment_view *vi
 {
 	char message[512] = "";
 
+	asked->listener = -1;
+	if (asked->process->lacks & SEGMENT_MODULE_resources) {
+		asked->why = text("its Spillway is built without the module 'resources'");
+		return;
+	}
 	asked->token = resources_token(view->token, asked->process->started_ns);
 	/* another command that asks the same process has the name for a moment */
 	while ((asked->listener = wire_listen(&asked->token, message, sizeof message)) ==

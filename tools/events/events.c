@@ -427,6 +427,7 @@ static void read_place(void *cookie, const struct event_place *place)
 static bool check_job(const struct events_options *events, int directory)
 {
 	struct segment_view *view;
+	unsigned int lack = 0;
 	bool is_unnamed;
 
 	if (!events->job)
@@ -441,8 +442,14 @@ static bool check_job(const struct events_options *events, int directory)
 	if (!view)
 		exit(TOOL_FAILED);
 	is_unnamed = view->is_unnamed;
+	for (int i = 0; i < view->process_count; i++)
+		lack |= view->process[i].lacks & SEGMENT_MODULE_events;
 	segment_view_free(view);
-	if (is_unnamed)
+	if (lack)
+		complain("job '%s' keeps no events: its Spillway is built without the module "
+		         "'events'",
+		         events->job);
+	else if (is_unnamed)
 		complain("job '%s' keeps no events: it has no name, no limit and no share; name it "
 		         "with `run --name`",
 		         events->job);
