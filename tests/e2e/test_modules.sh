@@ -30,6 +30,22 @@ says_not() { case $2 in *"$3"*) fail "$1: '$3' in: $2" ;; esac; }
 has "a key of another module" "$(SPILLWAY_STEPS=on with_events --mib 8 --count 4 2>&1)" "'steps' of this key is not built in"
 says_not "with the module" "$(SPILLWAY_STEPS=on under_shim "$allocate" --mib 8 --count 4 2>&1)" "not built in"
 
+# In a file, too; one of [job] as one of [gpu].
+for key in '[job] region = off vgpu' '[gpu] steps = on steps'; do
+	# shellcheck disable=SC2086 # words
+	set -- $key
+	printf '%s\n%s = %s\n' "$1" "$2" "$4" >"$scratch/key.ini"
+	said=$(SPILLWAY_CONFIG=$scratch/key.ini alone --mib 8 --count 4 2>&1)
+	has "$2 in a file" "$said" "key.ini:2: $2 = $4: the module '$5' of this key is not built in"
+	says_not "$2 with the module" "$(SPILLWAY_CONFIG=$scratch/key.ini under_shim "$allocate" --mib 8 --count 4 2>&1)" "not built in"
+done
+
+# Memory is given to no other process, and that is said; a slab has no handle of the driver's.
+said=$(GIVES_MEMORY=no LD_PRELOAD=$kernel LD_LIBRARY_PATH=$softgpu "$build/tests/e2e/small" check 2>&1) ||
+	fail "giving memory without the module: $said"
+has "giving memory" "$said" "without the module 'ipc', which is not built in"
+same "lines of it" 1 "$(printf '%s\n' "$said" | grep -c "module 'ipc'")"
+
 hold all "$shim" 1
 all=$pid
 hold none "$kernel" 1
@@ -37,6 +53,10 @@ none=$pid
 out=$("$spillway" stat mixed)
 has "the process with all modules" "$out" "$all"
 has "the process with none" "$out" "$none"
+# One answers, of the other it is said why it does not.
+out=$("$spillway" stat mixed --resources 2>&1) && fail "resources of a process without the module: $out"
+has "resources of the one" "$out" "/allocation/"
+has "resources of the other" "$out" "process $none: its Spillway is built without the module 'resources'"
 # 16 of 24 MiB are taken, whichever process asks.
 before=$(refusals)
 has "a third process without modules" "$(alone --mib 8 --count 2)" "blocks=1 refused=1"
