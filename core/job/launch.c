@@ -157,16 +157,13 @@ static bool job_launch_put(enum action_group group, const struct action *action,
 
 static struct {
 	LOCK_OF(LAUNCHES) lock;
-	bool is_paced;
 	struct job_watch *watches;
-	unsigned int surveyed, giving_way; /* devices, a bit each */
 } wanted = {.lock = LOCK_FREE};
 
 /* Has those actions act that are wanted, and no others; with the lock held. */
 static bool put_all(void)
 {
-	bool is_paced = wanted.is_paced || wanted.giving_way, is_watched = wanted.surveyed;
-	bool is_put = job_launch_put(ACTION_POST_LAUNCH, &surveyed, wanted.surveyed);
+	bool is_watched = false, is_put = true;
 
 	/* Nothing acts after a launch where nothing does before it. */
 	for (const struct job_watch *watch = wanted.watches; watch; watch = watch->next) {
@@ -174,12 +171,11 @@ static bool put_all(void)
 		if (watch->after)
 			is_put &= job_launch_put(ACTION_POST_LAUNCH, watch->after, watch->reasons);
 	}
-	is_put &= job_launch_put(ACTION_PRE_LAUNCH, &counting, is_paced || is_watched);
+	is_put &= job_launch_put(ACTION_PRE_LAUNCH, &counting, is_watched);
 	for (const struct job_watch *watch = wanted.watches; watch; watch = watch->next)
 		if (watch->before)
 			is_put &= job_launch_put(ACTION_PRE_LAUNCH, watch->before, watch->reasons);
-	return is_put & job_launch_put(ACTION_PRE_LAUNCH, &holding, is_paced) &
-	       job_launch_put(ACTION_PRE_LAUNCH, &surveying, wanted.surveyed);
+	return is_put;
 }
 
 bool job_launches_watch(struct job_watch *watch, uint64_t reason, bool is_wanted)
@@ -198,41 +194,26 @@ bool job_launches_watch(struct job_watch *watch, uint64_t reason, bool is_wanted
 	return is_put;
 }
 
+/* The reasons for which launches are held back: a share, or a device on which they give way. */
+static struct job_watch held_back = {.before = &holding};
+
 bool job_launches_pace(bool is_paced)
 {
-	bool is_put;
-
-	lock_acquire(&wanted.lock);
-	wanted.is_paced = is_paced;
-	is_put = put_all();
-	lock_release(&wanted.lock);
-	return is_put;
+	return job_launches_watch(&held_back, 1, is_paced);
 }
 
 void job_launches_give_way(int ordinal, bool gives_way)
 {
-	bool is_put;
-
-	lock_acquire(&wanted.lock);
-	wanted.giving_way =
-	    gives_way ? wanted.giving_way | 1U << ordinal : wanted.giving_way & ~(1U << ordinal);
-	is_put = put_all();
-	lock_release(&wanted.lock);
-	if (!is_put)
+	if (!job_launches_watch(&held_back, 2ull << ordinal, gives_way))
 		log_once(LOG_WARNING, "out of memory: launches do not give way to guaranteed jobs");
 }
 
 void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps)
 {
-	bool is_put;
+	static struct job_watch watch = {.before = &surveying, .after = &surveyed};
 
 	modules_call(want_steps, ordinal, has_steps);
-	lock_acquire(&wanted.lock);
-	wanted.surveyed =
-	    is_surveyed ? wanted.surveyed | 1U << ordinal : wanted.surveyed & ~(1U << ordinal);
-	is_put = put_all();
-	lock_release(&wanted.lock);
-	if (!is_put)
+	if (!job_launches_watch(&watch, 1ull << ordinal, is_surveyed))
 		log_once(LOG_WARNING, "out of memory: kernels are not measured, and memory is "
 		                      "placed by its last use");
 }

@@ -93,7 +93,7 @@ static inline void job_before_timing(void)
 
 /* Makes the data that launches need, before the first one. Returns false without memory for it. */
 bool job_launches_start(void);
-/* A part of the process that looks at launches, beside the pacers. Static, and zero at first. */
+/* A part of the process that acts on launches. Static, and zero at first. */
 struct job_watch {
 	const struct action *before, *after; /* NULL: none */
 	/* Of core/job/launch.c: */
