@@ -6,8 +6,7 @@
  */
 #include "shim/track.h"
 
-#include "core/memory/heat/image.h"
-#include "core/memory/heat/parameters.h"
+#include "core/memory/arena/heat.h"
 #include "shim/sampled.h"
 
 /*
@@ -20,11 +19,11 @@ static void note_image(const struct resource_type *type, uint64_t code, const vo
 	KEEP_ERRNO;
 	struct resource *object;
 
-	if (!image || !job_is_active() || !parameters_need_images())
+	if (!image || !job_is_active() || !placement_ask(false, needs_images))
 		return;
 	object = context_find_object(type, code);
 	if (object)
-		parameters_loaded(object, image);
+		placement_tell(loaded, object, image);
 	resource_release(object);
 }
 
@@ -46,10 +45,10 @@ static void note_function(CUfunction function, const struct resource_type *owner
 	KEEP_ERRNO;
 	struct resource *object;
 
-	if (!job_is_active() || !parameters_need_images())
+	if (!job_is_active() || !placement_ask(false, needs_images))
 		return;
 	object = image_holder(owner_type, owner);
-	parameters_handed_out(function, object, name);
+	placement_tell(handed_out, function, object, name);
 	resource_release(object);
 }
 
@@ -57,8 +56,8 @@ static void note_function_of(CUfunction function, CUkernel kernel)
 {
 	KEEP_ERRNO;
 
-	if (job_is_active() && parameters_need_images())
-		parameters_are_those_of(function, (CUfunction)kernel);
+	if (job_is_active() && placement_ask(false, needs_images))
+		placement_tell(are_those_of, function, (CUfunction)kernel);
 }
 
 /* --- loaded --- */
@@ -84,7 +83,8 @@ static void note_function_of(CUfunction function, CUkernel kernel)
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                          \
 	{                                                                                    \
 		return LOADED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, type, image, \
-		              (image) ? image_most(image) : IMAGE_MOST_UNKNOWN);             \
+		              (image) ? placement_ask(IMAGE_MOST_UNKNOWN, image_most, image) \
+		                      : IMAGE_MOST_UNKNOWN);                                 \
 	}
 
 LOADS(cuModuleLoad, module, NULL, (CUmodule *, module), (const char *, fname))

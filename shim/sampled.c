@@ -3,8 +3,6 @@
 #include "shim/sampled.h"
 
 #include "core/job/job.h"
-#include "core/memory/heat/used.h"
-#include "core/memory/heat/parameters.h"
 #include "shim/owner.h"
 #include "shim/shape.h"
 
@@ -13,7 +11,7 @@ void sampled_launch(CUfunction function, void **parameters, void **extra)
 	KEEP_ERRNO;
 
 	if (job_is_active())
-		heat_launched(function, parameters, extra);
+		placement_tell(launched, function, parameters, extra);
 }
 
 void sampled_launches(const CUDA_LAUNCH_PARAMS *launches, unsigned int count)
@@ -28,8 +26,7 @@ void sampled_blind_launch(void)
 
 	if (!job_is_active())
 		return;
-	heat_launched_blindly();
-	heat_sampled();
+	placement_tell(launched_blindly);
 }
 
 void sampled_graph(CUgraphExec graph)
@@ -37,7 +34,7 @@ void sampled_graph(CUgraphExec graph)
 	KEEP_ERRNO;
 
 	if (job_is_active())
-		heat_graph_launched(graph);
+		placement_tell(graph_launched, graph);
 }
 
 void sampled_copy(CUdeviceptr a, CUdeviceptr b)
@@ -46,7 +43,7 @@ void sampled_copy(CUdeviceptr a, CUdeviceptr b)
 	const CUdeviceptr both[] = {a, b};
 
 	if (job_is_active())
-		heat_copied(both, 2);
+		placement_tell(copied, both, 2);
 }
 
 void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count)
@@ -55,8 +52,8 @@ void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count)
 
 	if (!job_is_active())
 		return;
-	heat_copied(a, count);
-	heat_copied(b, count);
+	placement_tell(copied, a, count);
+	placement_tell(copied, b, count);
 }
 
 /* --- graphs --- */
@@ -88,13 +85,13 @@ static const void *whole_of(CUgraph graph)
 static void credit(const void *graph, const struct node_use *use)
 {
 	if (use->function)
-		heat_graph_kernel(graph, use->function, use->parameters, use->extra);
+		placement_tell(graph_kernel, graph, use->function, use->parameters, use->extra);
 	if (use->a)
-		heat_graph_address(graph, use->a);
+		placement_tell(graph_address, graph, use->a);
 	if (use->b)
-		heat_graph_address(graph, use->b);
+		placement_tell(graph_address, graph, use->b);
 	if (use->child)
-		heat_graph_add(graph, use->child);
+		placement_tell(graph_add, graph, use->child);
 }
 
 /* Keeps the ends of a copy where they are that is the host's from here on. */
@@ -137,25 +134,25 @@ void sampled_exec_node(CUgraphExec exec, const struct node_use *use)
 void sampled_made_graph(const void *to, CUgraph from)
 {
 	if (sampled_is_wanted())
-		heat_graph_add(to, whole_of(from));
+		placement_tell(graph_add, to, whole_of(from));
 }
 
 void sampled_updated_graph(CUgraphExec exec, CUgraph from)
 {
 	if (sampled_is_wanted())
-		heat_graph_replace(exec, whole_of(from));
+		placement_tell(graph_replace, exec, whole_of(from));
 }
 
 void sampled_forget_graph(const void *graph)
 {
 	if (sampled_is_wanted())
-		heat_graph_forget(graph);
+		placement_tell(graph_forget, graph);
 }
 
 void sampled_captured_graph(CUgraph graph)
 {
 	if (sampled_is_wanted())
-		heat_graph_capture_ended(graph ? whole_of(graph) : NULL);
+		placement_tell(graph_capture_ended, graph ? whole_of(graph) : NULL);
 }
 
 /* --- others --- */
@@ -165,7 +162,7 @@ void sampled_hide(CUdeviceptr address)
 	KEEP_ERRNO;
 
 	if (sampled_is_wanted())
-		heat_hide(address);
+		placement_tell(hide, address);
 }
 
 void sampled_forget_asked(void)
@@ -173,5 +170,5 @@ void sampled_forget_asked(void)
 	KEEP_ERRNO;
 
 	if (job_is_active())
-		parameters_forget();
+		placement_tell(forget_functions);
 }

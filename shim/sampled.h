@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Launches and copies that are looked at, so that it is known which memory is in use
- * (core/memory/heat/heat.h).
+ * (core/memory/arena/heat.h).
  *
  * SAMPLED(call, looking_at(...)) is the call's answer; where it succeeded and is due, what it was
  * given is looked at after it. Only then: what the driver has not taken may point anywhere.
@@ -10,7 +10,7 @@
 #define SPILLWAY_SAMPLED_H
 
 #include "core/memory/alloc/pointer.h"
-#include "core/memory/heat/heat.h"
+#include "core/memory/arena/heat.h"
 #include "core/registry/registry.h"
 #include "shim/shim.h"
 
@@ -31,7 +31,7 @@ void sampled_copy(CUdeviceptr a, CUdeviceptr b);
 void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count);
 
 /*
- * --- what graphs are credited with (core/memory/heat/used.h); not sampled; for who keeps errno ---
+ * --- what graphs are credited with (core/memory/arena/heat.h); not sampled; for who keeps errno ---
  */
 
 /* A node's use of memory: a kernel's parameters, or addresses, or another graph. */

@@ -131,12 +131,15 @@ enum config_survey { CONFIG_SURVEY_AUTO, CONFIG_SURVEY_ALWAYS };
 	  "yes: all that can move is on the host; what pause --evict writes")
 
 /*
- * The keys of modules, in [gpu] and [job]: X(key, module). A process without the module takes such
+ * The keys of modules, in each section: X(key, module). A process without the module takes such
  * a key for an error that says so.
  */
-#define CONFIG_MODULE_KEYS(X) \
-	X("region", "vgpu")   \
-	X("steps", "steps")
+#define CONFIG_MODULE_KEYS(X)       \
+	X("placement", "placement") \
+	X("region", "vgpu")         \
+	X("reserve", "limits")      \
+	X("steps", "steps")         \
+	X("survey", "placement")
 
 /* Returns whether a module is built in. NULL, as in the tool: each counts as built in. */
 extern bool (*config_has_module)(const char *module);

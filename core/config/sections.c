@@ -199,6 +199,8 @@ static int take_ceiling(struct target *target, const struct config_item *item, i
 	if (target->ceiling_line[key] > 0)
 		return fail_repeated(error, item, target->ceiling_line[key]);
 	target->ceiling_line[key] = item->place.line;
+	if (config_fail_lacking(item->key, item, error) != 0)
+		return -EINVAL;
 	if (config_ceiling_parse((enum config_ceiling_key)key, item->value, &is_other, &problem))
 		return config_fail_value(error, item, problem.text);
 	switch (key) {

@@ -34,7 +34,6 @@
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/host_probe.h"
-#include "core/memory/heat/parameters.h"
 #include "core/memory/move/movable.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/uses/graph_memory.h"
@@ -304,7 +303,6 @@ static enum outcome start_parts(void)
 	}
 	(void)at_quick_exit(leave_nothing_behind);
 	atomic_store(&is_idle, false);
-	survey_serve(job_launches_survey);
 	mover_begin(what_moves);
 	atomic_store(&wiped.is_active, true);
 	helper_go(true);
@@ -363,9 +361,7 @@ bool job_start(void)
 void job_leave_context(const struct context *context)
 {
 	job_pace_leave_context(context->handle, true);
-	survey_leave_context(context->handle);
 	modules_call(leave_context, context->handle);
-	parameters_forget();
 }
 
 void job_stay_context(const struct context *context)
@@ -378,7 +374,6 @@ void job_left_context(const struct context *context)
 {
 	capture_context_gone(context->handle);
 	job_pace_forget_context(context->handle);
-	parameters_forget();
 	vmem_forget_context(context);
 	modules_call(left_context, context->handle);
 	context_forget(context->handle);

@@ -12,7 +12,6 @@
 #include "core/base/log.h"
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
-#include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
 
@@ -42,16 +41,13 @@ struct counters *job_current_statistics(void)
 	return last.statistics;
 }
 
-/*
- * Returns a key that is the same for launches of a function that differ little in size: their cost
- * is learnt together.
- */
-static uint64_t job_launch_key_of(uint64_t function, uint64_t threads)
+uint64_t job_launch_key(const struct job_launch *launch)
 {
+	uint64_t threads = launch->threads;
 	unsigned int octave = threads ? 63 - (unsigned int)__builtin_clzll(threads) : 0;
 	uint64_t quarter = octave > 2 ? threads >> (octave - 2) & 3 : 0;
 
-	return (function * 0x9e3779b97f4a7c15ull) ^ ((octave * 4 + quarter + 1) << 48);
+	return (launch->function * 0x9e3779b97f4a7c15ull) ^ ((octave * 4 + quarter + 1) << 48);
 }
 
 /* --- actions on launches --- */
@@ -80,7 +76,7 @@ static int hold_back(void *cookie, void *subject)
 		return CUDA_SUCCESS;
 	launch->at.context = launch->context;
 	launch->at.stream = launch->stream;
-	launch->at.key = job_launch_key_of(launch->function, launch->threads);
+	launch->at.key = job_launch_key(launch);
 	pacer_before(launch->pacer, &launch->at);
 	return CUDA_SUCCESS;
 }
@@ -95,50 +91,10 @@ static int job_launch_measure(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-static int begin_surveyed(void *cookie, void *subject)
-{
-	struct job_launch *launch = subject;
-	int cancel;
-
-	(void)cookie;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	launch->surveyed =
-	    survey_before(launch->device->id.ordinal, launch->context, launch->stream);
-	pthread_setcancelstate(cancel, NULL);
-	return CUDA_SUCCESS;
-}
-
-static int end_surveyed(void *cookie, void *subject)
-{
-	const struct job_launch *launch = subject;
-	bool is_graph = launch->kind == LAUNCH_GRAPH;
-	int cancel;
-
-	(void)cookie;
-	if (!launch->surveyed.survey)
-		return CUDA_SUCCESS;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	survey_after(&launch->surveyed,
-	             &(struct survey_launch){
-	                 .key = job_launch_key_of(launch->function, launch->threads),
-	                 .stream = launch->stream,
-	                 .graph = is_graph ? (CUgraphExec)(uintptr_t)launch->function : NULL,
-	                 .function = (CUfunction)(uintptr_t)launch->function,
-	                 .parameters = launch->parameters,
-	                 .extra = launch->extra,
-	                 .is_launched = launch->result == CUDA_SUCCESS,
-	                 .is_blind = launch->kind == LAUNCH_BLIND});
-	pthread_setcancelstate(cancel, NULL);
-	return CUDA_SUCCESS;
-}
-
 static const struct action counting = {ACTION_STATISTICS, "statistics", job_launch_count_launch,
                                        NULL},
                            holding = {ACTION_RESOURCES, "pacing", hold_back, NULL},
-                           measuring = {ACTION_RESOURCES, "pacing", job_launch_measure, NULL},
-                           /* The measurement begins after the slot. */
-    surveying = {ACTION_MEASURES, "survey", begin_surveyed, NULL},
-                           surveyed = {ACTION_STATISTICS, "survey", end_surveyed, NULL};
+                           measuring = {ACTION_RESOURCES, "pacing", job_launch_measure, NULL};
 
 bool job_launches_start(void)
 {
@@ -208,16 +164,6 @@ void job_launches_give_way(int ordinal, bool gives_way)
 		log_once(LOG_WARNING, "out of memory: launches do not give way to guaranteed jobs");
 }
 
-void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps)
-{
-	static struct job_watch watch = {.before = &surveying, .after = &surveyed};
-
-	modules_call(want_steps, ordinal, has_steps);
-	if (!job_launches_watch(&watch, 1ull << ordinal, is_surveyed))
-		log_once(LOG_WARNING, "out of memory: kernels are not measured, and memory is "
-		                      "placed by its last use");
-}
-
 /* --- launches on which something acts --- */
 
 CUresult job_begin_launch(struct job_launch *launch)
@@ -228,7 +174,7 @@ CUresult job_begin_launch(struct job_launch *launch)
 	launch->device = NULL;
 	launch->is_counted = false;
 	launch->pacer = NULL;
-	launch->surveyed = (struct survey_mark){0};
+	launch->survey = 0;
 	if (!context)
 		return CUDA_SUCCESS;
 	launch->device = context->device;

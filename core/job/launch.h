@@ -11,7 +11,6 @@
 
 #include "core/budget/device.h"
 #include "core/cuda/gate.h"
-#include "core/memory/heat/survey.h"
 #include "core/pace/pacer.h"
 #include "core/registry/actions.h"
 
@@ -65,8 +64,15 @@ struct job_launch {
 	bool is_counted;
 	struct pacer *pacer; /* NULL: not paced */
 	struct pacer_launch at;
-	struct survey_mark surveyed;
+	uint64_t survey; /* core/modules/placement/survey.h; 0: none takes this launch */
+	size_t survey_launch;
 };
+
+/*
+ * Returns a key that is the same for launches of a function that differ little in size: their cost
+ * is learnt together.
+ */
+uint64_t job_launch_key(const struct job_launch *launch);
 
 /* Decides before the driver's launch whether it is to be. May sleep. */
 CUresult job_begin_launch(struct job_launch *launch);
@@ -112,7 +118,5 @@ bool job_launches_watch(struct job_watch *watch, uint64_t reason, bool is_wanted
 bool job_launches_pace(bool is_paced);
 /* Has launches on a device wait for gaps that guaranteed jobs leave, or no more. */
 void job_launches_give_way(int ordinal, bool gives_way);
-/* Has launches on a device told to a survey from now on, and steps looked for, or no more. */
-void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps);
 
 #endif

@@ -14,7 +14,6 @@
 #include "core/job/sharing.h"
 #include "core/job/exclusive.h"
 #include "core/memory/alloc/allocate.h"
-#include "core/memory/heat/survey.h"
 #include "core/memory/move/idle_point.h"
 #include "core/registry/actions.h"
 #include "core/rings/event.h"
@@ -71,7 +70,6 @@ static int job_settings_end_step(void *cookie, void *subject)
 {
 	(void)cookie;
 	idle_point_has_come();
-	survey_step_ended(((struct device *)subject)->id.ordinal);
 	if (growth_step_ended(subject, clock_now()))
 		wanted_wake(subject);
 	return CUDA_SUCCESS;

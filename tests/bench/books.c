@@ -21,8 +21,7 @@
 #include "core/cuda/gate.h"
 #include "core/memory/arena/address_space.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/heat/heat.h"
-#include "core/memory/heat/used.h"
+#include "core/modules/placement/touch.h"
 #include "core/memory/arena/slab.h"
 #include "core/modules/steps/step.h"
 #include "core/registry/actions.h"
@@ -411,6 +410,7 @@ int main(void)
 		return 1;
 	measure("actions_two", run_group);
 	arena_ranges[0] = (struct arena_range){arena.base, arena.base + arena.size, &arena};
+	atomic_store(&placement_calls, &(const struct placement_calls){0}); /* to be sampled */
 	heat_sample(HEAT_THINLY);
 	measure("heat_launch", sample_launch);
 	heat_sample(HEAT_CLOSELY);

@@ -32,11 +32,12 @@ for path in glob.glob("core/**/*.[ch]", recursive=True) + glob.glob("shim/*.[ch]
     part = parts[2] if path.startswith("core/modules/") else "kernel"
     for key in re.findall(r"settings(?:\.|->)(\w+)", code):
         readers.setdefault(key, set()).add(part)
-    if "config_region_minor(" in code:
-        readers.setdefault("region", set()).add(part)
+    for key, call in (("region", "->region_minor"), ("reserve", "config_reserve(")):
+        if call in code:
+            readers.setdefault(key, set()).add(part)
 if len(readers) < 10:
     wrong.append(f"only {sorted(readers)} are read: nothing is known")
-for key in keys + ["region"]:
+for key in keys + ["region", "reserve"]:
     by = readers.get(key, set())
     if by and "kernel" not in by and rows.get(key) not in by:
         wrong.append(f"CONFIG_MODULE_KEYS lacks {key}, which {' and '.join(sorted(by))} alone read")

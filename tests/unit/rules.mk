@@ -64,8 +64,7 @@ $(BUILD)/tests/unit/test_async: LDFLAGS += -Wl,--wrap=context_current
 
 # Its clock, its GPU and its program are its own, and it watches the gate.
 $(BUILD)/tests/unit/test_moving: LDFLAGS += -Wl,--wrap=idle_now -Wl,--wrap=idle_point_wait -Wl,--wrap=idle_point_take \
-	-Wl,--wrap=gate_hold -Wl,--wrap=gate_seize -Wl,--wrap=gate_unseize -Wl,--wrap=gate_let_in -Wl,--wrap=gate_open \
-	-Wl,--wrap=placement_rank -Wl,--wrap=placement_has_decided
+	-Wl,--wrap=gate_hold -Wl,--wrap=gate_seize -Wl,--wrap=gate_unseize -Wl,--wrap=gate_let_in -Wl,--wrap=gate_open
 
 # Those over recorded or generated launches.
 $(BUILD)/tests/unit/test_step $(BUILD)/tests/unit/test_step_judged: %: %.o $(BUILD)/tests/unit/trace.o $(checked_core)

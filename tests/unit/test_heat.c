@@ -11,9 +11,8 @@
 #include <unistd.h>
 
 #include "core/memory/arena/arena.h"
-#include "core/memory/heat/heat.h"
-#include "core/memory/heat/used.h"
-#include "core/memory/heat/parameters.h"
+#include "core/modules/placement/touch.h"
+#include "core/modules/placement/parameters.h"
 #include "core/registry/object.h"
 #include "suite.h"
 
@@ -72,6 +71,8 @@ static enum heat heat_at(unsigned int run)
 
 static void set_up(void)
 {
+	static const struct placement_calls none;
+
 	for (unsigned int i = 0; i < UNITS; i++) {
 		units[i].kind = i < UNITS - RUN ? UNIT_OF_ALLOCATION : UNIT_FREE;
 		units[i].run = i / RUN * RUN;
@@ -79,6 +80,7 @@ static void set_up(void)
 	arena_ranges[1].arena = &arena;
 	arena_ranges[1].end = BASE + arena.size;
 	arena_ranges[1].base = BASE;
+	atomic_store(&placement_calls, &none); /* to be sampled */
 	heat_sample(HEAT_CLOSELY);
 }
 

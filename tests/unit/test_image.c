@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/heat/image.h"
+#include "core/modules/placement/parameters.h"
 #include "images.h"
 #include "suite.h"
 

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/heat/image.h"
-#include "core/memory/heat/parameters.h"
+#include "core/modules/placement/parameters.h"
 #include "core/registry/object.h"
 #include "images.h"
 #include "suite.h"

@@ -12,10 +12,10 @@
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
 #include "core/ledger/codes.h"
-#include "core/memory/heat/heat.h"
-#include "core/memory/heat/survey.h"
+#include "core/modules/placement/touch.h"
+#include "core/modules/placement/survey.h"
 #include "core/memory/move/copy_window.h"
-#include "core/memory/move/placement.h"
+#include "core/modules/placement/placement.h"
 #include "core/memory/move/plan.h"
 #include "suite.h"
 

@@ -2,7 +2,7 @@
 /*
  * Repeats: programs of random shapes, and what is found of each against what it is.
  */
-#include "core/memory/heat/survey.c" /* repeats_create(), too */
+#include "core/modules/placement/survey.c" /* repeats_create(), too */
 
 #include <check.h>
 #include <stdlib.h>

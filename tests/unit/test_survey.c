@@ -9,8 +9,8 @@
 
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
-#include "core/memory/heat/survey.h"
-#include "core/memory/heat/used.h"
+#include "core/modules/placement/survey.h"
+#include "core/modules/placement/touch.h"
 #include "suite.h"
 
 #define SECOND  ((uint64_t)1000000000)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/heat/weigh.h"
+#include "core/modules/placement/weigh.h"
 #include "suite.h"
 
 enum { KERNELS = 512, USES = 4096, PIECES = 1024 };

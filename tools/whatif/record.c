@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/heat/record.h"
+#include "core/modules/placement/record.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records: what a job's kernels take and use, as a survey measured it (core/memory/heat/record.h).
+ * Records: what a job's kernels take and use, as a survey measured it (core/modules/placement/record.h).
  *
  * A record comes from a job, whose processes leave one for each GPU beside its segment, or from a
  * file that `run --record` has made. Such a file has a line "spillway-record 1", a line "job NAME"
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/memory/heat/weigh.h"
+#include "core/modules/placement/weigh.h"
 #include "core/state/segment.h"
 
 /* Memory that moves, in the order of addresses. */

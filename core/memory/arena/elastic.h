@@ -64,8 +64,7 @@ struct making {
 	struct allocation *owner;
 	struct deadline *until; /* for a slab that another thread makes */
 
-	struct run
-	    run; /* place is the caller's between two calls; lack names the missing bytes */
+	struct run run; /* place is the caller's between two calls; lack names the missing bytes */
 	uint64_t on_host; /* bytes that were placed there for it */
 	struct slab_turn turn;
 };

@@ -21,7 +21,7 @@ struct candidate {
 	CUdeviceptr
 	    whole;      /* the first address of what moves together where allocations stay whole */
 	uint64_t read;  /* bytes of this piece that it reads then, as far as is known */
-	uint64_t rank;  /* placement_rank() */
+	uint64_t rank;  /* placement_calls.rank(), or: */
 	uint64_t order; /* in which it was considered */
 };
 
@@ -74,6 +74,8 @@ struct movable_kind {
 	/* What is mapped at the address stays where it is from now on. */
 	void (*pin)(struct device *device, CUdeviceptr address);
 };
+
+#define MOVABLE_RANK ((uint64_t)HEAT_WARM << 32)
 
 /* Returns the enum heat in a rank. */
 static inline unsigned int movable_heat(uint64_t rank)

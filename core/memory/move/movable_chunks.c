@@ -4,8 +4,7 @@
 
 #include "core/base/lock.h"
 #include "core/memory/arena/elastic.h"
-#include "core/memory/heat/heat.h"
-#include "core/memory/move/placement.h"
+#include "core/memory/arena/heat.h"
 
 static void movable_chunks_acquire(struct device *device)
 {
@@ -23,13 +22,13 @@ static struct candidate movable_chunks_candidate(const struct arena *arena, uint
 	bool is_slab = arena->units[unit].kind == UNIT_OF_SLAB;
 	uint32_t first = atomic_load_explicit(&arena->units[unit].run, memory_order_relaxed);
 
-	return (struct candidate){.kind = &movable_chunks,
-	                          .address = arena->base + unit * ARENA_UNIT,
-	                          .size = size,
-	                          .run = arena->base + heat_unit(arena, unit) * ARENA_UNIT,
-	                          .whole = arena->base + first * ARENA_UNIT,
-	                          .read =
-	                              is_slab ? arena->units[unit].owner.slab->block_size : size};
+	return (struct candidate){
+	    .kind = &movable_chunks,
+	    .address = arena->base + unit * ARENA_UNIT,
+	    .size = size,
+	    .run = arena->base + placement_ask(first, unit, arena, unit) * ARENA_UNIT,
+	    .whole = arena->base + first * ARENA_UNIT,
+	    .read = is_slab ? arena->units[unit].owner.slab->block_size : size};
 }
 
 /* Returns whether it is an empty slab: a spare, which goes rather than moves. */
@@ -63,7 +62,8 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
 			                                        memory_order_relaxed);
 
 			if (movable_is_ranked(choice))
-				c.rank = placement_rank(arena->device, c.address, touched, now);
+				c.rank = placement_ask(MOVABLE_RANK, rank, arena->device, c.address,
+				                       touched, now);
 			movable_consider(choice, &c);
 		}
 		i += unit->units;
@@ -79,7 +79,7 @@ static void movable_chunks_choose(struct device *device, enum segment_tier tier,
                                   struct choice *choice)
 {
 	struct arena *arena = arena_made(device);
-	uint32_t now = heat_now(), at = 0;
+	uint32_t now = placement_ask(0, now), at = 0;
 	bool is_all = !arena;
 
 	while (!is_all && movable_acquire(choice, &arena->lock)) {

@@ -6,8 +6,7 @@
 
 #include "core/base/lock.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/heat/heat.h"
-#include "core/memory/move/placement.h"
+#include "core/memory/arena/heat.h"
 #include "core/memory/own/books.h"
 
 static void movable_own_acquire(struct device *device)
@@ -22,28 +21,6 @@ static void movable_own_release(struct device *device)
 	lock_release(&own_lock);
 }
 
-static bool is_hotter(uint32_t a, uint32_t b, uint32_t now)
-{
-	enum heat of_a = heat_of(a, now), of_b = heat_of(b, now);
-
-	return of_a == of_b ? a > b : of_a > of_b;
-}
-
-/* Returns when the part of it was used that is the hottest of those ever met; 0: none was. */
-static uint32_t touched_of(const struct mapped_range *range, uint32_t now)
-{
-	uint32_t hottest = 0;
-
-	for (uint64_t at = 0; at < range->size; at += TOUCHED_UNIT) {
-		const _Atomic uint32_t *word = touched_word(range->address + at);
-		uint32_t touched = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
-
-		if (touched && (!hottest || is_hotter(touched, hottest, now)))
-			hottest = touched;
-	}
-	return hottest;
-}
-
 static struct candidate movable_own_candidate(const struct own *p)
 {
 	return (struct candidate){.kind = &movable_own,
@@ -54,9 +31,17 @@ static struct candidate movable_own_candidate(const struct own *p)
 	                          .read = p->bytes};
 }
 
+static uint64_t movable_own_rank(const struct device *device, const struct mapped_range *range,
+                                 uint32_t now)
+{
+	uint32_t touched = placement_ask(0, touched, range->address, range->size, now);
+
+	return placement_ask(MOVABLE_RANK, rank, device, range->address, touched, now);
+}
+
 static void movable_own_choose(struct device *device, enum segment_tier tier, struct choice *choice)
 {
-	uint32_t now = heat_now();
+	uint32_t now = placement_ask(0, now);
 
 	if (!movable_acquire(choice, &own_lock))
 		return;
@@ -67,8 +52,7 @@ static void movable_own_choose(struct device *device, enum segment_tier tier, st
 			continue;
 		c = movable_own_candidate(p);
 		if (movable_is_ranked(choice))
-			c.rank =
-			    placement_rank(device, c.address, touched_of(p->mappings, now), now);
+			c.rank = movable_own_rank(device, p->mappings, now);
 		movable_consider(choice, &c);
 	}
 	lock_release(&own_lock);

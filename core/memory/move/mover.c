@@ -29,11 +29,10 @@
 #include "core/memory/arena/arena.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/arena/spare.h"
-#include "core/memory/heat/heat.h"
+#include "core/memory/arena/heat.h"
 #include "core/memory/move/copy_window.h"
 #include "core/memory/move/idle_point.h"
 #include "core/memory/move/moving.h"
-#include "core/memory/move/placement.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/uses/measured.h"
 
@@ -159,7 +158,8 @@ static bool goes_along(struct device *device, const struct terms *terms, bool is
                        uint64_t bytes, uint64_t more)
 {
 	return (is_decided || bytes < copy_window_bytes(device, SEGMENT_ON_HOST)) &&
-	       (!placement_is_full(device) || bytes + more <= spare_keeps(device, terms));
+	       (!placement_ask(false, is_full, device) ||
+	        bytes + more <= spare_keeps(device, terms));
 }
 
 /*
@@ -193,17 +193,17 @@ static bool swap(struct device *device, const struct terms *terms, uint64_t room
                  struct choice *hot)
 {
 	struct balance_rests *rest = &balance_rests[device->id.ordinal];
-	bool is_decided = placement_has_decided(device, hot->of[0].address), moved;
+	bool is_decided = placement_ask(false, has_decided, device, hot->of[0].address), moved;
 	uint64_t bytes = 0;
 	struct choice cold;
 	size_t pairs = 0;
 
-	if (placement_is_awaited(device) || clock_now() < rest->no_exchange_until)
+	if (placement_ask(false, is_awaited, device) || clock_now() < rest->no_exchange_until)
 		return false;
 	plan_choose(device, SEGMENT_ON_DEVICE, 0, &cold);
 	leave_out_too_large(&cold, hot, room);
 	if (!swap_is_worth(&cold, hot)) {
-		placement_note_even(device);
+		placement_tell(note_even, device);
 		rest->insists_at = 0;
 		return false;
 	}
@@ -289,7 +289,7 @@ static bool balance_fill(struct device *device, const struct terms *terms, uint6
 			return true;
 		/* The device is full although the limit is not. */
 		if (why == MOVE_DEVICE_FULL) {
-			placement_note_full(device);
+			placement_tell(note_full, device);
 			balance_rest(device);
 			shortage_say(device);
 		}
@@ -589,7 +589,7 @@ static bool mover_poll_device(struct device *device, bool grows)
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE), spare;
-	bool is_resting = rests(device, arena, &terms) && !placement_hurries(device);
+	bool is_resting = rests(device, arena, &terms) && !placement_ask(false, hurries, device);
 
 	grows &= !is_resting;
 	t->next_look = clock_now() + (grows        ? GROWTH_INTERVAL_NS
@@ -597,7 +597,7 @@ static bool mover_poll_device(struct device *device, bool grows)
 	                                           : LOOK_AGAIN);
 	catch_up(device);
 	spare = device_spare(device, SEGMENT_ON_DEVICE);
-	placement_poll(device, &terms, charged > spare ? charged - spare : 0, spare,
+	placement_tell(poll, device, &terms, charged > spare ? charged - spare : 0, spare,
 	               arena->on_host);
 	if (charged > limit) {
 		uint64_t waits = release_unused(device);
@@ -641,7 +641,8 @@ static void set_sampling(void)
 			bool is_spilled = range->arena->on_host != 0;
 
 			spilled |= is_spilled;
-			settled &= !is_spilled || placement_is_settled(range->arena->device);
+			settled &=
+			    !is_spilled || placement_ask(false, is_settled, range->arena->device);
 		}
 	}
 	heat_sample(!spilled ? HEAT_THINLY : settled ? HEAT_SELDOM : HEAT_CLOSELY);

@@ -10,7 +10,7 @@
 
 #include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
-#include "core/memory/heat/heat.h"
+#include "core/memory/arena/heat.h"
 
 static uint64_t mapped; /* so far */
 
@@ -69,7 +69,7 @@ void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle h
 	 */
 	forget_mapped(address, address + size, UINT64_MAX);
 	p = own_find(handle);
-	if (p && own_is_ours(p->name) && !touched_open(address, size))
+	if (p && own_is_ours(p->name) && !placement_ask(true, track, address, size))
 		p->pinned = true;
 	if (range && p) {
 		const struct address_range entry = {address, size, range, ADDRESS_OF_OWN};
@@ -305,8 +305,7 @@ bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *dat
 	const struct mapped_range *range;
 	bool on_host;
 
-	if (!differs_by_tier(attribute) || address < atomic_load(&touched_span.low) ||
-	    address >= atomic_load(&touched_span.high))
+	if (!differs_by_tier(attribute) || !own_mapping(address))
 		return false;
 	lock_acquire(&own_lock);
 	range = own_mapping(address);

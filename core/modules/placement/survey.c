@@ -3,7 +3,7 @@
  * Surveys. Rules: the calls of the program's threads run around their launches, while there is a
  * survey: it makes events, waits for nothing, and allocates nothing but a list of runs.
  */
-#include "core/memory/heat/survey.h"
+#include "core/modules/placement/survey.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
-#include "core/memory/heat/used.h"
+#include "core/modules/placement/touch.h"
 
 /*
  * Repeats: the period of a program that launches the same again and again, exactly, with the same

@@ -2,7 +2,7 @@
 /*
  * Bounds of images. Rules: runs inside the user's process; the image is its data, and may be wrong.
  */
-#include "core/memory/heat/image.h"
+#include "core/modules/placement/parameters.h"
 
 #include <ctype.h>
 #include <elf.h>

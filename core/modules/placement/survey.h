@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #include "core/cuda/driver.h"
-#include "core/memory/heat/weigh.h"
+#include "core/modules/placement/weigh.h"
 
 enum survey_state {
 	SURVEY_NONE,

@@ -3,7 +3,6 @@
  * Use of memory. Rules: runs inside the user's process; makes no driver call except those of
  * parameters.h.
  */
-#include "core/memory/heat/used.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,8 @@
 
 #include "core/base/lock.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/heat/heat.h"
-#include "core/memory/heat/parameters.h"
+#include "core/modules/placement/touch.h"
+#include "core/modules/placement/parameters.h"
 
 /* Addresses of runs, in order. */
 struct runs {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The record of a survey. Rules: by the mover; a disk that is full costs the record alone. */
-#include "core/memory/heat/record.h"
+#include "core/modules/placement/record.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Placement. Rules: by the mover thread, inside the user's process. */
-#include "core/memory/move/placement.h"
+#include "core/modules/placement/placement.h"
 
 #include <stdlib.h>
 
@@ -10,16 +10,16 @@
 #include "core/budget/terms.h"
 #include "core/ledger/codes.h"
 #include "core/memory/arena/host_probe.h"
-#include "core/memory/heat/heat.h"
-#include "core/memory/heat/record.h"
-#include "core/memory/heat/survey.h"
-#include "core/memory/heat/weigh.h"
+#include "core/modules/placement/touch.h"
+#include "core/modules/placement/record.h"
+#include "core/modules/placement/survey.h"
+#include "core/modules/placement/weigh.h"
 #include "core/memory/move/copy_window.h"
 #include "core/memory/move/plan.h"
 
 /*
- * Weighed memory: the movable memory of a device, as a survey (heat/survey.h) found kernels to use
- * it, in the order in which it leaves (heat/weigh.h). By the mover alone.
+ * Weighed memory: the movable memory of a device, as a survey (survey.h) found kernels to use
+ * it, in the order in which it leaves (weigh.h). By the mover alone.
  */
 
 #define SECOND 1000000000ull
@@ -217,7 +217,7 @@ static void fill_pieces(struct question *q, const struct pieces *pieces)
 }
 
 /* Returns false without memory for it, or where no memory is used that moves. */
-static bool placement_ask(struct question *q, const struct survey *survey, struct pieces *pieces)
+static bool placement_pose(struct question *q, const struct survey *survey, struct pieces *pieces)
 {
 	size_t used = number_runs(pieces, survey, &q->given.runs);
 
@@ -365,7 +365,7 @@ static bool weighed_make(struct device *device, const struct survey *survey,
 	struct pieces pieces = {.is_whole = terms->is_whole};
 	struct question q = {0};
 	struct weighed w = {.took = sum_times(survey), .kernels = survey->kernels};
-	bool is_done = list_pieces(device, &pieces) && placement_ask(&q, survey, &pieces) &&
+	bool is_done = list_pieces(device, &pieces) && placement_pose(&q, survey, &pieces) &&
 	               placement_list(&w, &pieces);
 
 	q.given.is_shared = terms->is_shared;

@@ -25,24 +25,16 @@
  * launches come quickly, else as often as 0.1 ms per look allows; captures always. Before CUDA
  * 12.4 parameters are read from `.nv.info` of cubins; PTX kernels count as blind there.
  */
-#ifndef SPILLWAY_HEAT_H
-#define SPILLWAY_HEAT_H
+#ifndef SPILLWAY_TOUCH_H
+#define SPILLWAY_TOUCH_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "core/cuda/capture.h"
-#include "core/cuda/driver.h"
 #include "core/memory/arena/arena.h"
+#include "core/memory/arena/heat.h"
 
 enum { HEAT_GAP = 128 };
 
 /* Returns the time now, in steps of 4 ms; never 0. */
 uint32_t heat_now(void);
-
-enum heat { HEAT_COLD, HEAT_WARM, HEAT_MILD, HEAT_HOT };
 
 /* The low bits of `touched`. A run starts with 0: never met. */
 enum heat_use {
@@ -65,41 +57,7 @@ static inline uint32_t heat_age(uint32_t touched, uint32_t now)
 	return age > UINT32_MAX - 60000 ? 0 : age;
 }
 
-/* --- sampling --- */
-
-/*
- * Launches and copies between two that are looked at, on average, where they come quickly; 0: none
- * is.
- */
-enum heat_sampling { HEAT_OFF = 0, HEAT_CLOSELY = 32, HEAT_THINLY = 64, HEAT_SELDOM = 8192 };
-extern _Atomic uint32_t heat_sampling;
-
-/*
- * Samples thinly where an arena exists, closely where something is spilled or to be demoted, seldom
- * where it is known what is to be on the host.
- */
-static inline void heat_sample(enum heat_sampling sampling)
-{
-	atomic_store_explicit(&heat_sampling, sampling, memory_order_relaxed);
-}
-
-struct heat_countdown {
-	int32_t left; /* launches and copies of this thread until one is looked at */
-};
-extern __thread struct heat_countdown heat_countdown __attribute__((tls_model("initial-exec")));
-
-/*
- * Returns, after each launch or copy, whether to look at this one; while a capture is active,
- * always. Where nothing is sampled one relaxed load and one predictable branch.
- */
-static inline bool heat_is_due(void)
-{
-	if (__builtin_expect(!atomic_load_explicit(&heat_sampling, memory_order_relaxed), 1))
-		return false;
-	return __builtin_expect((--heat_countdown.left <= 0) | (int)capture_is_active(), 0);
-}
-
-/* --- for samples (used.h) --- */
+/* --- for samples --- */
 
 /* The touched memory: so many runs, or parts of a large one, the first at this address. */
 struct heat_touched {
@@ -110,7 +68,7 @@ struct heat_touched {
 #define HEAT_PART (ARENA_PART_UNITS * ARENA_UNIT)
 
 /*
- * Marks its run as used now (outside of arenas its 2 MiB, heat.h). Of a run that is known by
+ * Marks its run as used now (outside of arenas its 2 MiB). Of a run that is known by
  * parts those from the address on to the next that kernels were given an address in; behind the
  * last of these, one.
  */
@@ -139,7 +97,62 @@ extern struct touched_span {
 
 /* Gives the range words, all 0: never used. Returns whether there was memory for them. */
 bool touched_open(CUdeviceptr address, size_t size);
-/* Returns the word for an address; NULL: it has none. */
-_Atomic uint32_t *touched_word(CUdeviceptr address);
+/* Returns when the part of the range was used that is the hottest of those ever met; 0: none was. */
+uint32_t touched_within(CUdeviceptr address, size_t size, uint32_t now);
+
+/*
+ * Use of memory by the program: launches, copies and descriptors, and graphs. All of it ends as
+ * heat.
+ *
+ * The memory of a graph is found when it is captured or a node gets its parameters. It is credited
+ * to the graph, passed on to everything made of it, and touched again when that is launched.
+ *
+ * A graph or executable graph goes by its handle. Which stream a call is captured by is not asked:
+ * what is met while captures are active is credited to each graph that comes out of them. Of a
+ * graph with more than HEAT_GRAPH_RUNS runs the rest is used blindly. Thread-safe.
+ */
+
+/* --- samples: after the driver took the call, else the pointers are not to be trusted --- */
+
+/* Looks at a kernel that was launched; CUfunction or CUkernel, parameters as for cuLaunchKernel. */
+void heat_launched(CUfunction function, void **parameters, void **extra);
+/* Looks at a copy or fill; addresses may be any. */
+void heat_copied(const CUdeviceptr *addresses, size_t count);
+
+/* --- looked at in any case --- */
+
+/* Notes that a descriptor was made that hides this address. */
+void heat_hide(CUdeviceptr address);
+
+/* --- queries of a survey --- */
+
+/*
+ * Writes the first addresses of the runs that a launch's parameters lead to, or that an executable
+ * graph uses, each once, and touches them. Returns how many; -1: not all are known, or there are
+ * more than the room.
+ */
+int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CUdeviceptr *runs,
+                        size_t room);
+int heat_uses_of_graph(const void *graph, CUdeviceptr *runs, size_t room);
+
+/* --- graphs --- */
+
+enum { HEAT_GRAPH_RUNS = 4096 };
+
+/* Ends a capture; graph: its result, NULL: nothing. */
+void heat_graph_capture_ended(const void *graph);
+
+/* Adds a kernel node, new or changed, to its graph or executable graph. */
+void heat_graph_kernel(const void *graph, CUfunction function, void **parameters, void **extra);
+/* Adds a copying or filling node; any address. */
+void heat_graph_address(const void *graph, CUdeviceptr address);
+/* Has `to` use the memory of `from` from now on: as well, or alone. */
+void heat_graph_add(const void *to, const void *from);
+void heat_graph_replace(const void *to, const void *from);
+/* Forgets a graph that is destroyed. */
+void heat_graph_forget(const void *graph);
+
+/* Touches the memory of a launched executable graph. Sampled as launches are. */
+void heat_graph_launched(const void *graph);
 
 #endif

@@ -3,7 +3,7 @@
  * Heat. Rules: runs inside the user's process, mostly within its launches; makes no call that
  * waits.
  */
-#include "core/memory/heat/heat.h"
+#include "core/modules/placement/touch.h"
 
 #include "core/base/clock.h"
 #include "core/base/late.h"
@@ -19,8 +19,6 @@ struct block {
 static _Atomic(void *) blocks; /* BLOCKS of them */
 
 typedef _Atomic(void *) block_place;
-
-struct touched_span touched_span = {.low = UINT64_MAX};
 
 static struct block *heat_block_of(uint64_t unit)
 {
@@ -38,6 +36,8 @@ static struct block *make_block(uint64_t unit)
 	           ? late_make(&place[unit / BLOCK_UNITS], sizeof(struct block))
 	           : NULL;
 }
+
+struct touched_span touched_span = {.low = UINT64_MAX};
 
 static void widen(CUdeviceptr low, CUdeviceptr high)
 {
@@ -65,16 +65,14 @@ bool touched_open(CUdeviceptr address, size_t size)
 	return true;
 }
 
-_Atomic uint32_t *touched_word(CUdeviceptr address)
+/* Returns the word for an address; NULL: it has none. */
+static _Atomic uint32_t *touched_word(CUdeviceptr address)
 {
 	uint64_t unit = address / TOUCHED_UNIT;
 	struct block *block = heat_block_of(unit);
 
 	return block ? &block->touched[unit % BLOCK_UNITS] : NULL;
 }
-
-_Atomic uint32_t heat_sampling;
-__thread struct heat_countdown heat_countdown __attribute__((tls_model("initial-exec")));
 
 /* --- time --- */
 
@@ -165,6 +163,27 @@ enum heat heat_of(uint32_t touched, uint32_t now)
 	if ((touched & HEAT_USE) != HEAT_LAUNCHED || (blind && heat_age(blind, now) <= within))
 		return HEAT_WARM;
 	return HEAT_COLD;
+}
+
+static bool heat_is_hotter(uint32_t a, uint32_t b, uint32_t now)
+{
+	enum heat of_a = heat_of(a, now), of_b = heat_of(b, now);
+
+	return of_a == of_b ? a > b : of_a > of_b;
+}
+
+uint32_t touched_within(CUdeviceptr address, size_t size, uint32_t now)
+{
+	uint32_t hottest = 0;
+
+	for (uint64_t at = 0; at < size; at += TOUCHED_UNIT) {
+		const _Atomic uint32_t *word = touched_word(address + at);
+		uint32_t touched = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
+
+		if (touched && (!hottest || heat_is_hotter(touched, hottest, now)))
+			hottest = touched;
+	}
+	return hottest;
 }
 
 /* --- sampling --- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Weighing. Rules: by the mover thread alone; a pure function. */
-#include "core/memory/heat/weigh.h"
+#include "core/modules/placement/weigh.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Placement: which memory is to be on the host. A survey tells the memory that the program's
- * kernels use in a step (heat/survey.h), and the placement follows from that (heat/weigh.h).
+ * kernels use in a step (survey.h), and the placement follows from that (weigh.h).
  * Without a survey it follows from heat.
  *
  * The first spill starts a survey, and so does a large change, or time. Its result is an order in

@@ -2,7 +2,7 @@
 /*
  * Parameters of kernels. Rules: runs inside the user's process, within its launches, now and then.
  */
-#include "core/memory/heat/parameters.h"
+#include "core/modules/placement/parameters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,6 @@
 #include "core/base/log.h"
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
-#include "core/memory/heat/image.h"
 #include "core/registry/object.h"
 
 struct image;

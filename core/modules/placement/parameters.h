@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parameters of kernels: how many there are and how large, for a search of addresses in them.
+ *
+ * Asked of the driver (12.4 and later) once per function and kept until functions go. An older
+ * driver does not tell: then they are read from the cubins that functions come from; of functions
+ * that come as PTX they are unknown. Thread-safe.
+ */
+#ifndef SPILLWAY_PARAMETERS_H
+#define SPILLWAY_PARAMETERS_H
+
+#include <stdbool.h>
+
+#include "core/cuda/driver.h"
+#include "core/memory/arena/heat.h"
+#include "core/registry/registry.h"
+
+/* --- images --- */
+
+/*
+ * Images of device code: their pieces, and the most that one may take on the device when it is
+ * loaded.
+ *
+ * The latter is an upper bound for measured.h, not an estimate: variables as large as their
+ * sections or declarations say, and room for code and the driver's additions. An image comes
+ * without a size: it is read no further than its own headers say, which the driver followed before
+ * us, and only after the driver has taken it.
+ */
+enum image_kind { IMAGE_PTX, IMAGE_CUBIN, IMAGE_PACKED };
+
+/* size: bytes of it; of a cubin that stands alone unknown, UINT32_MAX. */
+typedef void image_piece(void *cookie, enum image_kind kind, const void *piece, uint64_t size);
+
+/*
+ * Returns the most bytes that an image can take, or IMAGE_MOST_UNKNOWN. It is PTX, a cubin, a fat
+ * binary or the structure around one, as cuModuleLoadData takes them; loaded successfully.
+ */
+uint64_t image_most(const void *image);
+
+/*
+ * Parameters of kernels, as cubins (.nv.info) say for drivers that do not tell. As for images, no
+ * read goes further than the image's own headers say, and only after the driver has taken it.
+ */
+enum { PARAMETERS_MAX = 4096 }; /* 32,764 bytes are the most that a kernel takes */
+
+struct parameter {
+	uint16_t index;
+	uint16_t words; /* of 8 bytes that it is large; never 0: smaller ones are left out */
+};
+
+struct parameters {
+	size_t count;
+	struct parameter parameter[];
+};
+
+/* name is `length` characters long. The parameters are found's to free(). */
+typedef void image_kernel(void *cookie, const char *name, size_t length,
+                          struct parameters *parameters);
+/*
+ * Calls found() for each kernel. Of a fat binary each piece that is not packed is read, so a kernel
+ * may come several times.
+ */
+void image_each_kernel(const void *image, image_kernel *found, void *cookie);
+
+/* --- parameters of a function --- */
+
+/*
+ * Returns in *parameters those of a CUfunction or CUkernel, valid until parameters_release(); NULL:
+ * unknown. False, and nothing is held: another thread is at it (never with wait). Asks the driver
+ * where the function is new.
+ */
+bool parameters_hold(CUfunction function, bool wait, const struct parameters **parameters);
+void parameters_release(void);
+
+/*
+ * Forgets the driver's answers about all functions, because handles are about to become invalid; it
+ * is asked again if needed.
+ */
+void parameters_forget(void);
+
+/* --- where the driver does not tell --- */
+
+/* Returns whether the calls below are of use. */
+bool parameters_need_images(void);
+/*
+ * Reads an image that was loaded as this object, a module or library. The findings are kept for the
+ * object, and gone with it.
+ */
+void parameters_loaded(struct resource *code, const void *image);
+/*
+ * Notes that a module or library (NULL: an unknown one) handed out a function or kernel by name,
+ * and a kernel its function.
+ */
+void parameters_handed_out(CUfunction function, struct resource *code, const char *name);
+void parameters_are_those_of(CUfunction function, CUfunction kernel);
+
+#endif
