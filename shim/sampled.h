@@ -31,7 +31,8 @@ void sampled_copy(CUdeviceptr a, CUdeviceptr b);
 void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count);
 
 /*
- * --- what graphs are credited with (core/memory/arena/heat.h); not sampled; for who keeps errno ---
+ * --- uses that graphs are credited with (core/memory/arena/heat.h): not sampled. The caller keeps
+ * errno ---
  */
 
 /* A node's use of memory: a kernel's parameters, or addresses, or another graph. */

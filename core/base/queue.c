@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "core/base/lock.h"
@@ -15,7 +14,6 @@ struct queue {
 	LOCK_OF(LEAF) lock;
 	pthread_cond_t changed;
 	size_t room, first, count;
-	bool is_closed;
 	void *item[];
 };
 
@@ -51,12 +49,10 @@ int queue_put(struct queue *queue, void *item, uint64_t patience_ns)
 	int error = 0;
 
 	lock_acquire(&queue->lock);
-	while (!error && !queue->is_closed && queue->count == queue->room)
+	while (!error && queue->count == queue->room)
 		if (!condition_wait_until(&queue->changed, &queue->lock, deadline_ends(&until)) &&
 		    queue->count == queue->room)
 			error = -ETIMEDOUT;
-	if (queue->is_closed)
-		error = -EPIPE;
 	if (!error) {
 		queue->item[(queue->first + queue->count++) % queue->room] = item;
 		pthread_cond_broadcast(&queue->changed);
@@ -71,7 +67,7 @@ int queue_take(struct queue *queue, void **item, uint64_t patience_ns)
 	int error = 0;
 
 	lock_acquire(&queue->lock);
-	while (!error && !queue->is_closed && queue->count == 0)
+	while (!error && queue->count == 0)
 		if (!condition_wait_until(&queue->changed, &queue->lock, deadline_ends(&until)) &&
 		    queue->count == 0)
 			error = -ETIMEDOUT;
@@ -81,19 +77,9 @@ int queue_take(struct queue *queue, void **item, uint64_t patience_ns)
 		queue->first = (queue->first + 1) % queue->room;
 		queue->count--;
 		pthread_cond_broadcast(&queue->changed);
-	} else if (queue->is_closed) {
-		error = -EPIPE;
 	}
 	lock_release(&queue->lock);
 	return error;
-}
-
-void queue_close(struct queue *queue)
-{
-	lock_acquire(&queue->lock);
-	queue->is_closed = true;
-	pthread_cond_broadcast(&queue->changed);
-	lock_release(&queue->lock);
 }
 
 size_t queue_count(struct queue *queue)

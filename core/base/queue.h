@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queue: bounded, closable; many may put in and many take out.
+ * Queue: bounded; many may put in and many take out.
  *
- * Items are the caller's pointers, handed on in order. Once closed, the items in it can still be
- * taken and none more be put in. Every wait has an end. Thread-safe.
+ * Items are the caller's pointers, handed on in order. Every wait has an end. Thread-safe.
  */
 #ifndef SPILLWAY_QUEUE_H
 #define SPILLWAY_QUEUE_H
@@ -19,11 +18,10 @@ struct queue *queue_create(size_t room); /* NULL: no memory, or room is 0 */
  * nothing is done with them.
  */
 void queue_destroy(struct queue *queue, void (*release)(void *item));
-/* Waits for room. Returns 0, -ETIMEDOUT, or -EPIPE where it is closed. */
+/* Waits for room. Returns 0 or -ETIMEDOUT. */
 int queue_put(struct queue *queue, void *item, uint64_t patience_ns);
-/* Waits for an item. Returns 0, -ETIMEDOUT, or -EPIPE where it is closed and empty. */
+/* Waits for an item. Returns 0 or -ETIMEDOUT. */
 int queue_take(struct queue *queue, void **item, uint64_t patience_ns);
-void queue_close(struct queue *queue);
 size_t queue_count(struct queue *queue);
 
 #endif

@@ -17,7 +17,7 @@ struct decimal {
 };
 
 struct unit {
-	const char *name;
+	char name[4]; /* no pointer, for which the loader would write an address */
 	uint64_t factor;
 };
 
@@ -159,7 +159,7 @@ int units_parse_percent(const char *text, double *percent)
 
 int units_parse_bool(const char *text, bool *value)
 {
-	static const char *const words[][2] = {
+	static const char words[][2][6] = {
 	    {"no", "yes"}, {"false", "true"}, {"off", "on"}, {"0", "1"}};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

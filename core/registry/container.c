@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/printable.h"
-
 enum { FIRST_CAPACITY = 32, FIRST_SHIFT = 64 - 5 };
 
 static size_t container_home_of(const struct address_table *table, uint64_t address)
@@ -228,14 +226,6 @@ struct resource_name name_from_text(const char *text)
 			name.address = name.address << 4 | (uint64_t)(strchr(digits, *c) - digits);
 	}
 	return name;
-}
-
-bool name_is_valid(const char *text)
-{
-	size_t length = strnlen(text, REGISTRY_NAME_MAX);
-	if (length == 0 || length == REGISTRY_NAME_MAX)
-		return false;
-	return !strchr(text, '/') && is_printable(text, REGISTRY_NAME_MAX);
 }
 
 struct container *container_new(const char *name, struct address_table *addresses)

@@ -86,11 +86,6 @@ static inline struct resource_name name_from_address(uint64_t address)
 {
 	return (struct resource_name){.is_address = true, .address = address};
 }
-/*
- * Returns whether a name is valid: 1 to REGISTRY_NAME_MAX - 1 characters, none of them '/' or a
- * control character.
- */
-bool name_is_valid(const char *text);
 
 /* Makes a container, to be freed when it is empty. Returns NULL when there is no memory. */
 struct container *container_new(const char *name, struct address_table *addresses);

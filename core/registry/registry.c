@@ -16,6 +16,7 @@
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/base/printable.h"
 #include "core/registry/registry_private.h"
 
 struct registry *registry_create(const char *job, int process, int gpu)
@@ -42,6 +43,14 @@ void registry_destroy(struct registry *registry)
 	address_table_free(&registry->addresses);
 	lock_destroy(&registry->lock);
 	free(registry);
+}
+
+bool name_is_valid(const char *text)
+{
+	size_t length = strnlen(text, REGISTRY_NAME_MAX);
+	if (length == 0 || length == REGISTRY_NAME_MAX)
+		return false;
+	return !strchr(text, '/') && is_printable(text, REGISTRY_NAME_MAX);
 }
 
 const char *registry_container_name(const char *container)

@@ -201,4 +201,10 @@ int registry_count_in(struct registry *registry, const struct resource_type *typ
                       _Atomic uint64_t *word);
 uint64_t registry_memory(struct registry *registry, const struct resource_type *type);
 
+/*
+ * Returns whether a name is valid: 1 to REGISTRY_NAME_MAX - 1 characters, none of them '/' or a
+ * control character.
+ */
+bool name_is_valid(const char *text);
+
 #endif

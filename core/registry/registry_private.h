@@ -31,7 +31,6 @@ struct registry {
 	char job[64];
 	int process;
 	int gpu;
-	_Atomic uint64_t unique_names;  /* given so far */
 	QUICK_LOCK_OF(REGISTRY) lock;   /* guards all below; never held while foreign code runs */
 	_Atomic uint32_t created;       /* changes when a creation has ended */
 	struct container *containers;   /* uthash */

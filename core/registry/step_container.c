@@ -15,7 +15,9 @@ void step_container_begin(struct step_container *step, struct registry *registry
 	atomic_store(&step->state, 0);
 }
 
-const char *step_container_name(const struct step_container *step, char name[REGISTRY_NAME_MAX])
+/* Returns the name that the step's container has in the registry: "step17", written to `name`. */
+static const char *step_container_name(const struct step_container *step,
+                                       char name[REGISTRY_NAME_MAX])
 {
 	snprintf(name, REGISTRY_NAME_MAX, "step%" PRIu64, step->number);
 	return name;

@@ -28,8 +28,6 @@ struct resource *step_container_lookup_or_create(struct step_container *step,
                                                  const struct resource_type *type, const char *name,
                                                  struct resource *(*create)(void *cookie),
                                                  void *cookie);
-/* Returns the name that the step's container has in the registry: "step17", written to `name`. */
-const char *step_container_name(const struct step_container *step, char name[REGISTRY_NAME_MAX]);
 /* Cleans up; once. Returns the number of resources dropped. */
 size_t step_container_end(struct step_container *step);
 

@@ -10,7 +10,7 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(checked_core)
 check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 
 # Deleters are the tool's.
-$(BUILD)/tests/unit/test_containers $(BUILD)/tests/unit/test_registry_soak: $(BUILD)/tools/events/deleter.o
+$(BUILD)/tests/unit/test_containers $(BUILD)/tests/unit/test_registry_soak: $(BUILD)/tools/events/deleter.o $(BUILD)/tools/events/container_info.o
 
 # A verdict of the tool.
 $(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/view/eviction.o

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/registry/container_info.h"
+#include "tools/events/container_info.h"
 #include "tools/events/deleter.h"
 #include "core/registry/object.h"
 #include "core/registry/step_container.h"
@@ -43,7 +43,7 @@ START_TEST(where_and_by_which_name)
 
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct container_info info = {0};
-		ck_assert_int_eq(container_info_make(registry, &row[i].wish, &info), 0);
+		ck_assert_int_eq(container_info_make(&row[i].wish, &info), 0);
 		ck_assert_str_eq(info.container, row[i].container);
 		ck_assert_str_eq(info.name, row[i].name);
 		ck_assert_int_eq(info.is_private, row[i].is_private);
@@ -64,7 +64,7 @@ START_TEST(names_that_nobody_may_give)
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct container_info info = {.name = "before"};
-		ck_assert_int_eq(container_info_make(registry, &bad[i], &info), -EINVAL);
+		ck_assert_int_eq(container_info_make(&bad[i], &info), -EINVAL);
 		ck_assert_str_eq(info.name, "before");
 	}
 }
@@ -74,8 +74,8 @@ START_TEST(what_is_private_goes_with_its_maker)
 {
 	struct container_info private, shared;
 
-	container_info_make(registry, &(struct container_wish){.own_name = "own"}, &private);
-	container_info_make(registry, &(struct container_wish){.name = "all"}, &shared);
+	container_info_make(&(struct container_wish){.own_name = "own"}, &private);
+	container_info_make(&(struct container_wish){.name = "all"}, &shared);
 	registry_add(registry, private.container, private.name, thing_new(&type[0], 1));
 	registry_add(registry, shared.container, shared.name, thing_new(&type[0], 2));
 	ck_assert(!container_info_end(registry, &shared, &type[0]));

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/registry/container_info.h"
 #include "tools/events/deleter.h"
 #include "core/registry/step_container.h"
 #include "suite.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/registry/container_info.h"
+#include "tools/events/container_info.h"
 
 struct deleter {
 	struct resource resource;
@@ -43,7 +43,7 @@ int registry_add_anonymous(struct registry *registry, const char *container,
 		return -ENOMEM;
 	resource_init(&d->resource, &deleter_type);
 	d->registry = registry;
-	registry_unique_name(registry, NULL, name);
+	unique_name(NULL, name);
 	error = handle_make(registry, container, resource->type, name, &d->handle);
 	if (!error)
 		error = registry_add(registry, container, name, resource);

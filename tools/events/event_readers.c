@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/registry/container_info.h"
+#include "tools/events/container_info.h"
 #include "tools/events/deleter.h"
 #include "tools/view/tool.h"
 
@@ -89,9 +89,9 @@ struct ring_reader *event_readers_find(struct event_readers *readers, const char
 	struct resource *found;
 
 	/* A job's name that is too long for a resource's has a reader without a name, too. */
-	if (container_info_make(readers->registry, &wish, &readers->named) != 0 &&
-	    container_info_make(readers->registry, &(struct container_wish){.container = "events"},
-	                        &readers->named) != 0)
+	if (container_info_make(&wish, &readers->named) != 0 &&
+	    container_info_make(&(struct container_wish){.container = "events"}, &readers->named) !=
+	        0)
 		fail("'%s': no reader", name);
 	found = registry_lookup_or_create(readers->registry, readers->named.container, &reader_type,
 	                                  readers->named.name, create_reader, &directory);

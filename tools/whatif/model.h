@@ -3,7 +3,8 @@
  * The model: what a step takes under another limit, over another link, with another share.
  *
  *   kernel   takes as long as it computes, or as long as the link takes for what it reads of the
- *            host, whichever is longer (core/modules/placement/weigh.h). Both are learned from a survey
+ *            host, whichever is longer (core/modules/placement/weigh.h). Both are learned from a
+ *            survey
  *   place    first as memory is allocated: it is on the device until the limit is reached. Then as
  *            the placer would move it, which asks the same function
  *   rest     of a step, in which no kernel runs, stays as it was measured

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records: what a job's kernels take and use, as a survey measured it (core/modules/placement/record.h).
+ * Records: what a job's kernels take and use, as a survey measured it
+ * (core/modules/placement/record.h).
  *
  * A record comes from a job, whose processes leave one for each GPU beside its segment, or from a
  * file that `run --record` has made. Such a file has a line "spillway-record 1", a line "job NAME"

@@ -16,12 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct address_tag {
-	uint32_t units; /* of the free run; 0: no end of one is here */
-	uint32_t next,
-	    prev; /* of its list: first units, or ADDRESS_NONE; in the first unit alone */
-};
-
 enum {
 	STEP_BITS = 3,
 	LISTS = ADDRESS_CLASSES * ADDRESS_STEPS,
@@ -194,55 +188,3 @@ void address_space_give(struct address_space *space, uint32_t first, uint32_t un
 	}
 	address_space_enter(space, first, end - first);
 }
-
-/* --- for tests --- */
-
-#ifdef SPILLWAY_CHECK_LOCKS
-/* Counts the runs in all lists. Returns ADDRESS_NONE if a list or its bits are wrong. */
-static uint32_t count_listed(const struct address_space *space)
-{
-	uint32_t runs = 0;
-
-	for (unsigned int list = 0; list < LISTS; list++) {
-		unsigned int class = list / ADDRESS_STEPS, step = list % ADDRESS_STEPS;
-		uint32_t prev = ADDRESS_NONE, run = space->first[class][step];
-
-		if ((space->steps[class] >> step & 1) != (run != ADDRESS_NONE) ||
-		    (space->classes >> class & 1) != (space->steps[class] != 0))
-			return ADDRESS_NONE;
-		for (; run != ADDRESS_NONE; prev = run, run = space->tags[run].next) {
-			if (run >= space->units || space->tags[run].prev != prev ||
-			    !space->tags[run].units ||
-			    address_space_list_of(space->tags[run].units) != list ||
-			    runs++ == space->units)
-				return ADDRESS_NONE;
-		}
-	}
-	return runs;
-}
-
-bool address_space_is_valid(const struct address_space *space)
-{
-	uint32_t runs = 0, free_units = 0, unit = 0;
-
-	while (unit < space->units) {
-		uint32_t units = space->tags[unit].units;
-
-		if (!units) { /* taken */
-			unit++;
-			continue;
-		}
-		if (units > space->units - unit || space->tags[unit + units - 1].units != units)
-			return false;
-		for (uint32_t inside = 1; inside + 1 < units; inside++)
-			if (space->tags[unit + inside].units)
-				return false;
-		unit += units;
-		if (unit < space->units && space->tags[unit].units) /* not joined */
-			return false;
-		free_units += units;
-		runs++;
-	}
-	return free_units == space->free_units && count_listed(space) == runs;
-}
-#endif

@@ -11,9 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct address_tag;
-
 enum { ADDRESS_CLASSES = 32, ADDRESS_STEPS = 8 };
+
+/* Of a free run, in its first and its last unit; all 0 elsewhere. */
+struct address_tag {
+	uint32_t units; /* of the free run; 0: no end of one is here */
+	uint32_t next,
+	    prev; /* of its list: first units, or ADDRESS_NONE; in the first unit alone */
+};
 
 struct address_space {
 	uint32_t units;
@@ -39,7 +44,5 @@ void address_space_close(struct address_space *space);
 uint32_t address_space_take(struct address_space *space, uint32_t units, uint32_t alignment);
 /* Gives a run back, exactly as it was taken. */
 void address_space_give(struct address_space *space, uint32_t first, uint32_t units);
-/* Returns whether all its rules hold. Only in checked builds: it looks at every unit. */
-bool address_space_is_valid(const struct address_space *space);
 
 #endif

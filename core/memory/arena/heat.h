@@ -54,11 +54,9 @@ struct placement_calls {
 	void (*are_those_of)(CUfunction function, CUfunction kernel);
 	void (*forget_functions)(void);
 	/* --- when memory was used last: touch.h --- */
-	/* Gives the addresses words, all 0: never used. Returns whether there was memory for them.
-	 */
+	/* Gives the range words, all 0: never used. Returns whether there was memory for them. */
 	bool (*track)(CUdeviceptr address, size_t size);
-	/* Returns when the part of it was used that is the hottest of those ever met; 0: none was.
-	 */
+	/* Returns when the range's hottest part that was ever met was used; 0: none was met. */
 	uint32_t (*touched)(CUdeviceptr address, size_t size, uint32_t now);
 	uint32_t (*now)(void);
 	/* Returns the first unit of the run, or part, that a unit's heat is of. */

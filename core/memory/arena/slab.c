@@ -178,30 +178,3 @@ void *slab_owner(const struct slab *slab, uint32_t offset)
 
 	return block < slab->blocks ? slab->owners[block] : NULL;
 }
-
-#ifdef SPILLWAY_CHECK_LOCKS
-bool slab_is_valid(const struct slab *slab)
-{
-	uint32_t free_blocks = 0, spent = 0;
-
-	if (slab->class >= SLAB_CLASSES || slab->block_size != class_size(slab->class) ||
-	    slab->blocks != SLAB_BYTES / slab->block_size)
-		return false;
-	for (uint32_t bit = 0; bit < sizeof(slab->bitmap) * 8; bit++) {
-		bool is_free = slab->bitmap[bit / WORD_BITS] >> bit % WORD_BITS & 1;
-
-		if (is_free && (bit >= slab->blocks || slab->owners[bit]))
-			return false;
-		free_blocks += is_free;
-		spent += !is_free && bit < slab->blocks && !slab->owners[bit];
-	}
-	for (uint32_t word = 0; word < WORD_BITS; word++)
-		if ((slab->words >> word & 1) != (slab->bitmap[word] != 0))
-			return false;
-	if (spent != slab->spent || slab->used + spent + free_blocks != slab->blocks ||
-	    slab->has_room != (free_blocks != 0))
-		return false;
-	return (!slab->next || slab->next->prev == slab) &&
-	       (!slab->prev || slab->prev->next == slab);
-}
-#endif

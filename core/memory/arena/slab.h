@@ -85,7 +85,5 @@ void slab_set_owner(struct slab *slab, uint32_t offset, void *owner);
  * one or the rest at the end.
  */
 void *slab_owner(const struct slab *slab, uint32_t offset);
-/* Returns whether all its rules hold. Only in checked builds. */
-bool slab_is_valid(const struct slab *slab);
 
 #endif

@@ -254,11 +254,6 @@ uint64_t ring_reader_produced(const struct ring_reader *reader)
 	return reader->produced;
 }
 
-uint64_t ring_reader_completed(const struct ring_reader *reader)
-{
-	return reader->completed;
-}
-
 uint64_t ring_reader_lost(const struct ring_reader *reader)
 {
 	return reader->lost;
@@ -590,10 +585,4 @@ int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struc
 			return got;
 	}
 	return count;
-}
-
-int ring_reader_read(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
-                     uint64_t patience_ns, char *message, size_t size)
-{
-	return ring_reader_read_up_to(reader, work, entry, 1, patience_ns, message, size);
 }

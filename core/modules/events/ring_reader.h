@@ -51,22 +51,19 @@ void ring_reader_destroy(struct ring_reader *reader);
 
 /*
  * Reads the next entries, at most n, of the unit at hand or of the next one in the queue. Returns
- * how many. 0: within this time there was no more work, or the queue is closed. -ECANCELED: the
- * reader was cancelled. With any other error the unit at hand is at fault, and message says why:
- * -EPROTO not a ring of this version, damaged or swapped; -ESTALE of an earlier boot; -ENOENT gone.
+ * how many. 0: within this time there was no more work. -ECANCELED: the reader was cancelled. With
+ * any other error the unit at hand is at fault, and message says why: -EPROTO not a ring of this
+ * version, damaged or swapped; -ESTALE of an earlier boot; -ENOENT gone.
  */
 int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
                            int n, uint64_t patience_ns, char *message, size_t size);
-int ring_reader_read(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
-                     uint64_t patience_ns, char *message, size_t size);
 /* Makes the reader as if nothing had been read yet. */
 void ring_reader_reset(struct ring_reader *reader);
 /* Cancels: from now on, until reset, every read is answered -ECANCELED. */
 void ring_reader_cancel(struct ring_reader *reader);
 
-uint64_t ring_reader_produced(const struct ring_reader *reader);  /* records */
-uint64_t ring_reader_completed(const struct ring_reader *reader); /* work units */
-uint64_t ring_reader_lost(const struct ring_reader *reader);      /* records */
+uint64_t ring_reader_produced(const struct ring_reader *reader); /* records */
+uint64_t ring_reader_lost(const struct ring_reader *reader);     /* records */
 
 /*
  * Positions of rings that are still there, and counts, as text that the caller frees; NULL: no

@@ -97,7 +97,7 @@ extern struct touched_span {
 
 /* Gives the range words, all 0: never used. Returns whether there was memory for them. */
 bool touched_open(CUdeviceptr address, size_t size);
-/* Returns when the part of the range was used that is the hottest of those ever met; 0: none was. */
+/* Returns when the range's hottest part that was ever met was used; 0: none was met. */
 uint32_t touched_within(CUdeviceptr address, size_t size, uint32_t now);
 
 /*

@@ -13,7 +13,6 @@
 #include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/registry/actions.h"
-#include "core/registry/container_info.h"
 #include "core/registry/step_container.h"
 
 static struct {
@@ -104,15 +103,11 @@ struct resource *step_record_of(struct device *device)
 {
 	int ordinal = device->id.ordinal;
 	struct resource *record = NULL;
-	struct container_wish wish = {.own_name = "record", .shares_own_name = true};
-	char name[REGISTRY_NAME_MAX];
-	struct container_info info;
 
 	lock_acquire(&steps[ordinal].lock);
-	wish.container = step_container_name(&steps[ordinal].container, name);
-	if (steps[ordinal].is_begun && container_info_make(device->registry, &wish, &info) == 0)
+	if (steps[ordinal].is_begun)
 		record = step_container_lookup_or_create(
-		    &steps[ordinal].container, &step_record_type, info.name, record_create, device);
+		    &steps[ordinal].container, &step_record_type, "record", record_create, device);
 	lock_release(&steps[ordinal].lock);
 	return record;
 }

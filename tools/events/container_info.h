@@ -9,8 +9,8 @@
  *
  * Names of resources that begin with "_" are the registry's to give. Thread-safe.
  */
-#ifndef SPILLWAY_CONTAINER_INFO_H
-#define SPILLWAY_CONTAINER_INFO_H
+#ifndef TOOLS_CONTAINER_INFO_H
+#define TOOLS_CONTAINER_INFO_H
 
 #include "core/registry/registry.h"
 
@@ -28,8 +28,7 @@ struct container_info {
 };
 
 /* Decides container and name. Returns 0, or -EINVAL: a name cannot be used; *info is as it was. */
-int container_info_make(struct registry *registry, const struct container_wish *wish,
-                        struct container_info *info);
+int container_info_make(const struct container_wish *wish, struct container_info *info);
 /*
  * Ends the maker's use: a private resource is deleted, a shared one stays. Returns whether it was
  * deleted.
@@ -38,9 +37,9 @@ bool container_info_end(struct registry *registry, const struct container_info *
                         const struct resource_type *type);
 
 /*
- * Writes "_N", or "_N_OWN" as far as it fits; no two are alike in a registry. own NULL or not fit
+ * Writes "_N", or "_N_OWN" as far as it fits; no two are alike in a process. own NULL or not fit
  * for a name: left out.
  */
-void registry_unique_name(struct registry *registry, const char *own, char name[REGISTRY_NAME_MAX]);
+void unique_name(const char *own, char name[REGISTRY_NAME_MAX]);
 
 #endif
