@@ -555,6 +555,50 @@ static void late(void)
 		OK(cuMemRelease(piece[i].handle));
 }
 
+static unsigned char byte_of(const struct piece *piece)
+{
+	unsigned char byte = 0;
+
+	OK(cuMemcpyDtoH_v2(&byte, piece->address + PIECE - 1, 1));
+	return byte;
+}
+
+/*
+ * The other orders: mapped and written on the host before it is exported, and exported while it is
+ * mapped no longer, which is out of memory until it is mapped again. The bytes are kept.
+ */
+static void orders(void)
+{
+	struct piece piece[7];
+	int fd = -1;
+
+	start_cuda();
+	for (int i = 0; i < 5; i++)
+		OK(create(&piece[i], PIECE));
+	for (int i = 5; i < 7; i++) {
+		OK(cuMemCreate(&piece[i].handle, PIECE, &exportable, 0));
+		OK(map(&piece[i], PIECE));
+		OK(cuMemsetD8_v2(piece[i].address, (unsigned char)i, PIECE));
+	}
+	unmap(&piece[6], PIECE);
+	OK(cuMemRelease(piece[0].handle));
+	close(export_of(&piece[5]));
+	CHECK(byte_of(&piece[5]) == 5);
+	OK(cuMemRelease(piece[1].handle));
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY,
+	       cuMemExportToShareableHandle(&fd, piece[6].handle,
+	                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OK(map(&piece[6], PIECE));
+	close(export_of(&piece[6]));
+	CHECK(byte_of(&piece[6]) == 6);
+	printf("orders\n");
+	look("full");
+	drop(&piece[5], PIECE);
+	drop(&piece[6], PIECE);
+	for (int i = 2; i < 5; i++)
+		OK(cuMemRelease(piece[i].handle));
+}
+
 enum { SIX = 6 };
 
 static void fill_create(void)
@@ -685,6 +729,7 @@ int main(int argc, char **argv)
 	    {"rounds", rounds},
 	    {"rounds_of_two", rounds_of_two},
 	    {"late", late},
+	    {"orders", orders},
 	    {"fill_create", fill_create},
 	    {"fill_ipc", fill_ipc},
 	    {"fill_pool", fill_pool},

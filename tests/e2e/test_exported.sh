@@ -57,6 +57,9 @@ at none 0 0 0
 a_case late
 same "exported when there is room" "late 0" "$said $(counter late refusals)"
 at full 100 100 0
+a_case orders
+same "exported when it is mapped" "orders 1" "$said $(counter orders refusals)"
+at full 100 100 0
 
 a_case ipc
 # Of the fifth the plain memory and that which can be exported would have to be there at a time.
