@@ -58,7 +58,7 @@ a_case late
 same "exported when there is room" "late 0" "$said $(counter late refusals)"
 at full 100 100 0
 a_case orders
-same "exported when it is mapped" "orders 1" "$said $(counter orders refusals)"
+same "exported when it is mapped" "orders 0" "$said $(counter orders refusals)"
 at full 100 100 0
 
 a_case ipc

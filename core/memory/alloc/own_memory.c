@@ -6,6 +6,7 @@
 #include "core/budget/exported.h"
 #include "core/budget/wanted.h"
 #include "core/budget/refusal.h"
+#include "core/cuda/gate.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
@@ -221,31 +222,46 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 
 /* --- exporting --- */
 
-/* Makes memory without contents on the device. */
-static CUresult remake(CUmemGenericAllocationHandle handle, const struct own_fresh *fresh)
+/* Maps memory that the program has mapped nowhere for as long as the mover needs to bring it. */
+static CUresult pin_unmapped(CUmemGenericAllocationHandle handle, unsigned int types,
+                             const struct device *device, uint64_t bytes)
 {
-	CUmemGenericAllocationHandle made;
+	const CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle},
+	                                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle real = handle;
+	bool is_mapped = false;
+	CUdeviceptr at = 0;
 	CUresult result;
+	uint64_t so_far;
 
-	if (reclaim_for_good(fresh->device, fresh->bytes) != 0)
-		return CUDA_ERROR_OUT_OF_MEMORY; /* own_pin() notes it */
-	result = driver.cuMemCreate(&made, fresh->bytes, &fresh->asked, 0);
-	if (result == CUDA_SUCCESS && !own_remake(handle, made)) {
-		driver.cuMemRelease(made); /* another thread uses it by now */
-		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (driver.cuMemAddressReserve(&at, bytes, 0, 0, 0) != CUDA_SUCCESS)
+		return own_pin(handle, types);
+	gate_enter();
+	is_mapped = own_translate(&real) && driver.cuMemMap(at, bytes, 0, real, 0) == CUDA_SUCCESS;
+	if (is_mapped) {
+		own_mapped(at, bytes, handle);
+		if (driver.cuMemSetAccess(at, bytes, &access, 1) == CUDA_SUCCESS)
+			own_accessed(at, bytes, &access, 1);
 	}
-	if (result != CUDA_SUCCESS)
-		device_uncharge(fresh->device, SEGMENT_ON_DEVICE, fresh->bytes);
+	gate_leave();
+	result = own_pin(handle, types);
+	if (is_mapped) {
+		gate_enter();
+		so_far = own_mapped_so_far();
+		driver.cuMemUnmap(at, bytes);
+		own_unmapped(at, bytes, so_far);
+		gate_leave();
+	}
+	driver.cuMemAddressFree(at, bytes);
 	return result;
 }
 
 CUresult own_memory_may_export(CUmemGenericAllocationHandle handle, unsigned int types)
 {
-	struct own_fresh fresh;
+	uint64_t bytes;
+	const struct device *device = own_unmapped_on_host(handle, types, &bytes);
 
-	if (own_is_fresh(handle, types, &fresh) && remake(handle, &fresh) == CUDA_SUCCESS)
-		return CUDA_SUCCESS;
-	return own_pin(handle, types);
+	return device ? pin_unmapped(handle, types, device, bytes) : own_pin(handle, types);
 }
 
 /* --- importing --- */

@@ -22,9 +22,8 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
                            size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
                            bool stays, __typeof__(&cuMemCreate) create);
 /*
- * Has memory on the device, to stay there, before it is exported as one of these types: memory
- * without contents is made there, other memory moves. CUDA_ERROR_OUT_OF_MEMORY where it cannot
- * come.
+ * Brings memory to the device, to stay there, before it is exported as one of these types. Returns
+ * CUDA_ERROR_OUT_OF_MEMORY where it cannot come.
  */
 CUresult own_memory_may_export(CUmemGenericAllocationHandle handle, unsigned int types);
 /*

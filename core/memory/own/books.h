@@ -44,8 +44,7 @@ struct own {
 	bool imported;             /* another's */
 	bool is_weightless;        /* no memory of a device */
 	bool pinned;               /* must stay where it is */
-	bool is_known;   /* the driver was told of it since it was made, so it may have contents */
-	bool is_counted; /* in the statistics of memory that must stay on the device */
+	bool is_counted;           /* in the statistics of memory that must stay on the device */
 	UT_hash_handle hh;
 };
 

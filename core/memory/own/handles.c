@@ -19,56 +19,27 @@ bool own_translate(CUmemGenericAllocationHandle *handle)
 	lock_acquire(&own_lock);
 	p = own_find(*handle);
 	lives = p && p->handles;
-	if (lives) {
+	if (lives)
 		*handle = p->handle;
-		p->is_known = true;
-	}
 	lock_release(&own_lock);
 	return lives;
 }
 
-/* Returns it if it is fresh, with the lock held; or NULL. */
-static struct own *fresh_own(CUmemGenericAllocationHandle handle)
+struct device *own_unmapped_on_host(CUmemGenericAllocationHandle handle, unsigned int types,
+                                    uint64_t *bytes)
 {
-	struct own *p = own_is_ours(handle) ? own_find(handle) : NULL;
-
-	return p && p->handles && !p->is_known && p->tier == SEGMENT_ON_HOST ? p : NULL;
-}
-
-bool own_is_fresh(CUmemGenericAllocationHandle handle, unsigned int types, struct own_fresh *fresh)
-{
+	struct device *device = NULL;
 	const struct own *p;
-	bool is_fresh;
 
 	lock_acquire(&own_lock);
-	p = fresh_own(handle);
-	is_fresh = p && p->asked.requestedHandleTypes & types;
-	if (is_fresh)
-		*fresh = (struct own_fresh){p->device, p->bytes, p->asked};
-	lock_release(&own_lock);
-	return is_fresh;
-}
-
-bool own_remake(CUmemGenericAllocationHandle handle, CUmemGenericAllocationHandle made)
-{
-	CUmemGenericAllocationHandle old = 0;
-	struct own *p;
-
-	lock_acquire(&own_lock);
-	p = fresh_own(handle);
-	if (p) {
-		old = p->handle;
-		p->handle = made;
-		p->tier = SEGMENT_ON_DEVICE;
-		p->is_known = p->pinned = true;
-		arena_of(p->device)->on_host -= p->bytes;
-		own_recount(p);
-		device_uncharge(p->device, SEGMENT_ON_HOST, p->bytes);
+	p = own_is_ours(handle) ? own_find(handle) : NULL;
+	if (p && p->handles && !p->mappings && p->tier == SEGMENT_ON_HOST &&
+	    p->asked.requestedHandleTypes & types) {
+		device = p->device;
+		*bytes = p->bytes;
 	}
 	lock_release(&own_lock);
-	if (p)
-		driver.cuMemRelease(old);
-	return p != NULL;
+	return device;
 }
 
 bool own_release(CUmemGenericAllocationHandle handle, CUresult *result)

@@ -34,21 +34,11 @@ static inline bool own_is_ours(CUmemGenericAllocationHandle handle)
 }
 
 /*
- * Memory on the host that no call has told the driver of since it was made, so that it has no
- * contents: it can be made anew on the device.
+ * Returns the device of memory on the host that is mapped nowhere and may be exported as one of
+ * these types, and its size in *bytes. NULL: it is none such.
  */
-struct own_fresh {
-	struct device *device;
-	uint64_t bytes;
-	CUmemAllocationProp asked;
-};
-/* Finds such memory that may be exported as one of these types. */
-bool own_is_fresh(CUmemGenericAllocationHandle handle, unsigned int types, struct own_fresh *fresh);
-/*
- * Puts memory of the device, made and charged, in its place, and pins it. Returns false where it is
- * fresh no longer; then the caller keeps its memory.
- */
-bool own_remake(CUmemGenericAllocationHandle handle, CUmemGenericAllocationHandle made);
+struct device *own_unmapped_on_host(CUmemGenericAllocationHandle handle, unsigned int types,
+                                    uint64_t *bytes);
 
 struct own_made {
 	struct device *device;
