@@ -44,43 +44,43 @@ enum {
 	X(START,        BOTH,    "the start of the job in this process") \
 	X(SERVER,       WAIT,    "the start of the thread that gives memory to other processes") \
 	X(PRIMARY,      DRIVER,  "whether the primary context of a device is new") \
-	X(OVERHEAD,     DRIVER,  "what contexts and modules of a device were measured to take") \
-	X(NVML,         NOTHING, "what a process without CUDA tells those who ask NVML") \
+	X(OVERHEAD,     DRIVER,  "the measured memory of a device's contexts and modules") \
+	X(NVML,         NOTHING, "the answers of a process without CUDA to calls of NVML") \
 	/* memory that moves, and its surroundings */ \
 	X(EXPORTS,      DRIVER,  "memory that other processes were given") \
-	X(GATE,         BOTH,    "who closes the gate, as long as it is closed") \
+	X(GATE,         BOTH,    "the closing of the gate, as long as it is closed") \
 	X(ARENAS,       DRIVER,  "the making of arenas") \
 	X(ARENA,        BOTH,    "the units, runs and slabs of an arena; slabs of the driver's memory") \
 	X(OWN,          BOTH,    "physical memory that the program made, and where it is mapped") \
-	X(HOST_PROBE,   BOTH,    "what is known of memory on the host, while it is found out") \
+	X(HOST_PROBE,   BOTH,    "the driver's abilities with host memory, while they are read") \
 	X(EXPORTED_AS,  NOTHING, "by which name an allocation is known to other processes") \
-	X(EXPORTED,     NOTHING, "what is charged for exported memory") \
+	X(EXPORTED,     NOTHING, "the charges for exported memory") \
 	X(SPARES,       NOTHING, "spare chunks") \
 	/* records of the program's objects */ \
-	X(KEPT,         DRIVER,  "who takes away what is kept of a handle") \
+	X(KEPT,         DRIVER,  "the records of a handle, while they are taken away") \
 	X(FREED,        DRIVER,  "memory that was freed and may be in use") \
 	X(POOLS,        DRIVER,  "which pools there are") \
-	X(POOL,         DRIVER,  "what a pool holds") \
-	X(GRAPH_MEMORY, DRIVER,  "what graphs hold") \
+	X(POOL,         DRIVER,  "the contents of a pool") \
+	X(GRAPH_MEMORY, DRIVER,  "the memory of graphs") \
 	X(COUNTED,        NOTHING, "which pools and graphs are to be tried again") \
 	X(SURVEY,       DRIVER,  "the launches of a survey") \
 	X(STEP_TIMES,   DRIVER,  "which steps of a device are timed") \
-	X(HEAT_GRAPHS,  DRIVER,  "what the nodes of graphs use") \
+	X(HEAT_GRAPHS,  DRIVER,  "the memory that nodes of graphs use") \
 	X(PARAMETERS,   DRIVER,  "where the parameters of functions are") \
 	X(CAPTURES,     DRIVER,  "which streams are being captured") \
-	X(HEARTBEAT,       DRIVER,  "what the watcher asks of contexts") \
+	X(HEARTBEAT,       DRIVER,  "the watcher's queries of contexts") \
 	X(CONTEXTS,     NOTHING, "which contexts there are") \
 	/* pacing and steps */ \
 	X(PACER,        DRIVER,  "the rounds of a device") \
 	X(STEPS,        NOTHING, "how the steps of a device are found") \
 	X(STEP_RECORDS, NOTHING, "which step a device is in") \
 	/* data of all rooms */ \
-	X(LAUNCHES,     NOTHING, "who says what acts on launches") \
-	X(ACTIONS,      NOTHING, "who adds and removes actions") \
+	X(LAUNCHES,     NOTHING, "the set of actions on launches, while it changes") \
+	X(ACTIONS,      NOTHING, "the adding and removing of actions") \
 	X(REGISTRY,     NOTHING, "the resources of a device") \
-	X(SETTINGS,     NOTHING, "who changes the settings of a device") \
+	X(SETTINGS,     NOTHING, "the settings of a device, while they change") \
 	X(SHARING,      NOTHING, "the making of peer records") \
-	X(PEER_RECORD,  NOTHING, "what a peer record says") \
+	X(PEER_RECORD,  NOTHING, "the contents of a peer record") \
 	X(REMOVING,     WAIT,    "that one thread of the process removes files of jobs") \
 	X(SEGMENT,      WAIT,    "the books of the job; among its processes") \
 	/* locks held for moments, with no other taken meanwhile */ \

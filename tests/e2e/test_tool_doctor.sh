@@ -171,7 +171,7 @@ says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_LIMIT=0: honoured: no memory$'
 says "$out" '^ok  hami: CUDA_DEVICE_SM_LIMIT=30: honoured as share$'
 says "$out" '^ok  hami: GPU_CORE_UTILIZATION_POLICY=force: honoured as '
 says "$out" '^ok  hami: CUDA_DISABLE_CONTROL=no: honoured as SPILLWAY_DISABLE$'
-says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/cache: honoured as who shares a limit$'
+says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/cache: honoured as the processes that share a limit$'
 for variable in CUDA_OVERSUBSCRIBE CUDA_TASK_PRIORITY ACTIVE_OOM_KILLER LIBCUDA_LOG_LEVEL; do
 	says "$out" "^--  hami: $variable=.*: not honoured: "
 done

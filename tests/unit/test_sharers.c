@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of who shares a limit where nobody named the job, and of that job's name. */
+/* Tests of the sharers of a limit without a named job, and of that job's name. */
 #include "core/job/sharers.h"
 
 #include <check.h>

@@ -192,11 +192,11 @@ static const struct hami known[] = {
     {"GPU_CORE_UTILIZATION_POLICY", false, "whether CUDA_DEVICE_SM_LIMIT holds", NULL,
      "share_policy"},
     {"CUDA_DISABLE_CONTROL", false, "SPILLWAY_DISABLE", "SPILLWAY_DISABLE", NULL},
-    {"CUDA_DEVICE_MEMORY_SHARED_CACHE", false, "who shares a limit", "SPILLWAY_JOB",
+    {"CUDA_DEVICE_MEMORY_SHARED_CACHE", false, "the processes that share a limit", "SPILLWAY_JOB",
      "the job, and the shared region"},
     {"CUDA_OVERSUBSCRIBE", false, NULL, "what does not fit is spilled anyway, unless spill = off",
      "whether what does not fit is spilled"},
-    {"CUDA_TASK_PRIORITY", false, NULL, "share and share_policy say who gets how much", "priority"},
+    {"CUDA_TASK_PRIORITY", false, NULL, "share and share_policy divide the GPU", "priority"},
     {"ACTIVE_OOM_KILLER", false, NULL, "no process is killed for its memory", NULL},
     {"LIBCUDA_LOG_LEVEL", false, NULL, "SPILLWAY_LOG says what is logged", "SPILLWAY_LOG"},
 };
