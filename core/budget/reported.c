@@ -126,7 +126,7 @@ static void report_note(struct device *device, const struct config_gpu *settings
 {
 	if (total < hardware && settings->reported_memory != REPORTED_LIMIT_AND_HOST &&
 	    settings->spill != SPILL_OFF)
-		statistics_add(&device->statistics->told_limit, 1);
+		statistics_add(&device->statistics->reported_limit, 1);
 }
 
 uint64_t report_total(struct device *device, uint64_t hardware)

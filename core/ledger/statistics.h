@@ -34,62 +34,62 @@
 
 #include "core/ledger/codes.h"
 
-#define STATISTICS_OF(C, L)                                                                \
-	L(device_used, NOW, bytes, "device memory held")                                   \
-	L(device_peak, PEAK, bytes, "most device memory held")                             \
-	L(host_used, NOW, bytes, "host memory held in place of device memory")             \
-	L(host_peak, PEAK, bytes, "most host memory held in place of device memory")       \
-	L(driver_used, NOW, bytes, "of device_used: the driver's own, as for contexts")    \
-	L(driver_peak, PEAK, bytes, "most of the driver's own")                            \
-	C(pinned_used, NOW, bytes, "host memory the program pinned itself")                \
-	L(limit_set, SAME, bytes, "limit in force; 18446744073709551615: none")            \
-	L(limit_held, SAME, bytes, "limit that could be reached")                          \
-	C(allocations, NOW, count, "live allocations")                                     \
-	C(spills, SUM, count, "allocations placed on the host")                            \
-	C(spilled_bytes, SUM, bytes, "bytes placed on the host")                           \
-	C(refusals, SUM, count, "allocations answered with out of memory")                 \
-	C(refused_reason, LAST, refusal, "why the latest was")                             \
-	C(refused_bytes, LAST, bytes, "bytes that the latest asked for")                   \
-	C(refused_short, LAST, bytes, "of these: those for which there was no room")       \
-	C(refused_limit, LAST, bytes, "the limit that refused it, if one did")             \
-	C(refused_at, LAST, time, "when the latest was, since 1970; 0: there was none")    \
-	C(told_limit, SUM, count, "questions for the memory's size answered by the limit") \
-	C(spill_reason, PEAK, spill, "gravest reason of a spill")                          \
-	C(launches, SUM, count, "kernel launches")                                         \
-	C(graph_launches, SUM, count, "graph launches")                                    \
-	C(busy_ns, SUM, ns, "measured GPU time; counted while paced")                      \
-	C(idle_ns, SUM, ns, "idle time inserted before launches")                          \
-	C(idle_slots, SUM, count, "idle slots inserted")                                   \
-	L(share_set, SAME, millipercent, "share of GPU time asked for")                    \
-	C(share_held, NOW, millipercent, "share held over the last 5 s, while paced")      \
-	C(share_estimated, MOST, count, "1 while share_held is an estimate")               \
-	C(paused, NOW, count, "1 while a launch waits because the share is 0")             \
-	C(steps, SUM, count, "steps of the program that were seen in its launches")        \
-	C(step_ns, SAME, ns, "time from step to step lately; 0: not known")                \
-	C(watched_launches, SUM, count, "launches in which steps were looked for")         \
-	L(device_pool, NOW, bytes, "device memory held ready for new chunks")              \
-	L(host_pool, NOW, bytes, "host memory held ready for new chunks")                  \
-	L(pinned_chunks, NOW, bytes, "device memory that must stay on the device")         \
-	C(demotions, SUM, count, "live chunks moved to the host")                          \
-	C(promotions, SUM, count, "live chunks moved to the device")                       \
-	C(demoted_bytes, SUM, bytes, "bytes of live chunks moved to the host")             \
-	C(promoted_bytes, SUM, bytes, "bytes of live chunks moved to the device")          \
-	C(queued_moves, SUM, count, "of all moves: those before which work was in flight") \
-	C(move_ns, SUM, ns, "time for which the gate was closed to move chunks")           \
-	C(move_longest_ns, PEAK, ns, "longest time for which it was closed")               \
-	L(move_pending, MOST, pending, "why a move waits")                                 \
-	L(elastic, SAME, elastic, "whether memory can move, or why not")                   \
-	L(limit_grown, SAME, bytes, "of limit_set: by how much it has risen by itself")    \
-	L(held_reason, MOST, held, "why more is on the device than is to be")              \
-	L(evicted, SAME, count, "1 while pause --evict is in force")                       \
-	L(placement, SAME, placement, "what decides which memory is on the host")          \
-	L(kernels_before, SAME, millipercent, "kernels' time, of that with none spilled")  \
-	L(kernels_best, SAME, millipercent, "likewise, with memory where it is best")      \
-	L(shrink, SAME, shrink, "how memory leaves where the limit falls")                 \
-	C(provider, SAME, provider, "what makes memory on the host")                       \
-	C(numa_error, SAME, error, "why provider vmm_numa does not work; 0: it does")      \
-	C(host_error, SAME, error, "why provider vmm_host does not work; 0: it does")      \
-	C(managed_error, SAME, error, "why provider managed does not work; 0: it does")    \
+#define STATISTICS_OF(C, L)                                                                    \
+	L(device_used, NOW, bytes, "device memory held")                                       \
+	L(device_peak, PEAK, bytes, "most device memory held")                                 \
+	L(host_used, NOW, bytes, "host memory held in place of device memory")                 \
+	L(host_peak, PEAK, bytes, "most host memory held in place of device memory")           \
+	L(driver_used, NOW, bytes, "of device_used: the driver's own, as for contexts")        \
+	L(driver_peak, PEAK, bytes, "most of the driver's own")                                \
+	C(pinned_used, NOW, bytes, "host memory the program pinned itself")                    \
+	L(limit_set, SAME, bytes, "limit in force; 18446744073709551615: none")                \
+	L(limit_held, SAME, bytes, "limit that could be reached")                              \
+	C(allocations, NOW, count, "live allocations")                                         \
+	C(spills, SUM, count, "allocations placed on the host")                                \
+	C(spilled_bytes, SUM, bytes, "bytes placed on the host")                               \
+	C(refusals, SUM, count, "allocations answered with out of memory")                     \
+	C(refused_reason, LAST, refusal, "why the latest was")                                 \
+	C(refused_bytes, LAST, bytes, "bytes that the latest asked for")                       \
+	C(refused_short, LAST, bytes, "of these: those for which there was no room")           \
+	C(refused_limit, LAST, bytes, "the limit that refused it, if one did")                 \
+	C(refused_at, LAST, time, "when the latest was, since 1970; 0: there was none")        \
+	C(reported_limit, SUM, count, "questions for the memory's size answered by the limit") \
+	C(spill_reason, PEAK, spill, "gravest reason of a spill")                              \
+	C(launches, SUM, count, "kernel launches")                                             \
+	C(graph_launches, SUM, count, "graph launches")                                        \
+	C(busy_ns, SUM, ns, "measured GPU time; counted while paced")                          \
+	C(idle_ns, SUM, ns, "idle time inserted before launches")                              \
+	C(idle_slots, SUM, count, "idle slots inserted")                                       \
+	L(share_set, SAME, millipercent, "share of GPU time asked for")                        \
+	C(share_held, NOW, millipercent, "share held over the last 5 s, while paced")          \
+	C(share_estimated, MOST, count, "1 while share_held is an estimate")                   \
+	C(paused, NOW, count, "1 while a launch waits because the share is 0")                 \
+	C(steps, SUM, count, "steps of the program that were seen in its launches")            \
+	C(step_ns, SAME, ns, "time from step to step lately; 0: not known")                    \
+	C(watched_launches, SUM, count, "launches in which steps were looked for")             \
+	L(device_pool, NOW, bytes, "device memory held ready for new chunks")                  \
+	L(host_pool, NOW, bytes, "host memory held ready for new chunks")                      \
+	L(pinned_chunks, NOW, bytes, "device memory that must stay on the device")             \
+	C(demotions, SUM, count, "live chunks moved to the host")                              \
+	C(promotions, SUM, count, "live chunks moved to the device")                           \
+	C(demoted_bytes, SUM, bytes, "bytes of live chunks moved to the host")                 \
+	C(promoted_bytes, SUM, bytes, "bytes of live chunks moved to the device")              \
+	C(queued_moves, SUM, count, "of all moves: those before which work was in flight")     \
+	C(move_ns, SUM, ns, "time for which the gate was closed to move chunks")               \
+	C(move_longest_ns, PEAK, ns, "longest time for which it was closed")                   \
+	L(move_pending, MOST, pending, "why a move waits")                                     \
+	L(elastic, SAME, elastic, "whether memory can move, or why not")                       \
+	L(limit_grown, SAME, bytes, "of limit_set: by how much it has risen by itself")        \
+	L(held_reason, MOST, held, "why more is on the device than is to be")                  \
+	L(evicted, SAME, count, "1 while pause --evict is in force")                           \
+	L(placement, SAME, placement, "what decides which memory is on the host")              \
+	L(kernels_before, SAME, millipercent, "kernels' time, of that with none spilled")      \
+	L(kernels_best, SAME, millipercent, "likewise, with memory where it is best")          \
+	L(shrink, SAME, shrink, "how memory leaves where the limit falls")                     \
+	C(provider, SAME, provider, "what makes memory on the host")                           \
+	C(numa_error, SAME, error, "why provider vmm_numa does not work; 0: it does")          \
+	C(host_error, SAME, error, "why provider vmm_host does not work; 0: it does")          \
+	C(managed_error, SAME, error, "why provider managed does not work; 0: it does")        \
 	C(pinned_error, SAME, error, "why provider pinned does not work; 0: it does")
 #define STATISTICS(X) STATISTICS_OF(X, X)
 #define COUNTERS(X)   STATISTICS_OF(X, STATISTICS_OF_LEDGER)

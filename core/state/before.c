@@ -48,7 +48,7 @@ struct before_ledger {
 	X(spills)          \
 	X(spilled_bytes)   \
 	X(refusals)        \
-	X(told_limit)      \
+	X(reported_limit)  \
 	X(spill_reason)    \
 	X(launches)        \
 	X(graph_launches)  \

@@ -25,7 +25,7 @@ looks looker 3 --memory 16MiB "$allocate" --look --count 8
 has "the hint" "$err" "spillway: looker: gpu 0: it asked for the memory's size and was told 16.0 MiB of 2.00 GiB, its limit"
 has "the hint" "$err" "$hint"
 has "the program" "$(cat "$scratch/out")" "the device has $((16 * mib)) bytes, too few"
-same "questions" 1 "$(counter looker told_limit)"
+same "questions" 1 "$(counter looker reported_limit)"
 # doctor, which knows no exit status, sees that nothing was launched.
 out=$(SPILLWAY_DRIVER=$softgpu/libcuda.so.1 SOFTGPU_QUIET=1 "$spillway" doctor) || true
 has "doctor" "$out" "job looker: ended without a launch: gpu 0: it asked for the memory's size and was told 16.0 MiB"
@@ -34,7 +34,7 @@ has "doctor" "$out" "job looker: ended without a launch: gpu 0: it asked for the
 looks helped 0 --memory 16MiB --reported-memory limit+host "$allocate" --look --count 8
 silent
 has "helped" "$(cat "$scratch/out")" "blocks=8 refused=0"
-same "nothing hidden" 0 "$(counter helped told_limit)"
+same "nothing hidden" 0 "$(counter helped reported_limit)"
 [ "$(counter helped spilled_bytes)" -gt 0 ] || fail "helped: nothing was spilled"
 export SPILLWAY_REPORTED_MEMORY=limit+host
 looks by-environment 0 --memory 16MiB "$allocate" --look --count 8

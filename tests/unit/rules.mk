@@ -27,7 +27,7 @@ $(BUILD)/tests/unit/test_wheels: %: %.o $(addprefix $(BUILD)/tools/,wheels/libra
 $(BUILD)/tests/unit/test_slurm_options: $(if $(wildcard /usr/include/slurm/spank.h),$(patsubst %,$(BUILD)/tools/slurm/%.o,options settings))
 
 # Which programs have no process slot, by what the tool knows.
-$(BUILD)/tests/unit/test_seatless: $(addprefix $(BUILD)/tools/view/,seatless_judge.o tool.o)
+$(BUILD)/tests/unit/test_unmanaged: $(addprefix $(BUILD)/tools/view/,unmanaged_check.o tool.o)
 
 # Predictions are the tool's.
 $(BUILD)/tests/unit/test_whatif: $(addprefix $(BUILD)/tools/,whatif/record.o whatif/model.o view/jobs.o view/counters.o view/tool.o)

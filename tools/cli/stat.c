@@ -17,7 +17,7 @@
 #include "tools/formats/formats.h"
 #include "tools/formats/output.h"
 #include "tools/formats/report.h"
-#include "tools/formats/report_seatless.h"
+#include "tools/formats/report_unmanaged.h"
 #include "tools/formats/value.h"
 #include "tools/formats/table.h"
 #include "tools/view/arguments.h"
@@ -358,7 +358,7 @@ static int show_rows(const struct stat_options *stat, bool first)
 		print_rows(stat, &rows, first);
 	rows_free(&rows);
 	if (stat->format == FORMAT_TEXT && !stat->textfile && !stat->job)
-		report_seatless();
+		report_unmanaged();
 	return whole ? TOOL_OK : TOOL_FAILED;
 }
 

@@ -27,7 +27,7 @@
 #include "tools/doctor/probe.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
-#include "tools/doctor/seatless.h"
+#include "tools/doctor/unmanaged.h"
 #include "tools/doctor/setup.h"
 #include "tools/doctor/softgpu.h"
 #include "tools/doctor/values.h"
@@ -539,7 +539,7 @@ static void check_state(bool clean)
 	finding(FINDING_OK, "state directory: %s", passed_over ? message : path);
 	check_ended(clean);
 	if (!clean)
-		seatless_findings();
+		unmanaged_findings();
 }
 
 static void check_program(const char *program)

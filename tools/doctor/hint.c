@@ -13,7 +13,7 @@ int hint_looked_first(const struct segment_view *view)
 
 		if (total->refusals || total->spills || total->demotions)
 			return -1; /* it got past looking */
-		if (total->told_limit && total->limit_set != CONFIG_UNLIMITED &&
+		if (total->reported_limit && total->limit_set != CONFIG_UNLIMITED &&
 		    total->device_peak <= total->limit_set / 2)
 			return i;
 	}

@@ -16,7 +16,7 @@
 #include "tools/view/counters.h"
 #include "core/config/config.h"
 #include "tools/view/gpus.h"
-#include "tools/view/seatless.h"
+#include "tools/view/unmanaged.h"
 #include "tools/view/tool.h"
 
 static void put_escaped(FILE *out, const char *name)
@@ -280,42 +280,42 @@ static void put_gpus(FILE *out, const struct rows *rows)
  * Prints the programs without Spillway per GPU, where they are known. A program is counted from the
  * second look on: each page that is asked for is a look.
  */
-static void put_seatless(FILE *out)
+static void put_unmanaged(FILE *out)
 {
-	static const char processes[] = "spillway_gpu_seatless_processes",
-	                  bytes[] = "spillway_gpu_seatless_bytes",
-	                  unjudged[] = "spillway_seatless_unjudged_processes";
-	static struct seatless seatless;
+	static const char processes[] = "spillway_gpu_unmanaged_processes",
+	                  bytes[] = "spillway_gpu_unmanaged_bytes",
+	                  unjudged[] = "spillway_gpu_unchecked_processes";
+	static struct unmanaged unmanaged;
 	struct gpus gpus;
 
 	put_head(out, "spillway_enforced", "gauge", "1 where root's file enforces limits");
 	fprintf(out, "spillway_enforced %d\n", config_machine()->enforces);
 	gpus_read(&gpus);
-	seatless_look(&seatless);
+	unmanaged_look(&unmanaged);
 	put_head(out, processes, "gauge", "processes on the GPU that Spillway is not in");
-	for (int i = 0; seatless.is_known && i < gpus.count; i++) {
+	for (int i = 0; unmanaged.is_known && i < gpus.count; i++) {
 		struct known_gpu gpu = {.uuid = gpus.gpu[i].uuid};
 		uint64_t count = 0;
 
-		for (int p = 0; p < seatless.count; p++)
-			count += strcmp(seatless.process[p].uuid, gpu.uuid) == 0;
+		for (int p = 0; p < unmanaged.count; p++)
+			count += strcmp(unmanaged.process[p].uuid, gpu.uuid) == 0;
 		put_gpu(out, processes, &gpu, count);
 	}
 	put_head(out, bytes, "gauge", "memory of the GPU that they hold, where NVML knows it");
-	for (int i = 0; seatless.is_known && i < gpus.count; i++) {
+	for (int i = 0; unmanaged.is_known && i < gpus.count; i++) {
 		struct known_gpu gpu = {.uuid = gpus.gpu[i].uuid};
 		uint64_t held = 0;
 
-		for (int p = 0; p < seatless.count; p++)
-			if (strcmp(seatless.process[p].uuid, gpu.uuid) == 0 &&
-			    seatless.process[p].bytes != UINT64_MAX)
-				held += seatless.process[p].bytes;
+		for (int p = 0; p < unmanaged.count; p++)
+			if (strcmp(unmanaged.process[p].uuid, gpu.uuid) == 0 &&
+			    unmanaged.process[p].bytes != UINT64_MAX)
+				held += unmanaged.process[p].bytes;
 		put_gpu(out, bytes, &gpu, held);
 	}
 	put_head(out, unjudged, "gauge",
 	         "processes on GPUs of which is not known whether Spillway is in them");
-	if (seatless.is_known)
-		fprintf(out, "%s %d\n", unjudged, seatless.not_judged);
+	if (unmanaged.is_known)
+		fprintf(out, "%s %d\n", unjudged, unmanaged.not_judged);
 }
 
 static void prometheus_put_bytes(FILE *out, const char *name, const char *meaning,
@@ -449,7 +449,7 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	put_info(out, rows);
 	put_jobs(out, rows);
 	put_gpus(out, rows);
-	put_seatless(out);
+	put_unmanaged(out);
 	prometheus_put_bytes(out, "spillway_memory_bytes", "memory of the GPU", rows,
 	                     offsetof(struct row, device.memory));
 	prometheus_put_bytes(

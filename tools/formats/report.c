@@ -13,7 +13,7 @@
 #include "tools/formats/device_table.h"
 #include "tools/formats/refused.h"
 #include "tools/formats/report_moves.h"
-#include "tools/formats/report_seatless.h"
+#include "tools/formats/report_unmanaged.h"
 #include "tools/formats/report_sharing.h"
 #include "tools/formats/table.h"
 #include "tools/formats/value.h"
@@ -427,7 +427,7 @@ static void report_gpus_json(struct json *json)
 	json_close(json, ']');
 }
 
-bool report_all_json(FILE *out, const char *job, struct seatless *seatless)
+bool report_all_json(FILE *out, const char *job, struct unmanaged *unmanaged)
 {
 	struct json json = {.out = out};
 	char directory[PATH_MAX];
@@ -452,7 +452,7 @@ bool report_all_json(FILE *out, const char *job, struct seatless *seatless)
 	json_close(&json, ']');
 	report_node_json(&json, &others);
 	report_gpus_json(&json);
-	report_seatless_json(&json, seatless);
+	report_unmanaged_json(&json, unmanaged);
 	json_close(&json, '}');
 	node_jobs_free(&others);
 	putc('\n', out);

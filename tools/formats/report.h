@@ -8,7 +8,7 @@
 #include "core/state/segment.h"
 #include "tools/formats/json.h"
 #include "tools/view/node.h"
-#include "tools/view/seatless.h"
+#include "tools/view/unmanaged.h"
 
 /* Prints the job, devices, processes and complaints. */
 void report_text(const struct segment_view *view);
@@ -17,9 +17,9 @@ void report_json(struct json *json, const struct segment_view *view, const char 
                  const struct node_jobs *jobs);
 /*
  * Writes the document of `stat --json`: of one job of the state directory, or of all jobs of the
- * node where job is NULL. seatless: the findings of earlier looks; NULL: looks twice, and waits a
+ * node where job is NULL. unmanaged: the findings of earlier looks; NULL: looks twice, and waits a
  * second between them where that is needed. Returns false where a job cannot be read.
  */
-bool report_all_json(FILE *out, const char *job, struct seatless *seatless);
+bool report_all_json(FILE *out, const char *job, struct unmanaged *unmanaged);
 
 #endif

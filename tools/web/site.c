@@ -19,7 +19,7 @@
 #include "tools/view/counters.h"
 #include "tools/view/node.h"
 #include "tools/view/reach.h"
-#include "tools/view/seatless.h"
+#include "tools/view/unmanaged.h"
 #include "tools/view/tool.h"
 #include "tools/web/changes.h"
 #include "tools/web/history.h"
@@ -37,7 +37,7 @@ struct site {
 	char node[256], user[NODE_USER_MAX];
 	char *page_headers;
 	struct history *history;
-	struct seatless seatless;
+	struct unmanaged unmanaged;
 	char *jobs; /* the document of `stat --json` as of jobs_ns */
 	size_t jobs_size;
 	uint64_t jobs_ns;
@@ -234,7 +234,7 @@ static void read_jobs(struct site *site)
 	free(site->jobs);
 	out = open_memstream(&site->jobs, &site->jobs_size);
 	if (out)
-		report_all_json(out, site->options->job, &site->seatless);
+		report_all_json(out, site->options->job, &site->unmanaged);
 	if (!out || fclose(out) != 0)
 		fail("out of memory");
 	site->jobs_ns = clock_now();

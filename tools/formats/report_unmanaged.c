@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs without Spillway, for stat. */
-#include "tools/formats/report_seatless.h"
+#include "tools/formats/report_unmanaged.h"
 
 #include <stdio.h>
 
 #include "core/base/units.h"
 #include "core/config/config.h"
-#include "tools/view/seatless.h"
+#include "tools/view/unmanaged.h"
 
-void report_seatless(void)
+void report_unmanaged(void)
 {
-	struct seatless seatless = {0};
+	struct unmanaged unmanaged = {0};
 	char size[32];
 
 	if (!config_machine()->enforces)
 		return;
-	seatless_look_twice(&seatless);
-	for (int i = 0; i < seatless.count; i++) {
-		const struct seatless_process *process = &seatless.process[i];
+	unmanaged_look_twice(&unmanaged);
+	for (int i = 0; i < unmanaged.count; i++) {
+		const struct unmanaged_process *process = &unmanaged.process[i];
 
 		printf("without Spillway, so beyond every limit: process %d of %s (%s) holds %s of "
 		       "%s\n",
@@ -27,25 +27,25 @@ void report_seatless(void)
 		           : units_format_size(process->bytes, size, sizeof size),
 		       process->uuid);
 	}
-	if (!seatless.is_known)
+	if (!unmanaged.is_known)
 		puts("programs without Spillway: not known: NVML does not list those on the GPUs");
-	else if (seatless.not_judged)
+	else if (unmanaged.not_judged)
 		printf("programs without Spillway: not known of %d processes on the GPUs\n",
-		       seatless.not_judged);
-	seatless_free(&seatless);
+		       unmanaged.not_judged);
+	unmanaged_free(&unmanaged);
 }
 
-static void seatless_json(struct json *json, const struct seatless *seatless)
+static void unmanaged_json(struct json *json, const struct unmanaged *unmanaged)
 {
-	if (!seatless->is_known) {
+	if (!unmanaged->is_known) {
 		json_null(json, "without_spillway");
 		return;
 	}
 	json_open(json, "without_spillway", '{');
-	json_number(json, "not_judged", (uint64_t)seatless->not_judged);
+	json_number(json, "not_judged", (uint64_t)unmanaged->not_judged);
 	json_open(json, "processes", '[');
-	for (int i = 0; i < seatless->count; i++) {
-		const struct seatless_process *process = &seatless->process[i];
+	for (int i = 0; i < unmanaged->count; i++) {
+		const struct unmanaged_process *process = &unmanaged->process[i];
 
 		json_open(json, NULL, '{');
 		json_number(json, "pid", (uint64_t)process->pid);
@@ -63,14 +63,14 @@ static void seatless_json(struct json *json, const struct seatless *seatless)
 	json_close(json, '}');
 }
 
-void report_seatless_json(struct json *json, struct seatless *seatless)
+void report_unmanaged_json(struct json *json, struct unmanaged *unmanaged)
 {
-	struct seatless own = {0};
+	struct unmanaged own = {0};
 
-	if (seatless && config_machine()->enforces)
-		seatless_look(seatless);
+	if (unmanaged && config_machine()->enforces)
+		unmanaged_look(unmanaged);
 	else if (config_machine()->enforces)
-		seatless_look_twice(&own);
-	seatless_json(json, seatless ? seatless : &own);
-	seatless_free(&own);
+		unmanaged_look_twice(&own);
+	unmanaged_json(json, unmanaged ? unmanaged : &own);
+	unmanaged_free(&own);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs without Spillway, as findings. */
-#include "tools/doctor/seatless.h"
+#include "tools/doctor/unmanaged.h"
 
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/doctor/finding.h"
-#include "tools/view/seatless.h"
+#include "tools/view/unmanaged.h"
 
-static void doctor_seatless_find(const struct seatless_process *process, bool is_enforced)
+static void doctor_unmanaged_find(const struct unmanaged_process *process, bool is_enforced)
 {
 	char size[32];
 
@@ -24,24 +24,24 @@ static void doctor_seatless_find(const struct seatless_process *process, bool is
 		    (int)process->pid);
 }
 
-void seatless_findings(void)
+void unmanaged_findings(void)
 {
-	struct seatless seatless = {0};
+	struct unmanaged unmanaged = {0};
 
-	seatless_look_twice(&seatless);
-	for (int i = 0; i < seatless.count; i++)
-		doctor_seatless_find(&seatless.process[i], config_machine()->enforces);
-	if (!seatless.is_known)
+	unmanaged_look_twice(&unmanaged);
+	for (int i = 0; i < unmanaged.count; i++)
+		doctor_unmanaged_find(&unmanaged.process[i], config_machine()->enforces);
+	if (!unmanaged.is_known)
 		finding(FINDING_OK,
 		        "without Spillway: not known: NVML does not list the programs on the "
 		        "GPUs");
-	else if (seatless.not_judged)
+	else if (unmanaged.not_judged)
 		finding(FINDING_OK,
 		        "without Spillway: not known of %d processes on the GPUs: they have ended, "
 		        "are other users', or live in another PID namespace; root of the node sees "
 		        "them",
-		        seatless.not_judged);
-	else if (!seatless.count)
+		        unmanaged.not_judged);
+	else if (!unmanaged.count)
 		finding(FINDING_OK, "without Spillway: no program on the GPUs");
-	seatless_free(&seatless);
+	unmanaged_free(&unmanaged);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs without a process slot. */
-#include "tools/view/seatless.h"
+#include "tools/view/unmanaged.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -75,15 +75,15 @@ static bool reaches_all(void)
 
 struct look {
 	const struct slots_known *known;
-	struct seatless_process *found;
+	struct unmanaged_process *found;
 	int count, not_judged;
 };
 
-static void view_seatless_look_at(void *cookie, const char *uuid, pid_t pid, uint64_t bytes)
+static void view_unmanaged_look_at(void *cookie, const char *uuid, pid_t pid, uint64_t bytes)
 {
 	struct look *look = cookie;
 	struct process_seen seen;
-	struct seatless_process *process;
+	struct unmanaged_process *process;
 
 	if (!process_look(pid, &seen)) {
 		/* It has ended, or lives where its number means another process or none. */
@@ -92,7 +92,7 @@ static void view_seatless_look_at(void *cookie, const char *uuid, pid_t pid, uin
 	}
 	if (seen.is_probe)
 		return;
-	switch (seatless_judge(look->known, seen.owner, seen.inside)) {
+	switch (unmanaged_check(look->known, seen.owner, seen.inside)) {
 	case SLOT_HELD:
 		return;
 	case SLOT_NOT_KNOWN:
@@ -103,14 +103,14 @@ static void view_seatless_look_at(void *cookie, const char *uuid, pid_t pid, uin
 	}
 	look->found = grow(look->found, look->count, sizeof *look->found);
 	process = &look->found[look->count++];
-	*process = (struct seatless_process){
+	*process = (struct unmanaged_process){
 	    .pid = pid, .started = seen.started, .owner = seen.owner, .bytes = bytes};
 	snprintf(process->uuid, sizeof process->uuid, "%s", uuid);
 	snprintf(process->command, sizeof process->command, "%s", seen.command);
 	node_user(seen.owner, process->user, sizeof process->user);
 }
 
-void seatless_look(struct seatless *seatless)
+void unmanaged_look(struct unmanaged *unmanaged)
 {
 	struct gathering gathering = {0};
 	struct slots_known known;
@@ -123,20 +123,20 @@ void seatless_look(struct seatless *seatless)
 	                             .unread_count = gathering.unreads,
 	                             .reaches_all = reaches_all(),
 	                             .own = geteuid()};
-	seatless->is_known = gpus_each_process(view_seatless_look_at, &look);
-	seatless->not_judged = look.not_judged;
-	seatless_settle(seatless, look.found, look.count, clock_now());
+	unmanaged->is_known = gpus_each_process(view_unmanaged_look_at, &look);
+	unmanaged->not_judged = look.not_judged;
+	unmanaged_settle(unmanaged, look.found, look.count, clock_now());
 	free(gathering.slot);
 	free(gathering.unread);
 }
 
-void seatless_look_twice(struct seatless *seatless)
+void unmanaged_look_twice(struct unmanaged *unmanaged)
 {
 	const struct timespec apart = {.tv_sec = 1, .tv_nsec = 10000000};
 
-	seatless_look(seatless);
-	if (!seatless->suspects && !seatless->not_judged)
+	unmanaged_look(unmanaged);
+	if (!unmanaged->suspects && !unmanaged->not_judged)
 		return;
 	nanosleep(&apart, NULL);
-	seatless_look(seatless);
+	unmanaged_look(unmanaged);
 }

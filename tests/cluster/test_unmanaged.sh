@@ -71,10 +71,10 @@ exporter=$!
 until_true $patience grep -q 'http://' "$scratch/listen" || fail "listen: $(cat "$scratch/listen")"
 url=$(grep -o 'http://[^ ]*' "$scratch/listen" | head -n 1)
 page() { python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' "$url"; }
-has "the first page" "$(page)" "spillway_gpu_seatless_processes{UUID=\"$uuid\"} 0"
-named() { page | grep -q "^spillway_gpu_seatless_processes{UUID=\"$uuid\"} 1\$"; }
-until_true $patience named || fail "metrics: $(page | grep seatless)"
-has metrics "$(page)" "spillway_gpu_seatless_bytes{UUID=\"$uuid\"} $((32 * mib))"
+has "the first page" "$(page)" "spillway_gpu_unmanaged_processes{UUID=\"$uuid\"} 0"
+named() { page | grep -q "^spillway_gpu_unmanaged_processes{UUID=\"$uuid\"} 1\$"; }
+until_true $patience named || fail "metrics: $(page | grep unmanaged)"
+has metrics "$(page)" "spillway_gpu_unmanaged_bytes{UUID=\"$uuid\"} $((32 * mib))"
 has metrics "$(page)" "spillway_enforced 1"
 kill $exporter
 : >"$scratch/end"
