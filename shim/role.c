@@ -23,6 +23,6 @@ void shim_take_role(void)
 	slash = strrchr(self.dli_fname, '/');
 	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - self.dli_fname) : 0,
 	         self.dli_fname);
-	modules_call(stand_in, folder);
+	modules_call(hami_mode, folder);
 	atomic_store(&is_taken, true);
 }

@@ -232,10 +232,10 @@ struct config_sources {
 	const char *file;          /* SPILLWAY_CONFIG; NULL: none. Missing is an error. */
 	const char *override_file; /* NULL: none. Missing is fine. */
 	char *const *environment;  /* like environ; NULL: none */
-	/* The process is one in which we stand in for HAMi-core (core/modules/vgpu/stand_in.h). */
+	/* The process is one in which we stand in for HAMi-core (core/modules/vgpu/hami_mode.h). */
 	bool stands_in;
-	const char *orders;      /* NULL: none. INI text: the settings of the node's monitor */
-	const char *orders_from; /* where that was read */
+	const char *monitor;      /* NULL: none. INI text: the settings of the node's monitor */
+	const char *monitor_from; /* where that was read */
 	/*
 	 * HAMi's default policy, a share that holds while other jobs want the GPU, needs no cap:
 	 * other jobs are seen, or the monitor says that there are none.

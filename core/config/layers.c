@@ -30,7 +30,7 @@ static int layers_set(struct config *config, enum config_layer layer, enum confi
                       const char *from, const char *value, struct config_error *error)
 {
 	const struct config_item item = {
-	    .place = {from, layer == LAYER_STAND_IN ? -1 : 0}, .key = from, .value = value};
+	    .place = {from, layer == LAYER_HAMI_DEFAULTS ? -1 : 0}, .key = from, .value = value};
 
 	return config_add(config, (struct config_setting){.layer = layer, .key = key}, &item,
 	                  error);
@@ -78,17 +78,17 @@ static int take_priority(struct config *config, char *const *environment,
  * Adds the values of HAMi mode: its defaults, and its variables that mean something there alone.
  * environment may be NULL. 0 or a negative errno.
  */
-static int config_add_stand_in(struct config *config, char *const *environment, bool is_weighed,
-                               struct config_error *error)
+static int config_add_hami_mode(struct config *config, char *const *environment, bool is_weighed,
+                                struct config_error *error)
 {
 	static const char self[] = "libvgpu.so", policy_name[] = "GPU_CORE_UTILIZATION_POLICY";
 	const char *policy = config_variable(environment, policy_name);
 	bool is_forced = policy && strcasecmp(policy, "force") == 0;
-	int status = layers_set(config, LAYER_STAND_IN, CONFIG_KEY_spill, self,
+	int status = layers_set(config, LAYER_HAMI_DEFAULTS, CONFIG_KEY_spill, self,
 	                        layers_may_spill(config, environment) ? "auto" : "off", error);
 
 	if (status == 0)
-		status = layers_set(config, is_forced ? LAYER_HAMI : LAYER_STAND_IN,
+		status = layers_set(config, is_forced ? LAYER_HAMI : LAYER_HAMI_DEFAULTS,
 		                    CONFIG_KEY_share_policy, is_forced ? policy_name : self,
 		                    is_forced || !is_weighed ? "cap" : "weight", error);
 	if (status == 0)
@@ -120,11 +120,11 @@ static int layer_add_environment(struct config *config, const struct layer_sourc
 	return config_add_environment(config, source->sources->environment, error);
 }
 
-static int layer_add_stand_in(struct config *config, const struct layer_source *source,
-                              struct config_error *error)
+static int layer_add_hami_mode(struct config *config, const struct layer_source *source,
+                               struct config_error *error)
 {
-	return config_add_stand_in(config, source->sources->environment,
-	                           source->sources->is_weighed, error);
+	return config_add_hami_mode(config, source->sources->environment,
+	                            source->sources->is_weighed, error);
 }
 
 /* Tries a layer alone, under the rules that the machine's file has set by now. */
@@ -336,29 +336,29 @@ static int layer_add_limits(struct config *config, const struct config_sources *
 static int add_layers(struct config *config, const struct config_sources *sources,
                       struct config_error *error)
 {
-	const struct layer_source stand_in = {sources, LAYER_STAND_IN,    "environment", NULL,
-	                                      0,       layer_add_stand_in};
+	const struct layer_source hami_mode = {sources, LAYER_HAMI_DEFAULTS, "environment", NULL,
+	                                       0,       layer_add_hami_mode};
 	const struct layer_source environment = {sources, LAYER_ENVIRONMENT,    "environment", NULL,
 	                                         0,       layer_add_environment};
-	const struct layer_source orders = {sources,
-	                                    LAYER_ORDERS,
-	                                    sources->orders_from,
-	                                    sources->orders,
-	                                    sources->orders ? strlen(sources->orders) : 0,
-	                                    layer_add_text};
+	const struct layer_source monitor = {sources,
+	                                     LAYER_MONITOR,
+	                                     sources->monitor_from,
+	                                     sources->monitor,
+	                                     sources->monitor ? strlen(sources->monitor) : 0,
+	                                     layer_add_text};
 	int status = 0;
 
 	if (sources->system_file)
 		status = layer_add_file(config, sources, LAYER_SYSTEM, sources->system_file, error);
 	layers_name_job(config);
 	if (status == 0 && sources->stands_in)
-		status = layer_add_or_stay(config, &stand_in, error);
+		status = layer_add_or_stay(config, &hami_mode, error);
 	if (status == 0 && sources->file && !config->job.enforces)
 		status = layer_add_file(config, sources, LAYER_FILE, sources->file, error);
 	if (status == 0 && sources->environment)
 		status = layer_add_or_stay(config, &environment, error);
-	if (status == 0 && sources->orders)
-		status = layer_add_or_stay(config, &orders, error);
+	if (status == 0 && sources->monitor)
+		status = layer_add_or_stay(config, &monitor, error);
 	if (status == 0 && sources->override_file)
 		status =
 		    layer_add_file(config, sources, LAYER_OVERRIDE, sources->override_file, error);

@@ -120,7 +120,7 @@ static int out_of_memory(struct config_error *error, struct config_place place)
  */
 static bool is_by_program(enum config_layer layer)
 {
-	return layer == LAYER_HAMI || layer == LAYER_ORDERS || layer == LAYER_OVERRIDE;
+	return layer == LAYER_HAMI || layer == LAYER_MONITOR || layer == LAYER_OVERRIDE;
 }
 
 int config_fail_lacking(const char *key, const struct config_item *item, struct config_error *error)

@@ -124,12 +124,12 @@ int config_ceiling_parse(enum config_ceiling_key key, const char *text, bool *is
 
 /* snapshot.c */
 enum config_layer {
-	LAYER_STAND_IN, /* of libvgpu.so, in place of the built-in values */
+	LAYER_HAMI_DEFAULTS, /* of libvgpu.so, in place of the built-in values */
 	LAYER_SYSTEM,
 	LAYER_FILE,
 	LAYER_HAMI,
 	LAYER_ENVIRONMENT,
-	LAYER_ORDERS, /* settings of HAMi's monitor */
+	LAYER_MONITOR, /* settings of HAMi's monitor */
 	LAYER_OVERRIDE,
 	LAYER_PAUSE,   /* of `pause`: a share of 0, and evict */
 	LAYER_CEILING, /* not a source of values: clamps those of all other layers */

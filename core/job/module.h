@@ -26,7 +26,7 @@ struct job_config;
 struct module {
 	const char *name;
 	/* The object was loaded as libvgpu.so from this folder, in place of HAMi-core. */
-	void (*stand_in)(const char *folder);
+	void (*hami_mode)(const char *folder);
 	/* Before the first layer of the configuration is read; may change the environment. */
 	void (*prepare)(struct job_config *config);
 	/* Each time the layers are read, on any thread. */

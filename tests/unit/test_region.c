@@ -30,14 +30,14 @@ static struct region_tell told(int pid, uint64_t used)
 	return tell;
 }
 
-static struct region_orders tell_all(const struct region_tell *tell)
+static struct region_settings tell_all(const struct region_tell *tell)
 {
-	struct region_orders orders;
+	struct region_settings settings;
 	char why[512];
-	int error = region_tell(path, tell, &orders, why, sizeof(why));
+	int error = region_tell(path, tell, &settings, why, sizeof(why));
 
 	ck_assert_msg(error == 0, "%s", why);
-	return orders;
+	return settings;
 }
 
 static uint64_t word_at(off_t at, size_t size)
@@ -93,7 +93,7 @@ static void end_process(pid_t child)
 START_TEST(one_who_tells_makes_it)
 {
 	struct region_tell tell = told(getpid(), 5 * MIB);
-	struct region_orders orders = tell_all(&tell);
+	struct region_settings settings = tell_all(&tell);
 	struct stat found;
 
 	ck_assert_int_eq(stat(path, &found), 0);
@@ -107,11 +107,11 @@ START_TEST(one_who_tells_makes_it)
 	ck_assert_uint_eq(word_at(slot(0, SLOT_AT_pid), 4), (unsigned)getpid());
 	ck_assert_uint_eq(word_at(slot(0, SLOT_AT_status), 4), 1);
 	ck_assert_uint_eq(total_of(0), 5 * MIB);
-	ck_assert_int_eq(orders.count, 1);
-	ck_assert_str_eq(orders.device[0].uuid, UUID);
-	ck_assert_uint_eq(orders.device[0].limit, 64 * MIB);
-	ck_assert_uint_eq(orders.device[0].percent, 30);
-	ck_assert(!orders.is_blocked && orders.is_switched);
+	ck_assert_int_eq(settings.count, 1);
+	ck_assert_str_eq(settings.device[0].uuid, UUID);
+	ck_assert_uint_eq(settings.device[0].limit, 64 * MIB);
+	ck_assert_uint_eq(settings.device[0].percent, 30);
+	ck_assert(!settings.is_blocked && settings.is_switched);
 }
 END_TEST
 
@@ -176,10 +176,10 @@ START_TEST(who_leaves_waits_for_others)
 }
 END_TEST
 
-START_TEST(orders_are_read_and_limits_never_written_again)
+START_TEST(monitor_are_read_and_limits_never_written_again)
 {
 	struct region_tell tell = told(getpid(), 0);
-	struct region_orders orders;
+	struct region_settings settings;
 
 	tell_all(&tell);
 	set_word(REGION_AT_limit, 32 * MIB, 8);
@@ -187,15 +187,15 @@ START_TEST(orders_are_read_and_limits_never_written_again)
 	set_word(REGION_AT_recent_kernel, (uint32_t)-1, 4);
 	set_word(REGION_AT_utilization_switch, 0, 4);
 	tell.has_launched = true;
-	orders = tell_all(&tell);
-	ck_assert_uint_eq(orders.device[0].limit, 32 * MIB);
-	ck_assert_uint_eq(orders.device[0].percent, 0);
-	ck_assert(orders.is_blocked && !orders.is_switched);
-	ck_assert_int_eq(region_read(path, &orders), 0);
-	ck_assert_uint_eq(orders.device[0].limit, 32 * MIB);
+	settings = tell_all(&tell);
+	ck_assert_uint_eq(settings.device[0].limit, 32 * MIB);
+	ck_assert_uint_eq(settings.device[0].percent, 0);
+	ck_assert(settings.is_blocked && !settings.is_switched);
+	ck_assert_int_eq(region_read(path, &settings), 0);
+	ck_assert_uint_eq(settings.device[0].limit, 32 * MIB);
 	set_word(REGION_AT_recent_kernel, 0, 4);
-	orders = tell_all(&tell);
-	ck_assert(!orders.is_blocked);
+	settings = tell_all(&tell);
+	ck_assert(!settings.is_blocked);
 	ck_assert_uint_eq(word_at(REGION_AT_recent_kernel, 4), 2);
 }
 END_TEST
@@ -203,18 +203,18 @@ END_TEST
 START_TEST(devices_are_known_by_uuid)
 {
 	struct region_tell tell = told(getpid(), 1 * MIB);
-	struct region_orders orders;
+	struct region_settings settings;
 
 	tell_all(&tell);
 	strcpy(tell.device[0].uuid, OTHER);
 	tell.device[0].limit = 16 * MIB;
 	tell.device[1] = told(0, 7 * MIB).device[0];
 	tell.count = 2;
-	orders = tell_all(&tell);
-	ck_assert_int_eq(orders.count, 2);
-	ck_assert_str_eq(orders.device[0].uuid, UUID);
-	ck_assert_str_eq(orders.device[1].uuid, OTHER);
-	ck_assert_uint_eq(orders.device[1].limit, 16 * MIB);
+	settings = tell_all(&tell);
+	ck_assert_int_eq(settings.count, 2);
+	ck_assert_str_eq(settings.device[0].uuid, UUID);
+	ck_assert_str_eq(settings.device[1].uuid, OTHER);
+	ck_assert_uint_eq(settings.device[1].limit, 16 * MIB);
 	ck_assert_uint_eq(total_of(0), 7 * MIB);
 }
 END_TEST
@@ -222,22 +222,22 @@ END_TEST
 static void expect_refused(int error, const char *part)
 {
 	struct region_tell tell = told(getpid(), MIB);
-	struct region_orders orders;
+	struct region_settings settings;
 	char why[512];
 
-	ck_assert_int_eq(region_tell(path, &tell, &orders, why, sizeof(why)), error);
+	ck_assert_int_eq(region_tell(path, &tell, &settings, why, sizeof(why)), error);
 	ck_assert_msg(strstr(why, part), "%s", why);
 }
 
 START_TEST(what_is_no_region_is_left_as_it_is)
 {
 	struct region_tell tell = told(getpid(), MIB);
-	struct region_orders orders;
+	struct region_settings settings;
 
 	tell_all(&tell);
 	set_word(REGION_AT_minor_version, 9, 4);
 	expect_refused(-EPROTO, "version 1.9, expected 1.1 or 1.2");
-	ck_assert_int_eq(region_read(path, &orders), -EPROTO);
+	ck_assert_int_eq(region_read(path, &settings), -EPROTO);
 	set_word(REGION_AT_minor_version, 1, 4);
 	tell_all(&tell);
 	set_word(REGION_AT_process_count, 5000, 4);
@@ -249,7 +249,7 @@ START_TEST(what_is_no_region_is_left_as_it_is)
 	ck_assert_int_eq(symlink("/dev/null", path), 0);
 	expect_refused(-ELOOP, path);
 	unlink(path);
-	ck_assert_int_eq(region_read(path, &orders), -ENOENT);
+	ck_assert_int_eq(region_read(path, &settings), -ENOENT);
 }
 END_TEST
 
@@ -281,11 +281,11 @@ START_TEST(what_somebody_has_written_is_no_region)
 }
 END_TEST
 
-/* All places are taken by the living: the process is not seen, is told so, and reads its orders. */
+/* All places are taken by the living: the process is not seen, is told so, and reads its settings. */
 START_TEST(one_that_is_full_is_said_and_read)
 {
 	struct region_tell tell = told(getpid(), MIB);
-	struct region_orders orders;
+	struct region_settings settings;
 
 	tell_all(&tell);
 	for (int i = 0; i < REGION_PROCESSES; i++)
@@ -293,27 +293,27 @@ START_TEST(one_that_is_full_is_said_and_read)
 	set_word(REGION_AT_process_count, REGION_PROCESSES, 4);
 	set_word(REGION_AT_limit, 9 * MIB, 8);
 	expect_refused(-EUSERS, "has 1024 processes already");
-	ck_assert_int_eq(region_read(path, &orders), 0);
-	ck_assert_uint_eq(orders.device[0].limit, 9 * MIB);
+	ck_assert_int_eq(region_read(path, &settings), 0);
+	ck_assert_uint_eq(settings.device[0].limit, 9 * MIB);
 	/* One more byte, a hole of a terabyte, a count of devices that is none. */
 	ck_assert_int_eq(truncate(path, (off_t)1 << 40), 0);
 	set_word(REGION_AT_device_count, -1, 8);
-	ck_assert_int_eq(region_read(path, &orders), 0);
-	ck_assert_int_eq(orders.count, REGION_DEVICES);
-	ck_assert_uint_eq(orders.device[0].limit, 9 * MIB);
+	ck_assert_int_eq(region_read(path, &settings), 0);
+	ck_assert_int_eq(settings.count, REGION_DEVICES);
+	ck_assert_uint_eq(settings.device[0].limit, 9 * MIB);
 }
 END_TEST
 
 START_TEST(one_that_was_cut_short_is_made_anew)
 {
 	struct region_tell tell = told(getpid(), 5 * MIB);
-	struct region_orders orders;
+	struct region_settings settings;
 
 	tell_all(&tell);
 	ck_assert_int_eq(truncate(path, 3000), 0);
-	ck_assert_int_eq(region_read(path, &orders), -ENOENT);
-	orders = tell_all(&tell);
-	ck_assert_uint_eq(orders.device[0].limit, 64 * MIB);
+	ck_assert_int_eq(region_read(path, &settings), -ENOENT);
+	settings = tell_all(&tell);
+	ck_assert_uint_eq(settings.device[0].limit, 64 * MIB);
 	ck_assert_uint_eq(total_of(0), 5 * MIB);
 }
 END_TEST
@@ -322,7 +322,7 @@ START_TEST(who_finds_it_locked_comes_again)
 {
 	struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = REGION_SIZE};
 	struct region_tell tell = told(getpid(), MIB);
-	struct region_orders orders;
+	struct region_settings settings;
 	char why[512];
 	int fd;
 
@@ -330,7 +330,7 @@ START_TEST(who_finds_it_locked_comes_again)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	ck_assert_int_eq(fcntl(fd, F_SETLK, &range), 0); /* as HAMi-core's lockf() */
 	tell = told(getpid(), 9 * MIB);
-	ck_assert_int_eq(region_tell(path, &tell, &orders, why, sizeof(why)), -EAGAIN);
+	ck_assert_int_eq(region_tell(path, &tell, &settings, why, sizeof(why)), -EAGAIN);
 	ck_assert_uint_eq(total_of(0), MIB);
 	close(fd);
 	tell_all(&tell);
@@ -347,7 +347,7 @@ int main(void)
 	tcase_add_test(tests, who_leaves_waits_for_others);
 	tcase_add_test(tests, one_who_tells_makes_it);
 	tcase_add_test(tests, the_dead_go_and_the_living_stay);
-	tcase_add_test(tests, orders_are_read_and_limits_never_written_again);
+	tcase_add_test(tests, monitor_are_read_and_limits_never_written_again);
 	tcase_add_test(tests, devices_are_known_by_uuid);
 	tcase_add_test(tests, what_is_no_region_is_left_as_it_is);
 	tcase_add_test(tests, what_somebody_has_written_is_no_region);

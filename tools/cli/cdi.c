@@ -9,7 +9,7 @@
 
 #include "core/config/config.h"
 #include "core/state/directory.h"
-#include "core/modules/vgpu/stand_in.h"
+#include "core/modules/vgpu/hami_mode.h"
 #include "tools/cli/commands.h"
 #include "tools/doctor/paths.h"
 #include "tools/formats/json.h"
@@ -99,7 +99,7 @@ static void cdi_print_device(struct json *json, const struct sold *device)
 	json_text(json, NULL, memory);
 	if (share)
 		json_text(json, NULL, share);
-	json_text(json, NULL, STAND_IN_MARK);
+	json_text(json, NULL, HAMI_MODE_MARK);
 	json_close(json, ']');
 	json_close(json, '}');
 	json_close(json, '}');

@@ -13,7 +13,7 @@
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "core/modules/vgpu/region.h"
-#include "core/modules/vgpu/stand_in.h"
+#include "core/modules/vgpu/hami_mode.h"
 #include "tools/doctor/finding.h"
 #include "tools/view/tool.h"
 
@@ -91,8 +91,8 @@ struct pod pod_find(void)
 		return pod;
 	folder = text("%s", pod.library);
 	*(strrchr(folder, '/') ? strrchr(folder, '/') : folder) = '\0';
-	stand_in_begin(folder);
-	pod.environment = stand_in_complete(pod_copy_environment());
+	hami_mode_begin(folder);
+	pod.environment = hami_mode_complete(pod_copy_environment());
 	free(folder);
 	return pod;
 }
@@ -115,9 +115,9 @@ static bool has_limit(char *const *environment)
 /* Prints the contents of the region. Returns whether it has limits. */
 static bool explain_region(const char *cache)
 {
-	struct region_orders orders;
+	struct region_settings settings;
 	char limit[32];
-	int error = region_read(cache, &orders);
+	int error = region_read(cache, &settings);
 
 	if (error == -ENOENT) {
 		finding(FINDING_OK,
@@ -132,33 +132,33 @@ static bool explain_region(const char *cache)
 		        cache, error == -EPROTO ? "expected version 1.1 or 1.2" : strerror(-error));
 		return false;
 	}
-	for (int i = 0; i < orders.count; i++)
+	for (int i = 0; i < settings.count; i++)
 		finding(FINDING_OK, "pod: shared region: %s: memory = %s, share = %d",
-		        orders.device[i].uuid,
-		        orders.device[i].limit
-		            ? units_format_size(orders.device[i].limit, limit, sizeof limit)
+		        settings.device[i].uuid,
+		        settings.device[i].limit
+		            ? units_format_size(settings.device[i].limit, limit, sizeof limit)
 		            : "unlimited",
-		        orders.device[i].percent ? (int)orders.device[i].percent : 100);
-	if (orders.is_blocked)
+		        settings.device[i].percent ? (int)settings.device[i].percent : 100);
+	if (settings.is_blocked)
 		finding(FINDING_NOTE,
 		        "pod: shared region: HAMi's monitor has stopped this container's "
 		        "launches: one of higher priority works on the GPU");
-	return orders.count > 0;
+	return settings.count > 0;
 }
 
 static void explain_node(void)
 {
 	if (access(DIRECTORY_NODE, W_OK | X_OK) == 0)
 		return;
-	if (access(STAND_IN_NODE, W_OK | X_OK) == 0)
+	if (access(HAMI_MODE_NODE, W_OK | X_OK) == 0)
 		finding(FINDING_OK,
-		        "pod: the node sees this pod by " STAND_IN_NODE
-		        ": SPILLWAY_NODE_DIR=" STAND_IN_NODE
+		        "pod: the node sees this pod by " HAMI_MODE_NODE
+		        ": SPILLWAY_NODE_DIR=" HAMI_MODE_NODE
 		        " spillway stat, as root there; turns between pods need " DIRECTORY_NODE);
 	else
 		finding(
 		    FINDING_NOTE,
-		    "pod: neither " DIRECTORY_NODE " nor " STAND_IN_NODE
+		    "pod: neither " DIRECTORY_NODE " nor " HAMI_MODE_NODE
 		    " is mounted: the node does not see this pod, and its priority counts among "
 		    "its own processes alone");
 }
@@ -192,7 +192,7 @@ void pod_explain(const struct pod *pod)
 		finding_try(
 		    "tr '\\0' '\\n' </proc/1/environ | grep CUDA_DEVICE, and the scheduler's log");
 	}
-	if (stand_in_directory(cache, directory, sizeof directory))
+	if (hami_mode_directory(cache, directory, sizeof directory))
 		finding(FINDING_OK, "pod: the job's files are in %s, which the node has, too",
 		        directory);
 	explain_node();

@@ -237,20 +237,20 @@ static int region_place_of(struct region *r, const struct region_device *device)
 	return count;
 }
 
-static void get_orders(struct region *r, struct region_orders *orders)
+static void get_monitor_settings(struct region *r, struct region_settings *settings)
 {
 	uint64_t percent;
 
-	memset(orders, 0, sizeof(*orders));
-	orders->count = get_device_count(r);
-	for (int i = 0; i < orders->count; i++) {
-		get_uuid(r, i, orders->device[i].uuid);
-		orders->device[i].limit = get_long(r, FIELD(limit, i));
+	memset(settings, 0, sizeof(*settings));
+	settings->count = get_device_count(r);
+	for (int i = 0; i < settings->count; i++) {
+		get_uuid(r, i, settings->device[i].uuid);
+		settings->device[i].limit = get_long(r, FIELD(limit, i));
 		percent = get_long(r, FIELD(sm_limit, i));
-		orders->device[i].percent = percent < 100 ? percent : 0;
+		settings->device[i].percent = percent < 100 ? percent : 0;
 	}
-	orders->is_blocked = get_word(r, REGION_AT_recent_kernel) < 0;
-	orders->is_switched = get_word(r, REGION_AT_utilization_switch) != 0;
+	settings->is_blocked = get_word(r, REGION_AT_recent_kernel) < 0;
+	settings->is_switched = get_word(r, REGION_AT_utilization_switch) != 0;
 }
 
 /* --- slots --- */
@@ -343,7 +343,7 @@ static void put_process(struct region *r, const char *path, const struct region_
 
 /* --- --- */
 
-int region_tell(const char *path, const struct region_tell *tell, struct region_orders *orders,
+int region_tell(const char *path, const struct region_tell *tell, struct region_settings *settings,
                 char *message, size_t size)
 {
 	struct region r = {.message = message, .size = size};
@@ -366,11 +366,11 @@ int region_tell(const char *path, const struct region_tell *tell, struct region_
 	}
 	check_version(&r, path);
 	put_process(&r, path, tell);
-	get_orders(&r, orders);
+	get_monitor_settings(&r, settings);
 	return finish(&r, path);
 }
 
-int region_read(const char *path, struct region_orders *orders)
+int region_read(const char *path, struct region_settings *settings)
 {
 	char message[256] = "";
 	struct region r = {.message = message, .size = sizeof(message)};
@@ -379,7 +379,7 @@ int region_read(const char *path, struct region_orders *orders)
 	if (!r.error && !is_made(&r))
 		r.error = -ENOENT;
 	check_version(&r, path);
-	get_orders(&r, orders);
+	get_monitor_settings(&r, settings);
 	return finish(&r, path);
 }
 

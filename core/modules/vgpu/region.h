@@ -114,7 +114,7 @@ struct region_tell {
 };
 
 /* The contents of the region: the container's limits, and the monitor's further settings. */
-struct region_orders {
+struct region_settings {
 	int count;
 	struct {
 		char uuid[REGION_UUID];
@@ -130,10 +130,10 @@ struct region_orders {
  * process keeps the lock just now), -EPROTO (it is no region of a version that we know, and nothing
  * is written), or another negative errno; message has the reason.
  */
-int region_tell(const char *path, const struct region_tell *tell, struct region_orders *orders,
+int region_tell(const char *path, const struct region_tell *tell, struct region_settings *settings,
                 char *message, size_t size);
-/* Reads the orders. Returns 0 or a negative errno. */
-int region_read(const char *path, struct region_orders *orders);
+/* Reads the settings. Returns 0 or a negative errno. */
+int region_read(const char *path, struct region_settings *settings);
 /* Says that the process holds nothing any more. */
 void region_leave(const char *path, int pid);
 

@@ -25,7 +25,7 @@
 #include "core/ledger/statistics.h"
 #include "core/state/directory.h"
 #include "core/modules/vgpu/region.h"
-#include "core/modules/vgpu/stand_in.h"
+#include "core/modules/vgpu/hami_mode.h"
 
 #define TELL_NS 1000000000ull
 
@@ -46,11 +46,11 @@ static struct {
 	/* Readers have no lock: older texts are kept, and few differ. */
 	char *texts[TEXTS];
 	_Atomic(const char *) now;
-} orders;
+} monitor;
 
 /* --- as a layer --- */
 
-static void write_orders(const struct region_orders *found, char text[TEXT_MAX])
+static void write_monitor_settings(const struct region_settings *found, char text[TEXT_MAX])
 {
 	size_t used = 0;
 
@@ -68,7 +68,7 @@ static void write_orders(const struct region_orders *found, char text[TEXT_MAX])
 		if (limit && used < TEXT_MAX)
 			used += (size_t)snprintf(text + used, TEXT_MAX - used,
 			                         "memory = %" PRIu64 "B\n", limit);
-		if (found->device[i].percent && orders.is_shared_out && !found->is_blocked &&
+		if (found->device[i].percent && monitor.is_shared_out && !found->is_blocked &&
 		    used < TEXT_MAX)
 			used += (size_t)snprintf(text + used, TEXT_MAX - used,
 			                         "share = %" PRIu64 "\n", found->device[i].percent);
@@ -76,83 +76,83 @@ static void write_orders(const struct region_orders *found, char text[TEXT_MAX])
 }
 
 /* Returns the kept text that is the same; NULL: there are too many, or no memory. */
-static const char *orders_keep(const char *text)
+static const char *monitor_keep(const char *text)
 {
 	for (int i = 0; i < TEXTS; i++) {
-		if (!orders.texts[i])
-			orders.texts[i] = strdup(text);
-		if (!orders.texts[i] || strcmp(orders.texts[i], text) == 0)
-			return orders.texts[i];
+		if (!monitor.texts[i])
+			monitor.texts[i] = strdup(text);
+		if (!monitor.texts[i] || strcmp(monitor.texts[i], text) == 0)
+			return monitor.texts[i];
 	}
 	return NULL;
 }
 
 /* Takes the findings. Returns whether they are new. */
-static bool orders_take(const struct region_orders *found)
+static bool monitor_take(const struct region_settings *found)
 {
-	bool is_weighed = orders.sees_others || !found->is_switched;
-	bool is_news = atomic_exchange(&orders.is_weighed, is_weighed) != is_weighed;
-	const char *kept, *before = atomic_load(&orders.now);
+	bool is_weighed = monitor.sees_others || !found->is_switched;
+	bool is_news = atomic_exchange(&monitor.is_weighed, is_weighed) != is_weighed;
+	const char *kept, *before = atomic_load(&monitor.now);
 	char text[TEXT_MAX];
 
-	write_orders(found, text);
+	write_monitor_settings(found, text);
 	if (before && strcmp(before, text) == 0)
 		return is_news;
-	kept = orders_keep(text);
+	kept = monitor_keep(text);
 	if (!kept) {
 		log_once(LOG_WARNING,
 		         "%s: the monitor has changed the limits too often: the earlier ones stay",
-		         orders.cache);
+		         monitor.cache);
 		return is_news;
 	}
-	atomic_store(&orders.now, kept);
+	atomic_store(&monitor.now, kept);
 	return true;
 }
 
-/* Adds the orders to the sources of a configuration. Any thread may call it. */
-static void orders_add_source(struct config_sources *sources)
+/* Adds the monitor's settings to the sources of a configuration. Any thread may call it. */
+static void monitor_add_source(struct config_sources *sources)
 {
-	const char *now = atomic_load(&orders.now);
+	const char *now = atomic_load(&monitor.now);
 
-	sources->stands_in = stand_in_is();
-	sources->is_weighed = atomic_load(&orders.is_weighed);
-	sources->orders = now && *now ? now : NULL;
-	sources->orders_from = orders.cache;
+	sources->stands_in = hami_mode_is();
+	sources->is_weighed = atomic_load(&monitor.is_weighed);
+	sources->monitor = now && *now ? now : NULL;
+	sources->monitor_from = monitor.cache;
 }
 
 /*
  * Looks whether jobs of other containers are seen. The directory that HAMi mounts everywhere does
  * not serve for turns with them (core/pages/turns.h).
  */
-static void orders_look_for_others(void)
+static void monitor_look_for_others(void)
 {
 	char path[PATH_MAX];
 
 	directory_of_node(path, sizeof(path));
-	orders.is_seen = access(path, R_OK | X_OK) == 0;
-	orders.sees_others = orders.is_seen && strcmp(path, STAND_IN_NODE) != 0;
+	monitor.is_seen = access(path, R_OK | X_OK) == 0;
+	monitor.sees_others = monitor.is_seen && strcmp(path, HAMI_MODE_NODE) != 0;
 }
 
 /*
- * Takes the orders that stand in the region of this environment's cache: they hold from the first
+ * Takes the monitor's settings that stand in the region of this environment's cache: they hold from the first
  * allocation on.
  */
-static void orders_begin(char *const *environment)
+static void monitor_begin(char *const *environment)
 {
 	const char *policy = config_variable(environment, "GPU_CORE_UTILIZATION_POLICY");
 	const char *cache = config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE");
 	const char *priority = config_variable(environment, "CUDA_TASK_PRIORITY");
-	struct region_orders found;
+	struct region_settings found;
 
-	orders.is_shared_out = !policy || strcasecmp(policy, "disable") != 0;
-	orders_look_for_others();
-	atomic_store(&orders.is_weighed, orders.sees_others);
-	orders.priority = !priority || atoi(priority) != 0;
-	if (!cache || *cache != '/' || strlen(cache) >= sizeof(orders.cache))
+	monitor.is_shared_out = !policy || strcasecmp(policy, "disable") != 0;
+	monitor_look_for_others();
+	atomic_store(&monitor.is_weighed, monitor.sees_others);
+	monitor.priority = !priority || atoi(priority) != 0;
+	if (!cache || *cache != '/' || strlen(cache) >= sizeof(monitor.cache))
 		return;
-	strcpy(orders.cache, cache);
+	strcpy(monitor.cache, cache);
 	if (region_read(cache, &found) == 0)
-		orders_take(&found);
+		monitor_take(&found);
 }
 
 /* --- telling --- */
@@ -160,13 +160,13 @@ static void orders_begin(char *const *environment)
 /* Logs once which part is missing for a setting that concerns other pods. */
 static void say_alone(const struct config_gpu *settings)
 {
-	if (!orders.is_seen && settings->priority != PRIORITY_NORMAL)
+	if (!monitor.is_seen && settings->priority != PRIORITY_NORMAL)
 		log_once(LOG_WARNING,
 		         "no directory of the node (/run/spillway) is mounted here: the priority "
 		         "is one among the processes of this container alone");
 }
 
-static void orders_describe(struct device *device, struct region_device *described)
+static void monitor_describe(struct device *device, struct region_device *described)
 {
 	const struct config_gpu settings = terms_of(device).settings;
 	uint64_t share = settings.share < 1000 ? 1 : settings.share / 1000;
@@ -180,63 +180,63 @@ static void orders_describe(struct device *device, struct region_device *describ
 }
 
 /*
- * Tells, if it is time, and reads the orders. Returns whether they have changed, so that the
+ * Tells, if it is time, and reads the monitor's settings. Returns whether they have changed, so that the
  * configuration is to be read again. Opens a file.
  */
-static bool orders_exchange(void)
+static bool monitor_exchange(void)
 {
 	struct device_set *devices = &this_job.devices;
 	struct region_tell tell = {.minor = config_job(this_job.config.now)->region_minor,
 	                           .pid = getpid()};
-	struct region_orders found;
+	struct region_settings found;
 	uint64_t now = clock_now(), launches = 0;
 	char why[512];
 	int error;
 
-	if (!orders.cache[0] || tell.minor < 0 || atomic_load(&orders.is_over) ||
-	    (orders.told_ns && now - orders.told_ns < TELL_NS))
+	if (!monitor.cache[0] || tell.minor < 0 || atomic_load(&monitor.is_over) ||
+	    (monitor.told_ns && now - monitor.told_ns < TELL_NS))
 		return false;
-	orders.told_ns = now;
-	tell.priority = orders.priority;
+	monitor.told_ns = now;
+	tell.priority = monitor.priority;
 	tell.count = devices->count < REGION_DEVICES ? devices->count : REGION_DEVICES;
 	for (int i = 0; i < tell.count; i++) {
-		orders_describe(&devices->device[i], &tell.device[i]);
+		monitor_describe(&devices->device[i], &tell.device[i]);
 		launches += counters_get(devices->device[i].statistics, launches) +
 		            counters_get(devices->device[i].statistics, graph_launches);
 	}
-	tell.has_launched = orders.is_known && launches != orders.launches;
-	orders.is_known = true;
-	orders.launches = launches;
-	error = region_tell(orders.cache, &tell, &found, why, sizeof(why));
+	tell.has_launched = monitor.is_known && launches != monitor.launches;
+	monitor.is_known = true;
+	monitor.launches = launches;
+	error = region_tell(monitor.cache, &tell, &found, why, sizeof(why));
 	/*
 	 * Figures that were written while the process exits are taken back here, because they may
 	 * come after that.
 	 */
-	if (atomic_load(&orders.is_over))
-		region_leave(orders.cache, tell.pid);
+	if (atomic_load(&monitor.is_over))
+		region_leave(monitor.cache, tell.pid);
 	if (error && error != -EAGAIN)
 		log_once(LOG_WARNING, "%s; HAMi's monitor does not see this process", why);
 	/* A process that cannot write there follows the values it can read. */
-	if (error && region_read(orders.cache, &found) != 0)
+	if (error && region_read(monitor.cache, &found) != 0)
 		return false;
-	return orders_take(&found);
+	return monitor_take(&found);
 }
 
 /* Says that the process holds nothing any more, as it exits. */
-static void orders_stop(void)
+static void monitor_stop(void)
 {
-	atomic_store(&orders.is_over, true);
-	if (orders.told_ns)
-		region_leave(orders.cache, getpid());
+	atomic_store(&monitor.is_over, true);
+	if (monitor.told_ns)
+		region_leave(monitor.cache, getpid());
 }
 
 /* --- the module --- */
 
-static void vgpu_stand_in(const char *folder)
+static void vgpu_hami_mode(const char *folder)
 {
-	stand_in_begin(folder);
+	hami_mode_begin(folder);
 	if (!getauxval(AT_SECURE) && !getenv("SPILLWAY_LOG"))
-		log_configure(stand_in_log());
+		log_configure(hami_mode_log());
 }
 
 /*
@@ -247,36 +247,36 @@ static void vgpu_prepare(struct job_config *c)
 {
 	char beside[DIRECTORY_MAX + 1];
 
-	c->environment = stand_in_complete(c->environment);
-	c->is_container = stand_in_is();
+	c->environment = hami_mode_complete(c->environment);
+	c->is_container = hami_mode_is();
 	if (!c->is_container)
 		return;
-	if (access(DIRECTORY_NODE, X_OK) != 0 && access(STAND_IN_NODE, W_OK | X_OK) == 0)
-		directory_node = STAND_IN_NODE;
+	if (access(DIRECTORY_NODE, X_OK) != 0 && access(HAMI_MODE_NODE, W_OK | X_OK) == 0)
+		directory_node = HAMI_MODE_NODE;
 	if (!place_is_bound() && !place_variable("SPILLWAY_STATE_DIR") &&
-	    stand_in_directory(config_variable(c->environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
-	                       beside, sizeof(beside)))
+	    hami_mode_directory(config_variable(c->environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
+	                        beside, sizeof(beside)))
 		directory_use(beside);
-	orders_begin(c->environment);
+	monitor_begin(c->environment);
 }
 
 static void vgpu_started(void)
 {
-	if (orders_exchange())
+	if (monitor_exchange())
 		job_settings_reload(false);
 }
 
 static void vgpu_tick(int *look_ms)
 {
 	(void)look_ms;
-	if (orders_exchange())
+	if (monitor_exchange())
 		helper_reload();
 }
 
 const struct module module_vgpu = {.name = "vgpu",
-                                   .stand_in = vgpu_stand_in,
+                                   .hami_mode = vgpu_hami_mode,
                                    .prepare = vgpu_prepare,
-                                   .add_source = orders_add_source,
+                                   .add_source = monitor_add_source,
                                    .started = vgpu_started,
                                    .tick = vgpu_tick,
-                                   .stop = orders_stop};
+                                   .stop = monitor_stop};

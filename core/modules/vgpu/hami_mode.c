@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Standing in for HAMi-core. Rules: runs inside the user's process. */
-#include "core/modules/vgpu/stand_in.h"
+#include "core/modules/vgpu/hami_mode.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 
 #define CACHE_VARIABLE "CUDA_DEVICE_MEMORY_SHARED_CACHE"
 
-const char *stand_in_proc = "/proc";
+const char *hami_mode_proc = "/proc";
 
 static char folder[PATH_MAX];
 static _Atomic bool stands_in;
 
-void stand_in_begin(const char *of)
+void hami_mode_begin(const char *of)
 {
 	if (atomic_load(&stands_in))
 		return;
@@ -28,7 +28,7 @@ void stand_in_begin(const char *of)
 	atomic_store(&stands_in, true);
 }
 
-bool stand_in_is(void)
+bool hami_mode_is(void)
 {
 	return atomic_load(&stands_in);
 }
@@ -49,7 +49,7 @@ static bool is_one_of(const char *variable, const char *const *beginnings)
 	return false;
 }
 
-static bool stand_in_has(char *const *environment, const char *variable)
+static bool hami_mode_has(char *const *environment, const char *variable)
 {
 	size_t length = strcspn(variable, "=") + 1;
 
@@ -60,7 +60,7 @@ static bool stand_in_has(char *const *environment, const char *variable)
 }
 
 /* Adds a copy of NAME=VALUE. Without memory for it nothing is added. */
-static char **stand_in_add(char **environment, const char *variable)
+static char **hami_mode_add(char **environment, const char *variable)
 {
 	size_t count = 0;
 	char *copy = strdup(variable), **longer;
@@ -89,7 +89,7 @@ static char *read_first(size_t *length)
 	int fd;
 
 	*length = 0;
-	snprintf(path, sizeof(path), "%s/1/environ", stand_in_proc);
+	snprintf(path, sizeof(path), "%s/1/environ", hami_mode_proc);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
@@ -105,7 +105,7 @@ static char *read_first(size_t *length)
 	return text;
 }
 
-static bool stand_in_is_limited(char *const *environment)
+static bool hami_mode_is_limited(char *const *environment)
 {
 	static const char name[] = "CUDA_DEVICE_MEMORY_LIMIT";
 
@@ -116,7 +116,7 @@ static bool stand_in_is_limited(char *const *environment)
 }
 
 /* Finds the only cache in our own folder, as NAME=PATH. */
-static bool stand_in_find_cache(char *variable, size_t size)
+static bool hami_mode_find_cache(char *variable, size_t size)
 {
 	DIR *listing = opendir(folder);
 	int found = 0;
@@ -146,13 +146,13 @@ static char **add_of_marked(char **environment, const char *const *beginnings, c
 	for (const char *at = first; at < first + length; at += strlen(at) + 1)
 		is_marked |= strcmp(at, mark) == 0;
 	for (const char *at = first; is_marked && at < first + length; at += strlen(at) + 1)
-		if (is_one_of(at, beginnings) && !stand_in_has(environment, at))
-			environment = stand_in_add(environment, at);
+		if (is_one_of(at, beginnings) && !hami_mode_has(environment, at))
+			environment = hami_mode_add(environment, at);
 	free(first);
 	return environment;
 }
 
-static void stand_in_drop(char **environment, const char *const *beginnings)
+static void hami_mode_drop(char **environment, const char *const *beginnings)
 {
 	char **kept = environment;
 
@@ -179,10 +179,10 @@ static char **take_of_first(char **environment, const char *const *beginnings)
 	for (const char *at = first; at < first + length; at += strlen(at) + 1)
 		is_given |= is_one_of(at, beginnings);
 	if (is_given)
-		stand_in_drop(environment, beginnings);
+		hami_mode_drop(environment, beginnings);
 	for (const char *at = first; at < first + length; at += strlen(at) + 1)
 		if (is_one_of(at, beginnings))
-			environment = stand_in_add(environment, at);
+			environment = hami_mode_add(environment, at);
 	free(first);
 	return environment;
 }
@@ -193,30 +193,30 @@ static bool is_in_container(void)
 	char path[PATH_MAX], text[64];
 	ssize_t length;
 
-	snprintf(path, sizeof(path), "%s/self/ns/pid", stand_in_proc);
+	snprintf(path, sizeof(path), "%s/self/ns/pid", hami_mode_proc);
 	length = readlink(path, text, sizeof(text) - 1);
 	text[length > 0 ? length : 0] = '\0';
 	return length > 0 && strcmp(text, "pid:[4026531836]") != 0; /* the kernel's, fixed */
 }
 
-char **stand_in_complete(char **environment)
+char **hami_mode_complete(char **environment)
 {
 	char variable[PATH_MAX + 64];
 
-	if (!stand_in_is())
-		return is_in_container() ? add_of_marked(environment, of_device, STAND_IN_MARK)
+	if (!hami_mode_is())
+		return is_in_container() ? add_of_marked(environment, of_device, HAMI_MODE_MARK)
 		                         : environment;
 	environment = take_of_first(environment, of_hami);
 	/*
 	 * A process with a limit was told its cache, too, if it has one: this one may be another's.
 	 */
-	if (!stand_in_has(environment, CACHE_VARIABLE "=") && !stand_in_is_limited(environment) &&
-	    stand_in_find_cache(variable, sizeof(variable)))
-		environment = stand_in_add(environment, variable);
+	if (!hami_mode_has(environment, CACHE_VARIABLE "=") && !hami_mode_is_limited(environment) &&
+	    hami_mode_find_cache(variable, sizeof(variable)))
+		environment = hami_mode_add(environment, variable);
 	return environment;
 }
 
-bool stand_in_directory(const char *cache, char *path, size_t size)
+bool hami_mode_directory(const char *cache, char *path, size_t size)
 {
 	const char *slash = cache ? strrchr(cache, '/') : NULL;
 	size_t length = slash ? (size_t)(slash - cache) : 0;
@@ -228,9 +228,9 @@ bool stand_in_directory(const char *cache, char *path, size_t size)
 	       (int)size;
 }
 
-const char *stand_in_log(void)
+const char *hami_mode_log(void)
 {
-	const char *level = stand_in_is() ? secure_getenv("LIBCUDA_LOG_LEVEL") : NULL;
+	const char *level = hami_mode_is() ? secure_getenv("LIBCUDA_LOG_LEVEL") : NULL;
 
 	if (!level || strlen(level) != 1)
 		return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Standing in for HAMi-core: what a container was given, where files go, what holds by default. */
-#include "core/modules/vgpu/stand_in.h"
+#include "core/modules/vgpu/hami_mode.h"
 
 #include <check.h>
 
@@ -10,14 +10,14 @@
 static void setup(void)
 {
 	scratch_make();
-	stand_in_proc = strdup(scratch_path("proc"));
-	stand_in_begin(scratch_folder);
+	hami_mode_proc = strdup(scratch_path("proc"));
+	hami_mode_begin(scratch_folder);
 }
 
 static void setup_of_device(void)
 {
 	scratch_make();
-	stand_in_proc = strdup(scratch_path("proc"));
+	hami_mode_proc = strdup(scratch_path("proc"));
 	scratch_put("proc/self/ns/empty", "");
 }
 
@@ -39,7 +39,7 @@ static char **environment_of(const char *const *texts)
 	forget();
 	for (int i = 0; texts[i]; i++)
 		environment[i] = strdup(texts[i]);
-	last = stand_in_complete(environment);
+	last = hami_mode_complete(environment);
 	return last;
 }
 #define ENVIRONMENT(...) environment_of((const char *const[]){__VA_ARGS__, NULL})
@@ -137,18 +137,18 @@ START_TEST(files_go_beside_the_cache_where_the_monitor_does_not_mind)
 	char path[PATH_MAX], expected[PATH_MAX];
 
 	snprintf(expected, sizeof(expected), "/tmp/vgpu/spillway-%u", geteuid());
-	ck_assert(stand_in_directory("/tmp/vgpu/5f.cache", path, sizeof(path)));
+	ck_assert(hami_mode_directory("/tmp/vgpu/5f.cache", path, sizeof(path)));
 	ck_assert_str_eq(path, expected);
-	ck_assert(!stand_in_directory(scratch_path("5f.cache"), path, sizeof(path)));
-	ck_assert(!stand_in_directory(NULL, path, sizeof(path)));
-	ck_assert(!stand_in_directory("5f.cache", path, sizeof(path)));
+	ck_assert(!hami_mode_directory(scratch_path("5f.cache"), path, sizeof(path)));
+	ck_assert(!hami_mode_directory(NULL, path, sizeof(path)));
+	ck_assert(!hami_mode_directory("5f.cache", path, sizeof(path)));
 }
 END_TEST
 
 static void teardown(void)
 {
 	forget();
-	free((char *)stand_in_proc);
+	free((char *)hami_mode_proc);
 	scratch_remove();
 }
 
@@ -208,18 +208,18 @@ START_TEST(policy_and_priority_are_mapped)
 }
 END_TEST
 
-START_TEST(orders_stand_above_the_environment_and_below_set)
+START_TEST(monitor_stand_above_the_environment_and_below_set)
 {
-	const char *orders = "[gpu GPU-1]\nmemory = 1000\n";
+	const char *monitor = "[gpu GPU-1]\nmemory = 1000\n";
 	const char *set = scratch_write("override.ini", "[gpu]\nmemory = 3000\n");
 
 	ck_assert_uint_eq(
 	    RESOLVED(ENVIRON("CUDA_DEVICE_MEMORY_LIMIT=2000", "SPILLWAY_MEMORY=4000B"),
-	             .orders = orders, .orders_from = "5f.cache")
+	             .monitor = monitor, .monitor_from = "5f.cache")
 	        .memory,
 	    1000);
 	ck_assert_uint_eq(
-	    RESOLVED(.orders = orders, .orders_from = "5f.cache", .override_file = set).memory,
+	    RESOLVED(.monitor = monitor, .monitor_from = "5f.cache", .override_file = set).memory,
 	    3000);
 }
 END_TEST
@@ -231,7 +231,7 @@ START_TEST(the_log_is_as_loud_as_hami_core_s)
 
 	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++) {
 		setenv("LIBCUDA_LOG_LEVEL", levels[i][0], 1);
-		ck_assert_pstr_eq(stand_in_log(), levels[i][1]);
+		ck_assert_pstr_eq(hami_mode_log(), levels[i][1]);
 	}
 }
 END_TEST
@@ -266,8 +266,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("stand_in");
-	TCase *tests = tcase_create("stand_in"), *given = tcase_create("given");
+	Suite *suite = suite_create("hami_mode");
+	TCase *tests = tcase_create("hami_mode"), *given = tcase_create("given");
 
 	tcase_add_checked_fixture(given, setup_of_device, teardown);
 	tcase_add_test(given, a_device_of_ours_counts_in_each_process_of_its_container);
@@ -280,7 +280,7 @@ int main(void)
 	tcase_add_test(tests, files_go_beside_the_cache_where_the_monitor_does_not_mind);
 	tcase_add_test(tests, memory_is_spilled_where_somebody_asked_for_it);
 	tcase_add_test(tests, policy_and_priority_are_mapped);
-	tcase_add_test(tests, orders_stand_above_the_environment_and_below_set);
+	tcase_add_test(tests, monitor_stand_above_the_environment_and_below_set);
 	tcase_add_test(tests, the_log_is_as_loud_as_hami_core_s);
 	tcase_add_test(tests, the_region_s_version_is_a_setting);
 	suite_add_tcase(suite, tests);
