@@ -281,7 +281,7 @@ START_TEST(what_somebody_has_written_is_no_region)
 }
 END_TEST
 
-/* All places are taken by the living: the process is not seen, is told so, and reads its settings. */
+/* Live processes have all places: the process is not seen, is told so, and reads its settings. */
 START_TEST(one_that_is_full_is_said_and_read)
 {
 	struct region_tell tell = told(getpid(), MIB);

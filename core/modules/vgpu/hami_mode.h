@@ -18,7 +18,8 @@
 #include <stddef.h>
 
 /*
- * Says that the process is in HAMi mode, by a file in this folder; before anything is configured. Again is fine.
+ * Says that the process is in HAMi mode, by a file in this folder. It is called before anything is
+ * configured. Again is fine.
  */
 void hami_mode_begin(const char *folder);
 bool hami_mode_is(void);

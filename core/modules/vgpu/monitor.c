@@ -134,8 +134,8 @@ static void monitor_look_for_others(void)
 }
 
 /*
- * Takes the monitor's settings that stand in the region of this environment's cache: they hold from the first
- * allocation on.
+ * Takes the monitor's settings that stand in the region of this environment's cache. They hold from
+ * the first allocation on.
  */
 static void monitor_begin(char *const *environment)
 {
@@ -180,8 +180,8 @@ static void monitor_describe(struct device *device, struct region_device *descri
 }
 
 /*
- * Tells, if it is time, and reads the monitor's settings. Returns whether they have changed, so that the
- * configuration is to be read again. Opens a file.
+ * Tells, if it is time, and reads the monitor's settings. Returns whether they have changed, so
+ * that the configuration is to be read again. Opens a file.
  */
 static bool monitor_exchange(void)
 {
