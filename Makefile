@@ -63,7 +63,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing bench-engines bench-what-if check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format entry-points
+front := install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing bench-engines bench-what-if pictures check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format entry-points
 
 .PHONY: all
 all:
@@ -109,7 +109,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g $(without_place) -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing bench-engines bench-what-if check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install wheel deb dist release site image check check-programs check-clients check-cluster check-packages check-softgpu check-all demo bench bench-compare bench-pace bench-sharing bench-engines bench-what-if pictures check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -180,6 +180,10 @@ bench-what-if:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-bench-what-if
 
+pictures:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-pictures
+
 check-gpu:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-check-gpu
@@ -243,6 +247,7 @@ help:
 	@echo 'make bench-sharing  what jobs that share a GPU by need keep of their speed'
 	@echo 'make bench-what-if  what `spillway what-if` predicts beside what is measured then (POINTS="19:100:75")'
 	@echo 'make bench-engines  what two inference engines on one GPU keep of a GPU of their own; PEERS= as above'
+	@echo 'make pictures   the pictures of README, from runs of now (PICTURES="top sharing page"); needs tmux and chromium'
 	@echo 'make check-gpu  what only a real GPU can show'
 	@echo 'make gpu-kit    one folder that asks a real GPU everything, where nothing is installed'
 	@echo 'make check-gpu-kit  the whole of it on a bare machine with the software GPU; half an hour'

@@ -33,7 +33,7 @@ $(BUILD)/bench/empty.so:
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -shared -o $@ -x c /dev/null
 
-.PHONY: run-bench run-bench-compare run-bench-pace run-bench-sharing run-bench-engines run-bench-what-if
+.PHONY: run-bench run-bench-compare run-bench-pace run-bench-sharing run-bench-engines run-bench-what-if run-pictures
 run-bench: all $(bench_out)
 	@BUILD=$(BUILD) tests/bench/$(if $(PEERS),peers $(PEERS),run $(if $(BENCH_JSON),--json $(BENCH_JSON)))
 
@@ -60,3 +60,9 @@ run-bench-engines: all $(BUILD)/bench/engine
 # README.
 run-bench-what-if: all $(BUILD)/bench/training
 	@BUILD=$(BUILD) SVG=$(or $(SVG),tests/bench/what-if.svg) tests/bench/what_if
+
+# The pictures of README, each recorded from a run; PICTURES=top: that one alone.
+run-pictures: all $(BUILD)/bench/sharer
+	@for picture in $(or $(PICTURES),top sharing page); do \
+		BUILD=$(BUILD) tests/bench/record_$$picture tests/bench/$$picture.svg || exit; \
+	done

@@ -166,6 +166,15 @@ wrong = [event["params"] for event in browser.events if event["method"] == "Runt
          event["method"] == "Log.entryAdded" and event["params"]["entry"]["source"] not in ("network",)]
 wrong = [one for one in wrong if "TrustedHTML" not in json.dumps(one)]
 expect("errors of the page", wrong, [])
+
+# README's moving picture shows its last frame alone where the user asks for reduced motion.
+browser.open(f"file://{os.path.abspath('tests/bench/top.svg')}")
+browser.wait("document.querySelectorAll('g').length > 10", "frames")
+SEEN = "[...document.querySelectorAll('g')].map((g, i) => getComputedStyle(g).visibility === 'visible' ? i : -1).filter(i => i >= 0)"
+browser.look(900, still=True)
+expect("frames without motion", browser.run(SEEN), [browser.run("document.querySelectorAll('g').length") - 1])
+browser.look(900, still=False)
+browser.wait(f"({SEEN}).join() === '0'", "the first frame, with motion")
 browser.close()
 
 
