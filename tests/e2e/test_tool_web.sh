@@ -67,6 +67,9 @@ says "$err" 'Address already in use$'
 
 PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/web.py "$TMPDIR" "$web" >"$out" 2>"$err" || fail 'see above'
 cat "$out" # figures
+if python3 -c 'import jsonschema' 2>/dev/null; then
+	PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/schema.py node="$TMPDIR/stat" || fail 'the data of the page is not as stat --json'
+fi
 "$spillway" stat --json one >"$TMPDIR/changed"
 says "$TMPDIR/changed" '"limit_set":16777216,'
 says "$TMPDIR/control" "^spillway: asked for by the page: set --memory=16MiB -- one@"

@@ -97,6 +97,8 @@ node = data(port, "/api/v1/stat", token=token)
 jobs = {job["job"]: job for job in node["jobs"]}
 assert set(jobs) == {"one", "two"} and jobs["one"]["devices"][0]["device_charged"] == 12582912
 assert jobs["one"]["labels"].startswith("team=<img") or jobs["one"]["labels"] == "", jobs["one"]["labels"]
+with open(f"{FOLDER}/stat", "wb") as file:
+    file.write(ask(port, "/api/v1/stat", token=token)[2])
 settings = data(port, "/api/v1/session", token=token)
 assert settings["control"] is False and "token" not in settings
 one = "one@" + jobs["one"]["token"]
@@ -179,6 +181,8 @@ assert status(plain, "/api/v1/stat") == 404 and status(plain, "/api/v1/session",
 port, token = session("page")
 assert b"spillway_processes{" in ask(port, "/metrics", host="anything.example")[2] and status(port, "/") == 200
 assert status(port, "/api/v1/stat") == 401 and len(data(port, "/api/v1/stat", token=token)["jobs"]) == 2
+assert data(port, "/api/v1/session", token=token)["control"] is False
+assert status(port, change, "POST", token, origin=f"http://127.0.0.1:{port}") == 403, "an exporter changes jobs"
 port, token = session("one")
 assert [job["job"] for job in data(port, "/api/v1/stat", token=token)["jobs"]] == ["one"]
 assert status(port, "/api/v1/history?job=two", token=token) == 400 == status(port, "/api/v1/history?job=onetwo", token=token)
