@@ -159,12 +159,8 @@ void context_drain(struct context *context)
 		}
 		if (!stream)
 			return;
-		stream_reference(stream);
 		waited_for = stream->id;
-		uint64_t ticket = stream->issued;
-		while (!stream_reached(stream, ticket))
-			wait_for_progress();
-		stream_unreference(stream);
+		stream_wait_for(stream, stream->issued);
 	}
 }
 

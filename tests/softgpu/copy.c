@@ -370,10 +370,6 @@ CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_sid
 		result = copy_order_before(stream, both);
 	if (result != CUDA_SUCCESS || !wait)
 		return result;
-	uint64_t ticket = stream->issued;
-	stream_reference(stream);
-	while (!stream_reached(stream, ticket))
-		wait_for_progress();
-	stream_unreference(stream);
+	stream_wait_for(stream, stream->issued);
 	return context->error;
 }

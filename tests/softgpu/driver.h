@@ -225,6 +225,7 @@ struct stream {
 	int references;
 	struct work *queue;
 	uint64_t issued, done; /* tickets */
+	uint64_t wanted;       /* the first ticket that a thread waits for; 0: none */
 	uint64_t free_ns;      /* when its last piece of work was over */
 	pthread_cond_t has_work;
 	struct stream *prev, *next;
@@ -280,7 +281,9 @@ void stream_close(struct stream *stream);
 void stream_reference(struct stream *stream);
 void stream_unreference(struct stream *stream);
 bool stream_reached(const struct stream *stream, uint64_t ticket);
-/* Sleeps until some work of some stream is done, or somebody announces other progress. */
+/* Waits until the stream has done the work with that ticket. Releases driver_lock meanwhile. */
+void stream_wait_for(struct stream *stream, uint64_t ticket);
+/* Sleeps until a mark or a wanted ticket is done, or other progress is announced. */
 void wait_for_progress(void);
 /* Has the calls of other threads wait, from when they are next made. With the lock held. */
 void hold_driver(void);

@@ -214,10 +214,7 @@ static CUresult run_body(const struct launch *launch, struct graph *body)
 	result = launch_nodes(launch, body, entry, last, launch->context, &exit);
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream_reference(exit.stream);
-	while (!stream_reached(exit.stream, exit.ticket))
-		wait_for_progress();
-	stream_unreference(exit.stream);
+	stream_wait_for(exit.stream, exit.ticket);
 	return CUDA_SUCCESS;
 }
 

@@ -14,7 +14,11 @@
 #include "tests/softgpu/capture.h"
 #include "tests/softgpu/machine.h"
 
-/* Broadcast whenever work of any stream is done. */
+/*
+ * Broadcast when work is done for which a thread waits: a mark, the last work of a stream, or a
+ * ticket that is wanted. For example, of a graph of 300 kernels the last one wakes the thread that
+ * waits for it. Threads that woke after each kernel took the processors that run the kernels.
+ */
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 
 void wait_for_progress(void)
@@ -35,6 +39,23 @@ bool stream_reached(const struct stream *stream, uint64_t ticket)
 bool stream_idle(struct stream *stream)
 {
 	return stream_reached(stream, stream->issued);
+}
+
+/* Has the end of the work with that ticket announced. */
+static void want(struct stream *stream, uint64_t ticket)
+{
+	if (!stream_reached(stream, ticket) && (!stream->wanted || ticket < stream->wanted))
+		stream->wanted = ticket;
+}
+
+void stream_wait_for(struct stream *stream, uint64_t ticket)
+{
+	stream_reference(stream);
+	while (!stream_reached(stream, ticket)) {
+		want(stream, ticket);
+		wait_for_progress();
+	}
+	stream_unreference(stream);
 }
 
 void stream_reference(struct stream *stream)
@@ -172,14 +193,21 @@ static void *work_through(void *argument)
 		if (!work)
 			break;
 		bool waited = false;
-		for (; !is_ready(work); waited = true)
+		for (; !is_ready(work); waited = true) {
+			for (int i = 0; i < work->dependency_count; i++)
+				want(work->dependencies[i].stream, work->dependencies[i].ticket);
 			wait_for_progress();
+		}
 		work->start_ns = start_of(stream, work, waited);
 		run(stream, work);
 		DL_DELETE(stream->queue, work);
 		stream->done = work->ticket;
+		if (work->mark || !stream->queue ||
+		    (stream->wanted && stream->done >= stream->wanted)) {
+			stream->wanted = 0;
+			announce_progress();
+		}
 		work_free(work);
-		announce_progress();
 	}
 	stream_end(stream);
 	pthread_mutex_unlock(&driver_lock);
@@ -269,11 +297,7 @@ CUresult stream_wait(struct stream *stream)
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
-	uint64_t ticket = stream->issued;
-	stream_reference(stream);
-	while (!stream_reached(stream, ticket))
-		wait_for_progress();
-	stream_unreference(stream);
+	stream_wait_for(stream, stream->issued);
 	return context->error;
 }
 
