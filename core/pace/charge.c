@@ -113,8 +113,11 @@ void pacer_settle(struct pacer *p, uint64_t now)
 		return;
 	}
 	align_land(&p->align);
-	if (!p->landed_ns)
-		p->landed_ns = now;
+	if (p->landed_ns)
+		return;
+	p->landed_ns = now;
+	p->surprise_ns =
+	    recent_longest(p->surprise_ns, p->expected_ns > now ? p->expected_ns - now : 0);
 }
 
 void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now)

@@ -68,6 +68,7 @@ struct pacer {
 	uint64_t faded_ns;       /* when the longest fell by time last */
 	uint32_t stretched;      /* rounds lately, one after the other, by other jobs' work */
 	uint64_t expected_ns;    /* when the work in flight should be done */
+	uint64_t surprise_ns;    /* by so much work ended earlier than expected, at most, lately */
 	uint64_t waits_ns;       /* since when a launch waits for work in flight; 0: none does */
 	uint64_t patience_ns;    /* at most; doubles each time that waiting is in vain */
 	uint64_t landed_ns; /* when nothing was in flight any more, as far as was seen; 0: something

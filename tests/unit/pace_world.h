@@ -257,6 +257,7 @@ struct process {
 	struct peers others[WORLD_DEVICES];
 	_Atomic uint32_t launched; /* the watcher waits for it */
 	bool watcher_rests;
+	uint64_t watcher_looks;
 };
 
 struct job *world_job(void);

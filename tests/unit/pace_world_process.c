@@ -54,6 +54,7 @@ static void watch_process(void *argument)
 		uint32_t seen = p->launched;
 
 		p->watcher_rests = false;
+		p->watcher_looks++;
 		for (int i = 0; i < WORLD_DEVICES; i++) {
 			uint64_t ns = p->pacer[i] ? pacer_watch(p->pacer[i]) : 0;
 

@@ -242,6 +242,35 @@ START_TEST(steps_alternate)
 }
 END_TEST
 
+/*
+ * Each look of a watcher takes processor time from the program, and on a small host from its
+ * kernels' launches. A job that has not the turn needs none, and a step that ends as expected ten.
+ */
+START_TEST(watchers_look_rarely)
+{
+	const struct program steps = {.kernel_ns = 500 * US,
+	                              .jitter = 0.03,
+	                              .batch = 16,
+	                              .waits = true,
+	                              .pause_ns = 700 * US};
+	uint64_t looks[2], many = 0;
+
+	begin(20 * US, 1);
+	for (int i = 0; i < 2; i++)
+		add(&steps, 50, _i ? POLICY_WEIGHT : POLICY_CAP, 100 * S);
+	world_run_until(2 * S);
+	for (int i = 0; i < 2; i++)
+		looks[i] = program[i].process->watcher_looks;
+	world_run_until(12 * S);
+	for (int i = 0; i < 2; i++)
+		many += program[i].process->watcher_looks - looks[i];
+	if (getenv("TELL"))
+		printf("   %.0f looks per second and job\n", (double)many / 20);
+	ck_assert_uint_le(many, 20 * 1200);
+	world_end();
+}
+END_TEST
+
 /* --- two to eight jobs of all kinds --- */
 
 static const struct program kinds[] = {
@@ -469,6 +498,7 @@ int main(void)
 	suite_add_worlds(tests, two_equal_jobs_do_as_much_as_without_shares,
 	                 LOADS * HAND_OVERS * WAYS);
 	suite_add_worlds(tests, steps_alternate, 4);
+	suite_add_worlds(tests, watchers_look_rarely, POLICIES);
 	suite_add_worlds(tests, the_device_never_idles_beside_a_job_that_is_not_ahead,
 	                 SEEDS * HAND_OVERS * POLICIES);
 	suite_add_worlds(tests, two_engines_keep_their_tokens, CLIENTS);
