@@ -72,8 +72,8 @@ for format in text csv csv,noheader,nounits json prometheus antman; do
 	fi
 	tried "$spillway" stat bert --format $format
 done
-for command in 'stat --textfile -' 'stat bert --resources' 'stat bert --resources --json' 'events' 'events rings' 'events rings --json' \
-	'events rings --chrome-trace -' 'top' 'top bert' 'doctor' 'pause bert --timeout 0.2' 'resume bert --timeout 0.2' \
+for command in 'stat --textfile -' 'stat bert --resources' 'stat bert --resources --json' 'events --since @0' 'events rings --since @0' \
+	'events rings --since @0 --json' 'events rings --chrome-trace -' 'top' 'top bert' 'doctor' 'pause bert --timeout 0.2' 'resume bert --timeout 0.2' \
 	'set bert --share 30 --timeout 0.2' 'set bert --share 30 --limit-gpu 1 --timeout 0.2' 'set bert --share 3 --save -'; do
 	# shellcheck disable=SC2086 # words
 	tried "$spillway" $command
