@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gives random advice for managed memory, prefetches it and asks for what was advised; prints each
+ * Gives random advice for managed memory, prefetches it and asks for the advice. Prints each
  * answer. Beside it takes and gives back plain memory, so that under a limit some of it finds room
- * later. What it prints must not depend on the limit. Standard error gets the most bytes that it
- * was seen to hold on a device.
+ * later. The output must not depend on the limit. Standard error gets the most bytes that it was
+ * seen to hold on a device.
  *
  *   advise SEED STEPS
  */

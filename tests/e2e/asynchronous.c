@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * asynchronous [graph LIMIT_FILE | held MIB HELD GO]: copies to and from memory that was spilled,
- * of bytes, rows and batches of both, in a stream that waits for the host, come back at once and
- * bring the right bytes.
- *   graph: copies that were captured bring them after their memory could have moved, because
- *          LIMIT_FILE allows all of it on the device.
+ * asynchronous [graph LIMIT_FILE | held MIB HELD GO]: copies to and from spilled memory, of bytes,
+ * rows and batches of both. The stream waits for the host. The copies come back at once and bring
+ * the right bytes.
+ *   graph: copies are captured. Then LIMIT_FILE allows all memory on the device, so that it may
+ *   move, and the copies still bring the right bytes.
  *   held:  so many MiB of arrays, which cannot move, are on the device. 24 streams wait for the
  *          host, by a value or in a function of the host. Once copies in each have come back HELD
  *          is made, and all go on when GO is there.

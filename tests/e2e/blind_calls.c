@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * blind_calls [--init] NAME...: calls each function of the driver with arguments that mean nothing:
- * all zero, then all the address of a page of zeros; each in a process of its own, after cuInit
- * with --init. Prints what it answers, or the signal it ends by, and whether it wrote to the page.
+ * blind_calls [--init] NAME...: calls each function of the driver with meaningless arguments: all
+ * zero, then all the address of a page of zeros. Each call has a process of its own, with --init
+ * after cuInit. Prints the answer, or the signal by which the call ends, and whether it wrote to
+ * the page.
  */
 #include <dlfcn.h>
 #include <signal.h>

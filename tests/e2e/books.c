@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * books [open HANDLE|refused]: takes device memory in ways of its own each and gives it back,
- * stopping at each step; or opens what another process shares.
+ * books [open HANDLE|refused]: takes device memory in many ways, each in its own scenario, and
+ * gives it back. It stops at each step. Or it opens the memory that another process shares.
  *
- * A step is a line "SCENARIO STEP GROWTH SLACK" on stdout, answered by a line on stdin: since
- * "begin" the process should hold GROWTH more bytes on the device (-1: whatever the device says),
- * of which Spillway may know SLACK less.
+ * A step is a line "SCENARIO STEP GROWTH SLACK" on stdout, answered by a line on stdin. Since
+ * "begin" the process should hold GROWTH more bytes on the device (-1: any amount that the device
+ * says). Spillway may know SLACK less of them.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

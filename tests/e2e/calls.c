@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * calls [NAME...]: calls the entry points of echo_driver.c (all of them without a NAME), each with
- * arguments of its own, which the driver prints; "changed" is added where a call did not answer
- * what the driver answers or changed errno. Linked to the driver as programs are.
+ * arguments of its own, which the driver prints; "changed" is added where the answer of a call
+ * differs from the driver's, or the call changed errno. Linked to the driver as programs are.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * capture: captures a stream, in each of the modes, while another thread launches, paced, on a
- * second one and on the legacy stream; replays the graph; ends a capture that was invalidated; then
- * launches on. Prints "ok" when every capture stayed valid and the counting kernel ran exactly as
- * often as it should; exit status 1 otherwise.
+ * capture: captures a stream, in each of the modes. Another thread launches meanwhile, paced, on a
+ * second stream and on the legacy stream. Then it replays the graph, ends a capture that was
+ * invalidated, and launches on. Prints "ok" when every capture stayed valid and the counting kernel
+ * ran exactly as often as it should; exit status 1 otherwise.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

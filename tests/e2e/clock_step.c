@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Preloaded: the settable clock is off by as many seconds as the file CLOCK_STEP says, which others
- * change while the program runs.
+ * Preloaded: the settable clock is off by the seconds in the file CLOCK_STEP, which the test
+ * changes while the program runs.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

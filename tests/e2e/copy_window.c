@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * copy_window CASE: does what a program may do and what leaves little time to move memory. Before
- * and after it says so and waits for a line on its input, so that others can ask for a move
+ * copy_window CASE: does things that leave little time to move memory, as a program may. Before and
+ * after it says so and waits for a line on its input, so that the test can ask for a move
  * meanwhile. A call that another thread's waiting depends on must return: no case ends otherwise.
  *
  *   value          a stream waits for a word that the main thread writes once it has used other

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Takes device memory in every way the software GPU has, one after the other. After each step it
- * says what it did and waits for a line on its input, so that others can look at the books.
+ * names the step and waits for a line on its input, so that the test can look at the books.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

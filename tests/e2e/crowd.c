@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crowd slots | lock: keeps others out of the job in SPILLWAY_JOB until it is killed: takes every
- * process slot of its segment, or the lock under which one joins. Prints "held".
+ * crowd slots | lock: keeps other processes out of the job in SPILLWAY_JOB until it is killed. It
+ * takes every process slot of the job's segment, or the lock under which a process joins. Prints
+ * "held".
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * driven: does what its input says, a command per line, and answers each with a line.
+ * driven: obeys its input, a command per line, and answers each with a line.
  *
  *   alloc NAME KIB [alloc|pitch|async|create|export]
  *                                               NAME: a letter; export: as create, for other

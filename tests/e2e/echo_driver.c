@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcuda.so.1 that prints the arguments of a call as it received them, for calls.c: every way in
- * which an argument can be passed on the machines Spillway runs on. Each call answers 600, which no
- * caller expects by chance and which leaves whoever stands in front nothing to keep books of.
+ * A libcuda.so.1 that prints the arguments of a call as it received them, for calls.c. Its calls
+ * have every way in which an argument can be passed on the machines of Spillway. Each call answers
+ * 600, which no caller expects by chance. A library in front of it has no object to keep books of.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kernels of elastic.h as a fat binary: their text, for the software GPU, and a cubin without
- * code, whose sections .nv.info say of mix and mix_table how large their parameters are, as ptxas
+ * code. Its sections .nv.info have the sizes of the parameters of mix and mix_table, as ptxas
  * writes them.
  */
 #ifndef SPILLWAY_ELASTIC_FAT_H

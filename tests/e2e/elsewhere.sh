@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Sourced by the tests of another architecture or C library: builds small programs and drivers for
-# it, and checks there what the shim does everywhere. The test gives
+# it, and checks there the behaviour that the shim has everywhere. The test gives
 #   there_cc        the compiler for it, in words
 #   there_shim      what is preloaded
 #   $scratch/there  a script: there DRIVER_FOLDER PRELOAD PROGRAM... runs PROGRAM there

@@ -7,9 +7,8 @@
  * into a new namespace); or be "self" for dlopen(NULL), "default" for RTLD_DEFAULT, "next" for
  * RTLD_NEXT; or prefixed by fd: or memory:, for the descriptor of the file or of a copy of it in
  * memory, which is another file's afterwards. --symbol NAME..., --symbol-in FILE NAME...: the same
- * for the symbols of one library; NAME@VERSION is looked up by dlvsym. --gpa NAME@VERSION...: what
- * cuGetProcAddress hands out.
- * --spill NAME: allocates 16 MiB through that driver.
+ * for the symbols of one library; NAME@VERSION is looked up by dlvsym. --gpa NAME@VERSION...: the
+ * functions that cuGetProcAddress hands out. --spill NAME: allocates 16 MiB through that driver.
  * --init: the answer of cuInit, cuDriverGetVersion and cuDeviceGetCount.
  */
 #include <cuda.h>

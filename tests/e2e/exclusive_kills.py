@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""exclusive_kills.py SECONDS SEED BOUND SCRATCH SPILLWAY PROGRAM: two jobs with exclusive turns, two
-processes each, of which one after the other is killed or stopped at a random moment and started
-anew. A job with a process that can run launches something every BOUND seconds. Prints what was done
-and how long a job stood still at most."""
+"""exclusive_kills.py SECONDS SEED BOUND SCRATCH SPILLWAY PROGRAM: two jobs with exclusive turns, of
+two processes each. One process after the other is killed or stopped at a random moment, and started
+anew. A job with a process that can run launches something every BOUND seconds. Prints the kills and
+stops, and how long a job stood still at most."""
 
 import json
 import os

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exported CASE: programs that make memory, give it to others and let it go, in the orders that
- * NCCL, vLLM and careless programs do. They know nothing of Spillway. Where LOOK names a program it
- * is run with a word that says where we are.
+ * exported CASE: programs make memory, give it to other processes and release it, in the orders of
+ * NCCL, vLLM and careless programs. They know nothing of Spillway. Where LOOK names a program it is
+ * run with a word that says where we are.
  *
  *   give PATH PIECES       gives so many pieces of 20 MiB, as descriptors, to who connects to the
  *                          socket PATH

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Prometheus' text exposition format 0.0.4, read strictly.
 
-parse(TEXT) gives {metric: (type, help, {labels as a sorted tuple: value})} and refuses what a scraper
-would refuse or misread: a group in two places, a sample without TYPE, a name twice, an escape or
-character that has no place. Made after the format's public description.
-"""
+parse(TEXT) gives {metric: (type, help, {labels as a sorted tuple: value})} and refuses text that a
+scraper would refuse or misread. Examples are a group in two places, a sample without TYPE, a name
+twice, and a wrong escape or character. Made after the format's public description."""
 import re
 
 NAME = re.compile(r'[a-zA-Z_:][a-zA-Z0-9_:]*')

@@ -3,12 +3,11 @@
  * fake_job [-d] [-r] [-1] [-m BYTES] [-s BYTES] [-i NS] [-b NS] [-u UUID] [-c COUNTER=VALUE]...: a
  * job's process without CUDA, for tests of the tool.
  *
- * Joins the job in SPILLWAY_JOB, claims to hold BYTES on the device (-m), to have spilled BYTES
- * (-s), to have been idle (-i) and busy (-b) for NS and to have a GPU of this UUID, with any
- * counter as it is told (-c), and follows the override file until SIGTERM. SIGUSR1: it has taken
- * one more step, 10 ms longer than the last, and moved 1 MiB to the host. -d: deaf, follows
- * nothing; -r: refuses every override; -1: leaves at once. Prints "ready" when it is seen by
- * others.
+ * Joins the job in SPILLWAY_JOB. It claims to hold BYTES on the device (-m), to have spilled BYTES
+ * (-s), to have been idle (-i) and busy (-b) for NS, and to have a GPU of this UUID. It has any
+ * counter that is given (-c). It follows the override file until SIGTERM. SIGUSR1: it has taken one
+ * more step, 10 ms longer than the last, and moved 1 MiB to the host. -d: deaf, follows nothing;
+ * -r: refuses every override; -1: leaves at once. Prints "ready" when other processes see it.
  */
 #include <inttypes.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * forge_record UUID PRIORITY: a peer record that lies. Until it is killed it claims all of the
- * device since the beginning of time, and asks one job after the other there to give everything.
+ * device since the beginning of time. It asks one job after the other there to give all memory.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * free waits|deferred: frees memory that a kernel still uses, allocates as much again and writes it
  * at once. The kernel, on the legacy stream or on another, reads and then overwrites the freed
- * memory after that. What it computed and what the new memory holds must be right.
+ * memory after that. Its result and the contents of the new memory must be right.
  *
  *   waits      the call waits for the kernel, as the driver's does: the kernel ends 100 ms after it
  *              began

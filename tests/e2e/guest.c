@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guest STEP...: a program that does to itself, around its use of the driver, what programs do:
- * takes or closes every descriptor, runs out of memory. A line per step that has something to say.
+ * guest STEP...: a program that harms itself around its use of the driver, as programs do. For
+ * example, it takes or closes every descriptor, or runs out of memory. A line per step that has
+ * something to say.
  *
  *   version init context     the first calls of the driver
  *   alloc:MIB:COUNT free     blocks of device memory, until COUNT or one is refused; all given back

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handles: needs two devices. Makes physical memory and maps it, says "ready" and waits for a line;
- * then asks everything that can be asked of handles and mappings, wrongly as well, and prints each
+ * handles: needs two devices. Makes physical memory and maps it, says "ready" and waits for a line.
+ * Then it asks every query of handles and mappings, with wrong arguments as well, and prints each
  * answer. They are the same wherever the memory is.
  */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hold_lock MS | stop: takes the lock of the segment of the job in SPILLWAY_JOB, prints "held", and
- * lets go after MS milliseconds, or stops until it is continued.
+ * hold_lock MS | stop: takes the lock of the segment of the job in SPILLWAY_JOB and prints "held".
+ * It releases the lock after MS milliseconds, or stops until it is continued.
  */
 #include <fcntl.h>
 #include <signal.h>

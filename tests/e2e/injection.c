@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An injection library: what the driver loads in cuInit, and which calls the driver by the
- * program's names; built with INSIDE_CALLS, in the midst of the program's calls too, as profilers
+ * An injection library: the driver loads it in cuInit, and it calls the driver by the program's
+ * names. Built with INSIDE_CALLS it does so in the midst of the program's calls, too, as profilers
  * do.
  */
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is the driver's or the program's to decide, as lines to compare with and without Spillway:
+ * Decisions that are the driver's or the program's, as lines to compare with and without Spillway:
  *
  *   judged peer    memory is freed while the other device's context still copies from it
  *   judged sizes   sizes no device has, pools that the program bounds, frees in stream order of

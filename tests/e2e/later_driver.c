@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An imitation of a driver that is newer than Spillway: with the software GPU's objects it makes a
+ * An imitation of a driver that is newer than Spillway. With the software GPU's objects it makes a
  * libcuda.so.1 that has functions which no header declares.
  */
 #include <string.h>

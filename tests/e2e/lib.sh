@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sourced by the test scripts: the shim preloaded, and checks that say what they found.
+# Sourced by the test scripts: the shim preloaded, and checks that print their findings.
 # shellcheck shell=sh disable=SC2034
 # shellcheck source=tests/ending.sh
 . tests/ending.sh

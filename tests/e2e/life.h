@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life_* programs share this: they know CUDA and nothing of Spillway, but ask its tool what the
- * books say of them. Environment: SPILLWAY_JOB, and SPILLWAY_TOOL, the tool's path.
+ * The life_* programs share this: they know CUDA and nothing of Spillway. They ask Spillway's tool
+ * for their figures in the books. Environment: SPILLWAY_JOB, and SPILLWAY_TOOL, the tool's path.
  */
 #ifndef SPILLWAY_TEST_LIFE_H
 #define SPILLWAY_TEST_LIFE_H

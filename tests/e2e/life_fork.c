@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * life_fork CASE HOW: what becomes of a process's part in its job when it forks; prints "ok".
+ * life_fork CASE HOW: the part of a process in its job when the process forks. Prints "ok".
  *
  *   idle HOW       the child uses no CUDA and exits: the parent's slot and segment stay
  *   calls HOW      the child calls the driver: nothing of it is booked to the parent

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Random pairs of jobs on a GPU whose memory is limited by cgroup, as NVIDIA's MPS v3 does it.
+"""Random pairs of jobs run on a GPU. A cgroup limits their memory, as NVIDIA's MPS v3 does it.
 
 limited_pairs.py BUILD FOLDER PAIRS SEED
 
-The limiter is the software GPU's imitation. The first job takes its memory and keeps it until the second one has ended.
-Where both run under Spillway nothing is ended and nothing refused, and all bytes are right. Where one runs without it,
-the model below says what happens: a process is refused beyond its hard limit or on a full GPU, and ended beyond its soft
-limit when the other one, within its own, needs room.
-"""
+The limiter is the software GPU's imitation. The first job takes its memory and keeps it until the
+second one has ended. Where both run under Spillway nothing is ended and nothing refused, and all
+bytes are right. For a job that runs without Spillway, the model below predicts the outcome. A
+process is refused beyond its hard limit or on a full GPU. It is ended beyond its soft limit when
+the other one, within its own, needs room."""
 import concurrent.futures
 import os
 import random

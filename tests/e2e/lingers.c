@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A library whose destructor waits until the file that LINGERS names is gone, as one that saves a
- * model would.
+ * A library with a destructor that waits until the file that LINGERS names is gone, as one that
+ * saves a model would.
  */
 #include <stdlib.h>
 #include <time.h>

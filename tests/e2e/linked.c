@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * linked: is linked to every function of the driver. It calls those that are newer than CUDA 13.0
- * without arguments, and says what each answered. It stays clear of cuda.h, where they are types.
+ * without arguments, and prints each answer. It stays clear of cuda.h, where they are types.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A library that calls the driver as it is loaded, when another thread (LOADING_WAIT: a descriptor
- * that says so, by a byte) is about to call it for the first time.
+ * A library that calls the driver as it is loaded. Another thread is about to call the driver for
+ * the first time then. A byte from the descriptor LOADING_WAIT says so.
  */
 #include <stdlib.h>
 #include <unistd.h>

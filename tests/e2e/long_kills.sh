@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A process with Spillway dies as soon as one without when it is killed, on a busy machine: of 1,000
-# kills the longest takes no more than a second longer than the longest without Spillway in the same
-# run. KILLS, KILL_LOAD: how many, and beside how many processes that compute. KILL_ALSO: libraries
-# of another build, which are measured beside these.
+# A process with Spillway dies as soon as one without when it is killed, on a busy machine. Of 1,000
+# kills the longest takes at most a second longer than the longest without Spillway in the same run.
+# KILLS, KILL_LOAD: how many, and beside how many processes that compute. KILL_ALSO: libraries of
+# another build, which are measured beside these.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * moves [OPTIONS]: works on many buffers as a training does, for others to move its memory
- * meanwhile. What it computes depends on nothing but the options and the number of steps.
+ * moves [OPTIONS]: works on many buffers as a training does, while its memory moves. Its result
+ * depends on the options and the number of steps alone.
  *
  *   --mode one|four|threads|graphs|captures  (one)
  *   --mib N                                  working set (64)
@@ -9,10 +9,10 @@
  *   --steps N,N,...                          of each lane, as an earlier run printed them
  *
  * A lane is a stream with buffers of its own. A step queues something on it: a kernel over two
- * buffers, copies of all kinds, fills, at times a free and an allocation. `four`: four lanes, whose
- * kernels read each other's buffers at times; `threads`: eight lanes, each in a thread, every other
- * one a per-thread default stream; `graphs`: two lanes replay what they captured at the start;
- * `captures`: two lanes capture each step anew, in each mode, slowly.
+ * buffers, copies of all kinds, fills, at times a free and an allocation. `four`: four lanes with
+ * kernels that read each other's buffers at times; `threads`: eight lanes, each in a thread, every
+ * other one a per-thread default stream; `graphs`: two lanes replay the graphs that they captured
+ * at the start; `captures`: two lanes capture each step anew, in each mode, slowly.
  *
  * Prints "steps=N,N,... sum=X": a sum over everything that was read back and all buffers at the
  * end. Any call that fails ends it with status 1.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced after elastic.sh: programs that work while their limit moves at random every 50 ms between
-# 20 % and 120 % of their working set, and end with the same bits as without Spillway.
+# Sourced after elastic.sh: programs work while their limit moves at random every 50 ms between 20 %
+# and 120 % of their working set. They end with the same bits as without Spillway.
 # shellcheck shell=sh disable=SC2034,SC2154
 restless='' runner=''
 total_moves=0 total_queued=0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An allocator in place of glibc's, as jemalloc and tcmalloc are: every block bears a mark, and
- * freeing what was not allocated here, or twice, ends the process with a line. At exit it says on
+ * An allocator in place of glibc's, as jemalloc and tcmalloc are: every block bears a mark. Freeing
+ * a block of another allocator, or one twice, ends the process with a line. At exit it says on
  * stderr how many were made.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Another library that is preloaded and stands before the driver: it wraps dlopen and
- * cuMemAlloc_v2, each by the next one of that name, and says at exit on stderr how often it was
+ * Another library that is preloaded and stands before the driver. It wraps dlopen and
+ * cuMemAlloc_v2, each by the next function of that name. At exit it says on stderr how often it was
  * called.
  */
 #define _GNU_SOURCE

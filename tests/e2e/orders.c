@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * orders: what other hardware asks of memory, of memory that moves.
+ * orders: the queries of other hardware about memory, asked about memory that moves.
  *
  *   orders [host]     CU_POINTER_ATTRIBUTE_SYNC_MEMOPS can be set and is kept; BUFFER_ID is the
  *                     allocation's; host: of memory that is there

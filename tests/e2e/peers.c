@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * peers: two devices that reach each other's memory in every way, each answer a line: the
- * transcript is to be the same whoever stands between the program and the driver.
+ * peers: two devices reach each other's memory in every way, each answer a line. The transcript is
+ * to be the same with any library between the program and the driver.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pools: memory of pools in stream order. Each line says what was asked and how it was answered,
- * the same on any driver. With "churn" as argument four threads have and give back memory of a
- * pool. With "moves" it fills memory of a pool, looks at it for each byte of input, and says
- * whether it stayed right. With "peer" a second device uses it.
- * With "managed" the CPU and the device use managed memory of two pools in turns; it waits for
- * input before the memory is freed, before its stream is there, and after.
+ * pools: memory of pools in stream order. Each line has a query and its answer, the same on any
+ * driver. With "churn" as argument four threads have and give back memory of a pool. With "moves"
+ * it fills memory of a pool, looks at it for each byte of input, and says whether it stayed right.
+ * With "peer" a second device uses it. With "managed" the CPU and the device use managed memory of
+ * two pools in turns; it waits for input before the memory is freed, before its stream is there,
+ * and after.
  */
 #include <pthread.h>
 #include <semaphore.h>

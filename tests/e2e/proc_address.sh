@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sourced by the tests of cuGetProcAddress: what it hands out under the shim against the driver's
-# own answers.
+# Sourced by the tests of cuGetProcAddress: its answers under the shim against the driver's own.
 # shellcheck shell=sh disable=SC2034
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

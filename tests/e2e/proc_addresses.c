@@ -4,8 +4,8 @@
  * table and prints "name version flags RESULT STATUS owner symbol": owner shim or driver, symbol
  * the one it exports at that very address, or "- -" where there was no answer. A driver from before
  * CUDA 12 has the first form of the call alone, which gives no STATUS ("99"); --first asks by that
- * form in any case. Exit status 3: the driver has neither form. proc_addresses --nulls: what both
- * forms answer where parameters are NULL, and what they leave untouched.
+ * form in any case. Exit status 3: the driver has neither form. proc_addresses --nulls: the answers
+ * of both forms where parameters are NULL, and the outputs that they leave untouched.
  */
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * raises JOB CHANGES SEED: sets the memory limit of a running job again and again, by its override,
- * and compares what the software GPU has given to processes with what may be there, as often as it
- * can: no more than the limit from when all of the job's processes say that it is held, and no more
- * than the higher one from when that is written.
+ * raises JOB CHANGES SEED: sets the memory limit of a running job again and again, by its override.
+ * As often as it can it compares the software GPU's books with the limit. From the moment at which
+ * all of the job's processes report a limit as held, no more than that limit may be there. From the
+ * moment at which a higher limit is written, no more than the higher one.
  *
  * Prints how many raises and lowerings there were, how often it looked, and the most that was
  * beyond. Status 1: something was.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Sourced by the tests of NVIDIA's own driver libraries: every symbol, every address of
-# cuGetProcAddress, what they lack, and whom their internal calls reach. The test gives
+# cuGetProcAddress, their missing functions, and the targets of their internal calls. The test gives
 #   there        a script: there DRIVER_FOLDER PRELOAD PROGRAM... runs PROGRAM; THERE_DEBUG: the
 #                loader's debug output
 #   there_shim   what is preloaded

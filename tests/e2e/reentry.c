@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reentry [EARLY]: calls the driver's composed functions (tiny_driver.c) and prints what the driver
- * counted; EARLY is a file that is opened before the driver is asked for. It takes 12 MiB, 4 more
+ * reentry [EARLY]: calls the driver's composed functions (tiny_driver.c) and prints the driver's
+ * counts; EARLY is a file that is opened before the driver is asked for. It takes 12 MiB, 4 more
  * for 4 that it gives back, and launches ten times.
  */
 #include <dlfcn.h>

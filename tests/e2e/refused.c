@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * refused: destroys what the driver does not destroy, and looks at what is left: the device's own
- * context, which goes by release and reset alone, from this thread and another; a context that is
- * gone; the default pool. Then one context goes with memory in it, and the device's own one is
- * reset.
+ * refused: destroys objects that the driver does not destroy, and looks at the rest. They are the
+ * device's own context, which goes by release and reset alone, from this thread and another. Then a
+ * context that is gone, and the default pool. Then one context goes with memory in it, and the
+ * device's own one is reset.
  *
- * Prints what each call answered and whether all bytes are what they were: the same with and
- * without Spillway. With "hold" it stops before each destruction that is not refused, and after it,
- * for a line on stdin.
+ * Prints each answer and whether all bytes are unchanged. The output is the same with and without
+ * Spillway. With "hold" it stops before each destruction that is not refused, and after it, for a
+ * line on stdin.
  */
 #include "tests/e2e/elastic.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reads a shared region as HAMi's monitor does, by the declarations of HAMi-core's public header, and writes what the
-monitor writes.
+"""Reads a shared region as HAMi's monitor does, by the declarations of HAMi-core's public header, and
+writes the same fields as the monitor.
 
 region.py FILE                   name=value lines: version, devices, processes
 region.py FILE FIELD=VALUE...    sets limit, sm_limit (of all devices), recent_kernel, utilization_switch, minor_version

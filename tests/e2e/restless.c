@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * restless FILE LEAST MOST MILLISECONDS [LINE...]: writes a configuration with a memory limit at
- * random between LEAST and MOST bytes, the LINEs behind it, again and again after so many
- * milliseconds, until it is killed. A whole file at a time, as an editor does it; ELASTIC_RING
+ * random between LEAST and MOST bytes, and the LINEs behind it. It does so again after each
+ * MILLISECONDS, until it is killed. A whole file at a time, as an editor does it; ELASTIC_RING
  * names a program that has jobs look at it.
  */
 #include <inttypes.h>

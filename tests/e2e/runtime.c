@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A runtime library of one CUDA version, RUNTIME = 11080, 12040 or 13000: like NVIDIA's it opens
- * libcuda.so.1, asks cuGetProcAddress, in the form of its time, for each function at the version
- * whose parameters it knows, and keeps the pointers to itself. STREAMS = 2: its default stream is
- * the thread's own. See data/cudart_requests.tsv; the versions of an application's own requests
- * (cuCtxCreate from 11.4 and 12.5 on) are among them.
+ * libcuda.so.1 and keeps the pointers to itself. It asks cuGetProcAddress, in the form of its time,
+ * for each function at the version that it knows. STREAMS = 2: its default stream is the thread's
+ * own. See data/cudart_requests.tsv; the versions of an application's own requests (cuCtxCreate
+ * from 11.4 and 12.5 on) are among them.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include "tests/e2e/runtime.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * runtimes [--cudart LIBRARY] LIBRARY...: loads runtime libraries of several CUDA versions
- * (runtime.c) and works through all of them in turns: what one allocates another frees, each
+ * (runtime.c) and works through all of them in turns. One allocates memory that another frees. Each
  * launches and captures in its own context. With --cudart a libcudart takes part in the allocating
  * and freeing. While a context of each holds 4 MiB it waits for a line of input; then it destroys
- * the contexts. Prints "ok" and what it counted.
+ * the contexts. Prints "ok" and its counts.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include "tests/e2e/runtime.h"

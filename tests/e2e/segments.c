@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * segments [OPTIONS]: memory in the pattern of PyTorch's expandable segments. Addresses are
- * reserved once, far more than are used; physical memory is mapped behind them as they grow, some
- * of it is unmapped and other memory mapped in its place. Work goes across its borders. What is
- * computed depends on the options and the number of steps alone.
+ * reserved once, far more than are used. Physical memory is mapped behind them as they grow. Some
+ * of it is unmapped, and other memory is mapped in its place. Work goes across its borders. The
+ * result depends on the options and the number of steps alone.
  *
  *   --export      asks for memory that can be exported, as PyTorch does
  *   --until FILE  goes on until this file exists
  *   --steps N     so many steps
  *
- * Prints "steps=N sum=X". Any call that fails, or answers what it should not, ends it with status
- * 1.
+ * Prints "steps=N sum=X". Any call that fails, or gives a wrong answer, ends it with status 1.
  */
 #include <getopt.h>
 #include <stdbool.h>

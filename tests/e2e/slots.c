@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slots CASE: what a program may do while one of its launches is held back, or around one; prints
+ * slots CASE: actions of a program while one of its launches is held back, or around one. Prints
  * "ok".
  *
  * With SPILLWAY_SHARE=0.1% a launch sleeps for twenty seconds and more in its idle slot;

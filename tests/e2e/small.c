@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * small hold KIB COUNT READY END: takes so many allocations of so many KiB in turn, writes how many
- * it got to the file READY, and keeps them until there is a file END.
+ * small hold KIB COUNT READY END: takes COUNT allocations of KIB KiB in turn, and writes how many
+ * it got to the file READY. It keeps them until there is a file END.
  *
  * small arrays KIB COUNT READY END: likewise, arrays.
  *

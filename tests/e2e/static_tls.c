@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * static_tls FOLDER LIBRARY...: opens the libraries of the folder, which want their thread-local
- * memory beside that of the program's start, until room for no more than two of them is left, which
- * a driver may want for itself; then each LIBRARY, and says whether that worked, and what cuInit
- * answers in the first.
+ * memory beside that of the program's start. It stops when room for two of them is left, which a
+ * driver may want for itself. Then it opens each LIBRARY and says whether that worked. It prints
+ * the answer of cuInit in the first.
  */
 #include <dlfcn.h>
 #include <stdio.h>

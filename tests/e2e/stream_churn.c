@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream_churn COUNT: one thread makes and destroys so many streams, beside some that stay, while
- * another one takes and gives back memory all the time, once some of it was spilled. Prints
+ * stream_churn COUNT: one thread makes and destroys COUNT streams, beside some that stay. Meanwhile
+ * another thread takes and gives back memory all the time, once some of it was spilled. Prints
  * "wrong=0": calls that failed.
  */
 #define __CUDA_API_VERSION_INTERNAL

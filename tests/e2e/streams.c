@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * streams COUNT READY: makes so many streams, with work in each, and 32 MiB of memory; makes the
- * file READY and goes on with that until a line comes on stdin. Then each stream is destroyed.
- * Prints "streams=COUNT wrong=0": calls that failed.
+ * streams COUNT READY: makes COUNT streams, with work in each, and 32 MiB of memory. It makes the
+ * file READY and works on until a line comes on stdin. Then each stream is destroyed. Prints
+ * "streams=COUNT wrong=0": calls that failed.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The shim for aarch64, cross-built, does there what it does here: run under an emulator of that
-# machine.
+# The shim for aarch64, cross-built, behaves there as here, under an emulator of that machine.
 set -eu
 # shellcheck source=tests/e2e/aarch64.sh
 . tests/e2e/aarch64.sh

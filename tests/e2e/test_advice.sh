@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a program advises for managed memory reads back as without us, whatever the limit holds back:
-# random advice, prefetches, batches and questions, directly and under limits, answer by answer; and
-# a batch brings no more to a device than the limit.
+# A program's advice for managed memory reads back as without Spillway, although the limit holds
+# memory back. Random advice, prefetches, batches and queries are compared answer by answer,
+# directly and under limits. A batch brings no more to a device than the limit.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

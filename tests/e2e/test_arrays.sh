@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Arrays and mipmapped arrays, which cannot be on the host: they are charged to the limit and freed
-# from it, make room where other memory can move, and are refused beyond it as a device of that
-# size would refuse them. Judged by what the program is told and by the software GPU's books.
+# Arrays and mipmapped arrays cannot be on the host. They are charged to the limit and freed from
+# it, and make room where other memory can move. Beyond the limit they are refused as a device of
+# that size would refuse them. The program's answers and the software GPU's books decide.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

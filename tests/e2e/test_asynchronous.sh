@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Asynchronous copies of memory that was spilled stay asynchronous, although the driver takes such
-# memory for the host's and would wait: a stream that waits for the host's next step does not hold
-# the host up. A copy that was captured while its memory was on the host is the CPU's for good with
-# some drivers: its memory stays there.
+# Asynchronous copies of spilled memory stay asynchronous, although the driver takes such memory for
+# the host's and would wait. A stream that waits for the host's next step does not hold the host up.
+# A copy that was captured while its memory was on the host is the CPU's for good with some drivers:
+# its memory stays there.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Bad input never stops the user's process: one line names file, line, value and what was expected,
-# the job goes on with what is good, and stat shows it.
+# Bad input never stops the user's process: one line names file, line, value and the expected form.
+# The job goes on with the good settings, and stat shows the error.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# One way of taking device memory after the other: at each step what Spillway says the job uses is,
-# to the byte, what the software GPU's own books say the process has; it is as much as was asked
-# for, and all of it comes back. What another job shares is charged to who opens it as well.
+# Device memory is taken in one way after the other. At each step Spillway's figure for the job is,
+# to the byte, that of the software GPU's own books for the process. It is as much as was requested,
+# and all of it comes back. Memory that another job shares is also charged to the job that opens it.
 #
-# Slack: what is smaller than the driver's unit of 2 MiB shares one, which Spillway cannot see; it
-# is said step by step.
+# Slack: objects smaller than the driver's unit of 2 MiB share one, which Spillway cannot see. Each
+# step states its slack.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

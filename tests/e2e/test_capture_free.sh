@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory that is freed while another thread captures: spilled memory answers as the driver does of
-# its own, keeps every capture that the driver would keep, stays charged until it is really gone,
-# and goes.
+# Memory is freed while another thread captures. Spilled memory answers as the driver does for its
+# own, and keeps every capture that the driver would keep. It stays charged until it is really gone,
+# and it goes.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

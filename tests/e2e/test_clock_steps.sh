@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The settable clock is set by days and years, forward and back, while jobs run: a dead process's
-# memory is neither taken for gone nor held for days, limits and pauses are followed, processes are
-# asked, and what is shown stays readable.
+# memory is neither taken for gone nor held for days. Limits and pauses are followed, processes are
+# asked, and the output stays readable.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program leaves no moment to move memory for a while: a stream waits for a word of the host, a
-# host function blocks, a thread stays inside a call, a capture is open. Its calls return all the
-# same, its capture stays valid, stat says why the move is pending, and afterwards memory moves.
+# A program leaves no moment to move memory for a while. For example, a stream waits for a word of
+# the host, a host function blocks, a thread stays inside a call, or a capture is open. Its calls
+# return all the same, its capture stays valid, stat says why the move is pending, and afterwards
+# memory moves.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Everything that takes device memory is counted: after each step of a program that takes it in
-# every way, the bytes that stat shows become those of the software GPU's own books, where NVML
-# tells what the process has, and where it does not know the process.
+# All device memory is counted, for a program that takes it in every way. After each step the bytes
+# that stat shows become those of the software GPU's own books. That holds where NVML knows the
+# process, and where it does not.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Jobs that make their contexts at the same moment, where NVML does not know their processes: each
-# is charged its own and nobody else's.
+# is charged its own alone.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Large numbers: a million allocations, ten thousand streams while memory moves, lists of all
-# resources, crowds of processes. On a driver that does nothing, so that what takes time is ours.
+# resources, crowds of processes. On a driver that does nothing, so that the time is ours alone.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a job maps is cut short: nobody but its own user can do that, and he ends its processes or
-# they go on; nobody has more than the limit afterwards.
+# A file that a job maps is cut short. Only its own user can do that. The job's processes end or go
+# on, and none has more than the limit afterwards.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

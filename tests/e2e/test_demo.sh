@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# README's first command, the demo, passes, and its figures say what its picture shows.
+# README's first command, the demo, passes, and its figures agree with its picture.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

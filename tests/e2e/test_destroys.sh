@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Contexts are destroyed, reset and released by eight threads while the mover moves their memory,
-# and while its calls fail: nothing hangs or crashes, bytes are right, and no memory stays taken.
+# Eight threads destroy, reset and release contexts while the mover moves their memory, and while
+# its calls fail. No thread hangs or crashes, bytes are right, and no memory stays taken.
 # DESTROYS_MS, DESTROYS_SEED.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Limits of one GPU among several, by ordinal, UUID and PCI bus id, whatever CUDA_VISIBLE_DEVICES
-# says.
+# Limits of one GPU among several, by ordinal, UUID and PCI bus id, with any CUDA_VISIBLE_DEVICES.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

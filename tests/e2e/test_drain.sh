@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a process held that exits stays charged until the driver can have given it back, however long
-# exit() took.
+# The memory of a process that exits stays charged until the driver can have given it back, however
+# long exit() took.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

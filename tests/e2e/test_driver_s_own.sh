@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What the driver takes for itself counts within a limit, is never refused, and is shown apart.
-# Bytes granted stay within the limit less the driver's own, and at 0 where that is more.
+# Memory that the driver takes for itself counts within a limit, is never refused, and is shown
+# apart. Bytes granted stay within the limit less the driver's own, and at 0 where that is more.
 set -eu
 SOFTGPU_CONTEXT_MEMORY=8M
 export SOFTGPU_CONTEXT_MEMORY

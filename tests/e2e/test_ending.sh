@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a test has started ends with it, in a session of its own, too: when it fails, when it runs
-# too long, when it is killed, and when tests/run is interrupted.
+# Processes that a test has started end with it, also in a session of their own. They end when the
+# test fails, runs too long or is killed, and when tests/run is interrupted.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every way a program opens the driver leads to the shim; what it does not hook is the driver's own.
+# Every way a program opens the driver leads to the shim; functions without a hook are the driver's
+# own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every name of the driver's file, opened in every manner, leads to the shim; what is no driver
-# fails as it does without us; a driver in a namespace of its own works, out of reach, and that is
-# said.
+# Every name of the driver's file, opened in every manner, leads to the shim. A file that is no
+# driver fails as without Spillway. A driver in a namespace of its own works, is out of reach, and a
+# line says so.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

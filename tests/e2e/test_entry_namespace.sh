@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A plugin that a program loads into a namespace of its own (dlmopen) has the driver for itself
-# there, out of our reach: it works as without us, and so does the program, whose own calls are
-# counted.
+# A program loads a plugin into a namespace of its own (dlmopen). The plugin has the driver for
+# itself there, out of our reach, and works as without Spillway. So does the program, and its own
+# calls are counted.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Python's ctypes finds the shim by every name, calls through it, and learns what is missing as
+# Python's ctypes finds the shim by every name, calls through it, and learns of missing functions as
 # without it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A library that opens another one beside it is found by the RUNPATH of whoever calls dlopen: a
-# program, or a plugin in a program that has none, built with and without optimisation. Ours keeps
-# the caller's return address, by which glibc knows it.
+# A library that opens another one beside it finds it by the RUNPATH of the caller of dlopen. The
+# caller is a program, or a plugin in a program without a RUNPATH, built with and without
+# optimisation. Ours keeps the caller's return address, by which glibc knows it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a process under Spillway notes of itself: its events and its counters tell the same, of
-# memory and of time.
+# A process under Spillway notes events and counters. Both agree, about memory and about time.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# pause --evict: the memory leaves the device and others use it; resume brings it back, with the
-# bits it had. What cannot go is said, and what does not go in time is a failure.
+# pause --evict: the memory leaves the device, and other jobs use the room. resume brings it back,
+# with the bits it had. Memory that cannot go is named, and memory that does not go in time is a
+# failure.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# turn = exclusive: two jobs that each want most of a device have it by turns, all of it, and
-# compute what they compute alone. One that is killed, stopped or set to fine turns in the middle
-# leaves the other running, and one alone has no turns.
+# turn = exclusive: two jobs that each want most of a device have all of it by turns, and compute
+# the same results as alone. One that is killed, stopped or set to fine turns in the middle leaves
+# the other running, and one alone has no turns.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

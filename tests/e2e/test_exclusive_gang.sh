@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # turn = exclusive on several devices: a job has all of its devices or none. Two jobs on both
-# devices and one on the first have turns that never overlap on a device, and each turn is of all
-# devices of its job at the same time; nobody waits for ever, and when two are killed the third goes
-# on.
+# devices and one on the first have turns that never overlap on a device. Each turn is of all
+# devices of its job at the same time. No job waits for ever. When two are killed the third goes on.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

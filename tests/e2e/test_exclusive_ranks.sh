@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# turn = exclusive for a job whose ranks are processes, a device each: a rank that has left the
-# device launches what the kernels of another one wait for, which could not leave otherwise. Each
+# turn = exclusive for a job with a process per rank and device. A rank that has left its device may
+# launch kernels for which another rank's kernels wait. Otherwise that rank could not leave. Each
 # time that its turn ends the ranks have launched differently far.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The private tables of the driver and of NVML, by which CUPTI, libcudart and nvidia-smi reach past
-# the public functions, are the libraries' own under a limit: every pointer leads where it leads
+# CUPTI, libcudart and nvidia-smi reach past the public functions by private tables of the driver
+# and of NVML. Under a limit these tables are the libraries' own: every pointer leads where it leads
 # without Spillway.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

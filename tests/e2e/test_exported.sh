@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a job has exported stays in its quota until nobody of it can hold it: whoever frees it, is
-# killed, keeps a descriptor or has it open. Judged by the software GPU's own books; 20 MiB a piece,
-# 100 MiB a job.
+# Memory that a job has exported stays in its quota until no process of the job can hold it.
+# Processes free it, are killed, keep a descriptor or have it open. Judged by the software GPU's own
+# books; 20 MiB a piece, 100 MiB a job.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

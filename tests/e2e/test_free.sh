@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory is freed while a kernel uses it, and as much is allocated and written at once: neither the
-# kernel nor the new memory sees the other, whether the free waits or is deferred, on the device, on
-# the host, and on both.
+# Memory is freed while a kernel uses it, and as much is allocated and written at once. Neither the
+# kernel nor the new memory sees the other. The free waits or is deferred, on the device, on the
+# host, and on both.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

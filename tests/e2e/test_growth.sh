@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Growth: a limit rises by itself while the job is spilled and the device has room, also such as
-# other jobs are owed and do not use, and falls back when another job needs it.
+# Growth: a limit rises by itself while the job is spilled and the device has room. Unused room
+# within the limits of other jobs counts, too. The limit falls back when another job needs the room.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

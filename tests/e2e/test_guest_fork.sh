@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Forking: a child that uses no CUDA costs its parent nothing, one that does has a slot of its own,
-# and none hangs, however it was forked.
+# Forking: a child that uses no CUDA costs its parent nothing. A child that uses CUDA has a slot of
+# its own. None hangs, however it was forked.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# However a process ends, in the middle of whatever: it ends as it would without us, and its memory
-# comes back to its job.
+# A process ends in every way, in the middle of every call. It ends as it would without Spillway,
+# and its memory comes back to its job.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

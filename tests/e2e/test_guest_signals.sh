@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Signals reach the program's own threads and disturb no call; errno is the program's; a process
-# that is stopped holds up nobody for ever.
+# Signals reach the program's own threads and disturb no call; errno is the program's; a stopped
+# process holds up no other for ever.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A limit lowered further than memory can move: what stays on the GPU is said, and why, by set and
-# by stat.
+# A limit is lowered further than memory can move. set and stat say how much stays on the GPU, and
+# why.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

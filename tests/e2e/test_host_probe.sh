@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a driver may not survive is asked by a probe outside of every job, once per driver and boot,
-# and kept in a cache. A program's process reads that, and makes no process. Whatever comes of it,
-# the program's bytes are right.
+# A probe outside of every job asks the questions that a driver may not survive, once per driver and
+# boot. A cache keeps the answers. A program's process reads that, and makes no process. With any
+# answers the program's bytes are right.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a short program pays for cuInit, a context and its end, by its system calls: none after which
-# the kernel waits for other processors (membarrier), no inotify, for which a process's end waits,
-# and no thread but the helper before something is launched that is paced.
+# The cost of cuInit, a context and the end for a short program, by its system calls. No call makes
+# the kernel wait for other processors (membarrier). There is no inotify, for which a process's end
+# waits. Before the first paced launch there is no thread except the helper.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

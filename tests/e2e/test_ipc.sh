@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory of a job that is moved is given to other processes by cuIpcGetMemHandle all the same: what
-# is on the host comes back first, much of it needs few descriptors, it outlives its giver, and who
-# cannot be reached is told so at once.
+# Memory of a job that moves is given to other processes by cuIpcGetMemHandle all the same. Memory
+# on the host comes back first. Much memory needs few descriptors, and it outlives its giver. A
+# process that cannot be reached leads to an error at once.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

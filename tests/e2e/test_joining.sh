@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Who cannot join a job has no part of its limits: none of its memory is on the GPU, one line says
-# why, and the program goes on. Without a limit it runs as ever.
+# A process that cannot join its job has no part of the job's limits. None of its memory is on the
+# GPU, one line gives the reason, and the program goes on. Without a limit it runs as ever.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

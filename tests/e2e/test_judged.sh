@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What the driver decides is decided as without us: absurd sizes, bounded pools, frees of the wrong
-# kind; they leave no trace in what a job is said to have had. Spilled memory is freed when no
+# The driver's decisions are those without Spillway, about absurd sizes, bounded pools and frees of
+# the wrong kind. Such calls leave no trace in the job's figures. Spilled memory is freed when no
 # device uses it any more.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

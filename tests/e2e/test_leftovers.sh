@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A process that nobody named and that is killed while it makes its files leaves nothing for ever:
-# the next such process that is not over at once takes it away, whichever step it was killed at.
+# A process without a name that is killed while it makes its files leaves none for ever. The next
+# such process that is not over at once removes them, at whichever step the first was killed.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory changes hands: what an idle job has leaves the device while another job claims it, and
-# comes back with its next call as far as there is room. Judged by the books of the software GPU.
+# Memory changes hands. An idle job's memory leaves the device while another job claims it. It comes
+# back with the job's next call as far as there is room. Judged by the books of the software GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A peer record that claims everything all the time, and a process that is stopped while its memory
-# is asked for: a job that works keeps what it is entitled to, goes on, and computes what it
-# computes alone. Judged by the books of the software GPU.
+# One peer record claims all memory all the time, and one process is stopped while its memory is
+# asked for. A working job keeps the memory that it is entitled to, goes on, and computes the same
+# results as alone. Judged by the books of the software GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A GPU that is lent out to the margin: a job has grown into what others' limits promise. Whatever
-# they need within their limits they have, though it cannot be on the host: memory for other
-# processes, arrays, contexts, code, memory that is to stay. Judged by the books of the software
-# GPU.
+# A GPU is lent out to the margin: a job has grown into the limits of other jobs. Those jobs still
+# get all memory within their limits that cannot be on the host: memory for other processes, arrays,
+# contexts, code, memory that is to stay. Judged by the books of the software GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Jobs that start at once and want more than there is: none is refused, though none knows yet what
-# the others hold. Judged by how they end, and by the books of the software GPU.
+# Jobs start at once and want more than there is. None is refused, although none knows the others'
+# memory yet. Judged by how they end, and by the books of the software GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

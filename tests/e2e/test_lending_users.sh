@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory changes hands between two users' jobs, who share the node's directory and no other: what
-# one's idle job holds the other's has while it works, and its owner has it back, with all its
+# Memory changes hands between two users' jobs, which share the node's directory alone. Memory of
+# one user's idle job goes to the other's job while that works. Its owner has it back, with all its
 # bytes. Judged by the books of the software GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

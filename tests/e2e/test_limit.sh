@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory beyond the limit is on the host: the program gets it, its bytes are right, it looks like
-# device memory, and the device's own count stays within the limit.
+# Memory beyond the limit is on the host. The program gets it, its bytes are right, and it looks
+# like device memory. The device's own count stays within the limit.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Random pairs of jobs whose GPU memory a cgroup limits, by the software GPU's imitation of MPS v3.
+# Random pairs of jobs under a cgroup's limits of GPU memory, by the software GPU's imitation of MPS
+# v3.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program that is linked to every function of the driver starts under the shim, whether it binds
-# them when they are called or all at the start, and gets the driver's answers.
+# A program that is linked to every function of the driver starts under the shim and gets the
+# driver's answers. It binds the functions when they are called, or all at the start.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

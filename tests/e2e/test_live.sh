@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Limits and shares change while the job runs; what is bad changes nothing and is said.
+# Limits and shares change while the job runs; a bad value changes nothing and is reported.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The shim built here does on the C libraries of Debian 11 (glibc 2.31) and Debian 13 (2.41) what it
-# does on this machine's.
+# The shim built here works on the C libraries of Debian 11 (glibc 2.31) and Debian 13 (2.41) as on
+# this machine's.
 #
 # The libraries are Debian's own, unpacked into the build folder; programs are compiled against the
 # oldest, and run by each one's loader.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A pipe on stderr that nobody reads, and a log file that is one: the program goes on and ends. What
-# was not read is counted and told with the next line that is.
+# No process reads the pipe on stderr, or the log file that is a pipe. The program goes on and ends.
+# Unread lines are counted, and the next line that is read gives their number.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program that looks at the memory's size before it allocates: with --reported-memory limit+host
-# it finds enough and spills; else it ends without having been refused anything, and is told what to
-# try. One that ran fine is not.
+# A program looks at the memory's size before it allocates. With --reported-memory limit+host it
+# finds enough and spills. Otherwise it ends without a refusal, and a line names a remedy. One that
+# ran fine is not.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A graph with a loop in it is launched again and again while the limit of its memory goes up and
-# down: the loop's kernels find their memory wherever it is.
+# down. The loop's kernels find their memory on either tier.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Where the driver refuses copies over memory on both tiers, or the file says mixed = whole, no
-# allocation is ever on both: a program that copies all the time while its limit moves meets no
+# allocation is ever on both. A program that copies all the time while its limit moves meets no
 # refusal. Elsewhere allocations are mixed.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Processes of one job with all modules, with events alone and with none: one limit holds for all,
-# and a module answers in the process that has it. The kernel alone holds limits.
+# Processes of one job have all modules, events alone, or none. One limit holds for all of them. A
+# module answers in the process that has it. The kernel alone holds limits.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

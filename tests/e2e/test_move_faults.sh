@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Each driver call that allocating and moving memory use fails at each of its uses, in a program
-# that allocates, computes, has its limit lowered and raised, exports and frees: its bytes are
-# right, an error it sees is mended by trying again, and no memory stays taken.
+# Each driver call of allocating and moving memory fails at each of its uses. The program allocates,
+# computes, has its limit lowered and raised, exports and frees. Its bytes are right, trying again
+# mends an error that it sees, and no memory stays taken.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

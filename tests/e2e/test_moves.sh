@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # While a program's limit moves all the time, 400 chunks and more move while work is queued (in the
-# long form a thousand), and it ends with the same bits as without Spillway: one stream, eight
-# threads, four streams; copies and fills in flight.
+# long form a thousand). The program ends with the same bits as without Spillway. It has one stream,
+# eight threads or four streams, and copies and fills in flight.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# While a program's limit moves all the time, graphs that were captured before a move are replayed
-# after it, captures stay valid, and the demo's training ends with the same weights.
+# A program's limit moves all the time. Graphs that were captured before a move are replayed after
+# it, and captures stay valid. The demo's training ends with the same weights.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# pin_new = auto: in a process that can register memory behind the driver's back, what a library of
-# the network made, or asks about, stays on the device while all else leaves it. Devices' files are
-# ours; the process is shown them in /dev.
+# pin_new = auto: a process can register memory behind the driver's back. Memory that a network
+# library made or asks about stays on the device, while all other memory leaves it. Devices' files
+# are ours; the process is shown them in /dev.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# NVML's memory queries tell of the job's limit and of what the job holds, however NVML is reached;
-# where nothing is limited, switched off or of another job they tell the truth; everything else is
-# the real NVML's.
+# NVML's memory queries report the job's limit and the job's memory, however NVML is reached.
+# Without a limit, switched off, or for another job's GPU they report the real figures. All other
+# functions are the real NVML's.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

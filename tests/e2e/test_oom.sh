@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Out of memory is CUDA_ERROR_OUT_OF_MEMORY, and everything is as usable afterwards as before; what
-# the program is told of memory in the arena is the same on either tier; the host's pages come back
+# Out of memory is CUDA_ERROR_OUT_OF_MEMORY, and the program works on afterwards as before. The
+# driver's answers about memory in the arena are the same on either tier. The host's pages come back
 # to the system.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

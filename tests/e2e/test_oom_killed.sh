@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A memory cgroup of its own, with a limit: the OOM killer ends a process of a job while its memory
-# moves. The other process of the job goes on and computes what it would, the books are exact, and
-# the host's limit follows the cgroup's while the job runs.
+# moves. The other process of the job goes on and computes its right result, and the books are
+# exact. The host's limit follows the cgroup's while the job runs.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

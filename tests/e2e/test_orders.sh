@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What other hardware asks of memory works on memory that moves, where drivers refuse it or answer
-# by the mapping: SYNC_MEMOPS is kept by the shim, BUFFER_ID is the allocation's. Forms of calls
-# that take memory and that the shim does not know are kept from the program, because the driver
-# would be given handles that are not its own.
+# The queries of other hardware about memory work on memory that moves, where drivers refuse them or
+# answer by the mapping: SYNC_MEMOPS is kept by the shim, BUFFER_ID is the allocation's. Some forms
+# of calls take memory and are unknown to the shim. They are kept from the program, because the
+# driver would get handles that are not its own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A share that is changed while the program runs is in force at once, also for a launch that sleeps
-# in a slot of the old one; a pause holds back launches and nothing else; work in flight goes on.
+# in a slot of the old share. A pause holds back launches alone. Work in flight goes on.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Whatever way a program loads the GPU in, paced it computes what it computes alone, ends, and never
+# A program loads the GPU in many ways. Paced it computes the same result as alone, ends, and never
 # has more than its share by the device's own clock. (A busy machine can only make it less; how much
 # less is for the bench to say.)
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A slot holds back a launch and nothing else: processes end, fork, synchronise, destroy contexts
-# and hold locks around it, and the program's own timings are those of its kernels.
+# A slot holds back a launch alone. Processes end, fork, synchronise, destroy contexts and hold
+# locks around it. The program's own timings are those of its kernels.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Jobs on one device take turns: each keeps to its share while both want more, a job with a weight
-# has what others leave, and one that stops or dies in its turn does not take the other with it.
+# Jobs on one device take turns: each keeps to its share while both want more. A job with a weight
+# has the time that other jobs leave. A job that stops or dies in its turn does not hold up the
+# other.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A pause belongs to the job's life: it ends with the last process and with a boot. Who comes to a
-# job that is paused says so. Whatever stands in the override file, pause and resume work.
+# A pause belongs to the job's life: it ends with the last process and with a boot. A process that
+# joins a paused job says so. pause and resume work with any content of the override file.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# No descriptor left, or all closed behind our back: the limits hold, one line says what cannot be
-# had, and no descriptor of the program's is ever touched.
+# No descriptor is left, or all are closed behind our back. The limits hold, one line names the
+# missing service, and no descriptor of the program's is ever touched.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

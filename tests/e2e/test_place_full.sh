@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A state directory without room: no inode, no page, a quota, read-only; from the beginning, or from
-# the middle of a job. The program runs, its limit is kept, and one line says which file, why, and
-# what is lost. What needs a file says so and changes nothing.
+# the middle of a job. The program runs, its limit is kept, and one line names the file, the reason
+# and the loss. A command that needs a file says so and changes nothing.
 set -eu
 [ -n "${IN_PLACE:-}" ] || unshare --mount true 2>/dev/null || {
 	echo "SKIP: no mount namespace here"

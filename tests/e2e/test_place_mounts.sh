@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Read-only, full and missing file systems: the program runs with a limit of 0, one line says what
-# is missing, and a full one is noticed before it is a SIGBUS.
+# File systems are read-only, full or missing. The program runs with a limit of 0, and one line
+# gives the reason. A full one is noticed before it leads to a SIGBUS.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Others in the process: allocators, sanitizers, other preload libraries on either side, auditors
-# and the loader's own settings. The job works, and so do they.
+# Other libraries in the process: allocators, sanitizers, other preload libraries on either side,
+# auditors and the loader's own settings. The job works, and so do they.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The files of the state directory go while a job runs, as RemoveIPC of logind has them go when a
-# user's last session ends: the job keeps the limit it was given, its memory and its pause; programs
-# that start later, and the tool, come out sensibly.
+# The files of the state directory go while a job runs, as RemoveIPC of logind removes them when a
+# user's last session ends. The job keeps its limit, its memory and its pause. Programs that start
+# later, and the tool, report a sensible state.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# No thread and no memory to be had: the driver's answers are passed on or memory is refused,
-# nothing crashes, and one line says what Spillway could not have.
+# No thread can be started and no memory is left. The driver's answers are passed on or memory is
+# refused, no process crashes, and one line names the missing resource.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

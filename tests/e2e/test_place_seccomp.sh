@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# In a container whose seccomp profile refuses system calls a job works as outside: same answers,
-# same bits, same limits, and nothing to complain of.
+# In a container with a seccomp profile that refuses system calls a job works as outside: same
+# answers, same bits, same limits, and no complaint.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

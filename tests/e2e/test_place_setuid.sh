@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # In /etc/ld.so.preload the shim comes into set-uid programs too: there it reads no environment,
-# writes no file, limits nothing and starts nothing. What the program asks of the driver it gets.
+# writes no file, limits nothing and starts nothing. The program gets the driver's answers.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

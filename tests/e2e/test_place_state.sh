@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A state directory that cannot be used: the program runs with a limit of 0, one line says which
-# directory and why, and nothing of someone else's is touched.
+# A state directory cannot be used. The program runs with a limit of 0, and one line names the
+# directory and the reason. Files of other users are not touched.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

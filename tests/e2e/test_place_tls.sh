@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program whose libraries have taken all memory for thread-local variables that the loader keeps
-# beside that of the start: the preloaded shim has its own since then, and works; opened later it
-# cannot be had, which the loader says, and nothing else happens.
+# A program's libraries have taken all memory for thread-local variables that the loader keeps
+# beside that of the start. The preloaded shim has its own since the start, and works. Opened later
+# it cannot be loaded, which the loader says, and the program goes on.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

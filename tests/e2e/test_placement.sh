@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A training that uses all of its memory in each step, larger than its limit: its steps are found
-# and surveyed, memory moves once to where it costs kernels least, and then nothing moves any more;
-# its data is what it counted. What is seen of its kernels and what the settings allow decides
-# whether that happens.
+# A training uses all of its memory in each step, which is larger than its limit. Its steps are
+# found and surveyed. Memory moves once to where it costs kernels least, and then stays. Its data
+# has the counted values. The kernels that the survey sees, and the settings, decide whether memory
+# moves.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A training that uses all of its memory in each step, larger than the device, without a limit that
-# it would meet: memory moves once to where it costs kernels least, for what has left, and then
-# nothing moves any more; its data is what it counted. Nothing could be tried of the driver on the
-# full device, so that allocations move as a whole.
+# A training without a reachable limit uses all of its memory in each step, which is larger than the
+# device. Memory moves once to where it costs kernels least, for the memory that has left, and then
+# stays. Its data has the counted values. Nothing could be tried of the driver on the full device,
+# so that allocations move as a whole.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory that is allocated in stream order lives in the arena: it answers as the driver's pools do,
-# is ordered by its streams, is given back, and moves with the limit.
+# Memory that is allocated in stream order lives in the arena. It answers as the driver's pools do
+# and is ordered by its streams. It is given back, and moves with the limit.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

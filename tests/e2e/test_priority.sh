@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Priorities: a guaranteed job waits for nobody; opportunistic and normal ones work in the time that
-# it leaves, and go on when it stops, dies or has gaps. Two guaranteed ones hold nobody up but them.
-# Judged by the jobs' books and the device's own.
+# Priorities: a guaranteed job waits for no other. Opportunistic and normal ones work in the time
+# that it leaves, and go on when it stops, dies or has gaps. Two guaranteed jobs hold up
+# opportunistic and normal ones alone. Judged by the jobs' books and the device's own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A limit that rises and falls under load: what the software GPU has given is never above one that
-# is said to be held. RAISES=N: so many changes, of which half are raises; RAISES_SEED=N.
+# A limit rises and falls under load. The memory that the software GPU has given is never above a
+# limit that is reported as held. RAISES=N: so many changes, of which half are raises;
+# RAISES_SEED=N.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A driver that is not linked to itself, or looks its own functions up by name, or is called back
-# while it is loaded or initialised: what it calls of its own is no call of the program. Nothing is
+# A driver is not linked to itself, looks its own functions up by name, or is called back while it
+# is loaded or initialised. Its calls of its own functions are no calls of the program. Nothing is
 # counted twice, nothing waits for itself.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

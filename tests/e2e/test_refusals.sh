@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Why a program is out of memory: the limit that refused, by how much, and the option that raises
-# it; in the summary of `run`, in `stat`, in its JSON and metrics, in the log and in the events.
+# A refusal of memory is explained by the limit that refused, the missing bytes, and the option that
+# raises the limit. The summary of `run`, `stat`, its JSON and metrics, the log and the events say
+# so.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

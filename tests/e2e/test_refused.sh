@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What the driver refuses to destroy is what it was, with all memory in it, wherever that lies; what
-# it destroys leaves nothing.
+# An object that the driver refuses to destroy stays unchanged, with all its memory on either tier.
+# A destroyed object leaves nothing.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

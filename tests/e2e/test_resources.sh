@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spillway stat JOB --resources: what a process says it holds, how it is asked, and what is made of
-# those that do not answer or answer nonsense. And the page and the status file of a real job.
+# spillway stat JOB --resources: the resources that a process reports, the request for them, and
+# processes that do not answer or answer nonsense. And the page and the status file of a real job.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

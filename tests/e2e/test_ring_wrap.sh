@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A job has more events than its ring holds: what is read while it runs and afterwards is in order,
-# none is torn, and those that are lost are counted where they are missing.
+# A job has more events than its ring holds. Events that are read while it runs and afterwards are
+# in order, and none is torn. Lost events are counted where they are missing.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runtime libraries of different CUDA versions in one process, each with the functions of its time:
-# cuCtxCreate v2, v3 and v4, captures of both forms, three ways to make a graph executable, streams
-# of both kinds; and the stand-in for libcudart 13 among them. What one allocates another frees. The
-# books are those of the driver, while it runs and at the end.
+# Runtime libraries of different CUDA versions work in one process, each with the functions of its
+# time. They use cuCtxCreate v2, v3 and v4, captures of both forms, three ways to make a graph
+# executable, and streams of both kinds. The stand-in for libcudart 13 is among them. One allocates
+# memory that another frees. The books are those of the driver, while it runs and at the end.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The program's own physical memory moves: with expandable segments the bits are the same as without
-# Spillway while the limit moves, the books are those of the software GPU, and a handle is the same
-# handle wherever its memory is.
+# The program's own physical memory moves. With expandable segments the bits are the same as without
+# Spillway while the limit moves. The books are those of the software GPU, and a handle stays the
+# same on either tier.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

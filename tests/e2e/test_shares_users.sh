@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Shares between two users: both are told that they do not hold together until root has made the
-# place for turns by `spillway doctor --setup`; from then on 60 % and 60 % have half each.
+# Shares between two users do not hold together until root has made the place for turns by
+# `spillway doctor --setup`, and both are told so. From then on 60 % and 60 % have half each.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

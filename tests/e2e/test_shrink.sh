@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A limit below what is in use is reached, by the driver's own count; a higher one, or memory that
-# is freed, brings memory back; the bytes stay right. Where something stands in the way, the limit
+# A limit below the memory in use is reached, by the driver's own count. A higher limit, or freed
+# memory, brings memory back. The bytes stay right. Where something stands in the way, the limit
 # that is held differs from the one set, and why is said.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Small allocations without an arena: what a job holds on the device, by the software GPU's own
-# books, is within its limit, and what stat shows is what it holds.
+# Small allocations without an arena: a job's memory on the device, by the software GPU's own books,
+# is within its limit, and stat shows that amount.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

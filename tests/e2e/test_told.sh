@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What the driver tells of memory, status by status and value by value, it tells the same under
-# Spillway, of memory on the device and of memory that was spilled; NULL is refused or accepted
-# where the driver does.
+# The driver's answers about memory, status by status and value by value, are the same under
+# Spillway, for memory on the device and for spilled memory; NULL is refused or accepted where the
+# driver does.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# conf/: each example is what its reader takes, and names what Spillway has.
+# conf/: the reader of each example takes it, and each name in it is one of Spillway's.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spillway events: lines, JSON and traces of what processes wrote into their rings; following,
-# filters, state, interrupts.
+# spillway events: lines, JSON and traces of the events in processes' rings; following, filters,
+# state, interrupts.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 PYTHONPATH=tests/e2e

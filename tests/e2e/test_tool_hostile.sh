@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What strangers write into their segments, pages, rings and files drives nobody's terminal: no
-# control character of theirs, of C0, DEL or C1, comes out of any command in any format; nor what is
-# no UTF-8.
+# Other users write text into their segments, pages, rings and files. It drives no terminal: no
+# control character of it, of C0, DEL or C1, comes out of any command in any format. Nor do bytes
+# that are no UTF-8.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 writer=$build/tests/e2e/write_events

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spillway stat --listen: what a scraper is given, and what strangers are.
+# spillway stat --listen: the answers for a scraper, and for other clients.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Jobs of the node: spillway stat lists those of other users and other state directories, root
-# changes them, and pages that somebody forged do no harm.
+# Jobs of the node: spillway stat lists those of other users and other state directories, and root
+# changes them. Forged pages do no harm.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 

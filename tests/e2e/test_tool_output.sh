@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Files that options name: a file is replaced, and everything else stays what it is and is written
-# into; a link is followed, unless a stranger put it where everybody may.
+# Files that options name. A regular file is replaced. A pipe, a device or a socket stays and is
+# written into. A link is followed, unless another user put it into a directory that all users may
+# write to.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spillway run: exit statuses, environment, names, signals, what it leaves behind.
+# spillway run: exit statuses, environment, names, signals, leftovers.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 

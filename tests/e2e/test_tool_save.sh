@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spillway set --save: what people wrote in the file stays, to the byte.
+# spillway set --save: text that people wrote in the file stays, to the byte.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 file=$TMPDIR/job.ini

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Each JSON document of a real run is one of conf/json/schema.json: of jobs that spill, are refused
-# memory, share a GPU and have ended; and the schema names every figure as statistics.h does.
+# Each JSON document of a real run is one of conf/json/schema.json. The runs are of jobs that spill,
+# are refused memory, share a GPU and have ended. The schema names every figure as statistics.h
+# does.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

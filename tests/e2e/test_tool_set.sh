@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spillway set, pause, resume: what they refuse, what they write, that they wait.
+# spillway set, pause, resume: their refusals, the files that they write, and their waits.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 override=$SPILLWAY_STATE_DIR/bert.override.ini

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spillway web and stat --listen --page: who is given the page and its data, and who may change
-# jobs. A browser is the business of tests/packages/test_page.sh.
+# spillway web and stat --listen --page: the users that get the page and its data, and the users
+# that may change jobs. A browser is the business of tests/packages/test_page.sh.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 SPILLWAY_NODE_DIR=$TMPDIR/node

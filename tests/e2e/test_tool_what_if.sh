@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A run is recorded while all of its memory is on the GPU, and what-if tells of it from the job and
-# from the file, as text, JSON and a picture.
+# A run is recorded while all of its memory is on the GPU. what-if predicts from the job and from
+# the file, as text, JSON and a picture.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 SPILLWAY_NODE_DIR=$TMPDIR/node

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What only some drivers or machines do (SOFTGPU_TRAITS) changes nothing that a program under a
-# limit sees, whether this driver does it or not: each trait that has no test of its own.
+# Traits of some drivers or machines (SOFTGPU_TRAITS) change nothing that a program under a limit
+# sees. Each trait without a test of its own is run here.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

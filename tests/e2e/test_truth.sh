@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What stat says a job did and holds is what the software GPU itself counted: launches, of graphs
-# too, memory and what moved of it to the number, the GPU time of its kernels as closely as events
-# measure it, and nothing that nobody measured. Threads are what the kernel says, contexts what the
-# program made.
+# stat's figures for a job are those that the software GPU itself counted. Launches, of graphs too,
+# and memory, moved memory included, agree to the number. The GPU time of its kernels agrees as
+# closely as events measure it. A figure that was not measured is not shown. Threads are the
+# kernel's count, contexts the program's.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

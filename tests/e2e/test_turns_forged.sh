@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Somebody writes random bytes over the turn file while paced jobs run: they go on, to their ends,
-# with right results; what is in the file is believed for moments at most.
+# A process writes random bytes over the turn file while paced jobs run. The jobs go on, to their
+# ends, with right results. They believe the file for moments at most.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Two jobs fight over a device that holds less than both want, limits aside: each computes what it
-# computes alone. One is killed with its memory still held for a while: the other goes on, and gets
+# Two jobs fight over a device that holds less than both want, limits aside: each computes the same
+# result as alone. One is killed with its memory still held for a while: the other goes on, and gets
 # the memory when it is free.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program that is linked to functions of a driver that is newer than Spillway (an imitation,
-# later_driver.c) starts, and gets the driver's answers: bound when they are called or at the start,
-# by their addresses, dlsym and cuGetProcAddress.
+# A program is linked to functions of a driver that is newer than Spillway (an imitation,
+# later_driver.c). It starts, and gets the driver's answers. Functions are bound when they are
+# called or at the start, by their addresses, dlsym and cuGetProcAddress.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

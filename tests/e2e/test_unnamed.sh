@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A limit of a job that nobody named is one quota: for all who share HAMi's cache, a Slurm job, a
-# container or a POSIX session. Who has other limits is another job; who has none is one of his own.
+# A limit of a job without a name is one quota for all processes of one HAMi cache, Slurm job,
+# container or POSIX session. A process with other limits is of another job. A process without
+# limits is a job of its own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # libvgpu.so in place of HAMi-core's: alone in the preload list, with the variables that HAMi hands
-# out; one quota for a container, what does not fit is refused, NVML tells of it, the monitor's
-# region is written and followed.
+# out. A container has one quota, and memory that does not fit is refused. NVML reports the quota,
+# and the monitor's region is written and followed.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

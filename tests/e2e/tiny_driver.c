@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcuda.so.1 of a few calls that is not linked to itself, unlike NVIDIA's: what it calls of its
- * own by name is looked up by the loader. It counts what is done. Some calls are made of others:
+ * A libcuda.so.1 of a few calls that is not linked to itself, unlike NVIDIA's: the loader looks up
+ * its own functions that it calls by name. It counts its calls. Some calls are made of others:
  *
  *   cuMemAllocPitch_v2 = cuMemAlloc_v2, cuMemFreeAsync = cuMemFree_v2,
  *   cuLaunchGrid = cuLaunchKernel, cuCtxCreate_v4 = cuCtxCreate_v2, cuModuleLoad = cuModuleLoadData

@@ -4,8 +4,8 @@
  * prints the answers.
  *
  * Addresses are printed as offsets into the memory, contexts and pools as whether they are the ones
- * used. What was not written is "-". Amounts of free memory are left out; that they were written is
- * not.
+ * used. An output that was not written is "-". Amounts of free memory are left out; that they were
+ * written is not.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

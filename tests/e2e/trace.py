@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a trace must be for Perfetto to show it, checked: trace.read(FILE) gives its tracks, or fails."""
+"""Checks that Perfetto can show a trace: trace.read(FILE) gives its tracks, or fails."""
 import collections
 import json
 

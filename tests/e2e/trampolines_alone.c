@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What shim/trampolines.S needs to lead to a driver, without the rest of the shim: for a machine
- * that enforces landing pads, which a distribution's start files and archives may lack. Every entry
- * point is hooked, by the driver's own function. ECHO_DRIVER names the driver's file.
+ * The symbols that shim/trampolines.S needs to lead to a driver, without the rest of the shim. It
+ * is for a machine that enforces landing pads, which a distribution's start files and archives may
+ * lack. Every entry point is hooked, by the driver's own function. ECHO_DRIVER names the driver's
+ * file.
  */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unlisted: is linked to a driver that is newer than Spillway (later_driver.c), and calls its
- * functions in each way in which a program comes by them. It says what each answered.
+ * unlisted: is linked to a driver that is newer than Spillway (later_driver.c). It calls the
+ * driver's functions in each way in which a program gets them. It prints each answer.
  */
 #include <dlfcn.h>
 #include <errno.h>

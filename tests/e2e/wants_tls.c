@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A library whose thread-local memory lies beside that of the program's start. */
+/* A library with thread-local memory beside that of the program's start. */
 __thread char wants_tls[64] __attribute__((tls_model("initial-exec")));
 
 char *wants_tls_address(void)
