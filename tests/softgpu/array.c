@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arrays and mipmapped arrays. Where bytes lie in one is nobody's business but the driver's: here
- * rows are padded to 64 bytes and counted in eights, as the tiles that hardware keeps them in, and
- * levels begin at 512 bytes. The whole is device memory like any other, so that small arrays share
- * blocks of 2 MiB and larger ones are made of them.
+ * Arrays and mipmapped arrays. The layout of bytes in an array is the driver's alone. Here rows are
+ * padded to 64 bytes and counted in eights, as hardware's tiles. Levels begin at 512 bytes. The
+ * whole is device memory like any other, so that small arrays share blocks of 2 MiB and larger ones
+ * are made of them.
  *
  * An array is a mipmapped array of one level that has no handle of its own.
  *
- * Sources: cuda.h on cuArray3DCreate and cuMipmappedArrayCreate, for what is refused.
+ * Sources: cuda.h on cuArray3DCreate and cuMipmappedArrayCreate, for refusals.
  */
 #include "tests/softgpu/array.h"
 

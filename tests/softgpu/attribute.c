@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device attributes: what the software GPU has, and SOFTGPU_ATTRIBUTES="NAME=value,..." over it.
- * Calls that an attribute announces ask here, so that a device told not to have them refuses them.
+ * Device attributes: the software GPU's own, and SOFTGPU_ATTRIBUTES="NAME=value,..." over it. Calls
+ * that an attribute announces ask here, so that a device told not to have them refuses them.
  */
 #include "tests/softgpu/driver.h"
 

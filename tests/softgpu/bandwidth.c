@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SOFTGPU_HOST_BANDWIDTH: what a device reads and writes in host memory takes the time it would on
- * a link of so many bytes per second. The time is slept.
+ * SOFTGPU_HOST_BANDWIDTH: a device's reads and writes in host memory take their time on a link of
+ * so many bytes per second. The time is slept.
  *
  * Copies and fills know their bytes. A kernel's accesses to virtual memory on the host are plain
- * loads and stores, so they are counted by the page: before the kernel its device's view of that
- * memory is dropped from the page tables, and what is there afterwards was touched, once or often
- * (the system may map up to 64 KiB around a touch). Other host memory counts by the access of a
- * warp.
+ * loads and stores, so they are counted by the page. Before the kernel its device's view of that
+ * memory is dropped from the page tables. A page that is there afterwards was touched, once or
+ * often. The system may map up to 64 KiB around a touch. Other host memory counts by the access of
+ * a warp.
  */
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Capture: which streams are in which sequence, and what breaks one. The rules are those of cuda.h
- * (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode, the CUDA_ERROR_STREAM_CAPTURE codes)
- * and of the CUDA C++ Programming Guide, "Prohibited and unhandled operations" and "Invalidation".
- * Whatever is refused because of a capture invalidates it, if the words there do not say otherwise.
+ * Capture: which streams are in which sequence, and the calls that break one. The rules are those
+ * of cuda.h (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode, the CUDA_ERROR_STREAM_CAPTURE
+ * codes) and of the CUDA C++ Programming Guide, "Prohibited and unhandled operations" and
+ * "Invalidation". A call that is refused because of a capture invalidates it, if the words there do
+ * not say otherwise.
  */
 #include "tests/softgpu/capture.h"
 

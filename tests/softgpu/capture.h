@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Capture of streams: who is in which sequence, what may be called meanwhile. What each call does
- * to a capture is told by its caller; see the functions' words. All under driver_lock.
+ * Capture of streams: which stream is in which sequence, and which calls are allowed meanwhile. The
+ * caller passes the effect of each call on a capture; see the functions' words. All under
+ * driver_lock.
  */
 #ifndef SOFTGPU_CAPTURE_H
 #define SOFTGPU_CAPTURE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The order of copies between two devices. On the legacy stream such a copy is work of both
- * devices' legacy streams: it starts after all that was queued to either, and what is queued to
- * either later starts after it.
+ * devices' legacy streams: it starts after all work that was queued to either. Work that is queued
+ * to either later starts after it.
  *
  * Source: CUDA C++ Programming Guide, "Peer-to-Peer Memory Copy". Programs rely on it: tinygrad
  * gives a device's memory to the next copy from another device while kernels still read it.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The devices this process sees, and what they answer about themselves. */
+/* The devices this process sees, and their answers about themselves. */
 #include "tests/softgpu/driver.h"
 
 #include <stdio.h>

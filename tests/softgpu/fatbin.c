@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fat binaries. nvcc puts the same code for several processors into one image; here the PTX that
- * fits is what counts, packed or not. Layout and flags as nvcc 13.0's own --compress-mode=
+ * fits counts, packed or not. Layout and flags as nvcc 13.0's own --compress-mode=
  * none|speed|balance|size files show them, byte by byte.
  */
 #include "tests/softgpu/fatbin.h"

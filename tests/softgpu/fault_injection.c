@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls that fail because they were told to. SOFTGPU_FAIL="cuMemCreate:3=2,...": the third use of
- * cuMemCreate answers CUresult 2. SOFTGPU_DRIVER_VERSION=12020: what came later is not there.
+ * cuMemCreate answers CUresult 2. SOFTGPU_DRIVER_VERSION=12020: later functions are not there.
  */
 #include "tests/softgpu/driver.h"
 

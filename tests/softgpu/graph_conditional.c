@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conditional nodes: their handles, whose values kernels set, and the bodies that run by them. A
- * graph with such nodes has one executable graph at a time, so a handle has one value.
+ * Conditional nodes: their handles, with values that kernels set, and the bodies that run by them.
+ * A graph with such nodes has one executable graph at a time, so a handle has one value.
  */
 #include "tests/softgpu/graph.h"
 

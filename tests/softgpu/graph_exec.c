@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Executable graphs: instantiation, and changes to what they hold. */
+/* Executable graphs: instantiation, and changes to their nodes. */
 #include "tests/softgpu/graph.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Launches of executable graphs. Every node becomes work that is queued when the graph is launched,
- * so later changes do not reach it. A chain runs in the launching stream; what branches off runs in
- * lanes of the exec's own. Work waits only for work queued before it, so no circle can form.
+ * so later changes do not reach it. A chain runs in the launching stream; branches run in lanes of
+ * the exec's own. Work waits only for work queued before it, so no circle can form.
  */
 #include <stdlib.h>
 

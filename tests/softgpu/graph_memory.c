@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that graphs allocate and free. Its addresses are reserved when the node is made and stay;
- * physical memory comes with the first launch and is kept until cuDeviceGraphMemTrim(), beyond the
- * end of its graph: later graphs take it. Between a free and the next allocation nobody may touch
- * it: hardware would not notice. Managed memory is the same, but lies where managed memory does,
- * its bytes come to a device by touches, and go with its graph.
+ * Memory that graphs allocate and free. Its addresses are reserved when the node is made and stay.
+ * Physical memory comes with the first launch. It is kept until cuDeviceGraphMemTrim(), beyond the
+ * end of its graph: later graphs take it. Between a free and the next allocation no kernel may
+ * touch it. Hardware would not notice. Managed memory is the same, but lies where managed memory
+ * does, its bytes come to a device by touches, and go with its graph.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What nodes hold. Parameters are kept as the driver's own CUgraphNodeParams, whatever call they
- * came by; what they point to is copied. Addresses mean nothing until a launch.
+ * The parameters of nodes. Parameters are kept as the driver's own CUgraphNodeParams, regardless of
+ * the call that brought them. The data that they point to is copied. Addresses mean nothing until a
+ * launch.
  */
 #include "tests/softgpu/graph.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The table of live objects, so that a wrong handle is an error and not a crash. The last objects
- * that died are kept for a while: their addresses are not used again at once, and who uses one is
- * told so.
+ * that died are kept for a while: their addresses are not used again at once, and a call that uses
+ * one gets an error.
  */
 #include "tests/softgpu/driver.h"
 

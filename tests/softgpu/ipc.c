@@ -2,9 +2,9 @@
 /*
  * Memory of another process, by handle: cuIpcGetMemHandle, cuIpcOpenMemHandle.
  *
- * A handle says where the bytes are: which process has them in which of its files at what offset.
- * Whoever opens it opens that file through /proc and holds the memory by its name in the machine's
- * books, so that the bytes stay when the exporter frees them or dies.
+ * A handle has the place of the bytes: the process, its file and the offset. A process that opens
+ * the handle opens that file through /proc. It holds the memory by its name in the machine's books,
+ * so that the bytes stay when the exporter frees them or dies.
  */
 #include "core/base/file_status.h"
 #include "tests/softgpu/ipc.h"

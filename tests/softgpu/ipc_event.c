@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events that several processes have: cuIpcGetEventHandle, cuIpcOpenEventHandle. What is recorded
- * and what is done stands in the machine's books; a stream that waits sleeps there.
+ * Events that several processes have: cuIpcGetEventHandle, cuIpcOpenEventHandle. Recordings and
+ * completions stand in the machine's books. A stream that waits sleeps there.
  */
 #include <stdlib.h>
 #include <string.h>

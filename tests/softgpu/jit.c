@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The options of compiling and linking: a bound on registers, and answers: logs, times. The others
- * are hints for a compiler.
+ * The options of compiling and linking: a bound on registers, and answers: logs, times. The other
+ * options are hints for a compiler.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap of a context: what malloc in kernels takes from and free gives back to. It is made when
- * the first module that uses it is loaded, of the size that cuCtxSetLimit() said until then, and
- * lives as long as the context. Blocks outlive the kernels that took them.
+ * The heap of a context: malloc in kernels takes from it, and free gives back to it. It is made
+ * when the first module that uses it is loaded, and lives as long as the context. Its size is the
+ * one that cuCtxSetLimit() set until then. Blocks outlive the kernels that took them.
  */
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
  * item   one declaration or definition at the outermost level of a text
  * local  without .visible, .weak, .common or .extern: only its own text means it by that name
  *
- * Variables come first, so that they stand before all uses; their values may name what comes later.
- * A local name that another text uses too gets a suffix with the number of its text.
+ * Variables come first, so that they stand before all uses; their values may name later items. A
+ * local name that another text uses too gets a suffix with the number of its text.
  */
 #include "tests/softgpu/link_text.h"
 

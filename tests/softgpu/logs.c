@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver's log: what it says, kept for who asks (cuLogs*). Callbacks are called by the thread
- * that leaves a call of the driver, without a lock, before its answer is seen.
+ * The driver's log: its messages, kept for cuLogs*. Callbacks are called by the thread that leaves
+ * a call of the driver, without a lock, before its answer is seen.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all processes on the machine share about its devices: how much memory each process holds,
- * whose turn the device is, how long it ran. One mapped file in the state directory.
+ * The books that all processes on the machine share about its devices: how much memory each process
+ * holds, which process has the device, how long it ran. One mapped file in the state directory.
  *
- * A process is in the books while its keeper thread holds the slot's robust mutex; the kernel
- * releases that at any death, so a killed process's bytes come back when somebody looks.
+ * A process is in the books while its keeper thread holds the slot's robust mutex. The kernel
+ * releases that at any death, so a killed process's bytes come back when another process looks.
  */
 #ifndef SOFTGPU_MACHINE_H
 #define SOFTGPU_MACHINE_H

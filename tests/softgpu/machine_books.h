@@ -2,8 +2,8 @@
 /*
  * The layout of the file that processes share; for machine.c, machine_share.c and slice.c alone.
  *
- * Whoever holds the lock may be killed in the middle of a change. So each change is a store, or a
- * few in an order in which bytes are counted twice rather than not at all until the sweep.
+ * The holder of the lock may be killed in the middle of a change. So each change is one store, or a
+ * few stores. Their order lets bytes be counted twice rather than not at all until the sweep.
  */
 #ifndef SOFTGPU_MACHINE_BOOKS_H
 #define SOFTGPU_MACHINE_BOOKS_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Managed memory: host memory that both sides use at one address. It counts as device memory block
- * by block: when a device prefetches a block or a kernel touches it, and there is room; a block
- * that finds none stays on the host, which is how over-subscription works. Touches by the host are
- * not seen, so a block comes back only by prefetching it to the host, by advice, or by freeing it.
- * Advice is kept for each page of 4 KiB, as the driver keeps it.
+ * by block. A block counts when a device prefetches it or a kernel touches it, and there is room. A
+ * block that finds no room stays on the host, which is how over-subscription works. Touches by the
+ * host are not seen, so a block comes back only by prefetching it to the host, by advice, or by
+ * freeing it. Advice is kept for each page of 4 KiB, as the driver keeps it.
  */
 #include "tests/softgpu/memory.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Pools of managed memory (CU_MEM_ALLOCATION_TYPE_MANAGED, since 13.0). Each allocation is managed
- * memory of its own, whose pages prefer the location of the pool. The pool keeps nothing: what is
- * freed goes when its stream has come to the free.
+ * memory of its own. Its pages prefer the location of the pool. The pool keeps nothing: freed
+ * memory goes when its stream has come to the free.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plain device memory. Large allocations are physical memory of their own, in units of 2 MiB; small
- * ones share blocks of 2 MiB, as hardware drivers pack them, and cost a block when it is new.
+ * Plain device memory. Large allocations are physical memory of their own, in units of 2 MiB. Small
+ * ones share blocks of 2 MiB, as hardware drivers pack them. A new block costs 2 MiB.
  */
 #include "tests/softgpu/memory.h"
 

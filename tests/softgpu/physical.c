@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Bytes that exist: ranges of one anonymous file of this process, or, where other processes may be
- * given them by descriptor, of a file of their own. Offsets are never used twice; what is freed is
+ * given them by descriptor, of a file of their own. Offsets are never used twice; freed bytes are
  * punched out of the file, so that the machine gets its memory back.
  *
  * A descriptor given away keeps the memory held, as the driver's do. It is a description of its own
- * with a shared lock (flock), so that whether any copy of it is still open, here or in another
- * process, shows in the lock.
+ * with a shared lock (flock). The lock shows whether any copy of it is still open, here or in
+ * another process.
  */
 #include "tests/softgpu/memory.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cuPointerGetAttribute: what is behind an address, told honestly per kind of memory. */
+/* cuPointerGetAttribute: the facts about an address, answered truly per kind of memory. */
 #include "tests/softgpu/memory.h"
 #include "tests/softgpu/vmm.h"
 

@@ -2,10 +2,10 @@
 /*
  * Memory pools: cuMemAllocAsync and cuMemFreeAsync.
  *
- * A pool takes device memory in chunks and cuts them into extents. A freed extent remembers where
- * in which stream it was freed: that stream may reuse it at once, others when the stream is past
- * that point. Chunks without a used extent go back when work is waited for, beyond what the pool
- * may keep (its release threshold).
+ * A pool takes device memory in chunks and cuts them into extents. A freed extent remembers the
+ * stream and the point at which it was freed. That stream may reuse it at once, another stream when
+ * the first is past that point. Chunks without a used extent go back when work is waited for,
+ * beyond the bytes that the pool may keep (its release threshold).
  */
 #include "tests/softgpu/pool.h"
 

@@ -2,8 +2,9 @@
 /*
  * Memory of cuMemCreate as a file descriptor that another process can make memory of again.
  *
- * The descriptor is of the memory's own file; a label behind the bytes says what it is. It outlives
- * its exporter: whoever imports it when nobody has the memory any more must find room for it anew.
+ * The descriptor is of the memory's own file; a label behind the bytes describes it. It outlives
+ * its exporter. A process that imports it when no process has the memory any more must find room
+ * for it anew.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who has a device: kernels of one process at a time, a slice at a time, whoever has waited longest
- * next.
+ * The process that has a device: kernels of one process at a time, a slice at a time, the one that
+ * has waited longest next.
  *
  * The kernels run on threads of their processes. Where such a process is killed or stopped its
- * kernels stand still, which those of a real device would not; so those who wait look after 5 ms
- * whether that is why, and go past it.
+ * kernels stand still, which those of a real device would not. So waiting processes look for that
+ * after 5 ms, and go past it.
  */
 #include <fcntl.h>
 #include <linux/futex.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the software GPU knows and no CUDA call says: its own books, for tests that must not take
- * a shim's word for it. Devices are numbered as the machine has them, before CUDA_VISIBLE_DEVICES.
+ * The software GPU's own books, which no CUDA call reports, for tests that must not believe a shim.
+ * Devices are numbered as the machine has them, before CUDA_VISIBLE_DEVICES.
  */
 #ifndef SOFTGPU_H
 #define SOFTGPU_H

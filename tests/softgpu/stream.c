@@ -2,9 +2,9 @@
 /*
  * Streams: queues of work, each run in order by a thread of its own.
  *
- * Work names what it must wait for when it is queued: a mark (cuStreamWaitEvent), and between the
- * legacy stream and the blocking streams of its context whatever was queued there before. Such
- * waits only point to earlier work, so they cannot form a circle.
+ * Work names the work before it when it is queued. That is a mark (cuStreamWaitEvent), and between
+ * the legacy stream and the blocking streams of its context all work that was queued there before.
+ * Such waits only point to earlier work, so they cannot form a circle.
  */
 #include "tests/softgpu/driver.h"
 

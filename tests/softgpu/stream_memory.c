@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stream memory operations: a stream writes a word, or waits until a word is as wanted. A wait that
- * nobody ends holds the stream for ever, as on hardware, unless the context dies under it.
+ * no write ends holds the stream for ever, as on hardware, unless the context dies under it.
  */
 #include <stdlib.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of arrays: what may be made, what it takes, and that copies find each byte again. */
+/* Tests of arrays: allowed shapes, their memory, and copies that find each byte again. */
 #include "tests/softgpu/test.h"
 
 #define FLOATS(width, height, depth, flags)                                           \

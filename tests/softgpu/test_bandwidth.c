@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of SOFTGPU_HOST_BANDWIDTH: copies and kernels that use host memory never take less than the
- * time of the link, by the driver's own clock; those that do not can take less, if the machine lets
- * them in one of many tries.
+ * time of the link, by the driver's own clock. Other ones can take less, if the machine lets them
+ * in one of many tries.
  */
 #include "tests/softgpu/test.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of stream capture: what becomes a node, what a capture forbids, and to whom. */
+/*
+ * Tests of stream capture: the calls that become nodes, and those that a capture forbids, by
+ * thread.
+ */
 #include <pthread.h>
 #include <stdint.h>
 

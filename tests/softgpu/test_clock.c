@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the device's clock: how long kernels have it, by its books and by events, whatever the
- * machine does meanwhile.
+ * Tests of the device's clock: how long kernels have it, by its books and by events, at any load of
+ * the machine.
  */
 #include <math.h>
 #include <semaphore.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conditional nodes of graphs: what runs by the values that kernels set, and what is refused. */
+/* Conditional nodes of graphs: the bodies that run by the values that kernels set, and refusals. */
 #include "tests/softgpu/test.h"
 
 /*

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of what the environment changes: attributes, granularity, the driver's version, the time
- * that a dead process's memory stays held; and of what the books say. */
+/*
+ * Tests of the environment's settings: attributes, granularity, the driver's version, the time that
+ * a dead process's memory stays held. Also of the books' figures.
+ */
 #include <signal.h>
 #include <time.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of what needs no memory and no kernel: devices, contexts, entry points, injected faults. */
+/* Tests without memory and kernels: devices, contexts, entry points, injected faults. */
 #include <pthread.h>
 
 #include "tests/softgpu/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of graphs as things: their shape, what nodes hold, instantiation, updates. */
+/* Tests of graphs as things: their shape, parameters of nodes, instantiation, updates. */
 #include <time.h>
 
 #include "tests/softgpu/test_graph.h"

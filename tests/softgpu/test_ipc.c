@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what one process gives to another: memory by handle and by descriptor, pools, events;
- * and of what happens to it when one of them dies.
+ * Tests of objects that one process gives to another: memory by handle and by descriptor, pools,
+ * events. Either process may die.
  */
 #include <signal.h>
 #include <sys/socket.h>

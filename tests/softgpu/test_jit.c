@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of compiling and linking: registers, logs, times, and what is refused. */
+/* The options of compiling and linking: registers, logs, times, and refusals. */
 #include "tests/softgpu/test.h"
 
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"

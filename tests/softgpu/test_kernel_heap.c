@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc and free in kernels: what they give, what they refuse, how long it lives, and what the
- * heap costs. `clients/samples/device_malloc.c` compares lists in it with the CPU.
+ * malloc and free in kernels: their results, their refusals, the life of a block, and the cost of
+ * the heap. `clients/samples/device_malloc.c` compares lists in it with the CPU.
  */
 #include "tests/softgpu/test.h"
 

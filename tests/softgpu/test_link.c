@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Linking PTX: whose names are whose, what is defined once, what is missing, what a log says. */
+/* Linking PTX: private names, single definitions, missing names, and the log. */
 #include "tests/softgpu/test.h"
 
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cuLogs*: what the driver says reaches callbacks, buffers and files. */
+/* cuLogs*: the driver's messages reach callbacks, buffers and files. */
 #include "tests/softgpu/test.h"
 
 static const char broken[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools of managed memory: what they give, where it is, when it goes, what they refuse. */
+/* Pools of managed memory: their memory, its place, its end, and refusals. */
 #include "tests/softgpu/test.h"
 #include "tests/softgpu/test_kernels.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of memory: plain, virtual, pinned, managed, pooled; what the books say; copies and fills.
- */
+/* Tests of memory: plain, virtual, pinned, managed, pooled; the books; copies and fills. */
 #include <setjmp.h>
 #include <signal.h>
 

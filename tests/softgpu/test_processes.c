@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tests of what processes share: memory of a device that runs out, and time of a device in slices.
- */
+/* Tests of several processes: memory of a device that runs out, and time of a device in slices. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what shims over the driver tend to get wrong: default streams of several threads, what a
- * free waits for, events beside other processes, reference counts and stacks of contexts.
+ * Tests of behaviour that shims over the driver tend to get wrong: default streams of several
+ * threads, the wait of a free, events beside other processes, reference counts and stacks of
+ * contexts.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many threads use the driver at once; most of what this finds, the thread sanitizer says. */
+/* Many threads use the driver at once; the thread sanitizer reports most of the faults. */
 #include <pthread.h>
 
 #include "tests/softgpu/test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what documents and reports say real drivers do, and of SOFTGPU_TRAITS, SOFTGPU_NO_MIXED
- * and SOFTGPU_NUMA_NODES: what only some drivers or machines do.
+ * Tests of the behaviour of real drivers, by documents and reports. Also of SOFTGPU_TRAITS,
+ * SOFTGPU_NO_MIXED and SOFTGPU_NUMA_NODES, the behaviour of some drivers or machines alone.
  */
 #include "tests/softgpu/test.h"
 

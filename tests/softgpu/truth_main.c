@@ -2,9 +2,9 @@
 /*
  * softgpu-truth: prints the books of the software GPU, one line per device and process.
  *
- * softgpu-truth --watch MS: every so many milliseconds the time each process's kernels had each
- * device so far, and the bytes of host memory they touched, with the time (CLOCK_MONOTONIC, ns)
- * first; from the first process until none is left.
+ * softgpu-truth --watch MS: prints every MS milliseconds the time that each process's kernels had
+ * each device so far, and the bytes of host memory that they touched. The time (CLOCK_MONOTONIC,
+ * ns) stands first. It prints from the first process until none is left.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Unpacking what nvcc compresses. Both answer false where the input is broken; thread-safe. */
+/*
+ * Unpacking of code that nvcc compresses. Both answer false where the input is broken; thread-safe.
+ */
 #ifndef SOFTGPU_UNPACK_H
 #define SOFTGPU_UNPACK_H
 

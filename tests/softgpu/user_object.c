@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User objects: counted references whose last one calls the application's function, on a thread of
- * its own and without any lock, as nothing may wait for it.
+ * User objects: counted references. The last one calls the application's function, on a thread of
+ * its own and without any lock, because no call may wait for it.
  */
 #include <stdlib.h>
 

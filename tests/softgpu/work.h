@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pieces of work that are made but not yet queued: what graphs are launched from. NULL: no memory.
+ * Pieces of work that are made but not yet queued. Graphs are launched from them. NULL: no memory.
  */
 #ifndef SOFTGPU_WORK_H
 #define SOFTGPU_WORK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One call of a driver's function whose parameters are known by letters (signatures.h), laid out as
- * a compiler would.
+ * One call of a driver's function with parameters known by letters (signatures.h), laid out as a
+ * compiler would.
  */
 #ifndef SPILLWAY_TEST_CALL_H
 #define SPILLWAY_TEST_CALL_H

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test drivers that have every entry point of the table: whoever includes it defines called(entry,
- * words) before and gets a function for each row that calls it.
+ * Test drivers that have every entry point of the table. The including file defines called(entry,
+ * words) before, and gets a function for each row that calls it.
  *
- * Each is taken to have sixteen integer parameters: six in registers and ten on the stack hold
- * whatever the caller passed. The C name differs from the symbol, so that no prototype is in the
- * way.
+ * Each is taken to have sixteen integer parameters: six in registers and ten on the stack hold the
+ * caller's values. The C name differs from the symbol, so that no prototype is in the way.
  */
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A driver for unit tests of core/memory: it counts what is held, finds misuse, and fails on
- * demand. Included once by a test program; it defines `driver`.
+ * A driver for unit tests of core/memory: it counts the memory that is held, finds misuse, and
+ * fails on demand. Included once by a test program; it defines `driver`.
  */
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H

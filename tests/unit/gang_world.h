@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The world of exclusive turns: devices, memory that leaves and comes, processes that look at each
- * other now and then, are stopped at any moment, or die. A millisecond is a step of the world.
+ * The world of exclusive turns: devices, memory that leaves and comes, and processes. These look at
+ * each other now and then, are stopped at any moment, or die. A millisecond is a step of the world.
  */
 #ifndef SPILLWAY_TEST_GANG_WORLD_H
 #define SPILLWAY_TEST_GANG_WORLD_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcuda.so.1 that has every entry point of the table and hands out handles: each creating call
- * succeeds with another one, through the parameter that the test told (giver.h); a NULL one is
- * passed over. What the shim's own questions need is answered. It knows contexts, what is current
- * in a thread, and user objects' references.
+ * A libcuda.so.1 that has every entry point of the table and hands out handles. Each creating call
+ * succeeds with another handle, through the parameter that the test names (giver.h). A NULL
+ * parameter is skipped. The shim's own queries are answered. It knows contexts, the current one of
+ * each thread, and user objects' references.
  */
 #include "tests/unit/giver.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Images of device code for tests: what a fat binary is made of, and images behind which nothing
- * can be read.
+ * Images of device code for tests: the parts of a fat binary, and images with no readable byte
+ * behind them.
  */
 #ifndef SPILLWAY_TEST_IMAGES_H
 #define SPILLWAY_TEST_IMAGES_H

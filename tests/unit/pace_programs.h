@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs of the world, by what they launch and when they wait; and what came of them.
+ * Programs of the world, by their launches and waits; and their results.
  *
  * A program is one thread of a process. It launches until its time or its number of launches is
  * over, waits for its work and returns; with the last one its process exits.

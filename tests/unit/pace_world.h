@@ -3,14 +3,14 @@
  * A world for tests of core/pace: processes, threads, devices and the driver by virtual time, in
  * one thread.
  *
- * Everything that happens is decided by the seed. core/pace runs as it is: it asks the time, waits
- * and wakes through its clock, and calls the driver through `struct driver`; both are the world's.
+ * Everything that happens is decided by the seed. core/pace runs as it is. It asks the time, waits
+ * and wakes through its clock, and calls the driver through `struct driver`. Both are the world's.
  *
  * actor    something that will act at a time: a thread, a device, an appointment of the test's
  * thread   a coroutine; it runs until it waits. Host time that calls cost is owed and passes with
  *          its next wait
  * tenant   one process on one device; tenants with work take the device by slices
- * truth    what a device did for a tenant, by the device's own book
+ * truth    the device's work for a tenant, by the device's own book
  */
 #ifndef PACE_WORLD_H
 #define PACE_WORLD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes, their jobs and pacers, and what the shim's hooks do for them. */
+/* Processes, their jobs and pacers, and the work of the shim's hooks for them. */
 #include <stdlib.h>
 #include <string.h>
 

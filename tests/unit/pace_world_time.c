@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Virtual time: who acts next, and threads as coroutines. */
+/* Virtual time: the thread that acts next, and threads as coroutines. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>

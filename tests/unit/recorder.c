@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcuda.so.1 that has every entry point of the table and writes down how it was called. What
- * the shim's own questions need is answered; the rest answers recorder.answer.
+ * A libcuda.so.1 that has every entry point of the table and writes down how it was called. The
+ * shim's own queries are answered. The rest answers recorder.answer.
  */
 #include "tests/unit/recorder.h"
 

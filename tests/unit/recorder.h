@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The recording driver's book, exported by it as `recorder`: what each entry point was called with.
+ * The recording driver's book, exported by it as `recorder`: the arguments with which each entry
+ * point was called.
  */
 #ifndef SPILLWAY_RECORDER_H
 #define SPILLWAY_RECORDER_H

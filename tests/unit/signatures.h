@@ -2,7 +2,7 @@
 /*
  * The parameters of the driver's functions as the calling convention sees them, a letter each: p
  * pointer, q i h b integers of 8, 4, 2, 1 bytes, f float, w a structure of 8 bytes by value, s one
- * of 64 bytes. Whoever includes it defines SIGNATURE. Source: sizes and classes of the parameter
+ * of 64 bytes. The including file defines SIGNATURE. Source: sizes and classes of the parameter
  * types of cuda.h 13.5, by the compiler; the OpenGL, EGL and VDPAU entry points from the CUDA
  * driver API reference.
  */

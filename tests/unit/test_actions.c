@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Actions: their order, who says no, and lists that change while threads run them. */
+/* Actions: their order, refusals, and lists that change while threads run them. */
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims: how far a job's limit has risen, who judges it, and what jobs owe each other. */
+/*
+ * Claims: how far a job's limit has risen, the process that decides it, and the memory that jobs
+ * owe each other.
+ */
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 

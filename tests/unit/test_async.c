@@ -2,7 +2,7 @@
 /*
  * Asynchronous copies of spilled memory, against a model. The test is the driver: three streams
  * that are held, with memory of every kind in each. A call of the driver that would wait for its
- * stream fails the test. Once the streams go on, in any order among them, every byte is as if each
+ * stream fails the test. The streams go on, in any order among them. Then every byte is as if each
  * copy had been made by itself, in its stream's order.
  */
 #include <check.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Busy time against a model device: streams run kernels in order, events complete with what is
- * before.
+ * Busy time against a model device: streams run kernels in order, events complete with the work
+ * before them.
  */
 #include <check.h>
 #include <math.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Configuration: what files and environment say, what a device gets, and what is refused. */
+/*
+ * Configuration: settings of files and environment, the settings of a device, and refused values.
+ */
 #include "core/config/snapshot.h"
 
 #include "core/base/hash.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what stands on the registry: container info, anonymous resources, containers of steps,
- * what objects keep, and handles of the wrong kind.
+ * Tests of the parts above the registry: container info, anonymous resources, containers of steps,
+ * records kept for objects, and handles of the wrong kind.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frees that do not wait: what is behind which fence, what waits for it, what becomes of it in a
+ * Frees that do not wait: the fence before each, the calls that wait for it, and frees in a
  * capture.
  */
 #include <check.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Devices: what their statistics say of a limit, whoever notes it and whatever changes meanwhile.
- */
+/* Devices: their statistics about a limit, noted by any process, while anything changes. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

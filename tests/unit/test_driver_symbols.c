@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What is read in a library's own table is what dlsym() answers, which is asked for all else. */
+/*
+ * A symbol that is read in a library's own table is the one that dlsym() answers. dlsym() is asked
+ * for all other symbols.
+ */
 #include "shim/driver_symbols.h"
 
 #include <check.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The machine's file enforced: nobody above it chooses a name, a file or a switch, or gets more. */
+/*
+ * The machine's file enforced: no layer above it chooses a name, a file or a switch, or gets more.
+ */
 #include "core/config/config.h"
 
 #include "tests/unit/scratch.h"

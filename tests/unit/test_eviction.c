@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what has become of an eviction, by what each process of the job says and holds, and of
- * the memory that is still to come back after it.
+ * Tests of the result of an eviction, computed from the reports and the memory of each process of
+ * the job. Also of the memory that is still to come back after it.
  */
 #include <check.h>
 #include <inttypes.h>

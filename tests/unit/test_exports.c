@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exported memory: charged to its owner, then to the job, until nobody has it; with processes
+ * Exported memory: charged to its owner, then to the job, until no process has it. Processes are
  * killed at any point.
  */
 #include "tests/unit/state_directory.h"

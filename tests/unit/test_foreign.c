@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Foreign tenants, on a device that exists on paper: processes run by slices in turns, NVML tells
- * whole percents of the last second, the job pays for what events measured as corrected. What is
- * estimated is compared with what was.
+ * Foreign tenants, on a simulated device. Processes run by slices in turns, and NVML reports whole
+ * percents of the last second. The job pays for the time that events measured, corrected. Estimates
+ * are compared with the true values.
  */
 #include "tests/unit/scratch.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The gate: nobody is inside while it is closed, nobody waits for ever, nested calls pass; who
- * waits long enough gets into a held one, and never into a seized one.
+ * The gate: no call is inside while it is closed, no thread waits for ever, nested calls pass. A
+ * thread that waits long enough gets into a held gate, and never into a seized one.
  */
 #include <check.h>
 #include <errno.h>

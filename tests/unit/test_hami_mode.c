@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Standing in for HAMi-core: what a container was given, where files go, what holds by default. */
+/* Standing in for HAMi-core: the settings of a container, the places of files, the defaults. */
 #include "core/modules/vgpu/hami_mode.h"
 
 #include <check.h>

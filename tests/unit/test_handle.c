@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles: there and back, by resource, and what is none (more of that: tests/fuzz/handle.c). */
+/*
+ * Handles: there and back, by resource, and texts that are none (more of them:
+ * tests/fuzz/handle.c).
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heat: the rules of hot, warm and cold on a clock of the test's own, what a scan finds in random
- * parameters, how sampling is spread, and what graphs are credited with.
+ * Heat: the rules of hot, warm and cold on a clock of the test's own, pointers that a scan finds in
+ * random parameters, the spread of sampling, and the memory that graphs are credited with.
  */
 #include <check.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether anything runs: what is asked, in which order, and how long an answer is waited for. The
- * test is the driver, its contexts and the clock.
+ * Whether anything runs: the queries, their order, and the wait for an answer. The test is the
+ * driver, its contexts and the clock.
  */
 #include <check.h>
 #include <errno.h>

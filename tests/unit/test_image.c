@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what images of device code may take: the bound holds, is not wild, and nothing behind an
- * image is read.
+ * Tests of the memory that images of device code may take: the bound holds, is not wild, and
+ * nothing behind an image is read.
  */
 #include <check.h>
 #include <elf.h>

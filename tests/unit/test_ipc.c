@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that one process gives to another: the conversation between a server and who opens, liars
- * among both.
+ * Memory that one process gives to another: the conversation between a server and a process that
+ * opens it, with liars on both sides.
  */
 #include "core/modules/ipc/server.c" /* ipc_serve(), too */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of who is at the other end of a socket: nobody but our own user is spoken with, even where
- * the directory would let him in.
+ * Tests of the user at the other end of a socket. Only our own user gets an answer, even where the
+ * directory would let another one in.
  */
 #include "tests/unit/state_directory.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job of one's own for tests of what charges a quota: without the job's books any limit is 0. */
+/* A job for tests that charge a quota: without the job's books any limit is 0. */
 #ifndef SPILLWAY_TEST_JOB_H
 #define SPILLWAY_TEST_JOB_H
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that changes hands, in a world whose time is counted: jobs of random sizes and priorities
- * on one device, which allocate, free, fall idle, wake, are killed and freeze in mid exchange, and
- * peer records that lie. Decisions are the product's (core/sharing); what they lead to happens at
- * the speed of a link.
+ * Memory changes hands in virtual time. Jobs of random sizes and priorities on one device allocate,
+ * free, fall idle, wake, are killed and freeze in mid exchange. Some peer records lie. Decisions
+ * are the product's (core/sharing); the moves that follow from them happen at the speed of a link.
  */
 #include "core/sharing/grant.c" /* job_sums_make(), too */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that must have memory on a device that is full, in the world of lending: of jobs that start
- * at once, and have not told each other what they hold; of memory of which nobody ever tells; and
- * of what has just changed hands.
+ * Calls that must have memory on a full device, in the world of lending. Jobs start at once and
+ * have not published their memory yet. Some memory is never published, and some has just changed
+ * hands.
  */
 #include "core/sharing/grant.h"
 #include "tests/unit/lending_world.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ranks of locks: each kind of violation ends the process and names the locks; what is allowed does
- * not.
+ * Ranks of locks: each kind of violation ends the process and names the locks; an allowed order
+ * does not.
  */
 #define SPILLWAY_CHECK_LOCKS
 #include <check.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The log: one write per line, whatever state the user's process is in. */
+/* The log: one write per line, in any state of the user's process. */
 #include "core/base/descriptor.h"
 #include "core/base/log.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of whose advice stands with the driver for managed memory: ours where the limit holds it
+ * Tests of the advice that stands with the driver for managed memory: ours where the limit holds it
  * back, else the program's.
  */
 #include <check.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Choosing what to move: the best of many, in order, against a sort of all. */
+/* Choosing the memory to move: the best of many, in order, against a sort of all. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

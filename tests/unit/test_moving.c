@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moves in a world whose time is counted: a link of a known speed, a driver that takes time, a
- * program that waits every 25 ms or never. How long a move takes, how long the gate is closed and
- * what the program does meanwhile are exact.
+ * Moves in virtual time: a link of a known speed, a driver that takes time, a program that waits
+ * every 25 ms or never. The duration of a move, the time of the closed gate and the program's work
+ * meanwhile are exact.
  */
 #include <check.h>
 #include <math.h>

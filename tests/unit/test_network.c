@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who registers memory behind the driver's back: descriptors, and callers. */
+/* Registration of memory behind the driver's back: descriptors, and callers. */
 #include "core/budget/network.h"
 
 #include <errno.h>

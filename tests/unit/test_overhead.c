@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Overhead: the figure that follows from what NVML says and what is charged. */
+/* Overhead: the figure that follows from NVML's answer and the charges. */
 #include "core/memory/uses/overhead.c" /* overhead_follow(), too */
 #include "tests/unit/suite.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The override file: what is merged, what is refused, and what readers and rivals see meanwhile. */
+/*
+ * The override file: merged values, refused values, and the view of readers and rivals meanwhile.
+ */
 #include "core/base/deadline.h"
 #include "core/base/hash.h"
 #include "core/config/snapshot.h"

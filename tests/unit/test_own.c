@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program's physical memory: handles of ours, what of it can be moved, and how the mover sees
- * it.
+ * The program's physical memory: handles of ours, the memory that can be moved, and the mover's
+ * view of it.
  */
 #include <check.h>
 #include <stdlib.h>

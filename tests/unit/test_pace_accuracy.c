@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One job on a device holds its share, whatever its program is like: by the device's own book. */
+/* One job on a device holds its share with any program, by the device's own book. */
 #include "tests/unit/state_directory.h"
 
 #include "tests/unit/pace_scenarios.h"

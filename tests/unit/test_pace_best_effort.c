@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Best-effort jobs beside guaranteed jobs, in virtual time: what the guaranteed job keeps of its
- * speed, and how busy the device is. Handing the device over costs 20 us, a thread wakes 5 to 120
+ * Best-effort jobs beside guaranteed jobs, in virtual time: the speed that the guaranteed job
+ * keeps, and how busy the device is. Handing the device over costs 20 us, a thread wakes 5 to 120
  * us late, kernels vary by 3 %.
  */
 #include "core/sharing/best_effort.c" /* best_effort_off_at(), too */

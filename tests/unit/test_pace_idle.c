@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shares cost no GPU time, in virtual time: the device does not idle while a job that is not ahead
- * of its share has a launch waiting, and jobs with gaps do as much together as without shares.
+ * Shares cost no GPU time, in virtual time. The device does not idle while a job that is not ahead
+ * of its share has a launch waiting. Jobs with gaps do as much together as without shares.
  *
  * TELL=1 prints the figures of each world.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that share one device take turns: each has its share of the work, and nobody waits for the
- * dead.
+ * Jobs that share one device take turns: each has its share of the work, and no job waits for a
+ * dead one.
  */
 #include "tests/unit/state_directory.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what changes while a program runs: its share, a pause, its contexts; and that nothing
- * waits for ever.
+ * Tests of changes while a program runs: its share, a pause, its contexts. No thread waits for
+ * ever.
  */
 #include "tests/unit/state_directory.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs of all kinds at once, to which anything happens: whatever the pacer does, everybody goes on
- * and ends.
+ * Jobs of all kinds run at once, under all kinds of events. With any decision of the pacer all jobs
+ * go on and end.
  */
 #include "tests/unit/state_directory.h"
 

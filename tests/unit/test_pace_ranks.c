@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs on several devices, whose kernels wait for each other, keep their throughput: slots come at
- * the same time.
+ * Jobs on several devices with kernels that wait for each other keep their throughput: slots come
+ * at the same time.
  */
 #include "tests/unit/state_directory.h"
 

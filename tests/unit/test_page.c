@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages: written when due, gone with their job, stale after a kill, and what others put in their
- * place.
+ * Pages: written when due, gone with their job, stale after a kill, and files that other users put
+ * in their place.
  */
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Parameters of kernels from images: cubins as ptxas writes them, fat binaries, and broken ones;
- * and whose they are.
+ * and the kernels to which they belong.
  */
 #include <check.h>
 #include <elf.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cache of the driver's probe: which lines count, and whose files are read. */
+/* The cache of the driver's probe: which lines count, and the users with files that are read. */
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>

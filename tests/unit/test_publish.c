@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Publishing: a value is whole whoever reads it when, and whoever is killed while writing one. */
+/* Publishing: a value is whole for any reader at any time, also when its writer is killed. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

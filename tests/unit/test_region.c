@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* HAMi's shared region: slots of the living and the dead, what is told, what is read, bad files. */
+/*
+ * HAMi's shared region: slots of the living and the dead, written fields, read fields, bad files.
+ */
 #include "core/modules/vgpu/region.h"
 
 #include <check.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registry under sixteen threads that do everything at once: afterwards what is there has the
- * registry's reference and no other, what is not there was destroyed, once each, and no two ever
- * created the same thing at the same time.
+ * The registry under sixteen threads that do everything at once. Afterwards each object that is
+ * there has the registry's reference and no other. Each object that is not there was destroyed
+ * once. No two threads ever created the same object at the same time.
  *
  * test_registry_soak [SECONDS]: 1 by itself. Meant for the thread sanitizer, too: 30 s of it.
  */

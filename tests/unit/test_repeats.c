@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Repeats: programs of random shapes, and what is found of each against what it is.
- */
+/* Repeats: programs of random shapes, and the period found of each against its true one. */
 #include "core/modules/placement/survey.c" /* repeats_create(), too */
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Listing a registry without holding anything of it, and what bounds it. */
+/* Listing a registry without holding any of it, and the bounds of the list. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Rings: writing, reading, overwriting, killing the writer, and files that are not what they say.
- */
+/* Rings: writing, reading, overwriting, killing the writer, and files with false headers. */
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Every row of the table of entry points, one by one, against a driver that writes down how it was
  * called:
  *
- * - whoever the hook is, the driver gets the program's arguments and the program gets the driver's
+ * - with any hook the driver gets the program's arguments and the program gets the driver's
  *   error, before the job is active and while it is;
  * - the rows marked `pace` or `gate` do not reach the driver while the gate is closed, and do once
  *   it opens;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random sequences of set, pause, resume and edits by hand, right or wrong, over processes of this
- * version and of the versions 6 and 7 of the segment. At each point pause and resume work; what set
- * accepted is in force; what it refused left the file byte for byte as it was. A seed is printed
- * with what failed; SEED=N runs that one alone.
+ * version and of the versions 6 and 7 of the segment. At each point pause and resume work. A change
+ * that set accepted is in force. A refused one left the file byte for byte as it was. A seed is
+ * printed with each failure; SEED=N runs that one alone.
  *
- * The processes are imitations that load as the shim of their version does. The files, their
- * changes and what is taken back are the tool's own functions.
+ * The processes are imitations that load as the shim of their version does. The tool's own
+ * functions make the files, their changes and the reversals.
  */
 #include "core/base/deadline.h"
 #include "core/config/config.h"

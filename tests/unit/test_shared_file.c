@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared files: a reader finds a whole file or none, whatever the kernel refuses and whenever the
- * maker is killed.
+ * Shared files: a reader finds a whole file or none, with any refusal of the kernel, and when the
+ * maker is killed at any point.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tool shows of a job's peer records: those that its processes made, and none that merely
- * says so. A pid is no proof: another user may write any into his peer record, and another pid
+ * The tool shows those peer records of a job that its processes made, and none that merely claims
+ * to be one. A pid is no proof: another user may write any into his peer record, and another pid
  * namespace has the same ones.
  */
 #include "tests/unit/state_directory.h"

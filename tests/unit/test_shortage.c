@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Claims of calls that must have memory on the device: decided by whoever serves them, once each;
- * without one, in a capture or past the deadline the call goes on without.
+ * Claims of calls that must have memory on the device. The sharing thread decides each once.
+ * Without such a thread, in a capture or past the deadline, the call goes on without the memory.
  */
 #include <check.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of slabs: size classes, and random sequences against a list of what is taken. */
+/* Blocks of slabs: size classes, and random sequences against a list of the taken blocks. */
 #include <check.h>
 #include <stdlib.h>
 

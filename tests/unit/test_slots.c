@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Process slots: as many as there are, found again when their processes are killed, at the same
- * cost whatever their number.
+ * cost for any number.
  */
 #include "tests/unit/state_directory.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The options of the plugin for Slurm: whatever text a user's command sends, the node takes it or
- * refuses it in one printable line.
+ * The options of the plugin for Slurm: the node takes any text of a user's command, or refuses it
+ * in one printable line.
  */
 #include <check.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The start: each step is made to fail, and the process forks within each. A step that failed
- * leaves no descriptor, no thread and no file of a job that nobody named; a child that comes within
- * a step ends as without us.
+ * leaves no descriptor, no thread and no file of a job without a name. A child that is forked
+ * within a step ends as without Spillway.
  *
  * Each case is a process of its own, because a process starts once. Functions of other files that a
  * step calls are wrapped (rules.mk).

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The status file: what stands in it, when it is pushed, and how. */
+/* The status file: its contents, and when and how it is written. */
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Step detection: the programs it was made with, generated and recorded, and its rules one by one.
- * What it is judged on is in test_step_judged.c.
+ * The programs that judge it are in test_step_judged.c.
  */
 #include <check.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Step detection, judged: on programs it was not made with. Those it was made with are in
- * test_step.c; what is here was written and recorded when it was done, and what showed a mistake
- * then is there now: whoever changes the detector so that one of these passes writes others.
+ * Step detection, judged: on programs it was not made with. The programs that the detector was made
+ * with are in test_step.c. These here were written and recorded when it was done. A program that
+ * showed a mistake then is in test_step.c now. After a change of the detector for one of these,
+ * write others.
  */
 #include <check.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Surveys in virtual time: a device that runs one kernel after the other, its events, and the state
- * machine from the first launch to the last time that is read; and each way in which one fails.
+ * Surveys in virtual time: a device that runs one kernel after the other, and its events. The state
+ * machine runs from the first launch to the last time that is read. Each way in which a survey
+ * fails is tested, too.
  */
 #include <check.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every row marked `track`: what it hands out is in the books until it is destroyed, by whatever
- * version of the call, or goes with its owner or its context; a refused destruction changes
- * nothing. All that is run on a line for each row that creates (tracking_lines.c). The rows that
- * change or ask are in tracking_changes.c, a million objects in tracking_soak.c. Fails when a row
- * marked `track` is in neither of the first two.
+ * Every row marked `track`: its objects are in the books until they are destroyed, by any version
+ * of the call, or go with their owner or context. A refused destruction changes nothing. All that
+ * is run on a line for each row that creates (tracking_lines.c). The rows that change or ask are in
+ * tracking_changes.c, a million objects in tracking_soak.c. Fails when a row marked `track` is in
+ * neither of the first two.
  */
 #include <pthread.h>
 #include <stdlib.h>

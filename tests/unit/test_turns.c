@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The turn file: where it is, who may share it, what is put in its way, and makers that race. */
+/*
+ * The turn file: its place, the users that may share it, obstacles in its way, and makers that
+ * race.
+ */
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Units: what is a size, a percent, a duration, and what only looks like one. */
+/* Units: texts that are a size, a percent or a duration, and texts that only look like one. */
 #include "core/base/units.h"
 
 #include "tests/unit/scratch.h"

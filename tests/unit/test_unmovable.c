@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device memory that cannot be on the host: arrays, and the calls from before CUDA 3.2, whose
- * addresses have 32 bits; and limits of a context, which take memory unasked. The shim's hooks over
- * stand-ins for a device that pads arrays to tiles of 64 KiB.
+ * Device memory that cannot be on the host: arrays, the calls from before CUDA 3.2, with addresses
+ * of 32 bits, and limits of a context, which take memory unasked. The shim's hooks over stand-ins
+ * for a device that pads arrays to tiles of 64 KiB.
  *
  * - what is charged is, to the byte, what the device gave, and comes back;
  * - beyond the limit the program gets out of memory, the device keeps nothing, and the next request

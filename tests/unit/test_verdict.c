@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Verdicts: what follows from the ledgers of a job's processes, by a table. */
+/* Verdicts: the conclusions from the ledgers of a job's processes, by a table. */
 #include <check.h>
 
 #include "suite.h"

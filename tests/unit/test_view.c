@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The view: sums that never go back, words never torn, and files that are not what they say. */
+/* The view: sums that never go back, words never torn, and files with false headers. */
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mover's mailbox: who asks is answered, or takes the request back; nobody wakes what cannot
- * move.
+ * The mover's mailbox: each request is answered or taken back. No process wakes a mover that cannot
+ * move memory.
  */
 #include <check.h>
 #include <pthread.h>

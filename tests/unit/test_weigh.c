@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which memory is best on the host: small cases by a table, random ones against all choices there
- * are, and the training of tests/bench/training.c. What a placement costs is reckoned here once
- * more, from what is true of the kernels, which the decision has to find out from how long they
- * took.
+ * Which memory is best on the host. Small cases are in a table, and random ones are compared with
+ * all choices. The training of tests/bench/training.c is one case. The cost of a placement is
+ * computed here once more, from the true properties of the kernels. The decision has to derive
+ * these from their durations.
  */
 #include <check.h>
 #include <math.h>

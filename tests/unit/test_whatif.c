@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Predictions: records that are read strictly, and a model that says of the recorded limit what was
- * measured there, and never that more memory makes a step longer.
+ * Predictions: records are read strictly. The model predicts for the recorded limit the time that
+ * was measured there, and never that more memory makes a step longer.
  */
 #include <check.h>
 #include <stdio.h>

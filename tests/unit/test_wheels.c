@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Libraries of wheels: what one wants is read from its file, and one that is written loads, answers
- * "not supported" and names its functions' versions.
+ * Libraries of wheels: the needs of one are read from its file. A written one loads, answers "not
+ * supported" and names its functions' versions.
  */
 #include <check.h>
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what acts on launches, allocations and steps: called around the driver, with what it is
- * about, and able to say no.
+ * Tests of actions on launches, allocations and steps. They are called around the driver, with
+ * their subject, and may refuse.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows that change or ask what is in the books: what is looked at stands above each check. */
+/* The rows that change or query the books. The subject stands above each check. */
 #include "tests/unit/tracking.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows that create: what each hands out, what that goes with, and what destroys it. */
+/* The rows that create: the object of each, its owner, and the call that destroys it. */
 #include "tests/unit/tracking.h"
 
 #define LINE(symbol, parameter, name) .create = ENTRY_##symbol, .at = (parameter), .type = (name)

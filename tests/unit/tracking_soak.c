@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A million objects of all types, made and ended by eight threads, each in a context of its own:
- * afterwards the books hold what they held before, and the heap is no larger than after the first
- * tenth.
+ * A million objects of all types, made and ended by eight threads, each in a context of its own.
+ * Afterwards the books are as before, and the heap is no larger than after the first tenth.
  */
 #include <malloc.h>
 #include <pthread.h>

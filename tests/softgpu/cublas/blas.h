@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small cuBLAS and cuBLASLt over whatever driver answers to libcuda.so.1: products of matrices
- * alone. Types and values are those of the libraries' headers of CUDA 12 and 13, which agree.
+ * A small cuBLAS and cuBLASLt over any driver called libcuda.so.1: products of matrices alone.
+ * Types and values are those of the libraries' headers of CUDA 12 and 13, which agree.
  */
 #ifndef SOFTGPU_CUBLAS_BLAS_H
 #define SOFTGPU_CUBLAS_BLAS_H

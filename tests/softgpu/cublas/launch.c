@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels, and what they are launched with. The driver is opened as libcudart opens it. */
+/* The kernels, and their launch parameters. The driver is opened as libcudart opens it. */
 #include "tests/softgpu/cublas/blas.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A product of matrices as the kernels take it. An element of row i and column j is `down` * i +
- * `along` * j elements behind the first one, so that transposed matrices, and those stored by rows,
- * are no cases of their own.
+ * `along` * j elements behind the first one. So transposed matrices, and those stored by rows, are
+ * no cases of their own.
  */
 #ifndef SOFTGPU_CUBLAS_PRODUCT_H
 #define SOFTGPU_CUBLAS_PRODUCT_H

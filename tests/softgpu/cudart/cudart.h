@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small libcudart over whatever driver answers to libcuda.so.1, so that programs of nvcc
- * -cudart shared run where NVIDIA's own, which needs the driver's private tables, does not. Each
- * source is compiled twice: for libcudart.so.13, and with CUDART_MAJOR=12 for libcudart.so.12.
+ * A small libcudart over any driver called libcuda.so.1, so that programs of nvcc -cudart shared
+ * run where NVIDIA's own, which needs the driver's private tables, does not. Each source is
+ * compiled twice: for libcudart.so.13, and with CUDART_MAJOR=12 for libcudart.so.12.
  *
  * driver   the driver's functions, each asked for by name and version as libcudart asks
  * binary   one fat binary that the program registered; a CUlibrary once something of it is used

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices: which one a thread uses, its primary context, and what the driver says of it. */
+/* Devices: which one a thread uses, its primary context, and the driver's facts about it. */
 #include <pthread.h>
 
 #include "tests/softgpu/cudart/cudart.h"

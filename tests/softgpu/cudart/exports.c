@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All functions of libcudart: a weak body that refuses for each, in whose place comes a
- * definition anywhere else.
+ * All functions of libcudart: a weak body that refuses for each. A definition anywhere else takes
+ * its place.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches, and what the driver says of kernels. */
+/* Launches, and the driver's facts about kernels. */
 #include "tests/softgpu/cudart/cudart.h"
 
 /* kernel<<<...>>>(...) pushes its configuration; the kernel's stub, called next, pops it. */

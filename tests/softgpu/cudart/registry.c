@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the program's own start-up code registers: fat binaries, their kernels and variables. Code
- * is loaded when something of it is first used. Names and hosts' addresses are the program's, and
- * live until it unregisters the binary. One lock; the driver is called under it.
+ * The objects that the program's own start-up code registers: fat binaries, their kernels and
+ * variables. Code is loaded when something of it is first used. Names and hosts' addresses are the
+ * program's, and live until it unregisters the binary. One lock; the driver is called under it.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libnvidia-ml.so.1, a stand-in: tells of the software GPU's machine what NVML tells of a real one.
- * It reads the books that the driver writes and keeps nothing but a count of initialisations, so
- * any thread may call anything at any time. As with NVML, CUDA_VISIBLE_DEVICES means nothing here.
+ * libnvidia-ml.so.1, a stand-in: reports about the software GPU's machine as NVML does about a real
+ * one. It reads the books that the driver writes and keeps nothing but a count of initialisations,
+ * so any thread may call anything at any time. As with NVML, CUDA_VISIBLE_DEVICES means nothing
+ * here.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What computes: for each operation and type a handler that does it for the lanes of a mask.
- * Compiled several times, once per instruction set of the host; alu_select() picks one.
- * Every set gives the same bits: nothing here depends on how it was vectorised.
+ * Computing instructions: for each operation and type a handler that does it for the lanes of a
+ * mask. Compiled several times, once per instruction set of the host; alu_select() picks one. Every
+ * set gives the same bits: nothing here depends on how it was vectorised.
  */
 #ifndef SOFTGPU_PTX_ALU_H
 #define SOFTGPU_PTX_ALU_H

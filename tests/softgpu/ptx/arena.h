@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that is freed all at once: what parsing makes, and what a module owns. */
+/* Memory that is freed all at once: the results of parsing, and the objects of a module. */
 #ifndef SOFTGPU_PTX_ARENA_H
 #define SOFTGPU_PTX_ARENA_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes what computes: arithmetic, logic, comparisons, moves and conversions. */
+/* Decodes computing instructions: arithmetic, logic, comparisons, moves and conversions. */
 #include "decode.h"
 #include "machine.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes branches, calls, barriers, and what the lanes of a warp do together. */
+/* Decodes branches, calls, barriers, and instructions of the lanes of a warp together. */
 #include "decode.h"
 #include "machine.h"
 

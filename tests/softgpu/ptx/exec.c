@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a warp: the instruction loop, and what controls it. */
+/* Runs a warp: the instruction loop, and its control. */
 #include "device_calls.h"
 #include "print.h"
 #include "warp.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads of the host that help with a grid. They are started when first needed and stay for the
- * next grid; whoever finishes before one has come to help waits for none.
+ * next grid; a grid that finishes before one has come to help waits for none.
  */
 #ifndef SOFTGPU_PTX_HELPERS_H
 #define SOFTGPU_PTX_HELPERS_H

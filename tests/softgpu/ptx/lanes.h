@@ -3,8 +3,8 @@
  * The bodies of the handlers, included once per instruction set by alu_*.c, which defines ALU_SET
  * (the name of the table made here) beforehand.
  *
- * A loop over 32 lanes without branches is what gcc vectorises. Under a partial mask all lanes are
- * computed too, and those outside of the mask keep their old value: nothing here can trap.
+ * gcc vectorises a loop over 32 lanes without branches. Under a partial mask all lanes are computed
+ * too, and those outside of the mask keep their old value: nothing here can trap.
  */
 #include "alu.h"
 #include "approx.h"

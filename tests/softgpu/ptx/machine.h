@@ -8,8 +8,8 @@
  * join   where the splits of a divergent branch meet again: the immediate post-dominator, or the
  *        return address of a call; lanes that got there wait until all others did or exited
  *
- * Waiting at a join is a matter of speed, not of meaning, so a warp whose other lanes spin for long
- * lets the waiting ones go on by themselves: a spin lock between lanes makes progress.
+ * Waiting at a join is a matter of speed, not of meaning. If the other lanes of a warp spin for
+ * long, the waiting ones go on by themselves. So a spin lock between lanes makes progress.
  */
 #ifndef SOFTGPU_PTX_MACHINE_H
 #define SOFTGPU_PTX_MACHINE_H

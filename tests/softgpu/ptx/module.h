@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a module is once decoded.
+ * A decoded module.
  *
  * lane array  the values of one register in the 32 lanes of a warp, side by side
  * slot        where a lane array is: byte offset | bank; see enum bank

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads PTX directives: what a module declares. */
+/* Reads PTX directives: the declarations of a module. */
 #include "parse.h"
 
 #include <stdio.h>

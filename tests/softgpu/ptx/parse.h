@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the two halves of the parser, directives and statements, ask of each other. */
+/*
+ * The functions that the two halves of the parser, directives and statements, call of each other.
+ */
 #ifndef SOFTGPU_PTX_PARSE_H
 #define SOFTGPU_PTX_PARSE_H
 

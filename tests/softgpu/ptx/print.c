@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * printf and assert of device code: vprintf and __assertfail, which the runtime provides. What one
- * thread prints with one call comes out as one piece, at once; a kernel that prints has one thread
- * of the host, so it comes in the order of blocks and before whoever waits for the kernel goes on.
+ * printf and assert of device code: vprintf and __assertfail, which the runtime provides. The text
+ * of one call of one thread comes out as one piece, at once. A kernel that prints has one thread of
+ * the host. So its text comes in the order of blocks, and before a wait for the kernel ends.
  */
 #include "print.h"
 

@@ -8,7 +8,7 @@
  * warp      32 lanes in lockstep under a mask; it is a struct with a program counter, never a
  *           native stack, so that switching warps is choosing another struct
  *
- * This room knows nothing of the driver API: it is given memory and told what to run.
+ * This room knows nothing of the driver API. Its caller gives it memory and a kernel to run.
  * Thread-safety: a loaded module is immutable; ptx_run() may be called from several threads. It may
  * start threads of its own, which end before it returns; host_access() is called on those too.
  */

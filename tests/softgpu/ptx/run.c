@@ -3,9 +3,9 @@
  * ptx_run(): a grid from its launch to its end, and the threads that share its blocks.
  *
  * The caller's thread begins alone. When the first stretch of work is done and there are blocks
- * left, it asks for helpers, so that a short kernel pays for none. Kernels whose results depend on
- * the order of their blocks (ptx_function.serial) and cooperative ones stay on one thread. poll()
- * is called on the caller's thread only; while it is in there, the helpers wait.
+ * left, it asks for helpers, so that a short kernel pays for none. Kernels with results that depend
+ * on the order of their blocks (ptx_function.serial) and cooperative ones stay on one thread.
+ * poll() is called on the caller's thread only; while it is in there, the helpers wait.
  */
 #include "machine.h"
 

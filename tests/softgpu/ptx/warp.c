@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a warp consists of: frames, splits, joins; how they come and go. */
+/* The parts of a warp: frames, splits, joins; how they come and go. */
 #include "warp.h"
 
 #include <stdlib.h>

@@ -2,9 +2,10 @@
 /*
  * A worker: one thread that takes the grid's blocks in their order and gives their warps turns.
  *
- * A worker has one block at a time. Only when all its warps do nothing but poll memory for long
- * does it take another beside it: the block waits for one that has not begun, which on hardware
- * would be resident too. All blocks of a cooperative grid are there from the start.
+ * A worker has one block at a time. It takes another block beside it only when all warps of its
+ * block do nothing but poll memory for long. The block then waits for one that has not begun, and
+ * that would be resident on hardware, too. All blocks of a cooperative grid are there from the
+ * start.
  */
 #include "machine.h"
 

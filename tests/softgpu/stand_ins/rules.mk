@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# tests/softgpu/stand_ins: what all libraries need that `spillway run --softgpu` generates.
+# tests/softgpu/stand_ins: the library that all libraries need that `spillway run --softgpu`
+# generates.
 refuse_lib := $(BUILD)/softgpu/libsoftgpu-refuse.so
 softgpu_out += $(refuse_lib)
 

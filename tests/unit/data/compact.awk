@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Makes a trace for tests/unit/trace.h of what the software GPU wrote (SOFTGPU_TRACE) and of the
+# Makes a trace for tests/unit/trace.h of the software GPU's lines (SOFTGPU_TRACE) and of the
 # program's own marks ("NS mark DURATION_NS"), sorted by time. Tokens: FUNCTION[:SHAPE]+US a launch,
 # so long after the one before, the shape where the function's is another than before; =US a step
 # ended with the launch before, and took so long. -v closer=NAME: no marks; a step ends with each

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares kernels of many compilers and targets (samples/broad.cu) with the CPU. What IEEE 754 or
- * integer arithmetic defines must be equal to the last bit.
+ * Compares kernels of many compilers and targets (samples/broad.cu) with the CPU. Results that IEEE
+ * 754 or integer arithmetic defines must be equal to the last bit.
  */
 #include "tests/softgpu/ptx/tests/harness.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests what goes wrong: faults of kernels, foreign signals, broken text. */
+/* Tests failures: faults of kernels, foreign signals, broken text. */
 #include "tests/softgpu/ptx/tests/harness.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the CUDA runtime's headers need of crt/host_defines.h when C includes them. Found last, for
- * the headers alone, as packages hold them, come without the folder crt.
+ * The names of crt/host_defines.h that the CUDA runtime's headers need when C includes them. Found
+ * last, for the headers alone, as packages hold them, come without the folder crt.
  */
 #ifndef __HOST_DEFINES_H__
 #define __HOST_DEFINES_H__
