@@ -148,6 +148,30 @@ START_TEST(long_kernels_are_rare)
 END_TEST
 
 /*
+ * An inference engine works for 8 ms and pauses for 0.7 ms. Each look of its watcher takes time
+ * from its threads, so a burst that is like the last ones is looked at a few times.
+ */
+START_TEST(a_watcher_looks_rarely)
+{
+	struct program p = training(8700 * US, 0.92, 12 * S), other = best_effort(200 * US, 12 * S);
+	struct process *process;
+	uint64_t looks;
+
+	begin(14);
+	process = add(&p, PRIORITY_GUARANTEED)->process;
+	add(&other, PRIORITY_OPPORTUNISTIC);
+	world_run_until(2 * S);
+	looks = process->watcher_looks;
+	world_run_until(12 * S);
+	looks = process->watcher_looks - looks;
+	if (getenv("TELL"))
+		fprintf(stderr, "an engine: %lu looks per second\n", looks / 10);
+	ck_assert_uint_le(looks, 10 * 3000);
+	world_end();
+}
+END_TEST
+
+/*
  * A best-effort job with kernels of 0.2 ms. Every 5 s two of them take 45 ms each, as on a host
  * that is short of processors.
  */
@@ -546,6 +570,7 @@ int main(void)
 
 	tcase_set_timeout(tests, 120);
 	suite_add_worlds(tests, a_training_keeps_its_speed, 18);
+	tcase_add_test(tests, a_watcher_looks_rarely);
 	suite_add_worlds(tests, long_kernels_are_rare, 6);
 	tcase_add_test(tests, a_kernel_that_took_long_once_is_forgotten);
 	tcase_add_test(tests, a_gap_is_no_idleness);
