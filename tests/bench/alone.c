@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nanoseconds per launch and per allocation with its free, by lines "MEASURE NS", of a job that
- * nobody shares the GPU with, once it has told others of itself: then "peer records N", how many
- * peer records lie in the state directory.
+ * Nanoseconds per launch and per allocation with its free, by lines "MEASURE NS", of a job that has
+ * the GPU alone. The job has published its peer record. Then "peer records N": how many peer
+ * records lie in the state directory.
  */
 #include "tests/bench/measure.h"
 

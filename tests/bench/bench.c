@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nanoseconds per driver call, as "MEASURE NS" lines after a "device NAME" line. What stands
- * between this program and the driver is the caller's choice (LD_PRELOAD); see the script `run`.
+ * Nanoseconds per driver call, as "MEASURE NS" lines after a "device NAME" line. The caller chooses
+ * the library between this program and the driver (LD_PRELOAD); see the script `run`.
  */
 #include "tests/bench/measure.h"
 

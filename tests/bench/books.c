@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What Spillway's own books cost, as "MEASURE NS" lines: a passage of the gate, and closing it; a
- * group of actions that is empty, and one of two that do nothing; heat, for a launch on average
- * while nothing is spilled and while something is, and for one that is looked at; the end of a
- * step, where nothing was made within it and where something was; noting an event where no ring is,
- * in a ring, and in one that another thread writes to all the time; and with 1 thousand, 64
- * thousand and 1 million of them alive, looking up (alone, and among many), making and deleting a
- * resource, and giving back a run of addresses or a block of a slab, any of them, and taking
- * another; steps of the program. Last, "resource_bytes BYTES": what one of a million resources
- * takes, the heap's part included.
+ * The cost of Spillway's own books, as "MEASURE NS" lines. It measures a passage of the gate, and
+ * closing it; an empty group of actions, and one of two that do nothing; heat, for a launch on
+ * average while nothing is spilled and while something is, and for one that is looked at; the end
+ * of a step, where nothing was made within it and where something was; noting an event where no
+ * ring is, in a ring, and in one that another thread writes to all the time; and with 1 thousand,
+ * 64 thousand and 1 million of them alive, looking up (alone, and among many), making and deleting
+ * a resource, and giving back a run of addresses or a block of a slab, any of them, and taking
+ * another; steps of the program. Last, "resource_bytes BYTES": the bytes of one of a million
+ * resources, the heap's part included.
  */
 #include <malloc.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a short script pays: "init NS" is the driver opened, as every runtime does it, cuInit and a
- * context; "script NS" is all of a process that does no more, from its fork until it is gone.
- * ROUNDS (7) processes of their own; what is preloaded is the caller's choice.
+ * The cost for a short script: "init NS" is the driver opened, as every runtime does it, cuInit and
+ * a context; "script NS" is all of a process that does no more, from its fork until it is gone.
+ * ROUNDS (7) processes of their own; the caller chooses the preloaded library.
  */
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What device memory costs, as "MEASURE NS" lines: an allocation and its free, the first of its
- * size in the process (cold) and later ones; and with many others alive, a free and an allocation
- * each by itself. What the device has no room for is left out. An argument: beside no more than so
- * many others.
+ * The cost of device memory, as "MEASURE NS" lines: an allocation and its free, the first of its
+ * size in the process (cold) and later ones. Then, with many allocations alive, a free and an
+ * allocation each by itself. Sizes for which the device has no room are skipped. An argument: the
+ * most allocations beside which it measures.
  */
 #include "tests/bench/measure.h"
 

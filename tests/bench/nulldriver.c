@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcuda.so.1 whose calls return at once: what a call costs above it is the cost of who stands
+ * A libcuda.so.1 whose calls return at once: the additional cost of a call is that of the library
  * in front. It keeps no state and checks nothing; memory is numbers counted upwards.
  *
- * NULL_KERNEL_NS: kernels take so long, one after the other, by what events and queries say.
+ * NULL_KERNEL_NS: kernels take so long, one after the other, by events and queries.
  */
 #include <cuda.h>
 #include <dlfcn.h>

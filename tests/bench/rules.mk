@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
+# tests/bench: the cost of Spillway, as a ratio to the same calls without it, in one run.
 bench_out := $(addprefix $(BUILD)/bench/,bench alone sharer launches memory init race engine moves steps training start books empty.so null/libcuda.so.1)
 
 calls_out := $(addprefix $(BUILD)/bench/,bench alone launches memory race sharer engine)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Turns lines "LOAD <tab> SHARE SET <tab> HELD <tab> LEAST <tab> MOST ..." into an SVG: share set
-# against share held, a point for each load, with the least and the most over any 5 s as a line
-# through it. Hollow: the load wanted less. It follows light and dark.
+# Turns lines "LOAD <tab> SHARE SET <tab> HELD <tab> LEAST <tab> MOST ..." into an SVG. It shows the
+# share set against the share held, a point for each load. A line through the point has the least
+# and the most over any 5 s. Hollow: the load wanted less. It follows light and dark.
 BEGIN { FS = "\t"; size = 300; left = 46; top = 14 }
 
 function x(share) { return left + share / 100 * size }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sharer link MIB, sharer work MIB SECONDS [STEP_US [FILE]]: a program that uses all of so much
- * memory again and again, as a training does, for jobs that share a GPU by need.
+ * sharer link MIB, sharer work MIB SECONDS [STEP_US [FILE]]: a program that uses all of its memory
+ * again and again, as a training does. It is for jobs that share a GPU by need.
  *
  * link  prints "link_ms=N": how long a plain copy of as many bytes to fresh memory takes
  * work  a step is a kernel for each buffer of 4 MiB, which counts in each page. Prints "ready" once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What preloading costs a process without CUDA: `start ROUNDS NAME=PRELOAD...` runs /bin/true under
- * each value of LD_PRELOAD by turns and prints "NAME process_start NS", the median, for each.
+ * The cost of preloading for a process without CUDA: `start ROUNDS NAME=PRELOAD...` runs /bin/true
+ * under each value of LD_PRELOAD by turns and prints "NAME process_start NS", the median, for each.
  */
 #include <spawn.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * steps PLACED PERCENT MIB: how long a step of a training takes whose working set of so many MiB
- * has that percentage of it on the device, as a line "step_PERCENT% NS".
+ * steps PLACED PERCENT MIB: how long a step of a training takes, as a line "step_PERCENT% NS". Its
+ * working set has MIB MiB, of which PERCENT % are on the device.
  *
  * The working set is BUFFERS buffers. Every step reads and writes each HOT_EVERY-th of them
- * (weights, gradients, activations) and once in COLD_STEPS steps one of the others, by turns (data,
- * states of frozen layers).
+ * (weights, gradients, activations). Once in COLD_STEPS steps it uses one of the rest, by turns
+ * (data, states of frozen layers).
  *
  * PLACED  heat   Spillway sees what the kernels use
  *         order  the kernels find their buffers in a table on the device, where nobody sees which

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A row is slower when it lies outside of what the base has shown, and only then; rows of one side
-# are told of.
+# A row is slower only when it lies outside of the base's own spread. Rows of one side alone are
+# named.
 set -eu
 cd "$(dirname "$0")/../.."
 at=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The table beside other libraries: medians with ranges, what failed is said, and a library that is
-# not there is an error.
+# The table beside other libraries: medians with ranges. A failure is reported, and a missing
+# library is an error.
 set -eu
 cd "$(dirname "$0")/../.."
 at=$(mktemp -d)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * training PLACED PERCENT LAYERS [later]: how long a step of a training takes in which every byte
- * is used each step, and of whose buffers that percentage fits on the device, as lines
- * "training_PERCENT% NS" (a step) and "closed_PERCENT% PARTS" (of a million: the time in which
- * memory moved, calls held).
+ * training PLACED PERCENT LAYERS [later]: how long a step of a training takes that uses every byte
+ * in each step. PERCENT % of its buffers fit on the device. It prints lines "training_PERCENT% NS"
+ * (a step) and "closed_PERCENT% PARTS" (of a million: the time in which memory moved, calls held).
  *
  * A layer has weights, an activation, a gradient, and two moments, of 4 MiB each. A step is a
  * kernel for each layer forward, one backward (the first also tells the loss) and one that

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* All have died: the books of the software GPU, the state directory and the tool know of nobody. */
+/*
+ * All have died: the books of the software GPU, the state directory and the tool know of no
+ * process.
+ */
 #include "tests/chaos/conductor.h"
 
 #include <dirent.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The model: the memory that is alive in this process, where it is and what must be in it.
- */
+/* The model: the memory that is alive in this process, its place, and its expected contents. */
 #ifndef CHAOS_BLOCKS_H
 #define CHAOS_BLOCKS_H
 

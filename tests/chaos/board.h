@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The board: one file that the conductor, the workers and the sampler have mapped, so that what a
- * killed worker did and held is known after its death. Each word has one writer.
+ * The board: one file that the conductor, the workers and the sampler have mapped, so that the work
+ * and the memory of a killed worker are known after its death. Each word has one writer.
  */
 #ifndef CHAOS_BOARD_H
 #define CHAOS_BOARD_H

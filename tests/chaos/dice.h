@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random numbers that depend on where they are drawn alone: the seed, who draws, and at which step.
- * So a process does the same operations with the same numbers each time, whatever happened before
- * and whatever the others do.
+ * Random numbers that depend on where they are drawn alone: the seed, the process that draws, and
+ * the step. So a process does the same operations with the same numbers each time, independent of
+ * earlier steps and of other processes.
  */
 #ifndef CHAOS_DICE_H
 #define CHAOS_DICE_H

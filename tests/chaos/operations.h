@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations of a worker. Each draws all its numbers from the dice of its step, whatever there
- * is.
+ * The operations of a worker. Each draws all its numbers from the dice of its step, in any state.
  */
 #ifndef CHAOS_OPERATIONS_H
 #define CHAOS_OPERATIONS_H

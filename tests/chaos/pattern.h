@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is in an allocation: word i is i * factor + term, modulo 2^32. Both come from the
- * allocation's number; what kernels add is added to the term, so the words are known at any time
- * without being kept.
+ * The contents of an allocation: word i is i * factor + term, modulo 2^32. Both come from the
+ * allocation's number. A number that kernels add is added to the term, so the words are known at
+ * any time without being kept.
  */
 #ifndef CHAOS_PATTERN_H
 #define CHAOS_PATTERN_H

@@ -15,8 +15,7 @@
 enum { PROCESSES = 128, PERIOD_NS = 1000000 };
 
 /*
- * The board's answers; taken before and after the books, so that what changes between is within
- * both.
+ * The board's answers; taken before and after the books, so that a change between is within both.
  */
 struct said {
 	int pid[SLOTS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process that reads the software GPU's own books a thousand times a second and holds what each
- * job has against its bound.
+ * A process that reads the software GPU's own books a thousand times a second and compares each
+ * job's memory with its bound.
  */
 #ifndef CHAOS_SAMPLER_H
 #define CHAOS_SAMPLER_H

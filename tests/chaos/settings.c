@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Live changes: limits, shares, pauses, evictions. The bound of a job is what it may hold in any
- * case: it is raised before a higher limit is set, and lowered once the tool has said that a lower
- * one holds.
+ * Live changes: limits, shares, pauses, evictions. The bound of a job is the memory that it may
+ * hold in any case. It is raised before a higher limit is set, and lowered once the tool has said
+ * that a lower one holds.
  */
 #include "tests/chaos/conductor.h"
 

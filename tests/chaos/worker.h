@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One process of the chaos: what it has, and how it says what is wrong. It knows CUDA, and nothing
- * of Spillway.
+ * One process of the chaos: its state, and its reports of faults. It knows CUDA, and nothing of
+ * Spillway.
  */
 #ifndef CHAOS_WORKER_H
 #define CHAOS_WORKER_H

@@ -5,12 +5,12 @@
 #   program="python3 train.py"   # prints checksum=X or weights=X, and peak=NMiB, or is measured
 #   judge
 #
-# `judge` runs the program directly, under half of its peak, under a quarter, with half of the GPU's
-# time, and under limits, pauses and evictions that change at random (schedule.py).
-# Each run is refused nothing, and ends with the direct run's bits.
-# SEED repeats a schedule; SCHEDULES (1) is how many there are. OPTIONS are more options of `run`.
-# few_launches=yes: they are too few to wait for a share.
-# A folder may define: directly COMMAND...: without Spillway; weighed NAME: one more check of a run.
+# `judge` runs the program directly, under half of its peak, under a quarter, and with half of the
+# GPU's time. It also runs it under limits, pauses and evictions that change at random
+# (schedule.py). Each run is refused nothing, and ends with the direct run's bits. SEED repeats a
+# schedule; SCHEDULES (1) is how many there are. OPTIONS are more options of `run`.
+# few_launches=yes: they are too few to wait for a share. A folder may define: directly COMMAND...:
+# without Spillway; weighed NAME: one more check of a run.
 # shellcheck shell=sh disable=SC2034,SC2154
 total_kib=$((1536 << 10)) tolerance='' peak_kib='' member='' few_launches=''
 export SOFTGPU_MEMORY=${total_kib}K TOTAL_KIB=$total_kib SPILLWAY="$spillway" OPTIONS=

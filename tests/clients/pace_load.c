@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads a CUDA device in the ways that programs do, and says how much work got through: what pacing
- * is tested and measured with. `pace_load --help` lists the ways.
+ * Loads a CUDA device in the ways that programs do, and prints how much work was done. Pacing is
+ * tested and measured with it. `pace_load --help` lists the ways.
  *
  * Each kernel counts itself in device memory; at the end the count must be that of the launches.
  *

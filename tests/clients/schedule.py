@@ -7,8 +7,8 @@ and resumes, and the time before each. SEED (environment) repeats a schedule; wh
 steps a change meets depends on the machine. Prints the seed and the number of changes; the exit
 status is the program's, or 1 when the tool refuses a change while the program runs.
 
-The tool waits for each change for two minutes without progress: work that is queued ends first,
-which takes more than its default of ten seconds on a machine with much else to do.
+The tool waits for each change for two minutes without progress. Queued work ends first, which takes
+more than its default of ten seconds on a busy machine.
 
 Environment: SPILLWAY names the tool. TOTAL_KIB is the memory that the job has (limit and host
 together), OPTIONS holds more options of `spillway run`.

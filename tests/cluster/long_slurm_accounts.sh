@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm with slurmdbd and MariaDB: what a job used on its nodes is told by sacct when it has ended.
+# Slurm with slurmdbd and MariaDB: sacct reports a job's use of its nodes when it has ended.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 for command in slurmdbd sacctmgr mariadbd mariadb-install-db; do

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Sourced by the tests of enforcement: a machine of its own, in a mount namespace, where the shim is
-# preloaded for everybody and /etc/spillway/spillway.ini is what the test writes. The test begins
-# anew within it.
+# preloaded for all users. The test writes /etc/spillway/spillway.ini. The test begins anew within
+# it.
 # shellcheck shell=sh disable=SC2154,SC2034
 if [ -z "${IN_NODE:-}" ]; then
 	for map in "" "--user --map-root-user"; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spillway cdi and podman: a container that asks for a device has its limits, whatever it runs; root
-# on the node sees it and changes it; two of one name are two jobs.
+# spillway cdi and podman: a container that asks for a device has its limits, with any program. Root
+# on the node sees it and changes it. Two containers of one name are two jobs.
 set -eu
 # shellcheck source=tests/cluster/podman.sh
 . tests/cluster/podman.sh

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# libvgpu.so in containers that are given what HAMi's device plugin answers, what Volcano's and the
-# DRA driver's do, and what KAI's scheduler and isolator set: two processes, a fresh shell, a
-# cleared environment are one quota; NVML tells of it; the region is as their monitors want it; root
-# on the node sees the pod and changes it.
+# libvgpu.so in containers with the settings of HAMi's device plugin, of Volcano's and the DRA
+# driver's, and of KAI's scheduler and isolator. Two processes, a fresh shell and a cleared
+# environment are one quota; NVML tells of it; the region is as their monitors want it; root on the
+# node sees the pod and changes it.
 set -eu
 # shellcheck source=tests/cluster/podman.sh
 . tests/cluster/podman.sh

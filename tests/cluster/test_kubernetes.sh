@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The values of conf/kubernetes against those of HAMi's chart, and what the DaemonSet's first
-# container does to a node's folder. tests/packages/test_manifests.sh has the API's schemas.
+# The values of conf/kubernetes against those of HAMi's chart, and the work of the DaemonSet's first
+# container on a node's folder. tests/packages/test_manifests.sh has the API's schemas.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

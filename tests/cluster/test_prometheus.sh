@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A real Prometheus scrapes jobs of two users on the software GPU: no query of the board comes back
-# empty, each of its variables selects, and the alerts are right and name metrics that there are.
+# A real Prometheus scrapes jobs of two users on the software GPU. No query of the board comes back
+# empty, and each of its variables selects. The alerts are right and name metrics that there are.
 set -eu
 # shellcheck source=tests/cluster/node.sh
 . tests/cluster/node.sh

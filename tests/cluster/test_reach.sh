@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Root looks at the jobs of all users in full, whichever command it uses, and harms nobody; another
-# user sees of them what they tell everybody.
+# Root looks at the jobs of all users in full, with each command, and harms no user. Another user
+# sees their pages alone.
 set -eu
 # shellcheck source=tests/cluster/node.sh
 . tests/cluster/node.sh

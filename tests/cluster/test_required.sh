@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A job that is limited is refused, never run without its limit: where the machine's file is not
-# root's alone or is wrong, and with `required = yes` wherever the shim cannot hold a process to its
-# part.
+# A limited job is refused, never run without its limit. That happens where the machine's file is
+# not root's alone or is wrong. With `required = yes` it happens wherever the shim cannot hold a
+# process to its part.
 set -eu
 # shellcheck source=tests/cluster/node.sh
 . tests/cluster/node.sh

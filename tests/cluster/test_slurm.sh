@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm: memory and share asked for where a job is submitted hold on the node, whatever the job
-# does; by Debian's own slurmctld, slurmd and munge. What a job holds the software GPU counts.
+# Slurm: memory and share that are asked for at submission hold on the node, with any job. Debian's
+# own slurmctld, slurmd and munge run. The software GPU counts a job's memory.
 set -eu
 # shellcheck source=tests/cluster/slurm.sh
 . tests/cluster/slurm.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm: what a node's own files say binds its jobs, whatever they ask for, and what a user does to
-# those who work for Slurm keeps neither the job nor the node from ending it.
+# Slurm: a node's own files bind its jobs, with any request. A user's attacks on Slurm's processes
+# keep neither the job nor the node from ending it.
 set -eu
 shards=80000 # as who gives out a GPU's memory by MiB
 # shellcheck source=tests/cluster/slurm.sh

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stream capture: what is captured, what invalidates it from which thread, what ends it. */
+/* Stream capture: captured calls, calls that invalidate it, by thread, and its end. */
 #include "tests/conformance/transcript.h"
 
 #include <pthread.h>

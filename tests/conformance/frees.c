@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Freeing: what may be freed by which call, what it waits for, what comes after. */
+/* Freeing: which call may free which memory, the work that it waits for, and calls afterwards. */
 #include "tests/conformance/transcript.h"
 
 #include <pthread.h>

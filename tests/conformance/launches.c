@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Modules, functions and launches: what is found, what attributes say, what is refused. */
+/* Modules, functions and launches: look-ups, attributes, refusals. */
 #include "tests/conformance/transcript.h"
 
 #include <stdlib.h>

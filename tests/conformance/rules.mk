@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# tests/conformance: what drivers answer, as transcripts; see README.md.
+# tests/conformance: answers of drivers, as transcripts; see README.md.
 transcripts := $(patsubst tests/conformance/%.c,%,$(filter-out %/transcript.c %/identity.c,$(wildcard tests/conformance/*.c)))
 conformance_out := $(transcripts:%=$(BUILD)/conformance/%) $(BUILD)/conformance/identity
 conformance_tests := tests/conformance/test_transcripts.sh

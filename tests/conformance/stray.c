@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Accesses that go wrong, by copies and by kernels. Each is tried in a process of its own, since
- * what breaks a context stays broken.
+ * Accesses that go wrong, by copies and by kernels. Each is tried in a process of its own, because
+ * a broken context stays broken.
  */
 #include "tests/conformance/transcript.h"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Every transcript program on the software GPU: its answers are those recorded on a real driver, or
-# else those documented; and under the shim, without limits, they are the same.
+# else those documented. Under the shim, without limits, they are the same.
 set -eu
 : "${BUILD:=build}" "${TMPDIR:?set by tests/run}" "${SANITIZER:=}"
 export SOFTGPU_STATE_DIR="$TMPDIR/softgpu" SOFTGPU_QUIET=1

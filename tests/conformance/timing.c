@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What must hold of times, whatever the device: all answers are yes or no. */
+/* Facts about times that hold for any device: all answers are yes or no. */
 #include "tests/conformance/transcript.h"
 
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The transcript programs share this. Each prints what the driver answers, as lines of "question:
- * answer"; nothing in it depends on the machine, so that transcripts of two drivers can be compared
- * line by line. They know CUDA alone: they run on any driver, changed by nothing.
+ * The transcript programs share this. Each prints the driver's answers, as lines of "question:
+ * answer". No line depends on the machine, so that transcripts of two drivers can be compared line
+ * by line. They know CUDA alone: they run on any driver, changed by nothing.
  *
  * question  a name that stays, and is asked once in a program
  * answer    a status by its name, yes or no, or a value that every device gives alike

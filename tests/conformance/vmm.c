@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Virtual memory management: what an address says of itself, and what is a mistake. */
+/* Virtual memory management: attributes of an address, and mistakes. */
 #include "tests/conformance/transcript.h"
 
 static size_t unit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Virtual memory whose bytes are on the host: what addresses say, and that kernels use it. */
+/* Virtual memory with bytes on the host: attributes of addresses, and kernels that use it. */
 #include "tests/conformance/transcript.h"
 
 #include <stdio.h>

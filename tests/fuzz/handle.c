@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: the text of a handle, which others may have written. What is read as one is written
- * the same and names nothing that was not registered; what is said of it fits where it is put.
- * Input: the text.
+ * Fuzz target: the text of a handle, which another user may have written. A text that is read as a
+ * handle is written the same, and names no object that was not registered. Its description fits
+ * into its place. Input: the text.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: the PTX executor. Text in, and what loads is run.
+ * Fuzz target: the PTX executor. Text goes in, and kernels that load are run.
  *
  * Text that begins with ".version" is a module; any other is the body of a kernel with some
- * registers. Nothing may crash, hang or leave its memory, whatever the text.
+ * registers. Nothing may crash, hang or leave its memory with any text.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -2,12 +2,12 @@
 /*
  * Fuzz target: the reader of rings.
  *
- * Input: first byte 0: what follows is the state of a reader, as text. Else a ring that is good is
+ * Input: first byte 0: the rest is the state of a reader, as text. Else a ring that is good is
  * changed by it: bytes 1 and 2 are its length, as a fraction of the right one; then changes
  * (changes.h).
  *
- * Nothing may crash or hang, whatever the file; what is handed out is an event that there is, and
- * of all records that the file says it has none is missing in the counts.
+ * Nothing may crash or hang with any file. Each event that is handed out is a real one. Of all
+ * records that the file claims none is missing in the counts.
  */
 #include <fcntl.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * Fuzz target: settings, which are read as text: INI files, the environment, sizes, other values.
  *
  * Input: the first byte says which, the rest is the text; of an environment its variables, each
- * ended by a newline. Nothing may crash; what is refused leaves its output alone, and what is
- * accepted is accepted again as it is written.
+ * ended by a newline. Nothing may crash. A refused text leaves its output alone. An accepted one is
+ * accepted again as it is written.
  */
 #include <math.h>
 #include <stdint.h>

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: MIT
 """add_report.py [--readme FILE] OUT.tar...: adds reports of the GPU kit to the table in tests/gpu/README.md.
 
-Each row is a GPU with a driver. A report replaces the cells that it tested and leaves the others; a cell that no report
-has tested says "untested". A report of the software GPU is refused.
-"""
+Each row is a GPU with a driver. A report replaces the cells that it tested and leaves the rest. A
+cell that no report has tested says "untested". A report of the software GPU is refused."""
 
 import argparse
 import os

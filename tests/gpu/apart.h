@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions that are each asked in a process of their own, and their answers in print: what one of
- * them breaks, no other meets, and that a process died, or did not end in time, is an answer.
+ * Questions that are each asked in a process of their own, and their answers in print. A question
+ * that breaks something breaks no other. A process that dies, or does not end in time, is an
+ * answer, too.
  */
 #ifndef APART_H
 #define APART_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A driver that breaks as real ones were seen to: it opens, and then cuMemCreate kills the process,
- * or never comes back (BROKEN_DRIVER=hangs, and it is deaf to signals that can be caught). For
- * tests of what is learnt from such a driver.
+ * A driver that breaks as real ones were seen to. It opens, and then cuMemCreate kills the process
+ * or never comes back. With BROKEN_DRIVER=hangs it is also deaf to signals that can be caught. For
+ * tests of the answers from such a driver.
  */
 #include <cuda.h>
 #include <signal.h>

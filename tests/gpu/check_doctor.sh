@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What `spillway doctor` finds on this machine.
+# The findings of `spillway doctor` on this machine.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# JAX, CuPy, Triton and Numba, where they are installed: a small program of each gives the same
+# JAX, CuPy, Triton and Numba, where they are installed. A small program of each gives the same
 # result natively, with the whole GPU as its limit, and with half the memory that it used.
 set -eu
 . tests/gpu/needs.sh

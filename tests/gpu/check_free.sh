@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory is freed while a kernel uses it, and as much is allocated and written at once: neither the
-# kernel nor the new memory sees the other, whether the free waits or is deferred, on the host, on
-# both sides and on the device.
+# Memory is freed while a kernel uses it, and as much is allocated and written at once. Neither the
+# kernel nor the new memory sees the other. The free waits or is deferred, on the host, on both
+# tiers and on the device.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory that moves is given to another process by cuIpcGetMemHandle: as it is, after it was
-# demoted, much of it with few descriptors, and by a process that dies.
+# Memory that moves is given to another process by cuIpcGetMemHandle. It is given as it is, after it
+# was demoted, much of it with few descriptors, and by a process that dies.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Programs whose limit moves at random every 50 ms between 20 % and 120 % of their working set end
-# with the same bits as without Spillway: on one stream and four, from eight threads, by graphs
-# captured before a move, with captures under way; and a training.
+# The limit of programs moves at random every 50 ms between 20 % and 120 % of their working set.
+# They end with the same bits as without Spillway. They use one stream and four, eight threads,
+# graphs captured before a move, and captures under way. One is a training.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# How exactly shares are held, by the work that gets done against the same load without Spillway:
-# each kind of load at several shares, and two jobs at once. What NVML says of the device's
-# utilisation stands beside it.
-# PACE_LOADS: those of which a word is here (all), as in PACE_LOADS="streams|at 100" (an extended
-# regular expression). PACE_SECONDS, PACE_SHARES: see pace.sh.
+# How exactly shares are held, by the work that is done against the same load without Spillway. Each
+# kind of load has several shares, and two jobs run at once. NVML's utilisation of the device stands
+# beside it. PACE_LOADS: those of which a word is here (all), as in PACE_LOADS="streams|at 100" (an
+# extended regular expression). PACE_SECONDS, PACE_SHARES: see pace.sh.
 set -eu
 . tests/gpu/needs.sh
 . tests/gpu/pace.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A PyTorch training under half its working set ends with the same weights, bit for bit, by each of
-# PyTorch's ways to take memory (its own pool, expandable segments, the driver's pool), and one
-# whose steps are a CUDA graph.
+# A PyTorch training under half its working set ends with the same weights, bit for bit. It takes
+# memory in each of PyTorch's ways: its own pool, expandable segments, the driver's pool. In another
+# training the steps are a CUDA graph.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A PyTorch training whose steps are one captured graph has the same loss at each step while its
-# limit moves at random, by PyTorch's own pool and by expandable segments.
+# The steps of a PyTorch training are one captured graph. It has the same loss at each step while
+# its limit moves at random, by PyTorch's own pool and by expandable segments.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

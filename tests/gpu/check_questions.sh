@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Puts all questions to the driver, or those of TOPICS. The answers are left as answers.tsv in
-# $RESULTS, and what is asked as questions.tsv.
+# $RESULTS, and the questions as questions.tsv.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

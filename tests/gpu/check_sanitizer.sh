@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# compute-sanitizer, where it is installed, finds nothing in a training whose memory moves.
+# compute-sanitizer, where it is installed, finds nothing in a training with memory that moves.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

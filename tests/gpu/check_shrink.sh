@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A lowered limit makes room on the device, by what the driver tells another process, and a raised
-# one takes it again; every byte is still there at the end.
+# A lowered limit makes room on the device, by the driver's answer to another process. A raised
+# limit takes the room again. Every byte is still there at the end.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Prints the free bytes of device 0 as the driver says them, for others to compare with; one
- * context more is taken.
- */
+/* Prints the free bytes of device 0 by the driver, for comparisons. It takes one context more. */
 #include <cuda.h>
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# For the tests of this folder, which source it: what they need, and how they read results. Files
-# that are worth keeping go to $RESULTS, a folder, which is the test's own scratch where nobody
-# wants them.
+# For the tests of this folder, which source it: their requirements, and how they read results.
+# Files that are worth keeping go to $RESULTS, a folder, which is the test's own scratch where no
+# caller wants them.
 : "${BUILD:=build}" "${NVCC:=nvcc}" "${GPU:=real}" "${RESULTS:=$TMPDIR}"
 if [ "$GPU" = soft ]; then # to try the scripts themselves
 	LD_LIBRARY_PATH=$(cd "$BUILD" && pwd)/softgpu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Questions on what moving a chunk costs: the calls that make, map, open, unmap and release it. */
+/* Questions on the cost of moving a chunk: the calls that make, map, open, unmap and release it. */
 #include "tests/gpu/probe.h"
 
 #include "tests/clients/program.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions on captured graphs: does a graph that was instantiated while a chunk was in one place
- * do its work after the chunk was moved, to the host and back, under the same address?
+ * Questions on captured graphs. A graph is instantiated while a chunk is in one place. Does it do
+ * its work after the chunk was moved, to the host and back, under the same address?
  */
 #include "tests/gpu/probe.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Questions on what memory there is and who may see it: device, providers, sharing, peers, reset.
+/*
+ * Questions on the memory that there is, and the processes that may see it: device, providers,
+ * sharing, peers, reset.
  */
 #include "tests/gpu/probe.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions on runs of several mappings, which is what an allocation of several chunks is: may they
- * be opened and unmapped by one call, and what does that save?
+ * Questions on runs of several mappings, as of an allocation of several chunks. May they be opened
+ * and unmapped by one call, and how much does that save?
  */
 #include "tests/gpu/probe.h"
 

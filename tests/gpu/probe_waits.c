@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions on who waits for whom: what a query of the default stream sees, which calls of memory
- * management wait for running work, and what another thread may do while a stream is captured.
+ * Questions on waits: which work a query of the default stream sees, which calls of memory
+ * management wait for running work, and which calls another thread may make while a stream is
+ * captured.
  */
 #include "tests/gpu/probe.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# tests/gpu: what only a real GPU can show, and the probe, which asks any driver.
+# tests/gpu: tests of facts that only a real GPU can show, and the probe, which asks any driver.
 gpu_out := $(addprefix $(BUILD)/gpu/,probe probe_kernels.ptx device_free utilisation)
 gpu_tests := tests/gpu/test_probe.sh tests/gpu/test_needs.sh tests/gpu/test_reports.sh
 gpu_only_tests := $(wildcard tests/gpu/check_*.sh)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What the scripts of this folder judge by: memory that is charged for good does not count against a
-# limit, all else does; and those that need what is not here are skipped.
+# The rules by which the scripts of this folder judge. Memory that is charged for good does not
+# count against a limit, all other memory does. A script with a missing requirement is skipped.
 set -eu
 . tests/gpu/needs.sh
 here=tests/gpu

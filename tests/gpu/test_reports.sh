@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The table of reports: a report adds its row and what it tested, a later one of the same GPU and
-# driver replaces that alone, cells without a report are untested, and the software GPU has no row.
-# While there is no row README's headline says so.
+# The table of reports. A report adds its row and the cells that it tested. A later one of the same
+# GPU and driver replaces these alone. Cells without a report are untested, and the software GPU has
+# no row. While there is no row README's headline says so.
 set -eu
 : "${TMPDIR:?set by tests/run}"
 fail() {

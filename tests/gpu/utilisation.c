@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * utilisation SECONDS: prints the mean of what NVML says of device 0's utilisation in that time, in
- * percent.
+ * utilisation SECONDS: prints the mean of NVML's utilisation of device 0 in that time, in percent.
  */
 #include <dlfcn.h>
 #include <stdio.h>

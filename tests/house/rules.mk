@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-# tests/house: the code against what is said of it.
+# tests/house: the code against the statements about it.
 house_tests := $(wildcard tests/house/test_*)

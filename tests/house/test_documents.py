@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds what documents say of the house against the code: the table of rooms in core/README.md against core/rooms, and of
-each README the files, folders and functions it names; a walk's functions are in the files beside them. Takes no exceptions.
+"""Holds statements of documents about the house against the code. The table of rooms in core/README.md
+agrees with core/rooms. Each README names files, folders and functions that there are. A walk's
+functions are in the files beside them. Takes no exceptions.
 
 test_documents.py [ROOT]
 """

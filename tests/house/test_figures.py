@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Figures that README names are those of the bench, whose tables are in tests/bench/README.md.
+"""Figures that README names are those of the bench, in the tables of tests/bench/README.md.
 
 test_figures.py [ROOT]
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the table of binary formats in core/state/README.md against the code: each magic of core stands in it and is
-defined once, where the table says, and each version is a constant of core.
+"""Holds the table of binary formats in core/state/README.md against the code. Each magic of core
+stands in it and is defined once, where the table says. Each version is a constant of core.
 
 test_formats.py [ROOT]
 """

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The test of layers names what is wrong in a house of five files, and is content once it is mended.
+# The test of layers names the faults in a house of five files, and passes once they are mended.
 set -eu
 cd "$(dirname "$0")/../.."
 at=$(mktemp -d)

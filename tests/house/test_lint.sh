@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tools/dev/lint looks at each file of a fresh clone, then at what has changed or was not clean: in
-# a repository of two files, where the tools are stand-ins that write down what they look at.
+# tools/dev/lint looks at each file of a fresh clone, then at files that have changed or were not
+# clean. The repository here has two files, and the tools are stand-ins that note the files they
+# look at.
 set -eu
 cd "$(dirname "$0")/../.."
 command -v git >/dev/null || {

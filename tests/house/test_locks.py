@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the code against the table of locks in core/base/lock.h: no lock is taken, waited with or given back but by its
-functions, each rank is some lock's, and what is shipped holds nothing of the checks.
+"""Holds the code against the table of locks in core/base/lock.h: no lock is taken, waited with or
+given back except by its functions, and each rank is some lock's. Shipped objects hold nothing of
+the checks.
 
 test_locks.py [ROOT [BUILD]]
 """

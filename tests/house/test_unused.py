@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Every function that core/ or shim/ gives to other files is called by one of the product's.
 
-Whoever no object of core, shim or tools refers to is for tests alone, or for nobody: it goes, or it is static. What
-the shim exports is for the program: its names are taken from the map that the linker is given. Trampolines, which are
-assembly made of the list of entry points, refer to what they need and are themselves referred to by address.
-"""
+A function to which no object of core, shim or tools refers is for tests alone, or unused: it goes,
+or it is static. The shim's exports are for the program: its names are taken from the map that the
+linker is given. Trampolines, which are assembly made of the list of entry points, refer to their
+functions, and are themselves referred to by address."""
 
 import glob
 import os

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # make release: refused without a tag, a date, a clean tree or an answer of Debian's archive. Two
-# clones give the same bytes. Their commit is of the past, as dpkg-deb dates what is older than that
-# by the clock.
+# clones give the same bytes. Their commit is of the past, as dpkg-deb dates older files by the
+# clock.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The wheel for aarch64, built here by the cross compiler: its judges find nothing, and its command
+# The wheel for aarch64 is built here by the cross compiler. Its judges find nothing. Its command
 # starts under an emulator and trains there to the bit as this machine does.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

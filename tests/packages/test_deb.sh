@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Debian's packages in a Debian 12: lintian finds no errors; they install without a network, a
-# training runs under a limit, a job that is alive during an upgrade goes on and is shown, and after
-# a purge nothing of them is left, with Spillway in the preload list of the machine or not.
+# Debian's packages in a Debian 12. lintian finds no errors, they install without a network, and a
+# training runs under a limit. A job that is alive during an upgrade goes on and is shown. After a
+# purge none of their files is left, with Spillway in the preload list of the machine or not.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

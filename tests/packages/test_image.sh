@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The archive of make image: two runs give the same bytes, podman loads it, a training runs in it
-# under a limit, and it does the work of both containers of the DaemonSet, with their rights.
+# The archive of make image. Two runs give the same bytes, podman loads it, and a training runs in
+# it under a limit. It does the work of both containers of the DaemonSet, with their rights.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The site: every document and task is there, no page has a script or loads anything from elsewhere,
-# each link leads to a page and a heading; what was run has its output, what was not is marked; a
-# command that fails and a link that leads nowhere end it.
+# The site has every document and task. No page has a script or loads anything from elsewhere, and
+# each link leads to a page and a heading. A command that was run has its output, the rest are
+# marked. A command that fails and a link that leads nowhere end it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The tarball holds what git knows, checks itself without git, and builds and installs in Debian 11
+# The tarball holds git's files, checks itself without git, and builds and installs in Debian 11
 # (gcc 10, glibc 2.31).
 set -eu
 # shellcheck source=tests/e2e/lib.sh

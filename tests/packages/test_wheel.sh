@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The wheel: its judges find nothing, two builds give the same bytes, and it works where pip, uvx
-# and pipx put it: in an environment of Debian 11, with its glibc 2.31, and in this machine's.
+# The wheel: its judges find nothing, and two builds give the same bytes. It works where pip, uvx
+# and pipx put it, in an environment of Debian 11, with its glibc 2.31, and in this machine's.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * layouts MAJOR: asks libcudart.so.MAJOR (12 or 13) for each structure that differs between the
- * versions, and compares size and places with layouts.def, whose figures are from both headers.
+ * versions, and compares size and places with layouts.def. The figures there are from both headers.
  */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program as nvcc -cudart shared makes it, written by hand so that no nvcc is needed: it
+ * A program as nvcc -cudart shared makes it, written by hand so that no nvcc is needed. It
  * registers a fat binary of nvcc's by the calls that nvcc's start-up code makes, and uses the CUDA
  * runtime.
  *

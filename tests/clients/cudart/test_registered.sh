@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program on the CUDA runtime, without nvcc: every call alone and under the shim; then more memory
-# than its limit, by one process and by two at once: all of it is there, and gives the same sums.
+# A program on the CUDA runtime, without nvcc: every call runs alone and under the shim. Then one
+# process, and two at once, take more memory than the limit. All of it is there, and gives the same
+# sums.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# All that a user types: in an environment with the wheels alone, `spillway run --softgpu --memory
-# 24MiB python train.py`, with no other option and no variable, ends with the weights of a run
-# without a limit. Then models of 100 MiB under 64 MiB: XLA and PyTorch's expandable segments take
-# their memory by exportable cuMemCreate, and nothing is refused. It takes 16
-# minutes on two cores with a load of 25.
+# A user types `spillway run --softgpu --memory 24MiB python train.py` in an environment with the
+# wheels alone, with no other option and no variable. It ends with the weights of a run without a
+# limit. Then models of 100 MiB under 64 MiB: XLA and PyTorch's expandable segments take their
+# memory by exportable cuMemCreate, and nothing is refused. It takes 16 minutes on two cores with a
+# load of 25.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""tensorflow_trains.py WHAT...: trains with TensorFlow on one GPU, in each way that WHAT names, and
+"""tensorflow_trains.py WHAT...: trains with TensorFlow on one GPU, in each way that is named. It
 prints losses, a checksum of the final weights, and the most memory that TensorFlow had in use.
-STEPS (environment, 12) is how many steps each training has, 8 at least where Keras trains.
-"""
+STEPS (environment, 12) is how many steps each training has, 8 at least where Keras trains."""
 import hashlib
 import os
 import sys

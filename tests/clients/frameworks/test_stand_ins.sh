@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A library that `run --softgpu` generates because a wheel wants it answers its own status for "not
 # supported", names each function once, and has succeeded in nothing. So do those that the software
-# GPU brings. A function whose library has no such status ends the process.
+# GPU brings. A function of a library without such a status ends the process.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# PyTorch from PyPI, unmodified, takes more memory than its limit, with its allocator's settings: it
-# is refused nothing, and what it wrote is there. A count in spill_after refuses, and then its cache
-# is given back; what a refusal costs where PyTorch does not ask again is shown, too.
+# PyTorch from PyPI, unmodified, takes more memory than its limit, with its allocator's settings: no
+# memory is refused, and its data is there. A count in spill_after refuses, and then its cache is
+# given back. The cost of a refusal where PyTorch does not ask again is shown, too.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh

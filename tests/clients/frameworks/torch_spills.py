@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""torch_spills.py LIMIT_MIB WHAT...: takes memory of PyTorch beyond a limit, in each way that WHAT
-names, and compares it all with what was written. A refusal that PyTorch does not get over ends it
-with PyTorch's OutOfMemoryError, but for `full` and its like. Prints what the caching allocator
-counted.
-"""
+"""torch_spills.py LIMIT_MIB WHAT...: takes memory of PyTorch beyond a limit, in each way that is
+named, and compares all of it with the data that was written. A refusal that PyTorch does not get
+over ends it with PyTorch's OutOfMemoryError, but for `full` and its like. Prints the caching
+allocator's counts."""
 import sys
 import threading
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""triton_multiplies.py: compiles kernels with Triton, and compares what they compute with numpy.
+"""triton_multiplies.py: compiles kernels with Triton, and compares their results with numpy.
 
 A product of matrices runs in fp16, bf16 and tf32. Its sizes are no multiples of its blocks, so all
 loads are masked, and three stages of its loop load ahead. A second kernel sums rows of bf16. In

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The driver API through cuda-bindings: what it finds by cuGetProcAddress must work together.
+"""The driver API through cuda-bindings: the functions that it finds by cuGetProcAddress must work
+together.
 
 Prints "driver_api: checks=N failed=N checksum=X memory=N"; the checksum is over all results.
 """

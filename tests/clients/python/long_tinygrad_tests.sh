@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A part of tinygrad's own tests on the software GPU, with each of its renderers, and a smaller part
-# under the shim with a limit; and the tensor operations one by one against numpy.
+# A part of tinygrad's own tests runs on the software GPU, with each of its renderers, and a smaller
+# part under the shim with a limit. The tensor operations are compared one by one with numpy.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/python/lib.sh

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""numba_smooths.py: compiles kernels with numba-cuda, and compares what they compute with numpy.
+"""numba_smooths.py: compiles kernels with numba-cuda, and compares their results with numpy.
 
 Fields of 2 MiB are smoothed in turns, sums of blocks go through shared memory and atomics. Prints a
 checksum of all results and the memory that it takes.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tinygrad trains on batches that loaders make, forked, spawned and by a fork server, alone and in a
-# job whose limit is less than the training holds: the weights are the same to the bit.
+# tinygrad trains on batches that loaders make, forked, spawned and by a fork server. It trains
+# alone and in a job with a limit below the training's memory. The weights are the same to the bit.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/python/lib.sh

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Trains with tinygrad in the ways that programs loop, and says how long a step took.
 
-A step is what the optimizer does once. With `--marks` each step's end is written down as "NS mark DURATION_NS", by the
-clock that the software GPU's trace has. Validations are not part of steps. JIT=1 makes steps graphs.
-"""
+A step is one run of the optimizer. With `--marks` each step's end is written down as "NS mark
+DURATION_NS", by the clock that the software GPU's trace has. Validations are not part of steps.
+JIT=1 makes steps graphs."""
 
 import argparse
 import time

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conditional nodes: a loop whose length is known to the device alone, and in it a switch. Each
+ * Conditional nodes: a loop with a length that only the device knows, and in it a switch. Each
  * round stirs the vector, and then once more by its first word: one of two ways, or none. Launched
  * six times, and then until the file that the argument names exists.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A cooperative launch whose blocks meet at a barrier of the whole grid. */
+/* A cooperative launch with blocks that meet at a barrier of the whole grid. */
 #include "tests/clients/samples/sample.h"
 
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* cuLink*: two PTX files that call each other become one module, and what is missing is named. */
+/*
+ * cuLink*: two PTX files that call each other become one module, and a missing function is named.
+ */
 #include "tests/clients/samples/sample.h"
 
 #include <stdio.h>

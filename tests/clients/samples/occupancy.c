@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Occupancy: what the calculator says agrees with the limits of the device, and with itself. */
+/* Occupancy: the calculator's answers agree with the limits of the device, and with each other. */
 #include "tests/clients/samples/sample.h"
 
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The samples share this. A sample checks what the device computed against the same computation on
- * the host and prints a line per check; its last line is the verdict. It ends with 0 when all
- * passed, with 1 when one failed, with 77 and the reason when the driver cannot do what it is
- * about.
+ * The samples share this. A sample checks the device's results against the same computation on the
+ * host, and prints a line per check. Its last line is the verdict. It ends with 0 when all passed,
+ * with 1 when one failed, with 77 and the reason when the driver lacks its subject.
  *
  * Nothing that differs between two good runs is printed, so that two runs can be compared.
  */

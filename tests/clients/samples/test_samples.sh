@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every sample on the software GPU, alone and under the shim with little memory and a part of the
-# GPU's time: all its checks pass, and both runs print the same.
+# Every sample runs on the software GPU, alone and under the shim with little memory and a part of
+# the GPU's time. All its checks pass, and both runs print the same.
 set -eu
 : "${BUILD:=build}" "${TMPDIR:?set by tests/run}"
 export SOFTGPU_STATE_DIR="$TMPDIR/softgpu" SOFTGPU_CONTEXT_MEMORY=1M

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events and timing: what must hold of any clock, and streams that wait for each other. */
+/* Events and timing: facts that hold for any clock, and streams that wait for each other. */
 #include "tests/clients/samples/sample.h"
 
 #include <stdlib.h>

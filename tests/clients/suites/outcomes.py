@@ -2,10 +2,9 @@
 """A plugin of pytest (-p outcomes): appends "OUTCOME TEST" to the file OUTCOMES names, at each end of a
 test, and "begun TEST" before it. So a process that dies leaves the test that it died in.
 
-A suite's own time limits for a process that it starts are for an idle machine: on a busy one they would
-end tests in one of the two runs alone. They are ten times as long here. For example, numba-cuda waits
-60 s for a process that takes 10 s alone.
-"""
+A suite's own time limits for a process that it starts are for an idle machine. On a busy one they
+would end tests in one of the two runs alone. They are ten times as long here. For example,
+numba-cuda waits 60 s for a process that takes 10 s alone."""
 import concurrent.futures
 import multiprocessing.process
 import os

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# suites/compare and its plugin, with a stand-in for pytest and one for the tool: tests of a suite
-# that end as they did, that end otherwise under Spillway, that fail, die, hang or are left out.
+# suites/compare and its plugin, with a stand-in for pytest and one for the tool. Tests of a suite
+# end the same way or otherwise under Spillway. Tests fail, die, hang or are skipped.
 set -eu
 . tests/e2e/lib.sh
 suites=tests/clients/suites

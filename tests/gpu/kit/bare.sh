@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# Sourced by the tests of the kit: a folder that is a machine's root with a shell, its usual tools
-# and glibc, and nothing else: no compiler, no Python, no network, no CUDA.
+# Sourced by the tests of the kit: a folder that is a machine's root. It has a shell, its usual
+# tools and glibc alone: no compiler, no Python, no network, no CUDA.
 : "${BUILD:=build}" "${TMPDIR:?set by tests/run}"
 root=$TMPDIR/root
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The whole GPU kit on a bare machine, with the software GPU as its driver: within 45 minutes every
-# step of every part ends well or says why it has nothing to do here, and every question has an
-# answer. Then each part is killed, and its archive has what was learnt before.
+# The whole GPU kit runs on a bare machine, with the software GPU as its driver. Within 45 minutes
+# every step of every part ends well or gives the reason why it has no work here. Every question has
+# an answer. Then each part is killed, and its archive has the results until then.
 set -eu
 . tests/gpu/kit/bare.sh
 bare_make

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the C++ library in programs of nvcc wants of glibc and 2.31 does not have; see old-glibc.
- * Locks are taken even if there is one thread, and nothing is thrown.
+ * The functions of glibc that the C++ library in programs of nvcc wants and 2.31 lacks; see
+ * old-glibc. Locks are taken even if there is one thread, and nothing is thrown.
  */
 extern char __libc_single_threaded;
 char __libc_single_threaded;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What glibc 2.31 has as macros alone, as functions, for programs of the GPU kit; see old-glibc. */
+/* Functions that glibc 2.31 has as macros alone, for programs of the GPU kit; see old-glibc. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -2,9 +2,9 @@
 /*
  * The start of programs of the GPU kit, which glibc 2.31 takes, too; see old-glibc.
  *
- * Programs of glibc 2.34 and later have nothing of their own that runs their constructors: their
- * start calls __libc_start_main without it, and an older one would run none. So theirs is given to
- * it here; a newer one takes it, too.
+ * Programs of glibc 2.34 and later have no code of their own that runs their constructors. Their
+ * start calls __libc_start_main without it, and an older glibc would run none. So theirs is given
+ * to it here; a newer one takes it, too.
  */
 #if defined(__x86_64__)
 #define FIRST "GLIBC_2.2.5"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The GPU kit: it is small, nothing in it wants a newer glibc than 2.31 or a library of its own; a
-# part of it runs on a bare machine; and whoever ends it, by whatever signal, has an archive of what
-# was learnt until then.
+# The GPU kit is small, and no program in it wants a newer glibc than 2.31 or a library of its own.
+# A part of it runs on a bare machine. Ended by any signal, it leaves an archive of the results
+# until then.
 set -eu
 . tests/gpu/kit/bare.sh
 kit=$BUILD/gpu-kit

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The GPU kit on Debian 11, whose glibc is 2.31, the oldest that it is made for: questions are
-# answered, programs start, and those of nvcc, which want their constructors run, do what they do
+# The GPU kit on Debian 11 with its glibc 2.31, the oldest that it is made for. Questions are
+# answered and programs start. Those of nvcc, which want their constructors run, work as they do
 # here.
 set -eu
 . tests/gpu/kit/bare.sh

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ask [--short] [--json | --tsv | --list] [TOPIC | NAME]...: puts the questions to the driver, each
- * in a process of its own, and prints what it answers (all of them, or those of a topic, or those
- * whose names begin so).
+ * in a process of its own, and prints the answers. It puts all of them, those of a topic, or those
+ * with names that begin so.
  *
  * --short         sizes and counts that suit the software GPU
  * --list          puts none, and prints a line for each: name, topic, risk, what it asks, the

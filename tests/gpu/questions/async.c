@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies and fills of memory that lies on the host, made without waiting while their stream is
- * busy: does the call come back at once, as it does for memory on the device?
+ * Copies and fills of memory that lies on the host are made without waiting while their stream is
+ * busy. Does the call come back at once, as it does for memory on the device?
  */
 #include "tests/gpu/questions/question.h"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# changes.awk RISKS LIST ANSWERS: what is to be changed in Spillway by a driver's answers to the
-# questions, as Markdown. RISKS is risks.tsv, LIST what `ask --list` prints, ANSWERS what `ask
-# --tsv` prints.
+# changes.awk RISKS LIST ANSWERS: the changes to Spillway that follow from a driver's answers to the
+# questions, as Markdown. RISKS is risks.tsv, LIST the output of `ask --list`, ANSWERS what
+# `ask --tsv` prints.
 BEGIN { FS = "\t" }
 FILENAME == ARGV[1] { risk[$1] = $2; next }
 FILENAME == ARGV[2] {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which memory of the host a driver gives for virtual addresses, what it costs, and whom it is
- * charged to.
+ * Which memory of the host a driver gives for virtual addresses, its cost, and the cgroup that is
+ * charged.
  */
 #include "tests/gpu/questions/question.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What newer drivers bring: pools of managed memory, conditional nodes of graphs, and the heap of
+ * Features of newer drivers: pools of managed memory, conditional nodes of graphs, and the heap of
  * malloc in kernels. cuda.h leaves these questions open.
  */
 #include "tests/gpu/questions/question.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions about what a real driver does on which the design rests, and what the product does with
- * either answer.
+ * Questions about the behaviour of a real driver on which the design rests, and the product's use
+ * of either answer.
  *
  * counted on  the answer that the product counts on; several, with " | " between, where it copes
  *             with each
  * risk        numbers of lines in risks.tsv, with commas between; "-": none
  *
  * A topic is a file with a table of questions; ask.c puts them. Those that could not be put because
- * what comes before them failed, or because the device is too old, answer "not asked".
+ * an earlier step failed, or because the device is too old, answer "not asked".
  */
 #ifndef QUESTION_H
 #define QUESTION_H

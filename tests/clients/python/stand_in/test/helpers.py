@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tinygrad's own tests take from its test/helpers.py, which its source archive lacks."""
+"""The names that tinygrad's own tests take from its test/helpers.py, which its source archive lacks."""
 
 import unittest
 
