@@ -3,7 +3,7 @@
 """Counts how the project is written, and fails where a count is above its bound in tests/house/prose.
 
 Comments are those of core, shim and tools; documents are README.md, CONTRIBUTING.md, the man pages and the components'
-READMEs. Code spans, code blocks and quotations do not count. Commit subjects are those since the last tag, where there is
+READMEs; tests are the first comment of each file below tests/. Code spans, code blocks and quotations do not count. Commit subjects are those since the last tag, where there is
 a history. The worst ten places of each count that is above its goal are printed with VERBOSE=1 or when it fails.
 
 test_prose.py [ROOT [TABLE]]
@@ -18,6 +18,7 @@ import sys
 root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 os.chdir(root)
 TABLE = sys.argv[2] if len(sys.argv) > 2 else "tests/house/prose"
+BLOCK = re.compile(r"/\*(.*?)\*/", re.S)
 COMMENT = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'|/\*(.*?)\*/|//([^\n]*)", re.S)
 WORDS = {name: re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.I) for name, words in {
     "who": "who|whom|whose|whoever",
@@ -32,8 +33,8 @@ wrong = []
 
 
 def files():
-    """Returns the paths of comments and of documents."""
-    code, documents = [], ["README.md", "CONTRIBUTING.md"]
+    """Returns the paths of comments, of documents and of tests."""
+    code, documents, tests = [], ["README.md", "CONTRIBUTING.md"], []
     for top in ("core", "shim", "tools", "tests"):
         for folder, _, names in os.walk(top):
             for name in sorted(names):
@@ -42,7 +43,9 @@ def files():
                     code.append(path)
                 elif name == "README.md" or name.endswith(".scd"):
                     documents.append(path)
-    return code, documents
+                elif name.endswith((".c", ".h", ".cu", ".py", ".sh", ".mk", ".awk")) or "." not in name:
+                    tests.append(path)
+    return code, documents, tests
 
 
 def read(path):
@@ -50,10 +53,27 @@ def read(path):
         return file.read()
 
 
-def prose_of(path):
+def header_of(path):
+    """Returns a test's first comment, or a Python file's docstring: without licence, interpreter and shellcheck's lines."""
+    try:
+        text = read(path)
+    except UnicodeDecodeError:
+        return ""
+    if path.endswith((".c", ".h", ".cu")):
+        comment = next((found.group(1) for found in BLOCK.finditer(text) if "SPDX" not in found.group(1)), "")
+        return re.sub(r"^[ \t]*\*? ?", "", comment, flags=re.M)
+    if path.endswith(".py") and '\n"""' in text:
+        return text.split('"""')[1]
+    script = re.match(r"(?:#!.*\n|# ?(?:SPDX|shellcheck).*\n|set .*\n|\n)*((?:#(?! ?shellcheck).*\n)*)", text)
+    return re.sub(r"^# ?", "", script.group(1), flags=re.M)
+
+
+def prose_of(path, kind):
     """Returns a file's prose: sentences, without code and quotations."""
-    text = read(path)
-    if path.endswith((".c", ".h")):
+    text = header_of(path) if kind == "tests" else read(path)
+    if kind == "tests":
+        pass
+    elif path.endswith((".c", ".h")):
         comments = (found.group(1) or found.group(2) or "" for found in COMMENT.finditer(text))
         text = "\n\n".join(re.sub(r"^[ \t]*\*? ?", "", comment, flags=re.M) for comment in comments
                            if "SPDX" not in comment)
@@ -74,7 +94,7 @@ def count_prose(kind, paths, figures, places):
     words, sentences, long = 0, 0, 0
     sums = collections.Counter()
     for path in paths:
-        text = prose_of(path)
+        text = prose_of(path, kind)
         here = words_in(text)
         words += here
         for name, pattern in WORDS.items():
@@ -126,9 +146,10 @@ found = {name: len(pattern.findall(re.sub(r"`[^`]*`", "`x`", example))) for name
 if found != {"who": 1, "what": 1, "nobody": 1, "example": 1} or len(SENTENCE.split(example)) != 2:
     wrong.append(f"of '{example}' it counts {found}, expected one of each")
 figures, places = {}, collections.defaultdict(list)
-code, documents = files()
+code, documents, tests = files()
 count_prose("comments", code, figures, places)
 count_prose("documents", documents, figures, places)
+count_prose("tests", tests, figures, places)
 count_statics([path for path in code if path.endswith(".c")], figures, places)
 count_subjects(figures, places)
 
