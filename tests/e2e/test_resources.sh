@@ -112,7 +112,7 @@ pid=$second
 page() { find "$SPILLWAY_NODE_DIR" -name "job-$(id -u)-bert-*.page"; }
 until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-bert-*.page')\" ]" || fail "no page of the job"
 same "mode of the page" 644 "$(stat -c %a "$(page)")"
-seen() { SPILLWAY_STATE_DIR=$scratch/elsewhere "$spillway" stat | grep -Eq "^bert +[^ ]+ +$1 "; }
+seen() { SPILLWAY_STATE_DIR=$scratch/elsewhere "$spillway" stat --all | grep -Eq "^bert +[^ ]+ +$1 "; }
 until_true $patience seen 'running +2' || fail "its two processes are not seen"
 kill "$first"
 wait "$first" 2>/dev/null || true
