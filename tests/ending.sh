@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced by tests/run and by test scripts: ends what a test has started, in whatever session or
-# process group that is by now.
+# Sourced by tests/run and by test scripts: ends the processes that a test has started, in any
+# session or process group.
 # shellcheck shell=sh
 
 # end_marked TEXT: kills every process that has the text in the environment it was started with, and

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# tests/: what runs everything. Each test is a program or script: 0 pass, 77 skip, else fail.
+# tests/: the rules that run all tests. Each test is a program or script: 0 pass, 77 skip, else
+# fail.
 include tests/softgpu/rules.mk
 include tests/clients/rules.mk
 include tests/clients/samples/rules.mk

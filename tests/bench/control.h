@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A limit that this process changes for itself while it runs. It replaces the file in
- * SPILLWAY_CONFIG and reads the result in the segment of the job in SPILLWAY_JOB, as a person with
- * an editor and `spillway stat` would.
+ * SPILLWAY_CONFIG, as a person with an editor would. It reads the result in the segment of the job
+ * in SPILLWAY_JOB, as `spillway stat` does.
  */
 #ifndef CONTROL_H
 #define CONTROL_H

@@ -8,8 +8,9 @@
  * for each request that runs: 400 kernels of 20 us, of which 300 are a graph, and a wait for the
  * result. Between steps the engine works on the host for 0.7 ms.
  *
- * Prints, of the time after the first second: tokens, elapsed_ms, the median time to first token
- * (ttft_us), the median and the 99th percentile of the time between tokens (tbt_us, tbt_p99_us).
+ * Figures are of the time after the first second: tokens, elapsed_ms and the median time to first
+ * token (ttft_us). Then the median and the 99th percentile of the time between tokens (tbt_us,
+ * tbt_p99_us).
  */
 #include "tests/bench/measure.h"
 

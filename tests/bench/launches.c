@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nanoseconds per launch of kernels of 50 us (NULL_KERNEL_NS, SOFTGPU_KERNEL_TIME_US) that keep the
- * device busy for 80 % of the time, as "MEASURE NS" lines after a "device NAME" line. Each figure
+ * Nanoseconds per launch, as "MEASURE NS" lines after a "device NAME" line. Kernels of 50 us
+ * (NULL_KERNEL_NS, SOFTGPU_KERNEL_TIME_US) keep the device busy for 80 % of the time. Each figure
  * is the mean over the launches of 2 ms of kernels, a pacing quantum, so that work that pacing does
  * once per quantum counts. Printed is the middle one of many such means. A share of 99 % needs no
  * slot.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcuda.so.1 whose calls return at once: the additional cost of a call is that of the library
- * in front. It keeps no state and checks nothing; memory is numbers counted upwards.
+ * A libcuda.so.1 with calls that return at once: the additional cost of a call is that of the
+ * library in front. It keeps no state and checks nothing; memory is numbers counted upwards.
  *
  * NULL_KERNEL_NS: kernels take so long, one after the other, by events and queries.
  */

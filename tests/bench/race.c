@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Eight processes race for a device's memory, 1 MiB at a time until each is refused, or the job is
- * as large as the device (argument MIB, each process's most). Then they hold their memory and say
- * so, until standard input ends.
+ * Eight processes race for a device's memory, 1 MiB at a time. They end when each is refused, or
+ * the job is as large as the device (argument MIB, each process's most). Then they hold their
+ * memory and say so, until standard input ends.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,11 +4,11 @@
  * in each step. PERCENT % of its buffers fit on the device. It prints lines "training_PERCENT% NS"
  * (a step) and "closed_PERCENT% PARTS" (of a million: the time in which memory moved, calls held).
  *
- * A layer has weights, an activation, a gradient, and two moments, of 4 MiB each. A step is a
- * kernel for each layer forward, one backward (the first also tells the loss) and one that
- * optimises: as many as three times the layers. Beside these there are the input and two buffers
- * that hand gradients back. Of 50 layers that is 253 buffers, 1012 MiB and 150 kernels. Each kernel
- * reads and writes all of its buffers once.
+ * A layer has weights, an activation, a gradient, and two moments, of 4 MiB each. A step has three
+ * kernels for each layer: one forward, one backward (the first also tells the loss) and one that
+ * optimises. Beside these there are the input and two buffers that hand gradients back. Of 50
+ * layers that is 253 buffers, 1012 MiB and 150 kernels. Each kernel reads and writes all of its
+ * buffers once.
  *
  * PLACED  seen    Spillway sees what the kernels use
  *         order   the kernels find their buffers in a table on the device, so that all stays where

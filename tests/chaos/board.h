@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The board: one file that the conductor, the workers and the sampler have mapped, so that the work
+ * The board: one file that the conductor, the workers and the sampler have mapped. By it the work
  * and the memory of a killed worker are known after its death. Each word has one writer.
  */
 #ifndef CHAOS_BOARD_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * chaos_worker SLOT LIFE: does random operations on the software GPU, in the working directory of
- * the conductor's board, until it ends by itself or is killed. chaos_worker --plan SEED SLOT LIFE
- * STEPS prints which.
+ * the conductor's board. It ends by itself or is killed. chaos_worker --plan SEED SLOT LIFE STEPS
+ * prints which.
  */
 #include "tests/chaos/worker.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps CUDA device 0 busy with kernels of a chosen length, and prints how much work got through:
- * the other half of every measurement of a share.
+ * Keeps CUDA device 0 busy with kernels of a chosen length, and prints how much work was done. It
+ * is the other half of every measurement of a share.
  *
- * work_ms is the launches times the length a kernel has when nothing holds it up, so
- * work_ms / elapsed_ms is the share of the device that this program got. busy_ms is the time
- * between events around each kernel: it includes what the launch waited for between them.
+ * work_ms is the launches times the length of an undisturbed kernel. So work_ms / elapsed_ms is the
+ * share of the device that this program got. busy_ms is the time between events around each kernel:
+ * it includes the wait of the launch between them.
  */
 #include "tests/clients/client.h"
 #include "tests/clients/program.h"

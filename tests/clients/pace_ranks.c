@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ranks of pace_load: a device each, and after each launch of work a kernel that waits for
- * those of all other ranks, as an all-reduce does. They are threads of one process, or processes;
- * their kernels meet in pinned host memory.
+ * The ranks of pace_load: each has a device. After each launch of work it launches a kernel that
+ * waits for those of all other ranks, as an all-reduce does. They are threads of one process, or
+ * processes; their kernels meet in pinned host memory.
  */
 #include "tests/clients/pace_load.h"
 

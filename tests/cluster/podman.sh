@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced by the tests of containers: node.sh's machine, on which podman with runc runs containers
-# that see the software GPU by a driver which the loader finds by itself.
+# Sourced by the tests of containers: node.sh's machine, on which podman runs containers with runc.
+# They see the software GPU by a driver that the loader finds by itself.
 # shellcheck shell=sh disable=SC2154,SC2034
 # shellcheck source=tests/cluster/node.sh
 . tests/cluster/node.sh

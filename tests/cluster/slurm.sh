@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced by the tests of Slurm: a machine of its own (node.sh) on which a controller and two nodes
-# run, with the plugin and the software GPU. Its users alice and bob have the numbers 5001 and 5002.
+# Sourced by the tests of Slurm: a machine of its own (node.sh). A controller and two nodes run on
+# it, with the plugin and the software GPU. Its users alice and bob have the numbers 5001 and 5002.
 # shellcheck shell=sh disable=SC2154,SC2034
 PATH=$PATH:/usr/sbin:/sbin
 for command in slurmctld slurmd srun munged setpriv; do

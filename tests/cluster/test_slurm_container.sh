@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm with job_container/tmpfs, where a job has a mount namespace of its own that its tasks share:
-# limits hold as without it (test_slurm.sh).
+# Slurm with job_container/tmpfs, where a job has a mount namespace of its own that its tasks share.
+# Limits hold as without it (test_slurm.sh).
 set -eu
 # On one processor: Linux 6.18 takes a mount namespace that was made on another one for an older
 # one, and does not bind it where Slurm's plugin keeps those of jobs (EINVAL).

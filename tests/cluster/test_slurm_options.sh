@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm: how the plugin's options are written: bad values, twice, in a script and beside it, of a
-# step, of each part of a heterogeneous job.
+# Slurm: the plugin's options with bad values, twice, in a script and beside it, of a step, of each
+# part of a heterogeneous job.
 set -eu
 slurm_conf='SchedulerParameters=bf_interval=1' # which starts heterogeneous jobs
 # shellcheck source=tests/cluster/slurm.sh

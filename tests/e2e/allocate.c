@@ -13,9 +13,9 @@
  *   --fork                                   a forked child calls the driver and exits, before the
  *                                            end
  *
- * Prints per round the answer of cuMemGetInfo while the memory is held, the answers of pointer
- * queries about the last block, and the number of refused blocks. Exit status 1 when a byte was
- * wrong.
+ * Prints per round the answer of cuMemGetInfo while the memory is held. It also prints the answers
+ * of pointer queries about the last block, and the number of refused blocks. Exit status 1 when a
+ * byte was wrong.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

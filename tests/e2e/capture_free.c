@@ -3,10 +3,10 @@
  * capture_free: frees memory while another thread captures, once in each mode, by cuMemFree and
  * cuMemFreeAsync.
  *
- * Prints per case the answer of the free, whether the address is still known, the answer of the
- * capture's end, and the answer of a second free. They are the same with memory on the device and
- * on the host. With "held" as argument the last case stops before the capture ends, for a line on
- * stdin, and again after the next wait.
+ * Prints per case the answer of the free, and whether the address is still known. Then come the
+ * answers of the capture's end and of a second free. They are the same with memory on the device
+ * and on the host. With "held" as argument the last case stops before the capture ends, for a line
+ * on stdin, and again after the next wait.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -4,8 +4,8 @@
  * driver. With "churn" as argument four threads have and give back memory of a pool. With "moves"
  * it fills memory of a pool, looks at it for each byte of input, and says whether it stayed right.
  * With "peer" a second device uses it. With "managed" the CPU and the device use managed memory of
- * two pools in turns; it waits for input before the memory is freed, before its stream is there,
- * and after.
+ * two pools in turns. The program waits for input before the memory is freed, before its stream is
+ * there, and after.
  */
 #include <pthread.h>
 #include <semaphore.h>

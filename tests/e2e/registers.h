@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the program of registers.c asks of the library of registers_library.c, which is built as
- * libnccl.so.2 and by a name that is nobody's.
+ * The functions that the program of registers.c calls of the library of registers_library.c. The
+ * library is built as libnccl.so.2, and by a name that no product has.
  */
 #ifndef E2E_REGISTERS_H
 #define E2E_REGISTERS_H

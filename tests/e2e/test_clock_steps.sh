@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The settable clock is set by days and years, forward and back, while jobs run: a dead process's
+# The settable clock is set by days and years, forward and back, while jobs run. A dead process's
 # memory is neither taken for gone nor held for days. Limits and pauses are followed, processes are
 # asked, and the output stays readable.
 set -eu

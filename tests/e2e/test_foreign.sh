@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A program without Spillway uses the device of a paced job. The job pays for its own time and not
-# for the other's, and marks its figures as estimates; jobs that take turns are not taken for such
+# for the other's, and marks its figures as estimates. Jobs that take turns are not taken for such
 # programs; NVML is asked while paced alone.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

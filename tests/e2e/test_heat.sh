@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# After a shrink the memory in use is on the device, in any order of allocation. The cases are one
-# hot buffer among nine cold ones, a working set that shifts, a graph's memory, and memory with its
-# addresses in a table on the device. The bytes that kernels fetch from the host show where memory
-# is.
+# After a shrink the memory in use is on the device, in any order of allocation. One case is a hot
+# buffer among nine cold ones. The other cases are a working set that shifts, a graph's memory, and
+# memory with its addresses in a table on the device. The bytes that kernels fetch from the host
+# show where memory is.
 # shellcheck disable=SC2086 # names of buffers are words
 set -eu
 # shellcheck source=tests/e2e/lib.sh

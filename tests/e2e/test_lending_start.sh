@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Jobs start at once and want more than there is. None is refused, although none knows the others'
-# memory yet. Judged by how they end, and by the books of the software GPU.
+# Jobs start at once and want more than there is. None is refused, although none knows the memory of
+# the other jobs yet. Judged by how they end, and by the books of the software GPU.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

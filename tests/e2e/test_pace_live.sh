@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A share that is changed while the program runs is in force at once, also for a launch that sleeps
+# A share is changed while the program runs. It is in force at once, also for a launch that sleeps
 # in a slot of the old share. A pause holds back launches alone. Work in flight goes on.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# host_memory = auto follows the memory cgroups above the process, as systemd and Slurm make them:
-# memory that they do not leave is refused, and no process is killed. Their files are ours; the
+# host_memory = auto follows the memory cgroups above the process, as systemd and Slurm make them.
+# Memory that they do not leave is refused, and no process is killed. Their files are ours; the
 # process is shown them where the kernel shows its own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# SPILLWAY_DISABLE leaves trampolines alone. Peer access between two devices is as without Spillway
-# when it is disabled, active, under a limit that is not exceeded, and with the memory on the host.
+# SPILLWAY_DISABLE leaves trampolines alone. Peer access between two devices is always as without
+# Spillway: when Spillway is disabled, active, under a limit that is not exceeded, and with the
+# memory on the host.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

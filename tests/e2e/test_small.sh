@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Small allocations without an arena: a job's memory on the device, by the software GPU's own books,
+# Small allocations without an arena. A job's memory on the device, by the software GPU's own books,
 # is within its limit, and stat shows that amount.
 set -eu
 # shellcheck source=tests/e2e/lib.sh

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # stat, JSON and metrics report the loss of a guaranteed job beside a best-effort job. They have its
-# launches in a second alone and now, the loss with its error, and the part of the gaps that the
-# best-effort job takes. The checks hold on a busy machine, too: the presence of each figure,
-# figures that agree with each other, and bounds that the length of a kernel sets.
+# launches in a second alone and now, and the loss with its error. They also have the part of the
+# gaps that the best-effort job takes. The checks hold on a busy machine, too: the presence of each
+# figure, figures that agree with each other, and bounds that the length of a kernel sets.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

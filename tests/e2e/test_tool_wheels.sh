@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `spillway run --softgpu python3 train.py` finds the packages of PyTorch and TensorFlow, generates
-# once the libraries of NVIDIA's that they want, and sets their variables where the user has not.
+# `spillway run --softgpu python3 train.py` finds the packages of PyTorch and TensorFlow. It
+# generates once the libraries of NVIDIA's that they want, and sets their variables where the user
+# has not.
 . tests/e2e/tool.sh
 mkdir -p "$tree/softgpu/cuda/bin" "$TMPDIR/packages/triton/backends/nvidia/lib" "$TMPDIR/packages/torch/lib" \
 	"$TMPDIR/packages/tensorflow" "$TMPDIR/bin"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcuda.so.1 of a few calls that is not linked to itself, unlike NVIDIA's: the loader looks up
+ * A libcuda.so.1 of a few calls that is not linked to itself, unlike NVIDIA's. The loader looks up
  * its own functions that it calls by name. It counts its calls. Some calls are made of others:
  *
  *   cuMemAllocPitch_v2 = cuMemAlloc_v2, cuMemFreeAsync = cuMemFree_v2,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Sourced by the tests of the tool: a tree of its own, in which the shim is an empty library, so
-# that the tool is tested alone; and functions by which a test states its expectations.
+# that the tool is tested alone. Also functions by which a test states its expectations.
 # shellcheck shell=sh disable=SC2034 # used by those who source it
 set -u
 # shellcheck source=tests/ending.sh

@@ -3,7 +3,7 @@
  * write_events: a job's process without CUDA that writes the events it is told, for tests of the
  * tool.
  *
- * Joins the job in SPILLWAY_JOB, as of the run in SPILLWAY_RUN, makes its ring and reads lines
+ * Joins the job in SPILLWAY_JOB, as of the run in SPILLWAY_RUN, and makes its ring. It reads lines
  *     KIND DEVICE BEGIN DURATION A B C OBJECT CONTEXT [COUNT]
  * from standard input; A, B and C may be a reason of a spill by its word; a BEGIN with a sign is
  * from now on, in nanoseconds. With a COUNT it is written so many times, each one nanosecond later.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes of a file that is good, as fuzz targets read them from their input: of 4 bytes each and
- * as many as the last of them says, offset (little endian; above the file's end: counted within its
- * hot part) and bytes to put there.
+ * Changes of a file that is good, as fuzz targets read them from their input. A change is an offset
+ * and bytes to put there. It has 4 bytes, and as many more as the last of them says. The offset is
+ * little endian; above the file's end it counts within the file's hot part.
  */
 #ifndef SPILLWAY_FUZZ_CHANGES_H
 #define SPILLWAY_FUZZ_CHANGES_H

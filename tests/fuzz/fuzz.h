@@ -4,8 +4,8 @@
  * the table of them.
  *
  * A target is run in two ways. libFuzzer, by hand: `make fuzz`, see rules.mk. The short run of
- * `make check` needs no clang: a good input, then as many random changes of it as the target's row
- * says, the same in every run.
+ * `make check` needs no clang. It takes a good input, then as many random changes of it as the
+ * target's row says, the same in every run.
  */
 #ifndef SPILLWAY_FUZZ_H
 #define SPILLWAY_FUZZ_H

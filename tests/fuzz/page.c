@@ -2,8 +2,8 @@
 /*
  * Fuzz target: the reader of pages.
  *
- * Input: a page that is good is changed by it: bytes 0 and 1 are its length, as a fraction of the
- * right one; then changes (changes.h). Nothing may crash or hang. An accepted page can be shown and
+ * The input changes a page that is good. Bytes 0 and 1 are its length, as a fraction of the right
+ * one. Changes follow (changes.h). Nothing may crash or hang. An accepted page can be shown and
  * looked for.
  */
 #include <fcntl.h>

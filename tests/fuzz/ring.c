@@ -2,8 +2,8 @@
 /*
  * Fuzz target: the reader of rings.
  *
- * Input: first byte 0: the rest is the state of a reader, as text. Else a ring that is good is
- * changed by it: bytes 1 and 2 are its length, as a fraction of the right one; then changes
+ * Input: first byte 0: the rest is the state of a reader, as text. Else the input changes a ring
+ * that is good. Bytes 1 and 2 are its length, as a fraction of the right one. Changes follow
  * (changes.h).
  *
  * Nothing may crash or hang with any file. Each event that is handed out is a real one. Of all

@@ -2,9 +2,9 @@
 /*
  * Fuzz target: the reader of segments.
  *
- * Input: the segment of a job that runs is changed by it: bytes 0 and 1 are its length, as a
- * fraction of the right one; then changes (changes.h). Nothing may crash or hang, and accepted
- * values are within their bounds.
+ * The input changes the segment of a job that runs. Bytes 0 and 1 are its length, as a fraction of
+ * the right one. Changes follow (changes.h). Nothing may crash or hang, and accepted values are
+ * within their bounds.
  */
 #include <fcntl.h>
 #include <stdio.h>

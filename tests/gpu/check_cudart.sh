@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Programs of nvcc, with the CUDA runtime linked in and shared: 3 GiB of cudaMalloc under a limit of
+# Programs of nvcc, with the CUDA runtime linked in and shared. 3 GiB of cudaMalloc under a limit of
 # 2 GiB work, spill, and give the same results. They were made where this folder was built, if there
 # was nvcc.
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Two inference engines share one GPU. Measured is the part that each keeps of a GPU of its own,
-# without shares and with equal weights: tokens, and the time between them (tests/bench/engine.c).
+# Two inference engines share one GPU. Without shares and with equal weights each keeps a part of
+# its speed on a GPU of its own: tokens, and the time between them (tests/bench/engine.c).
 # ENGINE_SECONDS: how long a run is (8; 3 on the software GPU); ENGINE_REQUESTS: requests at once.
 set -eu
 . tests/gpu/needs.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Half of a working set is on the device. Where Spillway sees the memory of the kernels, a step
-# takes less than half the time that it takes where the memory lies as it was allocated.
+# Half of a working set is on the device. A step takes less than half the time where Spillway sees
+# the memory of the kernels. The comparison is memory that lies as it was allocated.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# train_mlp on the real driver: alone, with the whole GPU as its limit, and under half its working
-# set and 60 % of the GPU, with the same weights in the end. It is scaled up, so that a context's
-# own memory fits the limit.
+# train_mlp on the real driver. It runs alone, with the whole GPU as its limit, and under half its
+# working set and 60 % of the GPU. The weights are the same in the end. It is scaled up, so that a
+# context's own memory fits the limit.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

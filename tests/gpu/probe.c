@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Puts every question to the driver, a process per question, and prints "question: answer
- * (evidence)", with --json one object, with --json=FILE both, with --tsv a line of three columns.
- * Ends with 1 if a process died or answered nothing.
+ * (evidence)". With --json it prints one object, with --json=FILE both, with --tsv a line of three
+ * columns. Ends with 1 if a process died or answered nothing.
  */
 #include "tests/gpu/probe.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions on waits: which work a query of the default stream sees, which calls of memory
- * management wait for running work, and which calls another thread may make while a stream is
- * captured.
+ * Questions on waits. Which work does a query of the default stream see? Which calls of memory
+ * management wait for running work? Which calls may another thread make while a stream is captured?
  */
 #include "tests/gpu/probe.h"
 

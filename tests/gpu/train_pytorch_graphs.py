@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Trains a small model with PyTorch, its whole step one captured graph that is replayed, and prints the loss of each
-step, its working set and a checksum of its weights. Knows nothing of Spillway."""
+"""Trains a small model with PyTorch. Its whole step is one captured graph that is replayed. It prints
+the loss of each step, its working set and a checksum of its weights. Knows nothing of Spillway."""
 import hashlib
 import os
 

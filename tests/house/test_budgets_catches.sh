@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# test_budgets.py fails where a figure is above its bound, one has no bound, and where a module
-# lists a file that is not there.
+# test_budgets.py fails where a figure is above its bound or has none, and where a module lists a
+# missing file.
 set -eu
 cd "$(dirname "$0")/../.."
 case ${BUILD:=build} in *build-*) exit 77 ;; esac

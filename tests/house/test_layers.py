@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the code against core/rooms: each include and each symbol of an object goes to a room that may be used, and no
-files form a circle, by includes (a .c and its .h are one there) or by symbols. No room of the kernel may use one of
-core/modules. Takes no exceptions.
+"""Holds the code against core/rooms. Each include and each symbol of an object goes to a room that may
+be used. No files form a circle, by includes (a .c and its .h are one there) or by symbols. No room
+of the kernel may use one of core/modules. Takes no exceptions.
 
 TABLE: another table of rooms, as tests/softgpu/rooms. A line of it may name a file that is a room by itself, and within a
 room its files may form circles.

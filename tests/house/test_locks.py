@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the code against the table of locks in core/base/lock.h: no lock is taken, waited with or
-given back except by its functions, and each rank is some lock's. Shipped objects hold nothing of
-the checks.
+"""Holds the code against the table of locks in core/base/lock.h: a lock is taken, waited with or given
+back by its functions alone. Each rank is some lock's. Shipped objects hold nothing of the checks.
 
 test_locks.py [ROOT [BUILD]]
 """

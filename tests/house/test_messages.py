@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Lists every line that the tool, the shim and the plugin print, from the sources, in BUILD/messages, and holds the lines
-against the rules of messages: no word that a user cannot know (tests/house/words_of_messages), no line of one
-value alone, and a next step for each refusal of memory. Takes no exceptions.
+"""Lists every line that the tool, the shim and the plugin print, from the sources, in BUILD/messages.
+Holds the lines against the rules of messages: no word that a user cannot know
+(tests/house/words_of_messages), no line of one value alone, and a next step for each refusal of
+memory. Takes no exceptions.
 
 test_messages.py [ROOT]
 """

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Counts how the project is written, and fails where a count is above its bound in tests/house/prose.
 
-Comments are those of core, shim and tools; documents are README.md, CONTRIBUTING.md, the man pages and the components'
-READMEs; tests are the first comment of each file below tests/. Code spans, code blocks and quotations do not count. Commit subjects are those since the last tag, where there is
-a history. The worst ten places of each count that is above its goal are printed with VERBOSE=1 or when it fails.
+Comments are those of core, shim and tools. Documents are README.md, CONTRIBUTING.md, the man pages
+and the components' READMEs. Tests are the first comment of each file below tests/. Code spans, code
+blocks and quotations do not count. Commit subjects are those since the last tag, where there is a
+history. The worst ten places of each count that is above its goal are printed with VERBOSE=1 or
+when it fails.
 
 test_prose.py [ROOT [TABLE]]
 """
@@ -54,11 +56,16 @@ def read(path):
 
 
 def header_of(path):
-    """Returns a test's first comment, or a Python file's docstring: without licence, interpreter and shellcheck's lines."""
+    """Returns a test's first comment, or a Python file's docstring, each row of a table as a sentence."""
     try:
         text = read(path)
     except UnicodeDecodeError:
         return ""
+    return re.sub(r"\n(?=[^\n]*\S {3,}\S)", "\n\n", comment_at_head(path, text))
+
+
+def comment_at_head(path, text):
+    """Returns it without licence, interpreter and shellcheck's lines."""
     if path.endswith((".c", ".h", ".cu")):
         comment = next((found.group(1) for found in BLOCK.finditer(text) if "SPDX" not in found.group(1)), "")
         return re.sub(r"^[ \t]*\*? ?", "", comment, flags=re.M)

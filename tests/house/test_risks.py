@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds tests/gpu/RISKS.md against the tree: each test, check and question it names exists, each row names a test or says
-why there is none; and each trait, and each switch that it names, of the software GPU is run under the shim by an end-to-end test."""
+"""Holds tests/gpu/RISKS.md against the tree. Each test, check and question it names exists. Each row
+names a test or the reason for having none. An end-to-end test runs each trait of the software GPU,
+and each switch that it names, under the shim."""
 
 import fnmatch
 import glob

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds tests/house/rooms_of_tests and tests/quiet against the tests there are: each concerns a room, each
-room has tests, and each line is about a test."""
+"""Holds tests/house/rooms_of_tests and tests/quiet against the tests there are. Each test concerns a
+room, each room has tests, and each line is about a test."""
 
 import fnmatch
 import glob

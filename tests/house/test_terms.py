@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A device's settings are read as terms and in no other way (core/budget/terms.h): no other code reads
+"""A device's settings are read as terms and in no other way (core/budget/terms.h). No other code reads
 the settings that are published in the device. A function that has terms, its own or given, takes
 none again, and calls no function that takes them.
 

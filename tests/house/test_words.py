@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The glossary in spillway(7) has at most 40 terms, each once and with its meaning, and no source or document has a word of
-tests/house/retired.
+"""The glossary in spillway(7) has at most 40 terms, each once and with its meaning. No source or
+document has a word of tests/house/retired.
 
 test_words.py [ROOT]
 """

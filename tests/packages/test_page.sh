@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The page of spillway web in Chromium, beside two trainings on the software GPU and, for root, one
-# of another user: its contents, scripts that it does not run, and axe's findings. The pictures are
-# left in BUILD/packages/page for people.
+# of another user. Tested are its contents, scripts that it does not run, and axe's findings. The
+# pictures are left in BUILD/packages/page for people.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

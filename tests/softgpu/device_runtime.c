@@ -2,7 +2,7 @@
 /*
  * A stand-in for libcudadevrt.a, which programs give to cuLinkAdd*() by its file: the functions
  * about grids that are launched cooperatively, as PTX. The handle of a grid is the address of its
- * two words of 64 bits; the second counts the blocks that came to a barrier since the launch.
+ * two words of 64 bits. The second counts the blocks that came to a barrier since the launch.
  */
 #include <string.h>
 

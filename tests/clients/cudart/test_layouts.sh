@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Each libcudart has its own version's functions, symbol version and structures, of the size and
-# with the offsets that the headers of that version give (tests/softgpu/cudart/layouts.def).
+# Each libcudart has its own version's functions, symbol version and structures. These have the size
+# and the offsets of that version's headers (tests/softgpu/cudart/layouts.def).
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """jax_trains.py WHAT[:STEPS]...: trains with JAX on one GPU, in each way that is named. It prints
-losses, a checksum of the final weights, the most memory that XLA had in use, the number of steps
-and the mean time of one in milliseconds."""
+losses, a checksum of the final weights and the most memory that XLA had in use. Then come the
+number of steps and the mean time of one in milliseconds."""
 import hashlib
 import os
 import sys

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A library that `run --softgpu` generates because a wheel wants it answers its own status for "not
-# supported", names each function once, and has succeeded in nothing. So do those that the software
-# GPU brings. A function of a library without such a status ends the process.
+# `run --softgpu` generates a library because a wheel wants it. It answers its own status for "not
+# supported", names each function once, and never succeeds. So do those that the software GPU
+# brings. A function of a library without such a status ends the process.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/frameworks/lib.sh

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Trains with tinygrad on batches that other processes make, in each way that Python's multiprocessing starts them.
 
-Forked loaders work without CUDA, as they have to after their parent opened it; spawned ones and those of a fork server
-use tinygrad on the same GPU. A batch is the same however it was made, so all ways end with the same weights. Prints for
-each "WAY checksum=...", and how many loaders there were.
-"""
+Forked loaders work without CUDA, as they have to after their parent opened it. Spawned ones and
+those of a fork server use tinygrad on the same GPU. A batch is the same however it was made, so all
+ways end with the same weights. Prints for each "WAY checksum=...", and how many loaders there were."""
 
 import argparse
 import hashlib

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two processes and one piece of memory: by an IPC handle, with an IPC event that orders the two,
- * and by a file descriptor of virtual memory.
+ * Two processes share one piece of memory. They do so by an IPC handle, with an IPC event that
+ * orders the two, and by a file descriptor of virtual memory.
  *
  * The parent writes, the child checks, adds and checks again, the parent reads. The child is forked
  * before either touches the driver. Its checks reach the parent as one number; all lines are the

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # changes.awk RISKS LIST ANSWERS: the changes to Spillway that follow from a driver's answers to the
-# questions, as Markdown. RISKS is risks.tsv, LIST the output of `ask --list`, ANSWERS what
-# `ask --tsv` prints.
+# questions, as Markdown. RISKS is risks.tsv, LIST the output of `ask --list`, ANSWERS that of
+# `ask --tsv`.
 BEGIN { FS = "\t" }
 FILENAME == ARGV[1] { risk[$1] = $2; next }
 FILENAME == ARGV[2] {
