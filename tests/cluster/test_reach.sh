@@ -109,6 +109,6 @@ for trap in pipe link noise; do
 	asks stat
 	says "$trap" '^theirs .* 8\.00 MiB '
 	says "$trap" '^others .*B +- +100 % +- +- +- +-$'
-	asks events
+	asks events --since @0
 	says "$trap" "/theirs/"
 done
