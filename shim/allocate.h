@@ -3,8 +3,8 @@
 #ifndef SPILLWAY_SHIM_ALLOCATE_H
 #define SPILLWAY_SHIM_ALLOCATE_H
 
+#include "core/budget/refusal.h"
 #include "core/memory/alloc/allocate.h"
-#include "core/memory/alloc/allocation.h"
 #include "core/registry/actions.h"
 
 /* Allocates as vmem_allocate() does. Inlined, so that the return address is the hook's. */
@@ -13,7 +13,7 @@ allocate_acted_on(const struct vmem_request *request, CUdeviceptr *address)
 {
 	struct vmem_act act = {.request = request};
 
-	allocation_site = __builtin_return_address(0);
+	refusal_site = __builtin_return_address(0);
 	act.result = actions_run(ACTION_PRE_ALLOC, &act);
 	if (act.result == CUDA_SUCCESS)
 		act.result = vmem_allocate(request, address);

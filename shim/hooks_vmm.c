@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/budget/network.h"
+#include "core/budget/refusal.h"
 #include "core/job/job.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/uses/measured.h"
@@ -49,6 +50,7 @@ HOOK(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
 
 	if (!job_is_active())
 		return REAL(cuMemCreate)(handle, size, prop, flags);
+	refusal_site = __builtin_return_address(0);
 	return own_memory_create(job_devices(), handle, size, prop, flags,
 	                         network_keeps(__builtin_return_address(0)), REAL(cuMemCreate));
 }

@@ -92,6 +92,8 @@ struct refused refusal_of_unmovable(struct device *device, uint64_t bytes)
 
 /* --- the log --- */
 
+__thread const void *refusal_site __attribute__((tls_model("initial-exec")));
+
 /* Returns whether it is the first of its reason and kind of memory in this process. */
 static bool refusal_is_new(enum refused_memory memory, enum refusal_reason reason)
 {
@@ -103,7 +105,7 @@ static bool refusal_is_new(enum refused_memory memory, enum refusal_reason reaso
 
 /* Says, of memory that cannot leave, which limit is enough: in whole MiB, never too few. */
 static void refusal_say(struct device *device, enum refused_memory memory,
-                        const struct refused *refused)
+                        const struct refused *refused, uint64_t at_ns)
 {
 	static const char *const what[] = {
 #define X(constant, text) [constant] = text,
@@ -112,7 +114,8 @@ static void refusal_say(struct device *device, enum refused_memory memory,
 	};
 	const uint64_t mib = (uint64_t)1 << 20, unit = 2 * mib;
 	char text[400], enough[96] = "";
-	struct refusal refusal = {.device = device, .refused = refused, .text = text};
+	struct refusal refusal = {
+	    .device = device, .refused = refused, .text = text, .at_ns = at_ns};
 
 	refused_text(refused, what[memory], text, sizeof(text));
 	actions_run(ACTION_REFUSED, &refusal);
@@ -129,6 +132,7 @@ static void refusal_say(struct device *device, enum refused_memory memory,
 
 void refusal_note(struct device *device, enum refused_memory memory, const struct refused *refused)
 {
+	uint64_t now = clock_now(), at_ns = clock_of_day();
 	struct counters *s = device->statistics;
 
 	atomic_fetch_add_explicit(&device->refusals, 1, memory_order_relaxed);
@@ -139,12 +143,13 @@ void refusal_note(struct device *device, enum refused_memory memory, const struc
 	statistics_set(&s->refused_bytes, refused->bytes);
 	statistics_set(&s->refused_short, refused->lacking);
 	statistics_set(&s->refused_limit, refused->limit);
-	statistics_set(&s->refused_at, clock_of_day());
+	statistics_set(&s->refused_at, at_ns);
 	statistics_end(s);
 	lock_release(&device->lock);
-	event_note(.kind = EVENT_refusal, .device = device->id.ordinal, .a = refused->bytes,
-	           .b = refused->limit, .c = refused->reason);
-	refusal_say(device, memory, refused);
+	refusal_say(device, memory, refused, at_ns);
+	/* Last, so that a reader finds the line with the holders. */
+	event_note(.kind = EVENT_refusal, .device = device->id.ordinal, .begin_ns = now,
+	           .a = refused->bytes, .b = refused->limit, .c = refused->reason);
 }
 
 void spill_note(struct device *device, uint64_t bytes, enum spill_reason reason,

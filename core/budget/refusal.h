@@ -61,11 +61,18 @@ struct refused refusal_of_unmovable(struct device *device, uint64_t bytes);
  */
 void refusal_note(struct device *device, enum refused_memory memory, const struct refused *refused);
 
+/*
+ * The program's call that asks for memory, by its return address; of this thread. What it gets is
+ * said to be held by that call.
+ */
+extern __thread const void *refusal_site __attribute__((tls_model("initial-exec")));
+
 /* A refusal, for modules that add to its message. */
 struct refusal {
 	struct device *device;
 	const struct refused *refused;
 	const char *text; /* which limit refused, and the next step */
+	uint64_t at_ns;   /* CLOCK_REALTIME, as the event has it */
 	char more[400];   /* "", or text behind the message */
 };
 

@@ -40,6 +40,16 @@ says "stat --refused" "$("$spillway" stat host --refused)" ": process [0-9]+, gp
 "$spillway" run --softgpu --quiet --name served "$allocate" --mib 8 --count 1 >/dev/null
 same "stat --refused of another job" "no memory was refused" "$("$spillway" stat served --refused)"
 
+# The event has them, too.
+says "event" "$("$spillway" events host --since @0)" ', reason host_memory, held: 24\.0 MiB by allocate\+0x[0-9a-f]+ \(3, oldest [0-9.]+ m?s\)\.$'
+says "event as JSON" "$("$spillway" events host --since @0 --json)" \
+	'"event":"refusal",.*"reason":"host_memory","holders":"24\.0 MiB by allocate\+0x[0-9a-f]+ \(3, oldest [^"]*\)\.",'
+
+# Memory that the program makes itself is held by its call of cuMemCreate.
+"$spillway" run --softgpu --name made --memory 16MiB --host-memory 10MiB "$allocate" --mib 8 --count 8 --api create \
+	>"$scratch/out" 2>"$scratch/err" || fail "made: $(cat "$scratch/err")"
+says made "$(cat "$scratch/err")" 'Largest holders: 24\.0 MiB by allocate\+0x[0-9a-f]+ \(3, oldest [0-9.]+ m?s\)\.$'
+
 # Where the log is not on standard error the summary has the sentence.
 for log in error "warning:$scratch/log"; do
 	SPILLWAY_LOG=$log refused elsewhere host_memory --memory 16MiB --host-memory 10MiB

@@ -18,6 +18,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
+#include "core/base/printable.h"
 #include "core/base/units.h"
 #include "core/state/directory.h"
 #include "core/registry/registry.h"
@@ -265,7 +266,8 @@ struct round {
 	struct kept {
 		struct ring_entry entry;
 		const char *user;
-		size_t order; /* in which it was read */
+		char *holders; /* of a refusal; NULL: not known */
+		size_t order;  /* in which it was read */
 	} * kept;
 	size_t count, room;
 	struct faults {
@@ -313,6 +315,61 @@ static bool events_is_wanted(const struct events_options *events, const struct r
 	       (path[length] == '\0' || path[length] == '/');
 }
 
+/* A process keeps one line a second, with the time of its event, to some milliseconds. */
+#define LINES_APART_NS 1000000000ull
+#define SAME_NS        20000000ull
+
+/* Returns whether a line of JOB.refused (core/modules/holders) is about this refusal. */
+static bool events_is_line_of(const char *line, const struct ring_entry *entry)
+{
+	struct tm date = {0};
+	const char *rest = strptime(line, "%Y-%m-%d %H:%M:%S", &date);
+	uint64_t at = event_time(entry), then;
+	unsigned int milliseconds;
+	int process;
+
+	if (!rest || sscanf(rest, ".%3u UTC: process %d,", &milliseconds, &process) != 2 ||
+	    process != entry->source->pid)
+		return false;
+	then = (uint64_t)timegm(&date) * 1000000000 + milliseconds * UINT64_C(1000000);
+	return (at > then ? at - then : then - at) < SAME_NS;
+}
+
+/* Returns the holders that the job's process noted with a refusal. NULL: none, or no refusal. */
+static char *events_find_holders(int directory, const struct ring_entry *entry)
+{
+	static struct {
+		uint64_t at;
+		int process;
+	} last;
+	static const char begin[] = "Largest holders: ";
+	uint64_t at = event_time(entry);
+	char path[NAME_MAX], line[1024], *holders = NULL;
+	const char *part;
+	FILE *in;
+	int fd;
+
+	if (entry->lost || entry->event.kind != EVENT_refusal ||
+	    (last.process == entry->source->pid && at > last.at + SAME_NS &&
+	     at < last.at + LINES_APART_NS - SAME_NS))
+		return NULL;
+	snprintf(path, sizeof path, "%s.refused", entry->source->job);
+	fd = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	in = fd < 0 ? NULL : fdopen(fd, "r");
+	while (in && !holders && fgets(line, sizeof line, in))
+		if (events_is_line_of(line, entry) && (part = strstr(line, begin)) != NULL)
+			holders = text("%.*s", (int)strcspn(part + sizeof begin - 1, "\n"),
+			               part + sizeof begin - 1);
+	if (in)
+		fclose(in);
+	if (holders) {
+		last.at = at;
+		last.process = entry->source->pid;
+		printable(holders);
+	}
+	return holders;
+}
+
 static void events_keep(struct round *round, const struct ring_entry *entry)
 {
 	if (round->count == round->room) {
@@ -324,7 +381,9 @@ static void events_keep(struct round *round, const struct ring_entry *entry)
 		round->kept = grown;
 		round->room = room;
 	}
-	round->kept[round->count] = (struct kept){*entry, round->at->user, round->count};
+	round->kept[round->count] =
+	    (struct kept){*entry, round->at->user, events_find_holders(round->at->directory, entry),
+	                  round->count};
 	round->count++;
 }
 
@@ -386,9 +445,12 @@ static void events_show(struct round *round, struct trace *trace)
 		if (trace)
 			trace_add(trace, entry);
 		else if (round->events->json)
-			event_print_json(stdout, entry, round->kept[i].user);
+			event_print_json(stdout, entry, round->kept[i].user,
+			                 round->kept[i].holders);
 		else
-			event_print_text(stdout, entry, round->kept[i].user);
+			event_print_text(stdout, entry, round->kept[i].user,
+			                 round->kept[i].holders);
+		free(round->kept[i].holders);
 	}
 	round->count = 0;
 	if (trace)

@@ -48,8 +48,7 @@ int event_gpu(const struct ring_entry *entry)
 	return ordinal < 0 ? -1 : entry->source->device[ordinal];
 }
 
-/* Returns the event's time by CLOCK_REALTIME. */
-static uint64_t event_time(const struct ring_entry *entry)
+uint64_t event_time(const struct ring_entry *entry)
 {
 	return entry->event.begin_ns + (uint64_t)entry->source->realtime_offset_ns;
 }
@@ -76,7 +75,8 @@ const char *event_path(const struct ring_entry *entry, char *buf, size_t size)
 	return buf;
 }
 
-void event_print_text(FILE *out, const struct ring_entry *entry, const char *user)
+void event_print_text(FILE *out, const struct ring_entry *entry, const char *user,
+                      const char *holders)
 {
 	const struct event *event = &entry->event;
 	const struct event_words *words = &event_words[event->kind];
@@ -109,6 +109,8 @@ void event_print_text(FILE *out, const struct ring_entry *entry, const char *use
 	}
 	if (event->object)
 		fprintf(out, "%s%s", separator, event_path(entry, buf, sizeof buf));
+	if (holders)
+		fprintf(out, "%sheld: %s", separator, holders);
 	putc('\n', out);
 }
 
@@ -135,7 +137,8 @@ void event_values_json(struct json *json, const struct event *event)
 	}
 }
 
-void event_print_json(FILE *out, const struct ring_entry *entry, const char *user)
+void event_print_json(FILE *out, const struct ring_entry *entry, const char *user,
+                      const char *holders)
 {
 	const struct event *event = &entry->event;
 	struct json json = {.out = out};
@@ -160,6 +163,8 @@ void event_print_json(FILE *out, const struct ring_entry *entry, const char *use
 		if (event_words[event->kind].is_span)
 			json_number(&json, "duration_ns", event->duration_ns);
 		event_values_json(&json, event);
+		if (holders)
+			json_text(&json, "holders", holders);
 		json_text(&json, "resource", event_path(entry, path, sizeof path));
 	}
 	json_close(&json, '}');

@@ -38,8 +38,13 @@ int event_gpu(const struct ring_entry *entry);
 const char *event_path(const struct ring_entry *entry, char *buf, size_t size);
 
 /* Prints one line each, newline included. user: the job's user; NULL: the calling one. */
-void event_print_text(FILE *out, const struct ring_entry *entry, const char *user);
-void event_print_json(FILE *out, const struct ring_entry *entry, const char *user);
+/* holders: of a refusal, the calls that held the memory; NULL: not known. */
+void event_print_text(FILE *out, const struct ring_entry *entry, const char *user,
+                      const char *holders);
+void event_print_json(FILE *out, const struct ring_entry *entry, const char *user,
+                      const char *holders);
+/* Returns the event's time by CLOCK_REALTIME. */
+uint64_t event_time(const struct ring_entry *entry);
 /* Writes the values into an object. */
 void event_values_json(struct json *json, const struct event *event);
 

@@ -131,8 +131,6 @@ const struct resource_type allocation_type = {
     .leaves_unmarked = true,
 };
 
-__thread const void *allocation_site __attribute__((tls_model("initial-exec")));
-
 /* Makes one that was born at this time, by the coarse clock. */
 static struct allocation *allocation_do_create(const struct context *context, size_t size,
                                                enum segment_tier tier, uint64_t born_ns)
@@ -147,7 +145,7 @@ static struct allocation *allocation_do_create(const struct context *context, si
 	a->context = *context;
 	a->address = 0;
 	a->size = size;
-	a->site = allocation_site;
+	a->site = refusal_site;
 	a->tier = tier;
 	atomic_init(&a->charged, 0);
 	a->backing = (struct backing){0};

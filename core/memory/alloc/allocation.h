@@ -87,9 +87,6 @@ struct allocation {
 
 extern const struct resource_type allocation_type;
 
-/* Where the program calls from, by the return address, while it allocates; of this thread. */
-extern __thread const void *allocation_site __attribute__((tls_model("initial-exec")));
-
 /* Notes that the driver has made a handle of the allocation by which other processes open it. */
 void allocation_exported(struct allocation *allocation, const void *handle, size_t size);
 

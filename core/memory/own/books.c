@@ -7,9 +7,11 @@
 
 #include <stdlib.h>
 
+#include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/budget/exported.h"
+#include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/arena.h"
 
@@ -83,6 +85,8 @@ void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle
 		p->device = made->device;
 		p->tier = made->tier;
 		p->bytes = p->charged = made->bytes;
+		p->born_ns = clock_coarse();
+		p->site = refusal_site;
 		p->handles = 1;
 		p->asked = *made->prop;
 		p->pinned = made->pins;
@@ -132,6 +136,15 @@ bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle
 	if (!entered)
 		free(p);
 	return entered;
+}
+
+void own_walk(const struct device *device, own_look *look, void *cookie)
+{
+	lock_acquire(&own_lock);
+	for (const struct own *p = own_by_name; p; p = p->hh.next)
+		if (p->device == device && p->charged)
+			look(cookie, p->site, p->charged, p->born_ns);
+	lock_release(&own_lock);
 }
 
 void own_forget(struct own *p)

@@ -31,7 +31,8 @@ struct own {
 	CUmemGenericAllocationHandle name, handle;
 	struct device *device;
 	enum segment_tier tier;
-	uint64_t bytes;
+	uint64_t bytes, born_ns;
+	const void *site;     /* the program's call that made it (refusal.h) */
 	uint64_t charged;     /* to this process; for imported memory, where the job has not paid */
 	uint64_t exported_as; /* a key; 0: it was not exported, or is not followed */
 	uint64_t imported_as; /* a key: a process of the job is charged for it; 0: none is */

@@ -50,6 +50,9 @@ struct own_made {
 };
 /* Enters memory that was made and charged; *handle becomes the program's. */
 void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle);
+/* Looks at the device's memory that has a name, with the books locked. */
+typedef void own_look(void *cookie, const void *site, uint64_t bytes, uint64_t born_ns);
+void own_walk(const struct device *device, own_look *look, void *cookie);
 /* Puts the driver's handle in the place of one of ours. False: it was ours, and is released. */
 bool own_translate(CUmemGenericAllocationHandle *handle);
 /* Releases one of ours, with the answer in *result. False: it is not ours. */

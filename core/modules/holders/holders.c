@@ -25,6 +25,8 @@
 #include "core/job/module.h"
 #include "core/job/process.h"
 #include "core/memory/alloc/allocation.h"
+#include "core/memory/own/own.h"
+#include "core/memory/uses/counted.h"
 #include "core/registry/actions.h"
 #include "core/state/directory.h"
 
@@ -48,30 +50,48 @@ struct holders {
 
 static char holders_path[PATH_MAX]; /* the file of the job's refusals; "": there is none */
 
-static void holders_add(void *cookie, const struct registry_entry *entry)
+static void holders_add(struct holders *holders, const struct holder *more)
 {
-	struct holders *holders = cookie;
-	const struct resource *resource = entry->resource;
-	bool is_allocation = resource->type == &allocation_type;
-	const void *site = is_allocation ? ((const struct allocation *)resource)->site : NULL;
-	uint64_t bytes = resource->type->memory_used ? resource->type->memory_used(resource) : 0;
 	struct holder *holder = NULL;
 
 	for (int i = 0; i < holders->count && !holder; i++)
-		if (holders->of[i].site == site &&
-		    (site || strcmp(holders->of[i].type, resource->type->name) == 0))
+		if (holders->of[i].site == more->site &&
+		    (more->site || strcmp(holders->of[i].type, more->type) == 0))
 			holder = &holders->of[i];
-	if (!bytes || (!holder && holders->count == HOLDERS_MAX))
+	if (!more->bytes || (!holder && holders->count == HOLDERS_MAX))
 		return;
 	if (!holder) {
 		holder = &holders->of[holders->count++];
-		*holder = (struct holder){
-		    .site = site, .type = resource->type->name, .oldest_ns = resource->born_ns};
+		*holder = (struct holder){more->site, more->type, 0, 0, more->oldest_ns};
 	}
-	holder->bytes += bytes;
+	holder->bytes += more->bytes;
 	holder->count++;
-	if (resource->born_ns < holder->oldest_ns)
-		holder->oldest_ns = resource->born_ns;
+	if (more->oldest_ns < holder->oldest_ns)
+		holder->oldest_ns = more->oldest_ns;
+}
+
+static void holders_add_resource(void *cookie, const struct registry_entry *entry)
+{
+	const struct resource *resource = entry->resource;
+	bool is_allocation = resource->type == &allocation_type;
+
+	if (resource->type == &counted_type_reservation) /* addresses alone */
+		return;
+	holders_add(
+	    cookie,
+	    &(struct holder){
+	        .site = is_allocation ? ((const struct allocation *)resource)->site : NULL,
+	        .type = resource->type->name,
+	        .bytes = resource->type->memory_used ? resource->type->memory_used(resource) : 0,
+	        .oldest_ns = resource->born_ns});
+}
+
+/* Adds memory that the program made with cuMemCreate. */
+static void holders_add_own(void *cookie, const void *site, uint64_t bytes, uint64_t born_ns)
+{
+	holders_add(cookie,
+	            &(struct holder){
+	                .site = site, .type = "own memory", .bytes = bytes, .oldest_ns = born_ns});
 }
 
 static int holders_by_bytes(const void *one, const void *other)
@@ -144,14 +164,15 @@ static void holders_say(const struct holders *holders, char *text, size_t size)
 static void holders_keep(const struct refusal *refusal)
 {
 	char line[1024], at[32];
-	time_t now = time(NULL);
+	time_t now = (time_t)(refusal->at_ns / 1000000000);
 	struct tm parts;
 	int cancel, length, fd;
 
 	if (!holders_path[0] || !gmtime_r(&now, &parts))
 		return;
-	strftime(at, sizeof(at), "%Y-%m-%d %H:%M:%S UTC", &parts);
-	length = snprintf(line, sizeof(line), "%s: process %d, gpu %d: %s%s\n", at, (int)getpid(),
+	strftime(at, sizeof(at), "%Y-%m-%d %H:%M:%S", &parts);
+	length = snprintf(line, sizeof(line), "%s.%03d UTC: process %d, gpu %d: %s%s\n", at,
+	                  (int)(refusal->at_ns % 1000000000 / 1000000), (int)getpid(),
 	                  refusal->device->id.ordinal, refusal->text, refusal->more);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	fd = own_file_open(AT_FDCWD, holders_path, O_WRONLY | O_APPEND | O_CREAT, 0600);
@@ -178,7 +199,8 @@ static int holders_refused(void *cookie, void *subject)
 	    !atomic_compare_exchange_strong(&said_ns, &before, now) ||
 	    !(holders = calloc(1, sizeof(*holders))))
 		return CUDA_SUCCESS;
-	registry_walk(refusal->device->registry, holders_add, holders);
+	registry_walk(refusal->device->registry, holders_add_resource, holders);
+	own_walk(refusal->device, holders_add_own, holders);
 	qsort(holders->of, (size_t)holders->count, sizeof(*holders->of), holders_by_bytes);
 	holders_say(holders, refusal->more, sizeof(refusal->more));
 	free(holders);
