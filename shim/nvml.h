@@ -53,11 +53,18 @@ typedef struct {
 	char busId[32];
 } nvmlPciInfo_t;
 
+/* For nvmlDeviceGetMemoryLimits_v1, of drivers from 615 on. */
+typedef struct {
+	const char *nameSpace;                                /* the directory of a cgroup */
+	unsigned long long softLimit, hardLimit, currentUsed; /* 0 and all ones: no limit */
+} nvmlGetMemoryLimits_v1_t;
+
 _Static_assert(sizeof(nvmlMemory_t) == 24, "as NVML lays it out");
 _Static_assert(sizeof(nvmlMemory_v2_t) == 40, "as NVML lays it out");
 _Static_assert(sizeof(nvmlProcessInfo_t) == 24, "as NVML lays it out");
 _Static_assert(sizeof(nvmlProcessUtilizationSample_t) == 32, "as NVML lays it out");
 _Static_assert(sizeof(nvmlPciInfo_t) == 68, "as NVML lays it out");
+_Static_assert(sizeof(nvmlGetMemoryLimits_v1_t) == 32, "as NVML lays it out");
 
 #define NVML_DEVICE_MIG_ENABLE 1U
 

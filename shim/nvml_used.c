@@ -24,6 +24,8 @@ static struct {
 	nvmlReturn_t (*memory)(nvmlDevice_t device, nvmlMemory_t *memory);
 	nvmlReturn_t (*processes)(nvmlDevice_t device, unsigned int *count,
 	                          nvmlProcessInfo_t *processes); /* NULL: an old NVML */
+	nvmlReturn_t (*limits)(nvmlDevice_t device,
+	                       nvmlGetMemoryLimits_v1_t *limits); /* likewise */
 	nvmlReturn_t (*utilisation)(nvmlDevice_t device, nvmlUtilization_t *utilisation);
 	nvmlReturn_t (*by_process)(nvmlDevice_t device, nvmlProcessUtilizationSample_t *samples,
 	                           unsigned int *count, unsigned long long since_us); /* likewise */
@@ -45,6 +47,7 @@ static void open_it(void)
 	nvml.memory = (__typeof__(nvml.memory))dlsym(library, "nvmlDeviceGetMemoryInfo");
 	nvml.processes =
 	    (__typeof__(nvml.processes))dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+	nvml.limits = (__typeof__(nvml.limits))dlsym(library, "nvmlDeviceGetMemoryLimits_v1");
 	nvml.utilisation =
 	    (__typeof__(nvml.utilisation))dlsym(library, "nvmlDeviceGetUtilizationRates");
 	nvml.by_process =
@@ -106,6 +109,20 @@ static bool used_by_process(const struct config_device *device, uint64_t *used)
 		return true;
 	}
 	return false;
+}
+
+static bool limits_of_cgroup(const struct config_device *device, const char *cgroup, uint64_t *soft,
+                             uint64_t *hard)
+{
+	nvmlGetMemoryLimits_v1_t limits = {.nameSpace = cgroup};
+	nvmlDevice_t handle;
+
+	if (!nvml_used_find_device(device, &handle) || !nvml.limits ||
+	    nvml.limits(handle, &limits) != NVML_SUCCESS)
+		return false;
+	*soft = limits.softLimit;
+	*hard = limits.hardLimit;
+	return true;
 }
 
 /* --- time --- */
@@ -242,6 +259,7 @@ static void tell_used(void)
 	in_use_open_nvml = open_for;
 	in_use_by_nvml = used_without_context;
 	in_use_by_process = used_by_process;
+	in_use_limits_by_nvml = limits_of_cgroup;
 }
 
 void nvml_tells_used(void)

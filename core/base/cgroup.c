@@ -390,23 +390,21 @@ static bool read_regions(const char *directory, const char *name, struct cgroup_
 	return true;
 }
 
-/* Reads all levels from a directory up to the mount point, or to one that has no limits. */
+/* Reads all levels from a directory up to the mount point; 0: up to the root. */
 static int read_device_levels(char *directory, size_t mount, struct cgroup_device *all)
 {
 	int count = 0;
+	char *slash;
 
 	read_regions(directory, "/dmem.current", all, &count);
 	for (;;) {
-		char *slash = strrchr(directory, '/');
-
-		if (!read_regions(directory, "/dmem.max", all, &count))
-			break;
-		read_regions(directory, "/dmem.min", all, &count);
-		if (!slash || slash <= directory + mount)
-			break;
+		if (read_regions(directory, "/dmem.max", all, &count))
+			read_regions(directory, "/dmem.min", all, &count);
+		slash = strrchr(directory, '/');
+		if (!slash || slash == directory || slash < directory + mount)
+			return count;
 		*slash = '\0';
 	}
-	return count;
 }
 
 int cgroup_devices(const char *root, const char *leaf, struct cgroup_device all[CGROUP_DEVICES])
@@ -424,6 +422,20 @@ int cgroup_devices(const char *root, const char *leaf, struct cgroup_device all[
 	}
 	lock_release(&found.lock);
 	return count;
+}
+
+bool cgroup_own(const char *root, char directory[CGROUP_PATH])
+{
+	const struct hierarchy *h = &found.version[VERSION_2];
+	bool is_mounted;
+
+	lock_acquire(&found.lock);
+	find_directories(root);
+	is_mounted = h->is_mounted;
+	if (is_mounted)
+		memcpy(directory, h->directory, CGROUP_PATH);
+	lock_release(&found.lock);
+	return is_mounted;
 }
 
 void cgroup_memory(const char *root, struct cgroup_memory *memory)

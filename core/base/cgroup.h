@@ -10,6 +10,7 @@
 #ifndef SPILLWAY_CGROUP_H
 #define SPILLWAY_CGROUP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { CGROUP_PATH = 1024 };
@@ -31,7 +32,7 @@ void cgroup_memory(const char *root, struct cgroup_memory *memory);
  * levels. soft is the dmem.min of the nearest level that has one. For example, a pod with dmem.max
  * 2 GiB in a slice with 1 GiB has hard = 1 GiB.
  */
-enum { CGROUP_DEVICES = 8, CGROUP_PCI = 16 };
+enum { CGROUP_DEVICES = 8, CGROUP_PCI = 24 };
 struct cgroup_device {
 	char pci[CGROUP_PCI];
 	uint64_t hard;                                       /* UINT64_MAX: none */
@@ -41,8 +42,11 @@ struct cgroup_device {
 };
 /*
  * Reads them. leaf: the directory of the nearest level, where it is not to be found as above; NULL:
- * it is. Returns how many devices have a limit or are said not to have one.
+ * it is. A level without such files, whose controller is off, has no limits of its own. Returns how
+ * many devices have a limit or are said not to have one.
  */
 int cgroup_devices(const char *root, const char *leaf, struct cgroup_device found[CGROUP_DEVICES]);
+/* Returns the directory of the process's own cgroup of version 2; false: there is none. */
+bool cgroup_own(const char *root, char directory[CGROUP_PATH]);
 
 #endif

@@ -7,6 +7,8 @@
 
 bool (*in_use_by_nvml)(const struct config_device *device, uint64_t *used);
 bool (*in_use_by_process)(const struct config_device *device, uint64_t *used);
+bool (*in_use_limits_by_nvml)(const struct config_device *device, const char *cgroup,
+                              uint64_t *soft, uint64_t *hard);
 void (*in_use_open_nvml)(const struct config_device *device);
 
 static bool ask_in_current(uint64_t *used)

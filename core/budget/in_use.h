@@ -23,6 +23,13 @@ extern bool (*in_use_by_nvml)(const struct config_device *device, uint64_t *used
  */
 extern bool (*in_use_by_process)(const struct config_device *device, uint64_t *used);
 
+/*
+ * Asks NVML for the limits that it keeps for a cgroup, by the directory of that. NULL, or false
+ * when called: it keeps none. Soft 0 and hard UINT64_MAX: there is no such limit.
+ */
+extern bool (*in_use_limits_by_nvml)(const struct config_device *device, const char *cgroup,
+                                     uint64_t *soft, uint64_t *hard);
+
 /* Opens NVML for a device, before it is asked: that takes longer. NULL: as above. */
 extern void (*in_use_open_nvml)(const struct config_device *device);
 

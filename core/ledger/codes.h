@@ -21,7 +21,8 @@
 	X(tier)      \
 	X(idle)      \
 	X(placement) \
-	X(shrink)
+	X(shrink)    \
+	X(source)
 
 /* Why memory was placed on the host. */
 #define CODES_spill(X)                      \
@@ -115,6 +116,13 @@
 	X(SHRINKS_FAST, "fast")                        \
 	X(SHRINKS_GENTLY, "gentle")
 
+/* Where a limit comes from that something else enforces. */
+#define CODES_source(X)                                                        \
+	X(SOURCE_NONE, "-")                                                    \
+	X(SOURCE_CGROUP, "cgroup") /* the process's own: dmem.max, dmem.min */ \
+	X(SOURCE_PARENT, "parent") /* a cgroup above it */                     \
+	X(SOURCE_NVML, "nvml")
+
 #define X(constant, word) constant,
 enum spill_reason { CODES_spill(X) };
 enum refusal_reason { CODES_refusal(X) };
@@ -126,7 +134,14 @@ enum tier_code { CODES_tier(X) };
 enum idle_reason { CODES_idle(X) };
 enum placement_code { CODES_placement(X) };
 enum shrink_code { CODES_shrink(X) };
+enum limit_source { CODES_source(X) };
 #undef X
+
+/* The sources of a hard and a soft limit as one word. */
+static inline uint64_t limit_source_pack(enum limit_source hard, enum limit_source soft)
+{
+	return (uint64_t)hard | (uint64_t)soft << 8;
+}
 
 /*
  * How a process's memory is placed on a device, and the worth of that: one word, so that a reader

@@ -30,6 +30,8 @@ struct ledger_copy ledger_read(const struct ledger *ledger)
 	copy.pinned = ledger_get(&ledger->pinned);
 	copy.driver_used = ledger_get(&ledger->driver_used);
 	copy.driver_peak = ledger_get(&ledger->driver_peak);
+	for (int i = 0; i < LEDGER_OUTSIDE; i++)
+		copy.outside[i] = ledger_get(&ledger->outside[i]);
 	return copy;
 }
 
@@ -51,6 +53,8 @@ void ledger_clear(struct ledger *ledger)
 	ledger_set(&ledger->pinned, 0);
 	ledger_set(&ledger->driver_used, 0);
 	ledger_set(&ledger->driver_peak, 0);
+	for (int i = 0; i < LEDGER_OUTSIDE; i++)
+		ledger_set(&ledger->outside[i], 0);
 	for (size_t i = 0; i < sizeof ledger->reserved / sizeof *ledger->reserved; i++)
 		ledger_set(&ledger->reserved[i], 0);
 }

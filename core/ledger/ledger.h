@@ -38,6 +38,13 @@ struct facts {
 	uint64_t blocker_generation; /* and under which settings */
 };
 
+/*
+ * Limits that something else enforces (core/modules/limits): one more than the hard one, 0: none;
+ * the soft one; where each comes from (limit_source_pack()); the memory of the device that all jobs
+ * leave free.
+ */
+enum { OUTSIDE_HARD, OUTSIDE_SOFT, OUTSIDE_SOURCES, OUTSIDE_RESERVE, LEDGER_OUTSIDE };
+
 #define LEDGER_OPEN ((uint64_t)1 << 63)
 
 struct ledger {
@@ -47,7 +54,8 @@ struct ledger {
 	_Atomic uint64_t pinned; /* part of the charges: memory that must stay on the device */
 	_Atomic uint64_t driver_used,
 	    driver_peak; /* part of the charges: memory that the driver took for itself */
-	_Atomic uint64_t reserved[6]; /* 0 in version 8 of the segment */
+	_Atomic uint64_t outside[LEDGER_OUTSIDE]; /* 0 from a process that does not know them */
+	_Atomic uint64_t reserved[2];             /* 0 in version 8 of the segment */
 };
 
 /* A copy of a ledger, to be judged. */
@@ -55,7 +63,7 @@ struct ledger_copy {
 	bool is_whole; /* false: its facts change too often to be copied, and are 0 here */
 	struct facts facts;
 	uint64_t charged[LEDGER_TIERS], peak[LEDGER_TIERS], spare[LEDGER_TIERS], pinned;
-	uint64_t driver_used, driver_peak;
+	uint64_t driver_used, driver_peak, outside[LEDGER_OUTSIDE];
 };
 
 struct ledger_copy ledger_read(const struct ledger *ledger);

@@ -44,6 +44,11 @@
 	C(pinned_used, NOW, bytes, "host memory the program pinned itself")                    \
 	L(limit_set, SAME, bytes, "limit in force; 18446744073709551615: none")                \
 	L(limit_held, SAME, bytes, "limit that could be reached")                              \
+	L(hard_limit, SAME, bytes, "limit of a cgroup, beyond which the driver refuses")       \
+	L(hard_from, SAME, source, "where hard_limit comes from")                              \
+	L(soft_limit, SAME, bytes, "limit beyond which the driver may end a process")          \
+	L(soft_from, SAME, source, "where soft_limit comes from")                              \
+	L(reserve, SAME, bytes, "memory of the device that all jobs leave free")               \
 	C(allocations, NOW, count, "live allocations")                                         \
 	C(spills, SUM, count, "allocations placed on the host")                                \
 	C(spilled_bytes, SUM, bytes, "bytes placed on the host")                               \

@@ -149,6 +149,21 @@ static void show_verdict(struct statistics *shown, const struct verdict *verdict
 	statistics_set(&shown->move_pending, verdict->pending);
 }
 
+/* Of several processes, one that knows a limit tells it. */
+static void show_outside(struct statistics *shown, const uint64_t outside[LEDGER_OUTSIDE])
+{
+	uint64_t sources = outside[OUTSIDE_SOURCES];
+
+	if (outside[OUTSIDE_RESERVE])
+		statistics_set(&shown->reserve, outside[OUTSIDE_RESERVE]);
+	if (!sources)
+		return;
+	statistics_set(&shown->hard_limit, outside[OUTSIDE_HARD] - 1);
+	statistics_set(&shown->hard_from, sources & 0xff);
+	statistics_set(&shown->soft_limit, outside[OUTSIDE_SOFT]);
+	statistics_set(&shown->soft_from, sources >> 8 & 0xff);
+}
+
 static void show_words(struct statistics *shown, const struct ledger_copy *ledger)
 {
 	statistics_add(&shown->device_used, ledger->charged[SEGMENT_ON_DEVICE]);
@@ -157,6 +172,7 @@ static void show_words(struct statistics *shown, const struct ledger_copy *ledge
 	statistics_add(&shown->host_pool, ledger->spare[SEGMENT_ON_HOST]);
 	statistics_add(&shown->pinned_chunks, ledger->pinned);
 	statistics_add(&shown->driver_used, ledger->driver_used);
+	show_outside(shown, ledger->outside);
 }
 
 static void show_placed(struct statistics *shown, const struct segment_books *books)

@@ -21,7 +21,7 @@ python() {
 		text = open('core/ledger/codes.h').read()
 		codes = {name: re.findall(r'X\((\w+), "([^"]+)"\)', re.search(r'#define CODES_%s\(X\)(.*?)\n\n' % unit, text, re.S).group(1))
 		    for name, _, unit in counters if 'CODES_%s(X)' % unit in text}
-		assert len(codes) == 8, codes
+		assert len(codes) == 10, codes
 		$1
 	END
 }

@@ -361,6 +361,80 @@ START_TEST(follows_a_move)
 }
 END_TEST
 
+/* --- a GPU's memory --- */
+
+static void dmem(const char *directory, const char *file, const char *text)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "sys/fs/cgroup%s/dmem.%s", directory, file);
+	scratch_put(path, text);
+}
+
+#define GPU "nvidia/0000:3b:00.0/vidmem "
+
+/* The least hard limit of all levels, the nearest soft one; a level without files is passed. */
+START_TEST(limits_of_a_gpu)
+{
+	struct cgroup_device all[CGROUP_DEVICES];
+	char own[CGROUP_PATH];
+
+	process("0::/kube/pod/main\n", V2_MOUNT);
+	dmem("", "max", GPU "8388608\n"); /* of the mount point, as in a container */
+	dmem("/kube", "max", GPU "4194304\ndrm/0000:af:00.0/vram0 1048576\n");
+	dmem("/kube", "min", GPU "3145728\n");
+	dmem("/kube/pod/main", "max", GPU "max\n");
+	dmem("/kube/pod/main", "current", GPU "65536\n");
+	ck_assert_int_eq(cgroup_devices(scratch_folder, NULL, all), 2);
+	ck_assert_str_eq(all[0].pci, "0000:3b:00.0");
+	ck_assert_uint_eq(all[0].hard, 4 * MIB);
+	ck_assert_str_eq(all[0].hard_from, scratch_path("sys/fs/cgroup/kube"));
+	ck_assert_uint_eq(all[0].soft, 3 * MIB);
+	ck_assert_str_eq(all[0].soft_from, scratch_path("sys/fs/cgroup/kube"));
+	ck_assert_uint_eq(all[0].used, 65536);
+	ck_assert_str_eq(all[1].pci, "0000:af:00.0");
+	ck_assert_uint_eq(all[1].hard, MIB);
+	ck_assert_uint_eq(all[1].soft, 0);
+	ck_assert(cgroup_own(scratch_folder, own));
+	ck_assert_str_eq(own, scratch_path("sys/fs/cgroup/kube/pod/main"));
+	dmem("", "max", GPU "2097152\n");
+	dmem("/kube/pod/main", "min", GPU "1048576\n");
+	ck_assert_int_eq(cgroup_devices(scratch_folder, NULL, all), 2);
+	ck_assert_uint_eq(all[0].hard, 2 * MIB);
+	ck_assert_uint_eq(all[0].soft, MIB);
+	/* A folder that is named, whatever cgroup the process is in. */
+	ck_assert_int_eq(cgroup_devices("", scratch_path("sys/fs/cgroup/kube"), all), 2);
+	ck_assert_uint_eq(all[0].hard, 2 * MIB);
+	ck_assert_uint_eq(all[0].soft, 3 * MIB);
+}
+END_TEST
+
+/* Lines that are no region of a GPU, other spellings, and more devices than are told apart. */
+START_TEST(regions_of_a_gpu)
+{
+	struct cgroup_device all[CGROUP_DEVICES];
+	char text[1024] = "", own[CGROUP_PATH];
+
+	process("0::/a\n", V2_MOUNT);
+	ck_assert_int_eq(cgroup_devices(scratch_folder, NULL, all), 0);
+	dmem("/a", "max",
+	     "\nvidmem 4\nnvidia/vidmem 4\nnvidia/0000:3b:00.0/stolen 4\n"
+	     "nvidia/0000:3b:00.0/vidmem\nnvidia/much-too-long-for-any-bus-id/vidmem 4\n"
+	     "nvidia/00000000:3B:00.0/vidmem 4096\n");
+	ck_assert_int_eq(cgroup_devices(scratch_folder, NULL, all), 1);
+	ck_assert_str_eq(all[0].pci, "00000000:3B:00.0");
+	ck_assert_uint_eq(all[0].hard, 4096);
+	for (int i = 0; i < CGROUP_DEVICES + 2; i++)
+		sprintf(text + strlen(text), "nvidia/0000:%02x:00.0/vidmem %d\n", i, i);
+	dmem("/a", "max", text);
+	ck_assert_int_eq(cgroup_devices(scratch_folder, NULL, all), CGROUP_DEVICES);
+	ck_assert_uint_eq(all[CGROUP_DEVICES - 1].hard, CGROUP_DEVICES - 1);
+	process("", "");
+	ck_assert(!cgroup_own(scratch_folder, own));
+	ck_assert_int_eq(cgroup_devices(scratch_folder, NULL, all), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("cgroup");
@@ -381,6 +455,8 @@ int main(void)
 	tcase_add_test(tests, what_no_cgroup_counts_is_half_of_what_it_leaves);
 	tcase_add_test(tests, a_part_of_the_machine);
 	tcase_add_test(tests, follows_a_move);
+	tcase_add_test(tests, limits_of_a_gpu);
+	tcase_add_test(tests, regions_of_a_gpu);
 	suite_add_tcase(suite, tests);
 	return scratch_run(suite);
 }

@@ -96,6 +96,7 @@ static void put_states(FILE *out, const struct counter *counter, const char *nam
 	    [COUNTER_provider] = "name",
 	    [COUNTER_placement] = "name",
 	    [COUNTER_shrink] = "name",
+	    [COUNTER_source] = "name",
 	};
 	const char *label = labels[counter->unit] ? labels[counter->unit] : "reason";
 

@@ -130,6 +130,30 @@ static const char *steps(const struct segment_view *view, int device, char *buf,
 	return value_steps(&view->job_total[device], buf, size);
 }
 
+/* Prints the limits that something else enforces, where each comes from, and the reserve. */
+static void report_print_outside(int gpu, const struct statistics *of)
+{
+	static const char *const from[][2] = {
+	    [SOURCE_CGROUP] = {"dmem.max of its cgroup", "dmem.min of its cgroup"},
+	    [SOURCE_PARENT] = {"dmem.max of a cgroup above its own",
+	                       "dmem.min of a cgroup above its own"},
+	    [SOURCE_NVML] = {"NVML", "NVML"},
+	};
+	const uint64_t sources[] = {of->hard_from, of->soft_from};
+	const uint64_t bytes[] = {of->hard_limit, of->soft_limit};
+	char size[32];
+
+	for (size_t i = 0; i < 2; i++)
+		if (sources[i] && sources[i] < sizeof from / sizeof *from)
+			printf(
+			    "gpu %d: %s limit %s (%s): the driver %s\n", gpu, i ? "soft" : "hard",
+			    units_format_size(bytes[i], size, sizeof size), from[sources[i]][i],
+			    i ? "may end a process that holds more" : "refuses memory beyond it");
+	if (of->reserve)
+		printf("gpu %d: %s are left free ([ceiling] reserve)\n", gpu,
+		       units_format_size(of->reserve, size, sizeof size));
+}
+
 /*
  * Prints for each GPU the driver's own memory, the limit of a peak that is more than the limit now,
  * and the reason of the job's last refusal.
@@ -147,6 +171,7 @@ static void report_print_notes(const struct segment_view *view)
 			refused_driver_s(stdout, of->driver_used);
 			printf("\n");
 		}
+		report_print_outside(i, of);
 		if (of->device_peak > of->limit_set && view->limit_most[i] > of->limit_set)
 			printf("gpu %d: the highest limit of this run was %s\n", i,
 			       value_limit(view->limit_most[i], size, sizeof size));

@@ -73,6 +73,10 @@ bool counter_read(const struct counter *counter, const struct statistics *statis
 	if (counter->offset == offsetof(struct statistics, step_ns) ||
 	    counter->offset == offsetof(struct statistics, refused_at))
 		return *value > 0;
+	if (counter->offset == offsetof(struct statistics, hard_limit))
+		return statistics->hard_from != SOURCE_NONE;
+	if (counter->offset == offsetof(struct statistics, soft_limit))
+		return statistics->soft_from != SOURCE_NONE;
 	if (counter->unit == COUNTER_error)
 		return error_is_known(counter, statistics, *value);
 	return *value != CONFIG_UNLIMITED;
@@ -119,6 +123,7 @@ static const char *const tier[] = {CODES_tier(X) NULL};
 static const char *const idle[] = {CODES_idle(X) NULL};
 static const char *const placement[] = {CODES_placement(X) NULL};
 static const char *const shrink[] = {CODES_shrink(X) NULL};
+static const char *const source[] = {CODES_source(X) NULL};
 #undef X
 
 static const char *const *const words[COUNTER_UNITS] = {

@@ -8,9 +8,11 @@
  */
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/cgroup.h"
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/hash.h"
 #include "core/base/late.h"
@@ -29,49 +31,114 @@ enum { LOOK_MS = 100 };
  * What is charged and not yet made counts twice where a limit is to rise: two large chunks.
  */
 #define IN_FLIGHT ((uint64_t)64 << 20)
-/* A job begins so much later at most, where others hold more than their soft limit. */
-#define BORROWERS_NS      2000000000ull
+/*
+ * A job begins so much later at most than memory of the last borrowing job has left, and than that
+ * of programs without Spillway, which never leaves.
+ */
+#define BORROWERS_NS      10000000000ull
+#define STRANGERS_NS      2000000000ull
 #define BORROWERS_LOOK_NS 10000000ull
 /* The kernel gives device memory in such units. */
 #define UNIT ((uint64_t)2 << 20)
 
-/* --- a cgroup's limits --- */
+/* --- limits of a cgroup, from its files and from NVML --- */
 
 /*
  * Readers of the configuration have no lock while they use a finding, so two are kept: the last
  * one, and the one before it. Mapped late: without memory the driver alone enforces the limits.
  */
 struct limits {
-	struct cgroup_device device[2][CGROUP_DEVICES];
+	struct cgroup_device device[CGROUP_DEVICES]; /* of the thread that reads */
+	char own[CGROUP_PATH];                       /* the process's cgroup; "": none */
 	struct config_limit limit[2][CGROUP_DEVICES];
 	char from[2][CGROUP_DEVICES][2][CGROUP_PATH + 16];
+	enum limit_source source[2][CGROUP_DEVICES][2];
 	int count[2];
 	_Atomic int now;
+	bool asks_nvml;
 	uint64_t hash;
 };
 static _Atomic(void *) limits_place;
 
-/* Reads the files into the half that is not in use. Returns whether there is news. */
+static enum limit_source limits_source(const struct limits *l, const char *directory)
+{
+	return !*directory                      ? SOURCE_NONE
+	       : strcmp(directory, l->own) == 0 ? SOURCE_CGROUP
+	                                        : SOURCE_PARENT;
+}
+
+/* Takes one of a device's limits as a file of the cgroup, or NVML, has it. */
+static void limits_take(struct limits *l, int to, int i, bool is_soft, uint64_t bytes,
+                        const char *directory, enum limit_source source)
+{
+	struct config_limit *limit = &l->limit[to][i];
+	char *from = l->from[to][i][is_soft];
+
+	snprintf(from, sizeof(l->from[to][i][is_soft]), "%s%s", directory,
+	         source == SOURCE_NVML ? " (NVML)"
+	         : is_soft             ? "/dmem.min"
+	                               : "/dmem.max");
+	*(is_soft ? &limit->soft : &limit->hard) = bytes;
+	*(is_soft ? &limit->soft_from : &limit->hard_from) = from;
+	l->source[to][i][is_soft] = source;
+}
+
+/* Asks NVML, whose limits hold where the kernel has no controller. The lower ones count. */
+static void limits_ask_nvml(struct limits *l, int to, const struct config_device *device)
+{
+	uint64_t soft, hard;
+	int i = 0;
+
+	if (!in_use_limits_by_nvml || !in_use_limits_by_nvml(device, l->own, &soft, &hard) ||
+	    (!soft && hard == UINT64_MAX))
+		return;
+	while (i < l->count[to] && !config_selects(l->limit[to][i].pci, device))
+		i++;
+	if (i == CGROUP_DEVICES)
+		return;
+	if (i == l->count[to]) {
+		l->count[to]++;
+		l->limit[to][i] = (struct config_limit){.hard = UINT64_MAX};
+		l->source[to][i][0] = l->source[to][i][1] = SOURCE_NONE;
+		snprintf(l->limit[to][i].pci, sizeof(l->limit[to][i].pci), "%s",
+		         device->pci_bus_id);
+	}
+	if (hard < l->limit[to][i].hard)
+		limits_take(l, to, i, false, hard, l->own, SOURCE_NVML);
+	if (soft && (!l->limit[to][i].soft || soft < l->limit[to][i].soft))
+		limits_take(l, to, i, true, soft, l->own, SOURCE_NVML);
+}
+
+/* Reads them into the half that is not in use. Returns whether there is news. */
 static bool limits_read(void)
 {
 	struct limits *l = late_make(&limits_place, sizeof(*l));
 	int to = l ? !atomic_load(&l->now) : 0;
-	struct cgroup_device *device;
+	const char *leaf = place_variable("SPILLWAY_CGROUP");
 	uint64_t hash = HASH_NOTHING;
 
 	if (!l)
 		return false;
-	device = l->device[to];
-	l->count[to] = cgroup_devices("", place_variable("SPILLWAY_CGROUP"), device);
+	l->own[0] = '\0';
+	if (leaf)
+		snprintf(l->own, sizeof(l->own), "%s", leaf);
+	else if (!cgroup_own("", l->own))
+		l->own[0] = '\0';
+	l->count[to] = *l->own ? cgroup_devices("", leaf, l->device) : 0;
 	for (int i = 0; i < l->count[to]; i++) {
-		struct config_limit *limit = &l->limit[to][i];
+		const struct cgroup_device *device = &l->device[i];
 
-		*limit = (struct config_limit){.hard = device[i].hard, .soft = device[i].soft};
-		snprintf(limit->pci, sizeof(limit->pci), "%s", device[i].pci);
-		snprintf(l->from[to][i][0], CGROUP_PATH + 16, "%s/dmem.max", device[i].hard_from);
-		snprintf(l->from[to][i][1], CGROUP_PATH + 16, "%s/dmem.min", device[i].soft_from);
-		limit->hard_from = l->from[to][i][0];
-		limit->soft_from = l->from[to][i][1];
+		snprintf(l->limit[to][i].pci, sizeof(l->limit[to][i].pci), "%s", device->pci);
+		limits_take(l, to, i, false, device->hard, device->hard_from,
+		            limits_source(l, device->hard_from));
+		limits_take(l, to, i, true, device->soft, device->soft_from,
+		            limits_source(l, device->soft_from));
+	}
+	for (int i = 0; *l->own && l->asks_nvml && i < this_job.devices.count; i++)
+		limits_ask_nvml(l, to, &this_job.devices.device[i].id);
+	for (int i = 0; i < l->count[to]; i++) {
+		const struct config_limit *limit = &l->limit[to][i];
+
 		hash = hash_text(hash, limit->pci);
 		hash = hash_word(hash_word(hash, limit->hard), limit->soft);
 	}
@@ -80,6 +147,28 @@ static bool limits_read(void)
 	l->hash = hash;
 	atomic_store(&l->now, to);
 	return true;
+}
+
+/* Writes a device's limits and reserve into its ledger, for `stat` and the metrics. */
+static void limits_tell(const struct device *device)
+{
+	const struct limits *l = late_of(&limits_place);
+	uint64_t words[LEDGER_OUTSIDE] = {0};
+	int now = l ? atomic_load(&l->now) : 0;
+
+	for (int i = 0; l && i < l->count[now]; i++) {
+		const struct config_limit *limit = &l->limit[now][i];
+
+		if (!config_selects(limit->pci, &device->id))
+			continue;
+		words[OUTSIDE_HARD] = limit->hard + 1;
+		words[OUTSIDE_SOFT] = limit->soft;
+		words[OUTSIDE_SOURCES] =
+		    limit_source_pack(l->source[now][i][0], l->source[now][i][1]);
+	}
+	words[OUTSIDE_RESERVE] = config_reserve(this_job.config.now, &device->id);
+	for (int i = 0; i < LEDGER_OUTSIDE; i++)
+		atomic_store_explicit(&device->ledger->outside[i], words[i], memory_order_relaxed);
 }
 
 static bool limits_are_any(void)
@@ -109,14 +198,13 @@ static void limits_add_source(struct config_sources *sources)
 /* --- the reserve --- */
 
 /* Returns the memory of other jobs on the device, and how many they are. */
-static uint64_t reserve_others(int i, int *jobs)
+static uint64_t reserve_others(const struct sharing *s, const struct peers *peers, int *jobs)
 {
-	const struct sharing *s = sharing_of(i);
 	uint64_t bytes = 0;
 
 	*jobs = 0;
-	for (int k = 0; s && k < s->others.count; k++) {
-		const struct peers_other *other = &s->others.other[k];
+	for (int k = 0; s && k < peers->count; k++) {
+		const struct peers_other *other = &peers->other[k];
 
 		if (other->record.job == s->own.now.job)
 			continue;
@@ -152,11 +240,12 @@ static bool reserve_keep(int i)
 	struct device *device = &this_job.devices.device[i];
 	uint64_t reserve = config_reserve(this_job.config.now, &device->id), used, others, free;
 	uint64_t bound = UINT64_MAX;
+	const struct sharing *s = reserve ? sharing_of(i) : NULL;
 	int jobs;
 
 	if (reserve && in_use_without_context(device, &used)) {
 		free = device->id.memory > used ? device->id.memory - used : 0;
-		others = reserve_others(i, &jobs);
+		others = reserve_others(s, s ? &s->others : NULL, &jobs);
 		bound = reserve_bound(device_charged(device, SEGMENT_ON_DEVICE), others, jobs, free,
 		                      reserve);
 		/* A limit that is lower keeps it by itself, and may rise as far as that. */
@@ -171,36 +260,66 @@ static bool reserve_keep(int i)
 
 /*
  * Waits, before the program's first allocation, until jobs that borrow have made room for our soft
- * limit: they see it in our books. The driver would end them instead.
+ * limit: they see it in our books. The driver would end them instead. It waits on while memory
+ * leaves: a busy machine moves slowly.
  */
-static void limits_wait_for_borrowers(struct device *device)
+static void limits_wait_for_borrowers(int i)
 {
-	uint64_t limit = terms_of(device).settings.memory, used;
-	struct deadline until = DEADLINE_IN(BORROWERS_NS);
+	struct device *device = &this_job.devices.device[i];
+	uint64_t limit = terms_of(device).settings.memory, used, least = UINT64_MAX;
+	struct deadline until = DEADLINE_IN(STRANGERS_NS);
+	const struct sharing *s = sharing_join(i);
+	struct peers *peers = s ? calloc(1, sizeof(*peers)) : NULL;
+	int jobs;
 
+	if (peers)
+		peers_start(peers, s->others.node, s->others.state, s->own.uuid,
+		            s->own.place.token);
 	while (limit <= device->id.memory && in_use_without_context(device, &used) &&
-	       used > device->id.memory - limit && deadline_nap(&until, BORROWERS_LOOK_NS))
-		;
+	       used > device->id.memory - limit && deadline_nap(&until, BORROWERS_LOOK_NS)) {
+		if (!peers || used >= least)
+			continue;
+		peers_copy(peers, clock_now());
+		if (!reserve_others(s, peers, &jobs))
+			continue;
+		least = used;
+		until = DEADLINE_IN(BORROWERS_NS);
+	}
+	if (peers)
+		peers_end(peers);
+	free(peers);
 }
 
-/* --- both --- */
+/* --- all of it --- */
+
+/* Returns whether MPS or a scheduler may limit the process's memory, as NVML would say. */
+static bool limits_may_be_nvml_s(void)
+{
+	return place_variable("CUDA_MPS_PIPE_DIRECTORY") ||
+	       place_variable("NVIDIA_GPU_MEMORY_LIMIT");
+}
 
 /* NVML was opened for a job with a name alone. */
 static void limits_started(void)
 {
+	struct limits *l = late_of(&limits_place);
 	bool is_limited = limits_are_any();
 
-	if (!in_use_open_nvml ||
-	    (!is_limited && !config_reserve(this_job.config.now, &this_job.devices.device[0].id)))
-		return;
-	loading_begin();
-	in_use_open_nvml(&this_job.devices.device[0].id);
-	loading_end();
+	if (in_use_open_nvml &&
+	    (is_limited || limits_may_be_nvml_s() || !this_job.config.is_unnamed ||
+	     config_reserve(this_job.config.now, &this_job.devices.device[0].id))) {
+		loading_begin();
+		in_use_open_nvml(&this_job.devices.device[0].id);
+		loading_end();
+		if (l)
+			l->asks_nvml = true;
+	}
 	for (int i = 0; i < this_job.devices.count; i++) {
 		reserve_keep(i);
+		limits_tell(&this_job.devices.device[i]);
 		atomic_store(&yield_beside_owed[i], is_limited ? IN_FLIGHT : 0);
 		if (is_limited)
-			limits_wait_for_borrowers(&this_job.devices.device[i]);
+			limits_wait_for_borrowers(i);
 	}
 }
 
@@ -214,6 +333,7 @@ static void limits_tick(int *look_ms)
 	for (int i = 0; i < this_job.devices.count; i++) {
 		atomic_store(&yield_beside_owed[i], is_limited ? IN_FLIGHT : 0);
 		is_watched |= reserve_keep(i);
+		limits_tell(&this_job.devices.device[i]);
 	}
 	if (is_watched && *look_ms > LOOK_MS)
 		*look_ms = LOOK_MS;

@@ -37,6 +37,11 @@ typedef struct {
 	unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
 
+typedef struct {
+	const char *nameSpace; /* the folder of a cgroup */
+	unsigned long long softLimit, hardLimit, currentUsed;
+} nvmlGetMemoryLimits_v1_t;
+
 /* Versions of structures: their size, and a number in the highest byte. */
 #define NVML_MEMORY_V2 ((unsigned int)sizeof(nvmlMemory_v2_t) | 2U << 24)
 

@@ -346,6 +346,34 @@ CALL(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t handle, nvmlMemory_v2_t *memory))
 }
 
 /*
+ * The limits that NVML keeps where the kernel has no controller for them, as drivers from 615 on:
+ * SOFTGPU_NVML_LIMITS names a file of lines "CGROUP SOFT HARD".
+ */
+CALL(nvmlDeviceGetMemoryLimits_v1, (nvmlDevice_t handle, nvmlGetMemoryLimits_v1_t *limits))
+{
+	const char *path = getenv("SOFTGPU_NVML_LIMITS");
+	char cgroup[1024];
+	unsigned long long soft, hard;
+	int device;
+	nvmlReturn_t result = enter_device(handle, limits, &device);
+	if (result != NVML_SUCCESS || !path)
+		return result != NVML_SUCCESS ? result : NVML_ERROR_NOT_SUPPORTED;
+	if (!limits->nameSpace)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	limits->softLimit = limits->currentUsed = 0;
+	limits->hardLimit = ~0ULL;
+	FILE *in = fopen(path, "re");
+	while (in && fscanf(in, "%1023s %llu %llu", cgroup, &soft, &hard) == 3)
+		if (strcmp(cgroup, limits->nameSpace) == 0) {
+			limits->softLimit = soft;
+			limits->hardLimit = hard;
+		}
+	if (in)
+		fclose(in);
+	return NVML_SUCCESS;
+}
+
+/*
  * The number by which a process is told: of a container's processes another one than it has inside.
  */
 static unsigned int number_of(const struct softgpu_truth *process)
