@@ -37,7 +37,7 @@ release() {
 	has "nothing is refused" "$(cat "$scratch/out")" "refused=0"
 }
 
-# The level in between has no such files: its controller is off. The slice's limit holds all the same.
+# The level in between has no such files: its controller is off. The slice's limit holds.
 dmem "$tree" max 96
 dmem "$leaf" max 1024
 dmem "$leaf" min 64

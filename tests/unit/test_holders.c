@@ -8,7 +8,6 @@
 #include "core/job/process.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/own_memory.h"
-#include "core/memory/move/mover.h"
 #include "core/memory/uses/counted.h"
 #include "core/registry/actions.h"
 #include "core/state/directory.h"
@@ -32,13 +31,6 @@ static int keep_text(void *cookie, void *subject)
 	return 0;
 }
 
-static CUresult has_all(int *value, CUdevice_attribute attribute, CUdevice device)
-{
-	(void)device;
-	*value = attribute != CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID;
-	return CUDA_SUCCESS;
-}
-
 static void start(void)
 {
 	static const struct action last = {ACTION_MEASURES, "test", keep_text, NULL};
@@ -47,14 +39,12 @@ static void start(void)
 	bool has_started = true;
 
 	fake_driver_reset(256 * MIB);
-	driver.cuDeviceGetAttribute = has_all;
 	this_job.segment = test_job();
 	snprintf(this_job.config.name, sizeof(this_job.config.name), "held");
 	ck_assert_int_eq(device_set_fill(&this_job.devices, this_job.segment, "held"), 0);
 	device_set_start_contexts(&this_job.devices);
 	device_apply(&this_job.devices.device[0], &settings);
-	vmem_start(&this_job.devices, true);
-	mover_stop();
+	vmem_start(&this_job.devices, false);
 	module_holders.start(&has_started);
 	ck_assert(has_started);
 	ck_assert_int_eq(action_add(ACTION_REFUSED, &last), 0);
@@ -70,8 +60,10 @@ static void allocate(const void *site, size_t size)
 	CUdeviceptr address;
 
 	refusal_site = site;
-	ck_assert_int_eq(vmem_allocate(&(struct vmem_request){.size = size, .native = native, .cookie = &size}, &address),
-	                 CUDA_SUCCESS);
+	ck_assert_int_eq(
+	    vmem_allocate(&(struct vmem_request){.size = size, .native = native, .cookie = &size},
+	                  &address),
+	    CUDA_SUCCESS);
 }
 
 static void create(const void *site, size_t size)
