@@ -84,7 +84,7 @@ if race == ["0"] and re.search(r"rac\w+ can exceed", cell):
 # What cuInit costs over the driver's own is a sentence there, in microseconds.
 init = next(row for label, row in said.items() if label.startswith("`cuInit` and a context"))
 with open(os.path.join(root, "tests/bench/README.md"), encoding="utf-8") as file:
-    more = re.search(r"\+(\d+) µs for a job nobody named, \+(\d+) for a limited one and \+(\d+) for HAMi-core", file.read())
+    more = re.search(r"\+(\d+) µs for a job without a name, \+(\d+) for a limited one and \+(\d+) for HAMi-core", file.read())
 for heading, figure in zip(("Spillway", "in a limited job", "HAMi-core"), more.groups()):
     cell = init[said_headings.index(heading)]
     if cell != f"{int(figure) / 1000:.2f}":
