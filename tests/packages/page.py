@@ -21,7 +21,7 @@ REQUESTS = int(os.environ.get("REQUESTS", "100000"))
 def url(name):
     """Returns the newest URL of a server."""
     with open(f"{FOLDER}/{name}", encoding="utf-8") as file:
-        return re.findall(r"^http://127\.0\.0\.1:\d+/#[0-9a-f]{32}$", file.read(), re.M)[-1]
+        return re.findall(r"http://127\.0\.0\.1:\d+/#[0-9a-f]{32}$", file.read(), re.M)[-1]
 
 
 def expect(what, found, wanted):
@@ -178,9 +178,9 @@ browser.wait(f"({SEEN}).join() === '0'", "the first frame, with motion")
 browser.close()
 
 
-# A hundred thousand requests leave the server's memory as it was.
-port = int(re.search(r":(\d+)/", first).group(1))
-code = url("web").split("#")[1]
+# A hundred thousand requests leave the exporter's memory as it was.
+port = int(re.search(r":(\d+)/", url("exporter")).group(1))
+code = url("exporter").split("#")[1]
 
 
 def ask(request):
@@ -203,6 +203,7 @@ token = json.loads(ask(request_of("/api/v1/session", "POST", code))[0].split(b"\
 job = json.loads(spillway("stat", "--json", "bert"))
 paths = ["/", "/api/v1/stat", f"/api/v1/history?job=bert@{job['token']}", "/api/v1/none", "/none"]
 requests = [request_of(path, secret=token) for path in paths]
+METRICS = request_of("/metrics")
 times = [ask(requests[0])[1] for _ in range(51)]
 print(f"first byte of the page: {1000 * statistics.median(times):.2f} ms, at most {1000 * max(times):.2f} ms")
 
@@ -213,10 +214,10 @@ def resident():
 
 
 for i in range(2000):
-    ask(requests[i % len(requests)])
+    ask(requests[i % len(requests)] if i % 50 else METRICS)
 before = resident()
 begin = time.monotonic()
 for i in range(REQUESTS):
-    ask(requests[i % len(requests)])
+    ask(requests[i % len(requests)] if i % 50 else METRICS)
 print(f"memory: {before >> 10} KiB, {resident() - before >> 10} KiB more after {REQUESTS} requests in {time.monotonic() - begin:.0f} s")
 assert resident() - before < 1 << 20, "memory grows"

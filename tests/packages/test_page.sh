@@ -75,9 +75,11 @@ fi
 control=--control
 [ "$(id -u)" -ne 0 ] || control=--control-as-root
 LD_LIBRARY_PATH=$softgpu "$spillway" web >"$scratch/web" 2>&1 &
-web=$!
+LD_LIBRARY_PATH=$softgpu "$spillway" stat --listen 127.0.0.1:0 --page >"$scratch/exporter" 2>&1 &
+exporter=$!
 LD_LIBRARY_PATH=$softgpu "$spillway" web $control >"$scratch/control" 2>&1 &
 until_true $patience grep -q '#' "$scratch/web" || fail "$(cat "$scratch/web")"
+until_true $patience grep -q '#' "$scratch/exporter" || fail "$(cat "$scratch/exporter")"
 until_true $patience grep -q '#' "$scratch/control" || fail "$(cat "$scratch/control")"
-OTHER=$other PYTHONDONTWRITEBYTECODE=1 python3 tests/packages/page.py "$scratch" "$spillway" $web $axe/axe.js "$build/packages/page" ||
+OTHER=$other PYTHONDONTWRITEBYTECODE=1 python3 tests/packages/page.py "$scratch" "$spillway" $exporter $axe/axe.js "$build/packages/page" ||
 	fail 'see above'
