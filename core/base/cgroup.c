@@ -448,3 +448,56 @@ void cgroup_memory(const char *root, struct cgroup_memory *memory)
 		read_levels(version, memory);
 	lock_release(&found.lock);
 }
+
+/* --- the pod --- */
+
+/* Takes a UID of 32 letters or, with dashes, 36. In systemd's names dashes are underscores. */
+static void pod_take_uid(const char *from, struct cgroup_pod *pod)
+{
+	size_t length = strspn(from, "0123456789abcdef-_");
+
+	if (length != 32 && length != 36)
+		return;
+	for (size_t i = 0; i < length; i++)
+		pod->uid[i] = from[i] == '_' ? '-' : from[i];
+	pod->uid[length] = '\0';
+}
+
+/*
+ * Reads a cgroup such as ".../kubepods-burstable-podUID.slice/cri-containerd-ID.scope", or a mount
+ * whose root is ".../pods/UID/containers/NAME/ID".
+ */
+static void pod_read_line(struct cgroup_pod *pod)
+{
+	const char *at = strstr(found.line, "/pods/"),
+	           *name = at ? strstr(at, "/containers/") : NULL;
+	size_t length;
+
+	if (name) {
+		pod_take_uid(at + strlen("/pods/"), pod);
+		name += strlen("/containers/");
+		length = strcspn(name, "/ ");
+		if (name[length] == '/' && length < sizeof pod->container)
+			snprintf(pod->container, sizeof pod->container, "%.*s", (int)length, name);
+		return;
+	}
+	for (at = found.line; (at = strstr(at, "pod")); at += strlen("pod"))
+		pod_take_uid(at + strlen("pod"), pod);
+}
+
+void cgroup_pod(const char *root, struct cgroup_pod *pod)
+{
+	static const char *const files[] = {"/proc/self/cgroup", "/proc/self/mountinfo"};
+	struct lines lines;
+
+	*pod = (struct cgroup_pod){.uid = ""};
+	lock_acquire(&found.lock);
+	for (int i = 0; i < 2; i++) {
+		if (!lines_open(&lines, root, files[i]))
+			continue;
+		while (lines_next(&lines))
+			pod_read_line(pod);
+		close(lines.fd);
+	}
+	lock_release(&found.lock);
+}

@@ -49,4 +49,14 @@ int cgroup_devices(const char *root, const char *leaf, struct cgroup_device foun
 /* Returns the directory of the process's own cgroup of version 2; false: there is none. */
 bool cgroup_own(const char *root, char directory[CGROUP_PATH]);
 
+/*
+ * The Kubernetes pod of this process, from the path of its cgroup or, where a namespace hides that,
+ * from a mount of the kubelet's. For example, a process of the container "train" has the mount
+ * /var/lib/kubelet/pods/UID/containers/train/1f2e3d4c.
+ */
+struct cgroup_pod {
+	char uid[37], container[64]; /* "": not known */
+};
+void cgroup_pod(const char *root, struct cgroup_pod *pod);
+
 #endif

@@ -368,6 +368,7 @@ static int add_layers(struct config *config, const struct config_sources *source
 		status = layer_add_limits(config, sources, error);
 	if (status == 0)
 		status = config_check(config, error);
+	config_add_pod(config, sources->environment);
 	return status;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cgroup.h"
 #include "core/base/units.h"
 
 enum { REGION_MINOR = 2 };
@@ -211,6 +212,34 @@ static int set_labels(struct config *config, const struct config_item *item,
 		                         "255 bytes");
 	strcpy(config->job.labels, text);
 	return 0;
+}
+
+/* Adds a label unless the job has one of that name, or the value cannot be one. */
+static void add_label(struct config *config, const char *key, const char *value)
+{
+	char *labels = config->job.labels;
+	size_t used = strlen(labels), length = strlen(key);
+
+	for (const char *at = labels; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strncmp(at, key, length) == 0 && at[length] == '=')
+			return;
+	if (value && *value && !value[strspn(value, LETTERS "._-/:@+")] &&
+	    used + length + strlen(value) + 2 < sizeof(config->job.labels))
+		snprintf(labels + used, sizeof(config->job.labels) - used, "%s%s=%s",
+		         used ? "," : "", key, value);
+}
+
+void config_add_pod(struct config *config, char *const *environment)
+{
+	struct cgroup_pod pod;
+
+	if (!config_variable(environment, "KUBERNETES_SERVICE_HOST"))
+		return;
+	cgroup_pod("", &pod);
+	add_label(config, "pod", config_variable(environment, "POD_NAME"));
+	add_label(config, "namespace", config_variable(environment, "POD_NAMESPACE"));
+	add_label(config, "container", pod.container);
+	add_label(config, "pod_uid", pod.uid);
 }
 
 static int set_nvml(struct config *config, const struct config_item *item,

@@ -203,6 +203,9 @@ bool config_section_is_gpu(const char *section, const char **selector);
 int config_add_environment(struct config *config, char *const *environment,
                            struct config_error *error);
 
+/* Adds the labels of a Kubernetes pod that the job does not have yet, by dcgm-exporter's names. */
+void config_add_pod(struct config *config, char *const *environment);
+
 /* resolve.c */
 /* Contradictions between settings that meet on some device; ceilings that bind give warnings. */
 int config_check(struct config *config, struct config_error *error);

@@ -435,6 +435,41 @@ START_TEST(regions_of_a_gpu)
 }
 END_TEST
 
+#define POD_UID   "6e7e2c9a-1111-4222-8333-00000000abcd"
+#define POD_MOUNT "/var/lib/kubelet/pods/" POD_UID
+#define POD_SLICE "kubepods-besteffort-pod6e7e2c9a_1111_4222_8333_00000000abcd.slice"
+
+/* The pod by the cgroup's path in both drivers' forms, and by a mount of the kubelet's. */
+START_TEST(pod)
+{
+	static const struct {
+		const char *cgroups, *mounts, *uid, *container;
+	} cases[] = {
+	    {"0::/kubepods.slice/kubepods-besteffort.slice/" POD_SLICE "/cri-containerd-0f.scope\n",
+	     V2_MOUNT, POD_UID, ""},
+	    {"4:memory:/kubepods/burstable/pod" POD_UID "/0f1e\n", V1_MOUNT, POD_UID, ""},
+	    {"4:memory:/kubepods/pod0123456789abcdef0123456789abcdef/0f1e\n", V1_MOUNT,
+	     "0123456789abcdef0123456789abcdef", ""},
+	    {"0::/\n",
+	     V2_MOUNT "31 23 8:1 " POD_MOUNT "/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw\n"
+	              "32 23 8:1 " POD_MOUNT
+	              "/containers/train/1f2e /dev/termination-log rw - ext4 "
+	              "/dev/sda1 rw\n",
+	     POD_UID, "train"},
+	    {"0::/user.slice/podman-1234.scope\n", V2_MOUNT, "", ""},
+	    {"0::/\n", "32 23 8:1 /pods/short/containers/ /x rw - ext4 /dev/sda1 rw\n", "", ""},
+	};
+	struct cgroup_pod found_pod;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		process(cases[i].cgroups, cases[i].mounts);
+		cgroup_pod(scratch_folder, &found_pod);
+		ck_assert_str_eq(found_pod.uid, cases[i].uid);
+		ck_assert_str_eq(found_pod.container, cases[i].container);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("cgroup");
@@ -457,6 +492,7 @@ int main(void)
 	tcase_add_test(tests, follows_a_move);
 	tcase_add_test(tests, limits_of_a_gpu);
 	tcase_add_test(tests, regions_of_a_gpu);
+	tcase_add_test(tests, pod);
 	suite_add_tcase(suite, tests);
 	return scratch_run(suite);
 }

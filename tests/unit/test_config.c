@@ -620,6 +620,33 @@ START_TEST(kai)
 }
 END_TEST
 
+/* A pod's names are labels in Kubernetes alone, and never go before a label that was given. */
+START_TEST(labels_of_a_pod)
+{
+	char full[280] = "SPILLWAY_LABELS=a=";
+	struct config *config = load_environment(
+	    ENVIRON("POD_NAME=bert", "POD_NAMESPACE=vision", "SPILLWAY_LABELS=a=b"));
+
+	ck_assert_str_eq(config_job(config)->labels, "a=b");
+	config_release(config);
+	config = load_environment(
+	    ENVIRON("KUBERNETES_SERVICE_HOST=10.96.0.1", "POD_NAME=bert", "POD_NAMESPACE=vision"));
+	ck_assert_str_eq(config_job(config)->labels, "pod=bert,namespace=vision");
+	config_release(config);
+	config = load_environment(ENVIRON("KUBERNETES_SERVICE_HOST=10.96.0.1", "POD_NAME=bert",
+	                                  "POD_NAMESPACE=vis\"ion",
+	                                  "SPILLWAY_LABELS=a=b,pod=own,team=x"));
+	ck_assert_str_eq(config_job(config)->labels, "a=b,pod=own,team=x");
+	config_release(config);
+	/* 255 bytes at most: "a=" and 240 letters leave room for ",pod=bert" and for no more. */
+	memset(full + strlen(full), 'x', 240);
+	config = load_environment(ENVIRON("KUBERNETES_SERVICE_HOST=10.96.0.1", full,
+	                                  "POD_NAME=bert", "POD_NAMESPACE=vision"));
+	ck_assert_uint_eq(strlen(config_job(config)->labels), 251);
+	config_release(config);
+}
+END_TEST
+
 START_TEST(ceiling_reserve)
 {
 	struct config_sources sources = {
@@ -1334,6 +1361,7 @@ int main(void)
 	tcase_add_test(tests, builtins_are_values);
 	tcase_add_test(tests, old_spellings);
 	tcase_add_test(tests, kai);
+	tcase_add_test(tests, labels_of_a_pod);
 	tcase_add_test(tests, ceiling_reserve);
 	tcase_add_test(tests, check_value);
 	tcase_add_test(tests, random_files);

@@ -162,7 +162,17 @@ static bool label_name(const char *labels, const char *label, char *name, size_t
 	return true;
 }
 
-/* Prints the labels of the job. */
+static bool is_of_pod(const char *key, size_t length)
+{
+	static const char *const keys[] = {"pod", "namespace", "container", "pod_uid"};
+
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (length == strlen(keys[i]) && strncmp(key, keys[i], length) == 0)
+			return true;
+	return false;
+}
+
+/* Prints the labels of the job. Those of a pod are there by dcgm-exporter's names, too. */
 static void put_labels(FILE *out, const char *labels)
 {
 	for (const char *label = labels; *label;) {
@@ -175,6 +185,11 @@ static void put_labels(FILE *out, const char *labels)
 			fprintf(out, ",%s=\"", name);
 			put_escaped(out, value);
 			putc('"', out);
+			if (is_of_pod(label, key)) {
+				fprintf(out, ",%.*s=\"", (int)key, label);
+				put_escaped(out, value);
+				putc('"', out);
+			}
 			free(value);
 		}
 		label += length + (label[length] == ',');
