@@ -4,6 +4,7 @@
 # shellcheck source=tests/ending.sh
 . tests/ending.sh
 mark_started
+unset KUBERNETES_SERVICE_HOST # its pod's names would be labels of each job
 build=$(cd "$BUILD" && pwd)
 shim="$build/lib/libspillway.so $build/lib/libspillway-alias.so"
 spillway=$build/spillway

@@ -65,7 +65,7 @@ while read -r word; do
 	esac
 	set -- "$@" "$word"
 done <"$TMPDIR/command"
-expect 0 env SPILLWAY_DRIVER="$build/tests/e2e/empty.so" SPILLWAY_LABELS=pod=bert,namespace=default "$@"
+expect 0 env SPILLWAY_DRIVER="$build/tests/e2e/empty.so" POD_NAME=bert POD_NAMESPACE=default "$@"
 says_not "$err" .
 
 # Units: systemd's own judgement where it is there; each command line is one that the tool takes.

@@ -311,6 +311,24 @@ says "$out" '^--  gpu 0000:01:00.0: dmem.max of a parent holds, but '
 says "$out" '^--  mps: CUDA_MPS_PIPE_DIRECTORY=/no/pipe: No such file or directory: '
 says "$out" '^--  mps: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G: it shows in free memory'
 
+# A sandbox of gVisor and a coherent GPU, by files of /proc that this machine does not have.
+echo 'Linux version 4.19.0-gvisor #1 SMP' >"$TMPDIR/version"
+map=
+[ "$(id -u)" -eq 0 ] || map="--user --map-root-user"
+for mode in driver numa; do
+	printf 'EnableMSI: 1\nCoherentGPUMemoryMode: "%s"\n' "$mode" >"$TMPDIR/params"
+	# shellcheck disable=SC2086,SC2016 # options; for the inner shell
+	unshare $map --mount sh -euc 'mount --bind "$0/version" /proc/version; mount -t tmpfs none /proc/driver
+		mkdir /proc/driver/nvidia; cp "$0/params" /proc/driver/nvidia/; exec "$1" doctor' \
+		"$TMPDIR" "$spillway" >"$out" 2>"$err" || :
+	grep -q '^next:\|^ok  ' "$out" || break # no mounts here
+	says "$out" "^--  container: gVisor: it ignores the node's /etc/ld.so.preload\$"
+	case $mode in
+	driver) says "$out" "^ok  driver: CDMM: the GPU's memory is no NUMA node\$" ;;
+	numa) says "$out" "^--  driver: the GPU's memory is a NUMA node: " ;;
+	esac
+done
+
 # What cannot take effect.
 expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY=1M \
 	SPILLWAY_MEMORY_MAX=1G "$spillway" doctor

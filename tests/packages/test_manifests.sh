@@ -5,7 +5,8 @@
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
-manifests="conf/kubernetes/pod.yaml conf/kubernetes/pod-hami.yaml conf/kubernetes/daemonset.yaml"
+manifests="conf/kubernetes/pod.yaml conf/kubernetes/pod-hami.yaml conf/kubernetes/pod-kai.yaml
+	conf/kubernetes/pod-resized.yaml conf/kubernetes/daemonset.yaml"
 validator=${XDG_CACHE_HOME:-$HOME/.cache}/spillway/kubernetes-validate-1.37.0
 mkdir -p "${validator%/*}"
 exec 9>"$validator.lock"

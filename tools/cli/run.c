@@ -166,7 +166,7 @@ static bool can_read(const char *file)
 static void use_config_file(const char *given)
 {
 	const char *file = given ? given : configuration_file();
-	char *absolute;
+	char folder[PATH_MAX], *absolute;
 
 	if (given && !can_read(given)) {
 		complain("--config %s: %s", given, strerror(errno));
@@ -174,7 +174,9 @@ static void use_config_file(const char *given)
 	}
 	if (!file)
 		return;
-	absolute = realpath(file, NULL);
+	/* Links stay: of a mounted ConfigMap the kubelet swaps one, and removes the folder behind it. */
+	absolute =
+	    *file != '/' && getcwd(folder, sizeof folder) ? text("%s/%s", folder, file) : NULL;
 	set_environment("SPILLWAY_CONFIG", absolute ? absolute : file);
 	free(absolute);
 }

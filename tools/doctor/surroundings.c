@@ -21,6 +21,16 @@
 
 /* --- the container --- */
 
+static bool surroundings_read_line(const char *path, char *line, int size)
+{
+	FILE *file = fopen(path, "re");
+	bool good = file && fgets(line, size, file);
+
+	if (file)
+		fclose(file);
+	return good;
+}
+
 /* Tries system calls that a container's seccomp filter may refuse, and says what is lost then. */
 static void check_calls(void)
 {
@@ -54,6 +64,41 @@ static bool has_own_processes(void)
 	return readlink("/proc/self/ns/pid", link, sizeof link - 1) > 0 && strcmp(link, first) != 0;
 }
 
+/* gVisor's own name is in the version. Earlier releases had an old kernel's, of one date. */
+static void check_sandbox(void)
+{
+	char line[256];
+
+	if (!surroundings_read_line("/proc/version", line, sizeof line) ||
+	    !(strstr(line, "gvisor") || (strstr(line, "4.4.0") && strstr(line, "Jan 10 15:06:54"))))
+		return;
+	finding(FINDING_NOTE, "container: gVisor: it ignores the node's /etc/ld.so.preload");
+	finding_try("ENV LD_PRELOAD in the image, with Spillway in it");
+}
+
+/* Says whether memory of a coherent GPU is a NUMA node of the system, as on Grace without CDMM. */
+static void check_coherent_memory(void)
+{
+	FILE *file = fopen("/proc/driver/nvidia/params", "re");
+	char line[256];
+
+	while (file && fgets(line, sizeof line, file)) {
+		if (strncmp(line, "CoherentGPUMemoryMode: \"", 24) != 0)
+			continue;
+		if (strncmp(line + 24, "driver", 6) == 0)
+			finding(FINDING_OK, "driver: CDMM: the GPU's memory is no NUMA node");
+		else if (strncmp(line + 24, "numa", 4) == 0) {
+			finding(FINDING_NOTE,
+			        "driver: the GPU's memory is a NUMA node: memory that "
+			        "the system takes from it is in no limit");
+			finding_try(
+			    "the nvidia module with NVreg_CoherentGPUMemoryMode=driver (CDMM)");
+		}
+	}
+	if (file)
+		fclose(file);
+}
+
 static void check_gpu_files(void)
 {
 	static const char *const files[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"};
@@ -67,16 +112,6 @@ static void check_gpu_files(void)
 }
 
 /* --- memory cgroup --- */
-
-static bool surroundings_read_line(const char *path, char *line, int size)
-{
-	FILE *file = fopen(path, "re");
-	bool good = file && fgets(line, size, file);
-
-	if (file)
-		fclose(file);
-	return good;
-}
 
 /* Prints what host_memory = auto reckons with. */
 static void print_host_memory(void)
@@ -170,6 +205,8 @@ void surroundings_container(bool needs_softgpu)
 	print_host_memory();
 	check_gpu_limits();
 	check_gpu_files();
+	check_sandbox();
+	check_coherent_memory();
 	check_calls();
 }
 
