@@ -11,6 +11,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/base/cgroup.h"
 #include "core/base/file_status.h"
 #include "core/base/hash.h"
 #include "core/base/once.h"
@@ -333,6 +334,35 @@ static int layer_add_limits(struct config *config, const struct config_sources *
 	return status;
 }
 
+/* Adds a label unless the job has one of that name, or the value cannot be one. */
+static void layers_add_label(struct config *config, const char *key, const char *value)
+{
+	char *labels = config->job.labels;
+	size_t used = strlen(labels), length = strlen(key);
+
+	for (const char *at = labels; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strncmp(at, key, length) == 0 && at[length] == '=')
+			return;
+	if (value && *value && !value[strspn(value, CONFIG_LETTERS "._-/:@+")] &&
+	    used + length + strlen(value) + 2 < sizeof(config->job.labels))
+		snprintf(labels + used, sizeof(config->job.labels) - used, "%s%s=%s",
+		         used ? "," : "", key, value);
+}
+
+/* Adds the labels of a Kubernetes pod that the job does not have yet, by dcgm-exporter's names. */
+static void layers_add_pod(struct config *config, char *const *environment)
+{
+	struct cgroup_pod pod;
+
+	if (!config_variable(environment, "KUBERNETES_SERVICE_HOST"))
+		return;
+	cgroup_pod("", &pod);
+	layers_add_label(config, "pod", config_variable(environment, "POD_NAME"));
+	layers_add_label(config, "namespace", config_variable(environment, "POD_NAMESPACE"));
+	layers_add_label(config, "container", pod.container);
+	layers_add_label(config, "pod_uid", pod.uid);
+}
+
 static int add_layers(struct config *config, const struct config_sources *sources,
                       struct config_error *error)
 {
@@ -368,7 +398,7 @@ static int add_layers(struct config *config, const struct config_sources *source
 		status = layer_add_limits(config, sources, error);
 	if (status == 0)
 		status = config_check(config, error);
-	config_add_pod(config, sources->environment);
+	layers_add_pod(config, sources->environment);
 	return status;
 }
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/cgroup.h"
 #include "core/base/units.h"
 
 enum { REGION_MINOR = 2 };
@@ -170,8 +169,6 @@ int config_add(struct config *config, struct config_setting setting, const struc
 	return 0;
 }
 
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
 /* Sets the job's name, which becomes part of file names. */
 static int set_name(struct config *config, const struct config_item *item,
                     struct config_error *error)
@@ -180,7 +177,7 @@ static int set_name(struct config *config, const struct config_item *item,
 	size_t length = strlen(text);
 
 	if (length == 0 || length >= sizeof(config->job.name) || strchr(".-", text[0]) ||
-	    strspn(text, LETTERS "._-") != length)
+	    strspn(text, CONFIG_LETTERS "._-") != length)
 		return config_fail_value(error, item,
 		                         "expected 1 to 63 letters, digits, '.', '_' or '-', not "
 		                         "beginning with '.' or '-'");
@@ -198,9 +195,9 @@ static int set_labels(struct config *config, const struct config_item *item,
 	bool valid = strlen(text) < sizeof(config->job.labels);
 
 	while (valid) {
-		key = strspn(c, LETTERS "._-/");
+		key = strspn(c, CONFIG_LETTERS "._-/");
 		c += key;
-		value = *c == '=' ? strspn(c + 1, LETTERS "._-/:@+") : 0;
+		value = *c == '=' ? strspn(c + 1, CONFIG_LETTERS "._-/:@+") : 0;
 		c += value + 1;
 		valid = key > 0 && value > 0 && (*c == '\0' || *c == ',');
 		if (valid && *c++ == '\0')
@@ -212,34 +209,6 @@ static int set_labels(struct config *config, const struct config_item *item,
 		                         "255 bytes");
 	strcpy(config->job.labels, text);
 	return 0;
-}
-
-/* Adds a label unless the job has one of that name, or the value cannot be one. */
-static void add_label(struct config *config, const char *key, const char *value)
-{
-	char *labels = config->job.labels;
-	size_t used = strlen(labels), length = strlen(key);
-
-	for (const char *at = labels; *at; at += strcspn(at, ","), at += *at == ',')
-		if (strncmp(at, key, length) == 0 && at[length] == '=')
-			return;
-	if (value && *value && !value[strspn(value, LETTERS "._-/:@+")] &&
-	    used + length + strlen(value) + 2 < sizeof(config->job.labels))
-		snprintf(labels + used, sizeof(config->job.labels) - used, "%s%s=%s",
-		         used ? "," : "", key, value);
-}
-
-void config_add_pod(struct config *config, char *const *environment)
-{
-	struct cgroup_pod pod;
-
-	if (!config_variable(environment, "KUBERNETES_SERVICE_HOST"))
-		return;
-	cgroup_pod("", &pod);
-	add_label(config, "pod", config_variable(environment, "POD_NAME"));
-	add_label(config, "namespace", config_variable(environment, "POD_NAMESPACE"));
-	add_label(config, "container", pod.container);
-	add_label(config, "pod_uid", pod.uid);
 }
 
 static int set_nvml(struct config *config, const struct config_item *item,

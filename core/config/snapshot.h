@@ -203,8 +203,8 @@ bool config_section_is_gpu(const char *section, const char **selector);
 int config_add_environment(struct config *config, char *const *environment,
                            struct config_error *error);
 
-/* Adds the labels of a Kubernetes pod that the job does not have yet, by dcgm-exporter's names. */
-void config_add_pod(struct config *config, char *const *environment);
+/* Letters of names and labels. */
+#define CONFIG_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 /* resolve.c */
 /* Contradictions between settings that meet on some device; ceilings that bind give warnings. */

@@ -174,7 +174,7 @@ static void use_config_file(const char *given)
 	}
 	if (!file)
 		return;
-	/* Links stay: of a mounted ConfigMap the kubelet swaps one, and removes the folder behind it. */
+	/* Links stay: of a ConfigMap the kubelet swaps one, and removes the folder behind it. */
 	absolute =
 	    *file != '/' && getcwd(folder, sizeof folder) ? text("%s/%s", folder, file) : NULL;
 	set_environment("SPILLWAY_CONFIG", absolute ? absolute : file);
