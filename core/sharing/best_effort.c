@@ -248,7 +248,9 @@ static struct best_effort_go wait_for_gap(struct best_effort *f, const struct pe
 	uint64_t last = f->trickled_ns > f->since_ns ? f->trickled_ns : f->since_ns;
 	struct best_effort_go go = {.round_ns = round};
 
-	go.again_ns = best_effort_between(LOOK_LEAST_NS, (now - f->since_ns) / 128, LOOK_MOST_NS);
+	/* A job that works writes its record no more often than every 0.2 ms (heartbeat.c). */
+	go.again_ns =
+	    best_effort_between(2 * LOOK_LEAST_NS, (now - f->since_ns) / 128, LOOK_MOST_NS);
 	go.again_ns = best_effort_between(
 	    LOOK_LEAST_NS, best_effort_ends_in(peers, priority, now, LOOK_MOST_NS), go.again_ns);
 	if (now - last >= best_effort_between(SECOND_NS / 20, every, TRICKLE_MOST_NS)) {
