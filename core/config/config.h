@@ -135,11 +135,14 @@ enum config_survey { CONFIG_SURVEY_AUTO, CONFIG_SURVEY_ALWAYS };
  * a key for an error that says so.
  */
 #define CONFIG_MODULE_KEYS(X)       \
+	X("idle_yield", "sharing")  \
 	X("placement", "placement") \
 	X("region", "vgpu")         \
 	X("reserve", "limits")      \
 	X("steps", "steps")         \
-	X("survey", "placement")
+	X("survey", "placement")    \
+	X("turn", "sharing")        \
+	X("turn_length", "sharing")
 
 /* Returns whether a module is built in. NULL, as in the tool: each counts as built in. */
 extern bool (*config_has_module)(const char *module);

@@ -24,12 +24,10 @@
 #include "core/cuda/gate.h"
 #include "core/cuda/idle.h"
 #include "core/job/helper.h"
-#include "core/job/lending.h"
 #include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/settings.h"
 #include "core/job/sharing.h"
-#include "core/job/exclusive.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
@@ -88,7 +86,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	if (atomic_load(&is_idle) || !job_is_active() || getpid() != this_job.process)
 		return;
 	job_pace_let_go();
-	exclusive_let_go();
+	modules_call(let_go);
 	idle_streams_leave(); /* for good: of the driver nothing more is asked beside the program */
 	mover_stop();
 	if (this_job.segment) { /* else it is not in the books, and still has peer records */
@@ -232,18 +230,12 @@ static void forget_devices(void)
 	device_set_clear(&this_job.devices);
 }
 
-/* The decisions among jobs, in this order. */
-static const struct sharing_part among_jobs[] = {
-    {lending_step, lending_has_news}, {exclusive_step, NULL}, {NULL, NULL}};
-
 static enum outcome start_job(void)
 {
 	job_config_settle(&this_job.config, &this_job.devices);
 	atomic_store(&this_job.configured, true);
 	say_who_shares();
-	sharing_start(&this_job.devices, this_job.config.name, among_jobs);
-	exclusive_keep_environment();
-	lending_start(&this_job.devices);
+	sharing_start(&this_job.devices, this_job.config.name);
 	if (!*no_helper)
 		helper_join();
 	else if (!job_settings_hold_alone() || job_settings_must_hold())

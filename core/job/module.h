@@ -16,6 +16,7 @@
 #define SPILLWAY_JOB_MODULE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/cuda/driver.h"
 
@@ -43,13 +44,24 @@ struct module {
 	 * which the hook may lower. Makes no driver call.
 	 */
 	void (*tick)(int *look_ms);
-	/* As the process exits. */
+	/* As the process exits: threads of the program that wait go on. Then the rest, at last. */
+	void (*let_go)(void);
 	void (*stop)(void);
 	/* In a forked child, which takes part in nothing. Takes no lock and frees nothing. */
 	void (*forked)(void);
 	/* Before the driver destroys a context, and once it is gone. */
 	void (*leave_context)(CUcontext context);
 	void (*left_context)(CUcontext context);
+	/*
+	 * On the sharing thread (core/job/sharing.h), once it has copied the peer records. It is to
+	 * run again after *again_ns at the latest, which the hook may lower.
+	 */
+	void (*share)(uint64_t now_ns, uint64_t *again_ns);
+	/*
+	 * On the helper, while the sharing thread rests: sets *has_news where that thread is to go
+	 * on. Makes no driver call. Without it a rest ends by time or by shortage_call() alone.
+	 */
+	void (*look)(uint64_t now_ns, bool *has_news);
 	/* Before the resources of a device are listed. */
 	void (*list)(struct device *device);
 	/* Another part needs to know where steps of the program end on a device, or no more. */

@@ -12,7 +12,6 @@
 #include "core/job/pace.h"
 #include "core/job/process.h"
 #include "core/job/sharing.h"
-#include "core/job/exclusive.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/move/idle_point.h"
 #include "core/registry/actions.h"
@@ -57,7 +56,6 @@ static int change_pacers(void *cookie, void *subject)
 		if (job_pace_set(i, &settings))
 			change->paced |= 1U << i;
 		sharing_set(i, &settings);
-		exclusive_set(change->devices, i, &settings);
 	}
 	return CUDA_SUCCESS;
 }

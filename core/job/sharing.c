@@ -20,6 +20,7 @@
 #include "core/budget/shortage.h"
 #include "core/cuda/context.h"
 #include "core/job/launch.h"
+#include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
 #include "core/pages/turns.h"
@@ -48,7 +49,6 @@ static struct {
 	char node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
 	uint64_t job;
 	struct device_set *devices;
-	const struct sharing_part *parts;
 	int first_looks;
 	struct config_gpu settings[DEVICE_MAX];
 	LOCK_OF(SHARING) lock; /* of the thread that makes a peer record, and of settings */
@@ -60,13 +60,12 @@ static struct {
 	_Atomic bool rests;      /* the sharing thread sleeps until it is woken */
 } sharing = {.lock = LOCK_FREE};
 
-void sharing_start(struct device_set *devices, const char *job, const struct sharing_part *parts)
+void sharing_start(struct device_set *devices, const char *job)
 {
 	directory_of_node(sharing.node, sizeof sharing.node);
 	directory_path(sharing.state, sizeof sharing.state);
 	sharing.job = hash_text(hash_text(hash_word(HASH_NOTHING, getuid()), sharing.state), job);
 	sharing.devices = devices;
-	sharing.parts = parts;
 	peers_judge(config_may_be_guaranteed, PRIORITY_GUARANTEED);
 }
 
@@ -252,11 +251,6 @@ static bool job_sharing_look_at_all(struct bells *bells, uint64_t now)
 	return is_beside;
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void *share(void *cookie)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -277,8 +271,7 @@ static void *share(void *cookie)
 		is_beside = job_sharing_look_at_all(&bells, now);
 		if (is_beside && !bells_are_all_heard(&bells))
 			again_ns = UNHEARD_NS;
-		for (int i = 0; sharing.parts[i].step; i++)
-			again_ns = sooner(again_ns, sharing.parts[i].step(now));
+		modules_call(share, now, &again_ns);
 		atomic_store(&sharing.rests, again_ns == RESTS_NS);
 		atomic_store(&sharing.is_looking, false);
 		if (!again_ns || !bells_wait(&bells, clock_now() + again_ns))
@@ -319,8 +312,7 @@ static void job_sharing_look_for_others(void)
 	if (atomic_exchange(&sharing.is_looking, true))
 		return;
 	is_beside = job_sharing_look_at_all(&bells, now);
-	for (int i = 0; sharing.parts[i].step; i++)
-		has_news |= sharing.parts[i].has_news && sharing.parts[i].has_news(now);
+	modules_call(look, now, &has_news);
 	atomic_store(&sharing.is_looking, false);
 	if (is_beside && !sharing_is_begun())
 		sharing_begin();

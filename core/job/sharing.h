@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Sharing by need, as one process takes part in it: a peer record for each device on which it has a
- * context, and the peer records of other processes there. Private to core/job.
+ * context, and the peer records of other processes there. For core/job and modules.
  *
  * One thread takes all decisions among jobs. It copies the peer records of each device once, and
- * then runs in turn: whether the process gives way to a guaranteed one, lending (lending.h),
- * exclusive turns (exclusive.h). It starts when another process has a peer record on a device of
+ * decides whether the process gives way to a guaranteed one. Then modules share memory and turns
+ * (the hook `share`). It starts when another process has a peer record on a device of
  * ours, when a call claims memory, or when turns are exclusive. Other processes wake it by our peer
  * record (peers_ring()); the mover, a call that claims and an idle job's next call wake it by
  * shortage_call(). Until it starts the helper looks into two directories a second, and a launch or
@@ -30,22 +30,8 @@ struct sharing {
 	_Atomic bool gives_way; /* a normal job works in gaps alone, because of a guaranteed one */
 };
 
-/* A part of what is decided among jobs. */
-struct sharing_part {
-	/* Goes one step on. Returns after how long the next is due. By the sharing thread. */
-	uint64_t (*step)(uint64_t now_ns);
-	/*
-	 * Returns whether a thread that rests is to go on. By the helper, so that it makes no call
-	 * of the driver; NULL: a rest ends by time or by shortage_call() alone.
-	 */
-	bool (*has_news)(uint64_t now_ns);
-};
-
-/*
- * Keeps where peer records are, and the parts, of which the last is all NULL. Called once, before
- * other threads of the shim.
- */
-void sharing_start(struct device_set *devices, const char *job, const struct sharing_part *parts);
+/* Keeps where peer records are. Called once, before other threads of the shim. */
+void sharing_start(struct device_set *devices, const char *job);
 /*
  * Removes files of killed processes of this user, so that they stay no longer than their other
  * files. By the helper, when it begins.

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sharing/gang.h"
+#include "core/modules/sharing/gang.h"
 
 #define MS ((uint64_t)1000000)
 #define S  (1000 * MS)

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "core/config/config.h"
-#include "core/sharing/bytes.h"
-#include "core/sharing/grant.h"
+#include "core/modules/sharing/bytes.h"
+#include "core/modules/sharing/grant.h"
 #include "tests/unit/scratch.h"
 
 #define MIB    ((uint64_t)1 << 20)

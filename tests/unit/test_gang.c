@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Exclusive turns, in a world of their own (gang_world.h). */
 #include "core/config/config.h"
-#include "core/sharing/gang.h"
+#include "core/modules/sharing/gang.h"
 #include "tests/unit/gang_world.h"
 #include "tests/unit/suite.h"
 

@@ -4,7 +4,7 @@
  * free, fall idle, wake, are killed and freeze in mid exchange. Some peer records lie. Decisions
  * are the product's (core/sharing); the moves that follow from them happen at the speed of a link.
  */
-#include "core/sharing/grant.c" /* job_sums_make(), too */
+#include "core/modules/sharing/grant.c" /* job_sums_make(), too */
 
 #include "tests/unit/lending_world.h"
 #include "tests/unit/suite.h"

@@ -4,7 +4,7 @@
  * have not published their memory yet. Some memory is never published, and some has just changed
  * hands.
  */
-#include "core/sharing/grant.h"
+#include "core/modules/sharing/grant.h"
 #include "tests/unit/lending_world.h"
 #include "tests/unit/suite.h"
 

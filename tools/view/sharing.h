@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 #include "core/config/config.h"
-#include "core/sharing/grant.h"
-#include "core/sharing/member.h"
+#include "core/modules/sharing/grant.h"
+#include "core/modules/sharing/member.h"
 #include "core/state/segment.h"
 
 struct sharing_seen {

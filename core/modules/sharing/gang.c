@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Exclusive turns. Rules: pure; a trusted member is believed (member.h). */
-#include "core/sharing/gang.h"
+#include "core/modules/sharing/gang.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Grants. A pure function of peer records, time and earlier decisions. */
-#include "core/sharing/grant.h"
+#include "core/modules/sharing/grant.h"
 
 #include <string.h>
 
 #include "core/config/config.h"
-#include "core/sharing/bytes.h"
+#include "core/modules/sharing/bytes.h"
 
 /* Of the contexts in a peer record no more counts than a part of the device; of all a quarter. */
 enum { MARGIN_PART = 32, CONTEXT_PART = 16, CONTEXTS_PART = 4 };

@@ -22,7 +22,7 @@
 #ifndef SPILLWAY_GANG_H
 #define SPILLWAY_GANG_H
 
-#include "core/sharing/member.h"
+#include "core/modules/sharing/member.h"
 
 /* The facts of this process. */
 struct gang_facts {

@@ -5,7 +5,7 @@
  * Publishing and acting have an order: launches are held back before the peer record says that the
  * turn is over, and go on after it says that the turn is ours.
  */
-#include "core/job/exclusive.h"
+#include "core/modules/sharing/exclusive.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,10 +21,10 @@
 #include "core/cuda/idle.h"
 #include "core/job/launch.h"
 #include "core/job/sharing.h"
-#include "core/job/exclusive_hold.h"
+#include "core/modules/sharing/exclusive_hold.h"
 #include "core/memory/move/plan.h"
 #include "core/rings/event.h"
-#include "core/sharing/gang.h"
+#include "core/modules/sharing/gang.h"
 
 #define MS 1000000ull
 
@@ -453,7 +453,7 @@ static bool exclusive_start(struct device_set *devices)
 	exclusive.is_held = job_launches_watch(&exclusive_watch, 1, true);
 	exclusive_hold_set(true, UINT64_MAX);
 	/* Before the program's own handlers, which may wait for its threads. */
-	(void)atexit(exclusive_let_go);
+	(void)atexit(exclusive_hold_let_go);
 	atomic_store(&exclusive.is_started, true);
 	if (sharing_begin())
 		return true;
@@ -483,9 +483,4 @@ void exclusive_set(struct device_set *devices, int i, const struct config_gpu *s
 		log_warning("turn = exclusive: turns are fine, because no thread or no memory is "
 		            "left for exclusive ones");
 	exclusive.has_begun = true;
-}
-
-void exclusive_let_go(void)
-{
-	exclusive_hold_let_go();
 }

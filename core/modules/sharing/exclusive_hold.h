@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Launches that wait for an exclusive turn (core/sharing/gang.h). Private to core/job.
+ * Launches that wait for an exclusive turn (gang.h).
  *
  * Every wait has an end. While memory leaves, which waits for running work, and nothing moves, one
  * launch at a time may pass, because running work may need it. Where there was no decision for
  * longer than the longest wait, all waiting launches pass.
  */
-#ifndef SPILLWAY_JOB_EXCLUSIVE_HOLD_H
-#define SPILLWAY_JOB_EXCLUSIVE_HOLD_H
+#ifndef SPILLWAY_EXCLUSIVE_HOLD_H
+#define SPILLWAY_EXCLUSIVE_HOLD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for an exclusive turn. Rules: runs inside the user's process, on its launch path. */
-#include "core/job/exclusive_hold.h"
+#include "core/modules/sharing/exclusive_hold.h"
 
 #include <pthread.h>
 
@@ -8,7 +8,7 @@
 #include "core/budget/shortage.h"
 #include "core/cuda/capture.h"
 #include "core/rings/event.h"
-#include "core/sharing/gang.h"
+#include "core/modules/sharing/gang.h"
 
 /* The deciding thread may be late by so much before launches go on without it. */
 #define LATE_NS 5000000000ull

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exclusive turns, as this process takes part in them: decides by core/sharing/gang.h, holds
- * launches back (exclusive_hold.h) and has memory leave and come (core/budget/terms.h). Private to
- * core/job.
+ * Exclusive turns, as this process takes part in them: decides by gang.h, holds launches back
+ * (exclusive_hold.h) and has memory leave and come (core/budget/terms.h).
  *
- * It runs on the sharing thread (sharing.h) once turns are to be exclusive. A job without a
- * neighbour looks four times a second; its launches and allocations pay nothing.
+ * It runs on the sharing thread (core/job/sharing.h) once turns are to be exclusive. A job without
+ * a neighbour looks four times a second; its launches and allocations pay nothing.
  */
-#ifndef SPILLWAY_JOB_EXCLUSIVE_H
-#define SPILLWAY_JOB_EXCLUSIVE_H
+#ifndef SPILLWAY_EXCLUSIVE_H
+#define SPILLWAY_EXCLUSIVE_H
 
 #include "core/budget/device.h"
 
@@ -24,7 +23,5 @@ void exclusive_set(struct device_set *devices, int i, const struct config_gpu *s
  * the sharing thread.
  */
 uint64_t exclusive_step(uint64_t now_ns);
-/* Lets waiting threads go on, because the process exits. */
-void exclusive_let_go(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lending. Rules: on the sharing thread; no driver call while a capture is active. */
-#include "core/job/lending.h"
+#include "core/modules/sharing/lending.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@
 #include "core/memory/move/plan.h"
 #include "core/memory/uses/overhead.h"
 #include "core/rings/event.h"
-#include "core/sharing/bytes.h"
-#include "core/sharing/grant.h"
+#include "core/modules/sharing/bytes.h"
+#include "core/modules/sharing/grant.h"
 
 #define MS     1000000ull
 #define SECOND (1000 * MS)

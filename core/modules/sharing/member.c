@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Members: their peer records, words for them, and the ranks that launchers set. Rules: pure. */
-#include "core/sharing/member.h"
+#include "core/modules/sharing/member.h"
 
 #include <stdlib.h>
 #include <string.h>
