@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: MIT
 # Two inference engines share one GPU. Without shares and with equal weights each keeps a part of
 # its speed on a GPU of its own: tokens, and the time between them (tests/bench/engine.c).
-# ENGINE_SECONDS: how long a run is (8; 3 on the software GPU); ENGINE_REQUESTS: requests at once.
+# ENGINE_SECONDS: how long a run is (8; 3 on the software GPU); ENGINE_REQUESTS: requests at once;
+# ENGINE, ENGINE_NAME: another program of the same arguments and output, and its name in the bars.
 set -eu
 . tests/gpu/needs.sh
 need_gpu
-engine=$BUILD/bench/engine
+engine=${ENGINE:-$BUILD/bench/engine} name=${ENGINE_NAME:-engines}
 seconds=${ENGINE_SECONDS:-$(by_gpu 8 3)}
 
 two() { # two FILE COMMAND...: two engines at once, into FILE.a and FILE.b
 	out=$TMPDIR/$1
 	shift
-	for one in a b; do "$@" "$engine" "$requests" "$seconds" >"$out.$one" & done
+	# shellcheck disable=SC2086 # several words
+	for one in a b; do "$@" $engine "$requests" "$seconds" >"$out.$one" & done
 	wait
 }
 weighted() { # weighted COMMAND...: as a job of its own, whose share is a weight
@@ -28,7 +30,8 @@ is_kept() { # is_kept WITH WITHOUT: 98 %; the software GPU's speed depends on th
 
 missed=
 for requests in ${ENGINE_REQUESTS:-$(by_gpu "2 8 32" 8)}; do
-	"$engine" "$requests" "$seconds" >"$TMPDIR/alone"
+	# shellcheck disable=SC2086 # several words
+	$engine "$requests" "$seconds" >"$TMPDIR/alone"
 	two none env
 	two equal weighted
 	without=$(tokens "$TMPDIR/none.a" "$TMPDIR/none.b") with=$(tokens "$TMPDIR/equal.a" "$TMPDIR/equal.b")
@@ -37,8 +40,8 @@ for requests in ${ENGINE_REQUESTS:-$(by_gpu "2 8 32" 8)}; do
 		printf "  %2d requests   kept without shares %5.1f %%, with equal weights %5.1f %%   between tokens, p99: %.1f ms, %.1f ms\n",
 			requests, 50 * without / alone, 50 * with / alone, slow / 1000, slower / 1000
 	}'
-	bar "tokens of two engines at $requests requests" "98 % of those without shares" \
+	bar "tokens of two $name at $requests requests" "98 % of those without shares" \
 		"$(awk -v a="$with" -v b="$without" 'BEGIN { printf "%.1f %%", 100 * a / b }')" is_kept "$with" "$without" ||
 		missed="$missed $requests"
 done
-[ -z "$missed" ] || fail "engines keep too little with equal weights, at requests:$missed"
+[ -z "$missed" ] || fail "$name keep too little with equal weights, at requests:$missed"
