@@ -164,10 +164,8 @@ CUresult kernel_check(const struct function *function, const struct ptx_launch *
 		threads *= shape->block[i];
 		blocks *= shape->grid[i];
 	}
-	if (threads > THREADS_PER_BLOCK)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (threads > function->info->max_threads)
-		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+		return CUDA_ERROR_INVALID_VALUE;
 	if (shape->dynamic_shared > (uint32_t)function->dynamic_shared_most)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (shape->cooperative && !device_attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))

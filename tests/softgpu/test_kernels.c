@@ -82,8 +82,8 @@ static void modules(void)
 static void launches(void)
 {
 	start();
-	CUmodule module = load();
-	CUfunction fill = function_named(module, "fill");
+	CUmodule module = load(), bounded;
+	CUfunction fill = function_named(module, "fill"), few;
 	CUdeviceptr memory;
 	CUstream stream;
 	unsigned int back[COUNT], value = 7, count = COUNT;
@@ -122,6 +122,13 @@ static void launches(void)
 	       cuLaunchKernel(fill, 0, 1, 1, 128, 1, 1, 0, stream, parameters, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE,
 	       cuLaunchKernel(fill, 1, 1, 1, 2048, 1, 1, 0, stream, parameters, NULL));
+	OK(cuModuleLoadData(&bounded, ".version 7.0\n.target sm_70\n.address_size 64\n"
+	                              ".visible .entry few() .maxntid 128, 1, 1 { ret; }\n"));
+	OK(cuModuleGetFunction(&few, bounded, "few"));
+	OK(cuLaunchKernel(few, 1, 1, 1, 128, 1, 1, 0, stream, NULL, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuLaunchKernel(few, 1, 1, 1, 129, 1, 1, 0, stream, NULL, NULL));
+	OK(cuModuleUnload(bounded));
 	EXPECT(CUDA_ERROR_INVALID_VALUE,
 	       cuLaunchKernel(fill, 1, 65536, 1, 1, 1, 1, 0, stream, parameters, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE,

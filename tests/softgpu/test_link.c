@@ -121,6 +121,11 @@ static void definitions(void)
 	CHECK(run(module, "use") == 5);
 	OK(cuModuleUnload(module));
 
+	/* A function that is declared with a result and has none is called all the same. */
+	module = link_two(user, HEAD ".visible .func value()\n{\n	ret;\n}\n");
+	run(module, "use");
+	OK(cuModuleUnload(module));
+
 	expect_failure(user, NULL, "undefined reference to 'value'");
 	expect_failure(strong, HEAD DEFINE(".visible", "value", "7"),
 	               "multiple definition of 'value'");

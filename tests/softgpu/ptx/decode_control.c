@@ -52,9 +52,16 @@ static void read_params(struct decoder *d, const struct operand *list, uint32_t 
 	}
 }
 
-static void check_signature(struct decoder *d, const struct call *call)
+static void check_signature(struct decoder *d, struct call *call)
 {
 	const struct ptx_function *f = call->callee;
+
+	/*
+	 * Texts that are linked need not agree on a result. For example, numba declares one for each
+	 * function, and links a function of C that returns void. The caller then reads anything.
+	 */
+	if (!f->result_count && f->promises_result)
+		call->result_count = 0;
 	bool same =
 	    call->argument_count == f->argument_count && call->result_count == f->result_count;
 	for (uint32_t i = 0; same && i < f->argument_count; i++)

@@ -137,6 +137,7 @@ struct ptx_function {
 	struct ptx_function *next;
 	bool entry;
 	bool defined;
+	bool promises_result;   /* a declaration says that it gives one */
 	uint32_t index;         /* in module->functions */
 	uint32_t max_registers; /* .maxnreg; 0: none */
 	bool serial; /* its results depend on the order of blocks: one thread runs them all */

@@ -541,6 +541,7 @@ static void parse_function(struct reader *r, bool entry)
 		}
 	}
 	if (accept_char(r, ';')) {
+		f->promises_result |= result_count > 0;
 		scope_pop(r);
 		return;
 	}
