@@ -148,7 +148,7 @@ static void launches(void)
 	CHECK(blocks == 2);
 	OK(cuCtxSynchronize());
 	struct softgpu_truth truth;
-	CHECK(softgpu_truth(0, &truth, 1) == 1 && truth.launches == 5 && truth.busy_ns > 0);
+	CHECK(softgpu_truth(0, &truth, 1) == 1 && truth.launches == 6 && truth.busy_ns > 0);
 	OK(cuMemFree_v2(memory));
 }
 

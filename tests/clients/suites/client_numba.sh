@@ -16,6 +16,7 @@ export SOFTGPU_MEMORY=4G # doc_examples/test_random.py takes 1.8
 mkdir "$scratch/suite"
 cp -r "$packages/numba_cuda/numba/cuda/tests" "$scratch/suite/"
 touch "$scratch/suite/tests/core/__init__.py"
+export PYTHONPATH="$scratch/suite:$PYTHONPATH" # for tests that start a process by a test's name
 member "numba-cuda's own tests" "$(version numba-cuda)" "directly and as a job"
 tests/clients/suites/compare numba-cuda "$scratch/suite/tests"
 judged "its output tells"
