@@ -57,8 +57,8 @@ static void check_signature(struct decoder *d, struct call *call)
 	const struct ptx_function *f = call->callee;
 
 	/*
-	 * Texts that are linked need not agree on a result. For example, numba declares one for each
-	 * function, and links a function of C that returns void. The caller then reads anything.
+	 * Texts that are linked need not agree on a result. For example, numba declares one for
+	 * each function, and links a function of C that returns void. The caller reads anything.
 	 */
 	if (!f->result_count && f->promises_result)
 		call->result_count = 0;
