@@ -7,6 +7,7 @@
 #include "shim/track.h"
 
 #include "core/memory/arena/heat.h"
+#include "core/memory/uses/image.h"
 #include "shim/sampled.h"
 
 /*
@@ -83,8 +84,7 @@ static void note_function_of(CUfunction function, CUkernel kernel)
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                          \
 	{                                                                                    \
 		return LOADED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, type, image, \
-		              (image) ? placement_ask(IMAGE_MOST_UNKNOWN, image_most, image) \
-		                      : IMAGE_MOST_UNKNOWN);                                 \
+		              image_most(image));                                            \
 	}
 
 LOADS(cuModuleLoad, module, NULL, (CUmodule *, module), (const char *, fname))

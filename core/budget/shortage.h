@@ -2,7 +2,7 @@
 /*
  * Shortage: a device has no room, though the job may have more there, because other jobs have it.
  * The mover or a call reports that here; the thread that reads the peer records and decides
- * (core/modules/sharing/lending.h) waits for it. Thread-safe.
+ * (core/modules/sharing) waits for it. Thread-safe.
  */
 #ifndef SPILLWAY_SHORTAGE_H
 #define SPILLWAY_SHORTAGE_H

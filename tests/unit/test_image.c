@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/modules/placement/parameters.h"
+#include "core/memory/uses/image.h"
 #include "images.h"
 #include "suite.h"
 

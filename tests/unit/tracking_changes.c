@@ -9,7 +9,7 @@
 #include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
 #include "core/memory/alloc/allocation.h"
-#include "core/memory/arena/heat.h"
+#include "core/memory/uses/image.h"
 #include "core/memory/uses/measured.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -1033,11 +1033,9 @@ static void check_beside(void)
 static void check_look_up_bounded(void)
 {
 	static const char image[] = ".version 6.0\n.target sm_50\n.address_size 64\n";
-	const uint64_t most = placement_ask(0, image_most, image), taken = most + 40 * MIB;
+	const uint64_t most = image_most(image), taken = most + 40 * MIB;
 	uint64_t module = 0, function = 0, bytes, every_ns = measured_every_ns;
 
-	if (!atomic_load(&placement_calls)) /* the module that reads images */
-		return;
 	CALL(cuModuleLoadData, {0, WORD(&module)}, {1, (uint64_t)(uintptr_t)image});
 	bytes = charged();
 	atomic_store(&giver->takes, taken);

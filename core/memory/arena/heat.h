@@ -25,9 +25,6 @@ struct terms;
 
 enum heat { HEAT_COLD, HEAT_WARM, HEAT_MILD, HEAT_HOT };
 
-/* The most that an image takes which cannot be read: packed ones, unknown ones, files. */
-#define IMAGE_MOST_UNKNOWN ((uint64_t)512 << 20)
-
 /* In place of a graph: whose it is is unknown, so it is used whenever one is launched. */
 #define HEAT_ANY_GRAPH NULL
 
@@ -47,7 +44,6 @@ struct placement_calls {
 	void (*graph_forget)(const void *graph);
 	void (*graph_capture_ended)(const void *graph);
 	/* --- its code: parameters.h --- */
-	uint64_t (*image_most)(const void *image);
 	bool (*needs_images)(void);
 	void (*loaded)(struct resource *code, const void *image);
 	void (*handed_out)(CUfunction function, struct resource *code, const char *name);

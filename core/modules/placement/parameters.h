@@ -15,27 +15,7 @@
 #include "core/memory/arena/heat.h"
 #include "core/registry/registry.h"
 
-/* --- images --- */
-
-/*
- * Images of device code: their pieces, and the most that one may take on the device when it is
- * loaded.
- *
- * The latter is an upper bound for measured.h, not an estimate: variables as large as their
- * sections or declarations say, and room for code and the driver's additions. An image comes
- * without a size: it is read no further than its own headers say, which the driver followed before
- * us, and only after the driver has taken it.
- */
-enum image_kind { IMAGE_PTX, IMAGE_CUBIN, IMAGE_PACKED };
-
-/* size: bytes of it; of a cubin that stands alone unknown, UINT32_MAX. */
-typedef void image_piece(void *cookie, enum image_kind kind, const void *piece, uint64_t size);
-
-/*
- * Returns the most bytes that an image can take, or IMAGE_MOST_UNKNOWN. It is PTX, a cubin, a fat
- * binary or the structure around one, as cuModuleLoadData takes them; loaded successfully.
- */
-uint64_t image_most(const void *image);
+/* --- parameters of an image --- */
 
 /*
  * Parameters of kernels, as cubins (.nv.info) say for drivers that do not tell. As for images, no

@@ -5,7 +5,7 @@
  * Publishing and acting have an order: launches are held back before the peer record says that the
  * turn is over, and go on after it says that the turn is ours.
  */
-#include "core/modules/sharing/exclusive.h"
+#include "core/modules/sharing/parts.h"
 
 #include <pthread.h>
 #include <stdlib.h>

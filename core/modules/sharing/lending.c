@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lending. Rules: on the sharing thread; no driver call while a capture is active. */
-#include "core/modules/sharing/lending.h"
+#include "core/modules/sharing/parts.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -6,8 +6,7 @@
 #include "core/job/module.h"
 #include "core/job/process.h"
 #include "core/job/settings.h"
-#include "core/modules/sharing/exclusive.h"
-#include "core/modules/sharing/lending.h"
+#include "core/modules/sharing/parts.h"
 #include "core/modules/sharing/exclusive_hold.h"
 #include "core/registry/actions.h"
 
