@@ -89,6 +89,17 @@ static bool used_without_context(const struct config_device *device, uint64_t *u
 	return true;
 }
 
+static uint64_t whole_memory(const struct config_device *device)
+{
+	nvmlDevice_t handle;
+	nvmlMemory_t memory;
+
+	return nvml_used_find_device(device, &handle) &&
+	               nvml.memory(handle, &memory) == NVML_SUCCESS
+	           ? memory.total
+	           : 0;
+}
+
 /*
  * Asks for the memory of this process. In a container NVML may number processes as the host does:
  * then it is not found.
@@ -258,6 +269,7 @@ static void tell_used(void)
 	foreign_ask = time_used;
 	in_use_open_nvml = open_for;
 	in_use_by_nvml = used_without_context;
+	in_use_whole_by_nvml = whole_memory;
 	in_use_by_process = used_by_process;
 	in_use_limits_by_nvml = limits_of_cgroup;
 }

@@ -9,6 +9,7 @@ bool (*in_use_by_nvml)(const struct config_device *device, uint64_t *used);
 bool (*in_use_by_process)(const struct config_device *device, uint64_t *used);
 bool (*in_use_limits_by_nvml)(const struct config_device *device, const char *cgroup,
                               uint64_t *soft, uint64_t *hard);
+uint64_t (*in_use_whole_by_nvml)(const struct config_device *device);
 void (*in_use_open_nvml)(const struct config_device *device);
 
 static bool ask_in_current(uint64_t *used)

@@ -30,6 +30,12 @@ extern bool (*in_use_by_process)(const struct config_device *device, uint64_t *u
 extern bool (*in_use_limits_by_nvml)(const struct config_device *device, const char *cgroup,
                                      uint64_t *soft, uint64_t *hard);
 
+/*
+ * Asks NVML for the device's whole memory: beside a cgroup's hard limit the driver tells that
+ * instead. 0, or NULL: not known.
+ */
+extern uint64_t (*in_use_whole_by_nvml)(const struct config_device *device);
+
 /* Opens NVML for a device, before it is asked: that takes longer. NULL: as above. */
 extern void (*in_use_open_nvml)(const struct config_device *device);
 

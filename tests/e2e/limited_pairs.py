@@ -12,6 +12,7 @@ import concurrent.futures
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -115,6 +116,10 @@ def play(number):
                 out.write(f"{REGION} {value * MIB}\n")
     for name in "gpu", "state", "node":
         os.makedirs(f"{top}/{name}", mode=0o700)
+    # As `spillway run` has it: without the probe memory of cuMemCreate stays where it was made.
+    probe = os.path.join(os.environ.get("SPILLWAY_STATE_DIR", ""), "driver-probe")
+    if os.path.exists(probe):
+        shutil.copy(probe, f"{top}/state")
     first.start("first", top, device)
     while not os.path.exists(f"{top}/first.ready") and first.process.poll() is None:
         time.sleep(0.01)

@@ -266,6 +266,7 @@ static bool reserve_keep(int i)
 static void limits_wait_for_borrowers(int i)
 {
 	struct device *device = &this_job.devices.device[i];
+	uint64_t whole = in_use_whole_by_nvml ? in_use_whole_by_nvml(&device->id) : 0;
 	uint64_t limit = terms_of(device).settings.memory, used, least = UINT64_MAX;
 	struct deadline until = DEADLINE_IN(STRANGERS_NS);
 	const struct sharing *s = sharing_join(i);
@@ -275,8 +276,8 @@ static void limits_wait_for_borrowers(int i)
 	if (peers)
 		peers_start(peers, s->others.node, s->others.state, s->own.uuid,
 		            s->own.place.token);
-	while (limit <= device->id.memory && in_use_without_context(device, &used) &&
-	       used > device->id.memory - limit && deadline_nap(&until, BORROWERS_LOOK_NS)) {
+	while (limit <= whole && in_use_without_context(device, &used) && used > whole - limit &&
+	       deadline_nap(&until, BORROWERS_LOOK_NS)) {
 		if (!peers || used >= least)
 			continue;
 		peers_copy(peers, clock_now());
