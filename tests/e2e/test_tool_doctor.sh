@@ -308,8 +308,18 @@ expect 1 env SPILLWAY_CGROUP="$TMPDIR/slice/leaf" CUDA_MPS_PIPE_DIRECTORY=/no/pi
 says "$out" "^ok  gpu 0000:01:00.0: the cgroup leaves 64\\.0 MiB \\($TMPDIR/slice/dmem.max\\), 0 B safe"
 says "$out" '^--  gpu 0000:01:00.0: no dmem.min: '
 says "$out" '^--  gpu 0000:01:00.0: dmem.max of a parent holds, but '
-says "$out" '^--  mps: CUDA_MPS_PIPE_DIRECTORY=/no/pipe: No such file or directory: '
+says "$out" '^--  mps: CUDA_MPS_PIPE_DIRECTORY=/no/pipe: no MPS control there \(No such file or directory\)'
+for trap in 'a cgroup removed while its memory is in use' 'managed memory is counted' 'no part of a GPU \(MIG\)' 'memory bandwidth'; do
+	says "$out" "^--  gpu limits: .*$trap"
+done
 says "$out" '^--  mps: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G: it shows in free memory'
+expect 1 env CUDA_VISIBLE_DEVICES=0,1 CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G,1=2G "$spillway" doctor
+grep -q 'which drops all limits' "$out" && fail "both GPUs are visible: $(cat "$out")"
+expect 1 env CUDA_VISIBLE_DEVICES=0 CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G,1=2G "$spillway" doctor
+says "$out" '^--  mps: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G,1=2G: it names a GPU that is not visible, which drops all limits$'
+echo "$TMPDIR/slice/leaf 16777216 33554432" >"$TMPDIR/nvml-limits"
+expect 1 env SPILLWAY_CGROUP="$TMPDIR/slice/leaf" SOFTGPU_NVML_LIMITS="$TMPDIR/nvml-limits" LD_LIBRARY_PATH="$build/softgpu" "$spillway" doctor
+says "$out" '^ok  gpu GPU-.*: NVML keeps a limit of the cgroup: 32\.0 MiB, 16\.0 MiB safe$'
 
 # A sandbox of gVisor and a coherent GPU, by files of /proc that this machine does not have.
 echo 'Linux version 4.19.0-gvisor #1 SMP' >"$TMPDIR/version"

@@ -17,6 +17,7 @@
 #include "core/base/units.h"
 #include "core/state/directory.h"
 #include "tools/doctor/finding.h"
+#include "tools/view/gpus.h"
 #include "tools/view/tool.h"
 
 /* --- the container --- */
@@ -130,12 +131,23 @@ static void print_host_memory(void)
 
 /* --- limits of GPU memory by cgroup, and their traps as NVIDIA documents them --- */
 
-static void explain_gpu_limit(const struct cgroup_device *limit, const char *leaf)
+/* Prints the traps of any such limit, once. */
+static void explain_gpu_traps(void)
+{
+	finding(FINDING_NOTE,
+	        "gpu limits: a cgroup removed while its memory is in use keeps its reservation");
+	finding(FINDING_NOTE, "gpu limits: managed memory is counted on the host alone");
+	finding(FINDING_NOTE, "gpu limits: they hold for no part of a GPU (MIG)");
+	finding(FINDING_NOTE, "gpu limits: memory bandwidth is limited by none of them");
+}
+
+/* Returns whether there is a limit. */
+static bool explain_gpu_limit(const struct cgroup_device *limit, const char *own)
 {
 	char hard[32] = "any", soft[32], used[32];
 
 	if (limit->hard == UINT64_MAX && !limit->soft)
-		return;
+		return false;
 	if (limit->hard != UINT64_MAX)
 		units_format_size(limit->hard, hard, sizeof hard);
 	finding(FINDING_OK,
@@ -147,35 +159,96 @@ static void explain_gpu_limit(const struct cgroup_device *limit, const char *lea
 		finding(FINDING_NOTE,
 		        "gpu %s: no dmem.min: a process is ended when a neighbour needs room",
 		        limit->pci);
-	if (leaf && *limit->hard_from && strcmp(limit->hard_from, leaf) != 0)
+	if (*limit->hard_from && strcmp(limit->hard_from, own) != 0)
 		finding(FINDING_NOTE,
 		        "gpu %s: dmem.max of a parent holds, but the driver tells programs the "
 		        "whole GPU",
 		        limit->pci);
-	finding(FINDING_NOTE,
-	        "gpu %s: a cgroup removed while its memory is in use keeps its reservation",
-	        limit->pci);
+	return true;
+}
+
+static bool has_nvml_limits;
+
+static void explain_nvml_limit(const char *uuid, uint64_t soft, uint64_t hard)
+{
+	char most[32] = "any", safe[32];
+
+	has_nvml_limits = true;
+	if (hard != UINT64_MAX)
+		units_format_size(hard, most, sizeof most);
+	finding(FINDING_OK, "gpu %s: NVML keeps a limit of the cgroup: %s, %s safe", uuid, most,
+	        units_format_size(soft, safe, sizeof safe));
+}
+
+/* Returns whether a list such as "0=1G,1=2G" names a GPU that CUDA_VISIBLE_DEVICES hides. */
+static bool names_invisible_gpu(const char *pinned)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	struct gpus gpus;
+	long count;
+
+	gpus_read(&gpus);
+	count = gpus.count;
+	if (visible) {
+		count = *visible != '\0';
+		for (; *visible; visible++)
+			count += *visible == ',';
+	}
+	for (const char *part = pinned; part && *part; part = strchr(part, ',')) {
+		part += *part == ',';
+		if (*part >= '0' && *part <= '9' && strtol(part, NULL, 10) >= count)
+			return true;
+	}
+	return false;
+}
+
+static void check_mps(void)
+{
+	const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	const char *pinned = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+	char control[PATH_MAX];
+
+	if (pinned && *pinned)
+		finding(FINDING_NOTE,
+		        "mps: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s: it shows in free memory, not in "
+		        "the total",
+		        pinned);
+	if (pinned && *pinned && names_invisible_gpu(pinned))
+		finding(FINDING_NOTE,
+		        "mps: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s: it names a GPU that is not "
+		        "visible, which drops all limits",
+		        pinned);
+	if (!pipe || !*pipe)
+		return;
+	snprintf(control, sizeof control, "%s/control", pipe);
+	if (access(control, F_OK) != 0)
+		finding(FINDING_NOTE,
+		        "mps: CUDA_MPS_PIPE_DIRECTORY=%s: no MPS control there (%s): no limit of "
+		        "MPS holds, and nothing says so",
+		        pipe, strerror(errno));
 }
 
 static void check_gpu_limits(void)
 {
 	static struct cgroup_device limits[CGROUP_DEVICES];
-	const char *leaf = getenv("SPILLWAY_CGROUP"), *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
-	const char *pinned = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
-	int count = cgroup_devices("", leaf && *leaf ? leaf : NULL, limits);
+	const char *leaf = getenv("SPILLWAY_CGROUP");
+	char own[CGROUP_PATH] = "";
+	bool has_limits = false;
+	int count;
 
+	leaf = leaf && *leaf ? leaf : NULL;
+	if (leaf)
+		snprintf(own, sizeof own, "%s", leaf);
+	else if (!cgroup_own("", own))
+		own[0] = '\0';
+	count = cgroup_devices("", leaf, limits);
 	for (int i = 0; i < count; i++)
-		explain_gpu_limit(&limits[i], leaf);
-	if (pinned && *pinned)
-		finding(
-		    FINDING_NOTE,
-		    "mps: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s: it shows in free memory, not in the "
-		    "total, and one that names an invisible GPU drops all limits",
-		    pinned);
-	if (pipe && *pipe && access(pipe, X_OK) != 0)
-		finding(FINDING_NOTE,
-		        "mps: CUDA_MPS_PIPE_DIRECTORY=%s: %s: without it no limit of MPS holds",
-		        pipe, strerror(errno));
+		has_limits |= explain_gpu_limit(&limits[i], own);
+	if (*own)
+		gpus_each_limit(own, explain_nvml_limit);
+	if (has_limits || has_nvml_limits)
+		explain_gpu_traps();
+	check_mps();
 }
 
 /* --- all of it --- */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/surroundings.h"
@@ -135,10 +136,14 @@ void values_check(const struct driver_report *report, const struct pod *pod, boo
 	if (config_job(config)->status_file)
 		finding(FINDING_OK, "job: status_file = %s", config_job(config)->status_file);
 	for (int i = 0; i < report->device_count; i++) {
-		char which[16];
+		char which[16], size[32];
 
 		snprintf(which, sizeof which, "gpu %d", i);
 		print_settings(config, &report->device[i], which, all);
+		if (config_reserve(config, &report->device[i]))
+			finding(FINDING_OK, "%s: %s are left free ([ceiling] reserve)", which,
+			        units_format_size(config_reserve(config, &report->device[i]), size,
+			                          sizeof size));
 	}
 	for (int i = 0; i < 2 && report->device_count; i++)
 		if (files[i])

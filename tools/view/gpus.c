@@ -26,6 +26,12 @@ struct nvml_process {
 	unsigned long long memory; /* all ones: not known */
 	unsigned int instance[2];
 };
+
+/* For nvmlDeviceGetMemoryLimits_v1. */
+struct nvml_limits {
+	const char *cgroup;
+	unsigned long long soft, hard, used;
+};
 typedef int (*processes_of)(device_handle device, unsigned int *count, struct nvml_process *list);
 enum { NVML_TOO_SMALL = 7 };
 
@@ -35,6 +41,7 @@ static struct {
 	int (*at)(unsigned int index, device_handle *device);
 	int (*uuid)(device_handle device, char *uuid, unsigned int size);
 	int (*memory)(device_handle device, struct nvml_memory *memory);
+	int (*limits)(device_handle device, struct nvml_limits *limits); /* NULL: before 615 */
 	processes_of compute, graphics; /* NULL where an older NVML has them not in this form */
 } nvml;
 
@@ -62,6 +69,7 @@ static bool load(void)
 	}
 	if (!library || nvml.init() != 0)
 		return false;
+	nvml.limits = (__typeof__(nvml.limits))dlsym(library, "nvmlDeviceGetMemoryLimits_v1");
 	nvml.compute = (processes_of)dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
 	nvml.graphics = (processes_of)dlsym(library, "nvmlDeviceGetGraphicsRunningProcesses_v3");
 	return true;
@@ -124,6 +132,24 @@ bool gpus_each_process(void (*each)(void *cookie, const char *uuid, pid_t proces
 		}
 	}
 	return is_known;
+}
+
+void gpus_each_limit(const char *cgroup,
+                     void (*each)(const char *uuid, uint64_t soft, uint64_t hard))
+{
+	unsigned int count = 0;
+
+	if (!is_usable() || !nvml.limits || nvml.count(&count) != 0)
+		return;
+	for (unsigned int i = 0; i < count; i++) {
+		struct nvml_limits limits = {.cgroup = cgroup};
+		device_handle device;
+		char uuid[96];
+
+		if (nvml.at(i, &device) == 0 && nvml.uuid(device, uuid, sizeof uuid) == 0 &&
+		    nvml.limits(device, &limits) == 0 && (limits.soft || limits.hard != UINT64_MAX))
+			each(uuid, limits.soft, limits.hard);
+	}
 }
 
 void gpus_read(struct gpus *gpus)

@@ -24,6 +24,12 @@ struct gpus {
  */
 bool gpus_each_process(void (*each)(void *cookie, const char *uuid, pid_t process, uint64_t bytes),
                        void *cookie);
+/*
+ * Calls each() for every GPU for which NVML keeps limits of the cgroup with this directory. Soft 0
+ * and hard UINT64_MAX: there is no such limit.
+ */
+void gpus_each_limit(const char *cgroup,
+                     void (*each)(const char *uuid, uint64_t soft, uint64_t hard));
 /* Reads them; none where there is no NVML. It is loaded once, and stays. */
 void gpus_read(struct gpus *gpus);
 
