@@ -308,7 +308,7 @@ static const struct hami known[] = {
      "whether what does not fit is spilled"},
     {"CUDA_TASK_PRIORITY", false, NULL, "share and share_policy divide the GPU", "priority"},
     {"ACTIVE_OOM_KILLER", false, NULL, "no process is killed for its memory", NULL},
-    {"LIBCUDA_LOG_LEVEL", false, NULL, "SPILLWAY_LOG says what is logged", "SPILLWAY_LOG"},
+    {"LIBCUDA_LOG_LEVEL", false, NULL, "SPILLWAY_LOG sets the level of the log", "SPILLWAY_LOG"},
 };
 
 /* Returns what follows the name in the variable, an ordinal or nothing; NULL: it is another one. */
