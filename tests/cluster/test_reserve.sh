@@ -22,6 +22,9 @@ one=$!
 until_true $patience device one -le 192 || fail "more than is not kept free: $("$spillway" stat one)"
 device one -ge 176 || fail "more is kept free than is to be: $("$spillway" stat one)"
 
+has "stat tells it" "$("$spillway" stat one)" 'gpu 0: 64.0 MiB are left free ([ceiling] reserve)'
+has "the metrics tell it" "$("$spillway" stat --format prometheus | grep '^spillway_reserve_bytes{spillway_job="one"')" "} $((64 * mib))"
+
 # An engine that has no part in it takes what it was kept for; the jobs make it free again.
 LD_LIBRARY_PATH=$node/driver "$node/bin/allocate" --count 8 --ready "$scratch/engine.ready" --until "$scratch/engine.end" >"$scratch/engine.out" 2>&1 &
 engine=$!
