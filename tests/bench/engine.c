@@ -48,6 +48,8 @@ static struct request {
 	enum state state;
 	double at_ns; /* when it arrives; when it had its last token */
 	int left;     /* tokens */
+	/* Of its client alone, so that runs of one seed have the same requests, whatever beside. */
+	unsigned random_state;
 } request[REQUESTS_MOST];
 static int requests;
 
@@ -58,14 +60,13 @@ struct samples {
 
 static struct samples first_token, between_tokens;
 static unsigned long tokens;
-static unsigned random_state;
 static CUfunction prefill_kernel, decode_kernel;
 static CUgraphExec decode_graph;
 static CUstream stream;
 
-static double chance(void)
+static double chance(struct request *r)
 {
-	return (rand_r(&random_state) + 1.0) / (RAND_MAX + 2.0);
+	return (rand_r(&r->random_state) + 1.0) / (RAND_MAX + 2.0);
 }
 
 static void launch(CUfunction kernel, unsigned us)
@@ -96,12 +97,12 @@ static void note(struct samples *samples, double ns)
 static void end_request(struct request *r, double now)
 {
 	r->state = PAUSES;
-	r->at_ns = now - PAUSE_MEAN_MS * 1e6 * log(chance());
+	r->at_ns = now - PAUSE_MEAN_MS * 1e6 * log(chance(r));
 }
 
 static void prefill(struct request *r)
 {
-	unsigned us = (unsigned)(PREFILL_US * (1 + 3 * chance()));
+	unsigned us = (unsigned)(PREFILL_US * (1 + 3 * chance(r)));
 	double now;
 
 	for (int i = 0; i < PREFILL_KERNELS; i++)
@@ -112,7 +113,7 @@ static void prefill(struct request *r)
 	tokens++;
 	r->state = RUNS;
 	r->at_ns = now;
-	r->left = TOKENS_LEAST + (int)(chance() * (TOKENS_MOST - TOKENS_LEAST));
+	r->left = TOKENS_LEAST + (int)(chance(r) * (TOKENS_MOST - TOKENS_LEAST));
 }
 
 static void decode(void)
@@ -193,10 +194,11 @@ int main(int argc, char **argv)
 {
 	double began, seconds;
 	CUmodule module;
+	unsigned seed;
 
 	requests = argc > 1 ? atoi(argv[1]) : 0;
 	seconds = argc > 2 ? strtod(argv[2], NULL) : 0;
-	random_state = argc > 3 ? (unsigned)atoi(argv[3]) : 1;
+	seed = argc > 3 ? (unsigned)atoi(argv[3]) : 1;
 	if (requests < 1 || requests > REQUESTS_MOST || seconds <= 0) {
 		fprintf(stderr, "usage: engine REQUESTS SECONDS [SEED]\n");
 		return 2;
@@ -208,8 +210,10 @@ int main(int argc, char **argv)
 	CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	make_graph();
 	began = now_ns();
-	for (int i = 0; i < requests; i++)
+	for (int i = 0; i < requests; i++) {
+		request[i].random_state = seed * REQUESTS_MOST + (unsigned)i;
 		end_request(&request[i], began);
+	}
 	serve(began + WARM_UP_MS * 1e6);
 	tokens = 0;
 	first_token.count = between_tokens.count = 0;
