@@ -112,8 +112,9 @@ GATED_2(cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync_ptsz,
 /*
  * Events: made, shared with other processes, recorded, destroyed.
  *
- * An event that keeps time comes after a slot that is due; one that may end a timed span is
- * recorded at once. Of a chain of events with work between them each is both, and their times
+ * An idle slot that is due is put before an event that keeps time, so that a timed span does not
+ * begin with it. The event at the end of a span is recorded at once, because the slot was put
+ * before the first one. Of a chain of events with work between them each is both, and their times
  * contain the slots.
  */
 
@@ -166,8 +167,8 @@ RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (un
 
 /*
  * Hooks a wait. Where work is waited for, the driver gives back memory that its pools need not
- * keep; where all of it was, freed memory goes. The note that the program has waited comes last:
- * the other actions would wait for memory that moves.
+ * keep; where all of it was, freed memory goes. idle_point_has_come() is last: from then on memory
+ * may move, and the other actions would wait for that.
  */
 #define WAITS(symbol, is_for_all, parameters, arguments) \
 	HOOK(symbol, parameters)                         \

@@ -27,7 +27,7 @@ struct hierarchy {
 	char cgroup[CGROUP_PATH];    /* of this process; "": it has none there */
 	char directory[CGROUP_PATH]; /* its directory, or the nearest above that can be seen */
 	size_t mount;                /* so many bytes of it are the mount point */
-	size_t hidden;               /* so many of the path lie above the mount point */
+	size_t hidden;               /* so many bytes of the cgroup's path are the mount's root */
 	bool is_mounted, is_exact;
 };
 
@@ -36,7 +36,7 @@ enum { VERSION_1, VERSION_2, VERSIONS };
 /* It is large, so it lies here and not on the caller's stack. */
 static struct {
 	LOCK_OF(LEAF) lock;
-	uint64_t key; /* the texts of the files when the directories were found */
+	uint64_t key; /* the hash of /proc/self/cgroup when the directories were found */
 	struct hierarchy version[VERSIONS];
 	char line[2048], path[CGROUP_PATH + 64];
 } found = {.lock = LOCK_FREE};
@@ -283,7 +283,8 @@ static void read_level(int version, const char *directory, struct cgroup_memory 
 
 	if (!first) {
 		/*
-		 * Beyond this no process is killed, but all are held up until hardly anything runs.
+		 * Beyond memory.high no process is killed, but all are held up until hardly
+		 * anything runs.
 		 */
 		uint64_t high = read_number(directory, "memory.high");
 
@@ -297,7 +298,10 @@ static void read_level(int version, const char *directory, struct cgroup_memory 
 	if (used == UINT64_MAX)
 		used = 0;
 	left = used < limit ? limit - used : 0;
-	/* The kernel adds the cache up when it is asked; only where it could matter. */
+	/*
+	 * The kernel adds the cache up when it is asked, which takes time. It is asked only where
+	 * the answer could matter.
+	 */
 	if (left >= memory->left)
 		return;
 	cache = read_cache(directory, first ? "total_" : "");

@@ -131,6 +131,7 @@ static void note_given_back(struct device *device)
 void device_note_blocker(struct device *device, uint64_t generation, enum move_pending why)
 {
 	lock_acquire(&device->lock);
+	/* This generation counts the settings that this process published, not the job's. */
 	if (publish_turn(&device->settings) == generation) {
 		struct facts facts = device->facts;
 
@@ -234,9 +235,9 @@ static uint64_t device_hash_of(const struct config_gpu *settings)
 }
 
 /*
- * Applies new settings for the job; with the lock held. Returns their generation. First it notes
- * that nothing is charged under the old ones any more, and that the growth of the old limit is
- * never added to the new one.
+ * Applies new settings for the job; with the lock held. Returns their generation, a number that the
+ * job's segment counts up. segment_apply_limit() comes first: from then on no process charges under
+ * the old limit, and the growth of the old limit is not added to the new one.
  */
 static uint64_t apply_limit(struct device *device, const struct config_gpu *settings)
 {
@@ -385,7 +386,10 @@ uint64_t device_uncharged(struct device *device)
 	uint64_t bytes = atomic_load(&device->given_up),
 	         most = segment_orphaned(device->segment, device->index);
 
-	/* The owner of the freed pieces is unknown. No more than all of them can be ours. */
+	/*
+	 * given_up counts exported memory that this process freed while another one had it. Some of
+	 * it may have gone since. segment_orphaned() has the part of the job that still exists.
+	 */
 	if (bytes > most && atomic_compare_exchange_strong(&device->given_up, &bytes, most))
 		bytes = most;
 	return bytes + atomic_load(&device->imported);

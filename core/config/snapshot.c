@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The snapshot: settings of all layers, the part without a device, and errors for people. */
+/* The snapshot of the configuration: the settings of all layers, those of [job], and errors. */
 #include "core/config/snapshot.h"
 
 #include <errno.h>
@@ -244,7 +244,10 @@ static int set_status_file(struct config *config, const struct config_item *item
 	return 0;
 }
 
-/* HAMi's monitor knows the region's version 1.1 by the same layout. */
+/*
+ * The region is the file that HAMi's monitor reads. Its versions 1.1 and 1.2 have one layout, so
+ * the number alone differs.
+ */
 static int set_region(struct config *config, const struct config_item *item,
                       struct config_error *error)
 {

@@ -57,8 +57,8 @@ static void chunk_note(const struct chunk_source *source, _Atomic uint64_t *erro
 }
 
 /*
- * Makes one on the first node that has room. The answer of the nearest counts; another node that
- * refuses has no room.
+ * Makes one on the first node that has room. Without one the nearest node's error is returned. A
+ * further node that answers any error counts as one without room.
  */
 static CUresult make_on_nodes(const struct chunk_source *source, struct chunk *chunk,
                               CUmemAllocationProp *prop)
@@ -106,7 +106,7 @@ static CUresult chunk_make_on_host(const struct chunk_source *source, struct chu
 	return result;
 }
 
-/* Returns whether other hardware can reach a chunk. A chunk must be made for that. */
+/* Returns whether a chunk can be made so that other hardware reaches it, such as a network card. */
 static unsigned char can_rdma(CUdevice device)
 {
 	int can = 0;

@@ -33,8 +33,9 @@ enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
 #define LOOK_NS 400000000ull
 
 /*
- * The sharing thread sleeps so long where nothing is due, and the helper looks in its place. It
- * looks so often where others cannot wake it, and no more often because others ring.
+ * How long the sharing thread sleeps at most. RESTS_NS: nothing is due, and the helper looks in its
+ * place. UNHEARD_NS: other processes are there and cannot wake it. RUNG_NS: it sleeps at least this
+ * long after a ring, however often other processes ring.
  */
 #define RESTS_NS   3600000000000ull
 #define UNHEARD_NS 20000000ull
@@ -287,8 +288,9 @@ bool sharing_begin(void)
 {
 	if (!atomic_exchange(&sharing.is_begun, true) && thread_start(share) != 0) {
 		atomic_store(&sharing.has_failed, true);
-		log_warning("memory is not lent to other jobs, and turns are fine: no thread for "
-		            "it could be started");
+		log_warning(
+		    "memory is not lent to other jobs, and no turn is exclusive: no thread for "
+		    "it could be started");
 	}
 	return !atomic_load(&sharing.has_failed);
 }

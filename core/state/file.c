@@ -2,8 +2,9 @@
 /*
  * The segment's file: whether it is one, and making it.
  *
- * Runs inside the user's process: a file that does not fit is refused and never written to; one
- * that has its name is complete; a descriptor is CLOEXEC.
+ * Runs inside the user's process. A file that does not fit is never written to: it is refused, or a
+ * new file takes its name. A file under the name JOB.segment is complete, because it is made under
+ * another name. A descriptor is CLOEXEC.
  *
  * Pages of a file that exists are claimed by fallocate(2), never posix_fallocate: its substitute
  * writes into live pages.
@@ -40,13 +41,16 @@ static bool file_is_terminated(const char *text, size_t size)
 	return memchr(text, '\0', size) != NULL;
 }
 
-/* Returns where the pages of a row begin, and how many bytes of it so many devices need. There is
- * room for the first one from the beginning: nearly every job has one. */
+/* Returns where the pages of a row begin. */
 static size_t row_at(uint32_t row)
 {
 	return offsetof(struct segment_file, row) + row * sizeof(struct segment_row);
 }
 
+/*
+ * Returns how many bytes of a row so many devices need. A row has room for one device from the
+ * beginning, because nearly every job has one.
+ */
 static size_t row_size(uint32_t devices)
 {
 	return offsetof(struct segment_row, books) + (devices ? devices : 1) * ROOM_OF_DEVICE;
@@ -222,7 +226,7 @@ failed:
 int segment_put_survey(const struct segment *segment, int device, const void *text, size_t size)
 {
 	char name[SEGMENT_FILE_NAME_MAX], unfinished[SEGMENT_FILE_NAME_MAX + 16];
-	/* Known with any environment. */
+	/* The segment keeps the path of its directory, so a changed environment does not matter. */
 	int directory = directory_open_path(segment->directory, 0, NULL, 0), error = directory;
 
 	snprintf(name, sizeof name, "%s.survey-%d", segment->file->header.job, device);

@@ -71,7 +71,10 @@ static struct summary_limits summary_limits_of(const struct segment_view *view)
 	                          : (struct summary_limits){CONFIG_UNLIMITED, CONFIG_UNLIMITED};
 }
 
-/* Says the limit that the peak is to be compared with: a peak was perhaps before the last one. */
+/*
+ * Says the limit that the peak is to be compared with. The peak may be from a time with a higher
+ * limit than the last one: then both are printed.
+ */
 static void say_limits(FILE *out, const struct summary_limits *limits)
 {
 	char most[32], last[32];
@@ -94,6 +97,7 @@ static void say_limits(FILE *out, const struct summary_limits *limits)
 static enum refusal_reason summary_warned(const struct segment_view *view)
 {
 	const char *log = getenv("SPILLWAY_LOG");
+	/* ":FILE" in SPILLWAY_LOG has the warning written to that file. */
 	bool is_there = !log || (!strchr(log, ':') && strcmp(log, "off") && strcmp(log, "error"));
 	int device = refused_device(view);
 	enum refusal_reason reason = REFUSED_NOTHING;

@@ -18,10 +18,14 @@
 #include "core/base/shared_file.h"
 #include "core/state/directory.h"
 
-enum { FIRST_THAT_SURVIVES = 13020 }; /* CUDA's version of R595 */
+/* From R595 (CUDA 13.2) cuMemCreate on a NUMA node answers an error where older drivers crash. */
+enum { FIRST_THAT_SURVIVES = 13020 };
 #define LOOK_AGAIN_NS 1000000000ull
 
-/* The assumption about a device, and the finding; known is one of them and never goes back. */
+/*
+ * The assumption about a device until it is probed (untried), and the cached answers of a probe
+ * (found). known points to one of them, first to untried and then to found for good.
+ */
 struct probed {
 	struct host_probe untried, found;
 	const struct host_probe *_Atomic known; /* NULL: it was not looked up */
@@ -150,7 +154,7 @@ static bool probe_is_final(const struct probed *p, const struct host_probe *know
 static void probe_find_out(struct device *device, struct probed *p)
 {
 	struct probe_answers answers;
-	const struct host_probe *known = &p->found;
+	const struct host_probe *known = &p->found; /* without a driver's name all of it works */
 
 	if (*driver_path && !probe_look_up(device, &answers)) {
 		if (!atomic_load_explicit(&p->known, memory_order_relaxed))

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Members: their peer records, words for them, and the ranks that launchers set. Rules: pure. */
+/*
+ * Members of a gang: the processes of jobs that take exclusive turns (gang.h). A member is made of
+ * a peer record and written into one. A record is trusted if its process may share a turn file with
+ * this one. Rules: pure.
+ */
 #include "core/modules/sharing/member.h"
 
 #include <stdlib.h>
@@ -109,8 +113,10 @@ static unsigned long number_in(char *(*get)(const char *name), const char *name)
 const char *gang_other_nodes(char *(*get)(const char *name))
 {
 	/*
-	 * How many ranks there are in all, and how many of them here; or machines, of which 1 is:
-	 * by torchrun (two), Open MPI, MPICH and Intel MPI, MVAPICH2, Horovod, srun.
+	 * Variables with the number of all ranks, and of the ranks on this machine. NULL: the first
+	 * has the number of machines. A job with ranks elsewhere takes no exclusive turns
+	 * (GANG_OTHER_NODES). For example, of 16 ranks with 8 here the answer is "WORLD_SIZE". By
+	 * torchrun (two), Open MPI, MPICH and Intel MPI, MVAPICH2, Horovod, srun.
 	 */
 	static const char *const counts[][2] = {
 	    {"WORLD_SIZE", "LOCAL_WORLD_SIZE"},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of steps. Rules: runs inside the user's process, after a launch that ended a step, at
- * most once a millisecond.
+ * Records of steps. Rules: runs inside the user's process. steps.c runs the actions at the end and
+ * the beginning of a step, on the program's thread whose launch ended the step, at most once a
+ * millisecond. Any thread may ask for a record.
  */
 #include "core/modules/steps/step_record.h"
 
@@ -67,7 +68,10 @@ static struct resource *record_create(void *cookie)
 	return &r->resource;
 }
 
-/* Ends the step's container. It runs on the launch path, so nothing is made. */
+/*
+ * Ends the step's container. It runs within a launch, so it allocates nothing: step_record_of()
+ * makes the record of the next step when a caller first asks for it.
+ */
 static int step_record_end_step(void *cookie, void *subject)
 {
 	int ordinal = ((struct device *)subject)->id.ordinal;
