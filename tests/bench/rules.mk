@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # tests/bench: the cost of Spillway, as a ratio to the same calls without it, in one run.
-bench_out := $(addprefix $(BUILD)/bench/,bench alone sharer launches memory init race engine moves steps training start books empty.so null/libcuda.so.1)
+bench_out := $(addprefix $(BUILD)/bench/,bench alone sharer launches surveyed memory init race engine moves steps training start books empty.so null/libcuda.so.1)
 
-calls_out := $(addprefix $(BUILD)/bench/,bench alone launches memory race sharer engine)
+calls_out := $(addprefix $(BUILD)/bench/,bench alone launches surveyed memory race sharer engine)
 $(calls_out): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)

@@ -31,7 +31,7 @@ has "a key of another module" "$(SPILLWAY_STEPS=on with_events --mib 8 --count 4
 says_not "with the module" "$(SPILLWAY_STEPS=on under_shim "$allocate" --mib 8 --count 4 2>&1)" "not built in"
 
 # In a file, too; one of [job] as one of [gpu].
-for key in '[job] region = off vgpu' '[gpu] steps = on steps'; do
+for key in '[job] region = off vgpu' '[gpu] steps = on steps' '[gpu] placement = balanced placement' '[gpu] turn = exclusive sharing'; do
 	# shellcheck disable=SC2086 # words
 	set -- $key
 	printf '%s\n%s = %s\n' "$1" "$2" "$4" >"$scratch/key.ini"
