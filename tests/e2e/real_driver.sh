@@ -87,3 +87,18 @@ check_blind() {
 	diff "$scratch/alone" "$scratch/behind" >&2 || fail "$name: nonsense is answered differently behind the shim (>)"
 	echo "$name: $(wc -l <"$scratch/behind") answers to nonsense"
 }
+
+# check_nvml NAME FILE SMI: NVML under a limit, without a GPU: its private tables are its own, which
+# nvidia-smi takes its list of processes from; a program of it ends as it does without Spillway.
+check_nvml() {
+	name=$1 folder=$(dirname "$2") smi=$3
+	without "$tables" libnvidia-ml.so.1 nvmlInternalGetExportTable >"$scratch/tables"
+	SPILLWAY_MEMORY=16MiB with "$tables" libnvidia-ml.so.1 nvmlInternalGetExportTable >"$scratch/tables_behind"
+	diff "$scratch/tables" "$scratch/tables_behind" >&2 || fail "$name: private tables differ behind the shim (>)"
+	pointers=$(grep -c '+0x' "$scratch/tables") || :
+	[ "$pointers" -ge 200 ] || fail "$name: only $pointers pointers in private tables: $(cat "$scratch/tables")"
+	without "$smi" >"$scratch/smi" 2>&1 || echo "status $?" >>"$scratch/smi"
+	SPILLWAY_MEMORY=16MiB with "$smi" >"$scratch/smi_behind" 2>&1 || echo "status $?" >>"$scratch/smi_behind"
+	diff "$scratch/smi" "$scratch/smi_behind" >&2 || fail "$name: $smi differs behind the shim (>)"
+	echo "$name: $pointers pointers in private tables; $(head -n 1 "$scratch/smi")"
+}

@@ -16,19 +16,20 @@ run_here "$there"
 
 # VERSION:SUITE:PACKAGE. 450 has no cuGetProcAddress, 470 its first form alone, 555 answered the
 # recorded requests.
-packages="450:bullseye:libnvidia-tesla-450-cuda1 470:bullseye:libcuda1 535:bookworm:libcuda1 550:trixie:libcuda1
-	555:experimental:libcuda1"
+packages="450:bullseye:libnvidia-tesla-450-cuda1 470:bullseye:libcuda1 535:bookworm:libcuda1,libnvidia-ml1,nvidia-smi
+	550:trixie:libcuda1 555:experimental:libcuda1,libnvidia-ml1,nvidia-smi"
 
 for package in $packages; do
 	version=${package%%:*} rest=${package#*:}
-	tools/dev/fetch-deb "${rest%:*}" non-free "$arch" "$build/debs/nvidia-$version" "${rest#*:}" \
+	# shellcheck disable=SC2046 # a list of packages
+	tools/dev/fetch-deb "${rest%:*}" non-free "$arch" "$build/debs/nvidia-$version" $(echo "${rest#*:}" | tr , ' ') \
 		2>"$scratch/fetch-$version" &
 done
 wait
 
 ran=0 missing=
 for package in $packages; do
-	version=${package%%:*}
+	version=${package%%:*} rest=${package#*:}
 	if [ -s "$scratch/fetch-$version" ]; then
 		missing="$version: $(tail -n 1 "$scratch/fetch-$version")"
 		echo "$missing"
@@ -45,6 +46,10 @@ for package in $packages; do
 	535,*) check_blind "driver $version" "$library" ;;
 	450,* | 555,*) check_blind "driver $version" "$library" --init ;;
 	esac
+	case $rest in
+	*,nvidia-smi) check_nvml "NVML $version" "$(find "$build/debs/nvidia-$version" -name libnvidia-ml.so.1)" \
+		"$(find "$build/debs/nvidia-$version" -name nvidia-smi -type f -path '*/lib/nvidia/*' -print)" ;;
+	esac
 	ran=$((ran + 1))
 done
 installed=$(ldconfig -p 2>/dev/null | sed -n 's/.*libcuda\.so\.1 .*=> //p' | head -n 1)
@@ -52,6 +57,8 @@ for library in $installed ${SPILLWAY_TEST_DRIVER:-}; do
 	check_driver "$library" "$library"
 	[ ! -s "$scratch/unknown" ] || echo "$library: unknown to Spillway: $(tr '\n' ' ' <"$scratch/unknown")"
 done
+# SPILLWAY_TEST_NVML=/path/libnvidia-ml.so.1: that one too, without its nvidia-smi.
+[ -z "${SPILLWAY_TEST_NVML:-}" ] || check_nvml "$SPILLWAY_TEST_NVML" "$SPILLWAY_TEST_NVML" "$build/tests/e2e/nvml"
 if [ -n "$missing" ]; then
 	echo "$ran driver libraries of NVIDIA's were checked; driver $missing"
 	exit 77
