@@ -37,8 +37,9 @@ static bool exclusive_hold_is_done(CUstream stream)
 }
 
 /*
- * Returns whether the launch is the one that may pass. Running work waits for no launch that is
- * behind it: one that has nothing before it passes, and others where there is no such one.
+ * Returns whether the launch is the one that may pass, because running work may need it
+ * (exclusive_hold_pass_one()). Work in a stream never needs a launch behind it in the same stream.
+ * So a launch into a stream that is done passes, and after LATE_NS any launch.
  */
 static bool is_the_one(CUstream stream, uint64_t now)
 {
@@ -53,7 +54,7 @@ static bool passes(CUstream stream, uint64_t since_ns, uint64_t now)
 {
 	uint64_t lease = atomic_load(&hold.lease_ns), decided = atomic_load(&hold.decided_ns);
 
-	/* As long as there is a decision, a waiting launch goes on when that is made. */
+	/* Each decision begins the longest wait anew. */
 	since_ns = since_ns > decided ? since_ns : decided;
 	if (atomic_load(&hold.lets_go) || now > since_ns + GANG_WAIT_NS + LATE_NS)
 		return true;
@@ -70,7 +71,7 @@ static void wait(const struct device *device, CUstream stream)
 
 	if (counts)
 		statistics_add(&device->statistics->idle_slots, 1);
-	shortage_call();
+	shortage_call(); /* the sharing thread decides now */
 	for (;;) {
 		uint32_t seen = atomic_load(&hold.changed);
 

@@ -14,7 +14,10 @@
 
 enum { WINDOW = 1024 }; /* steps in the mean, twice as many at most */
 
-/* A break: the program does nothing for so long, and for so many steps. */
+/*
+ * A break: a stretch took longer than BREAK_NS, and BREAK_STEPS times as long as its steps usually
+ * do.
+ */
 enum { BREAK_NS = 1000000000, BREAK_STEPS = 16 };
 
 /* An event behind the last launch of a step. */
@@ -32,13 +35,13 @@ struct mark {
 static struct timer {
 	LOCK_OF(STEP_TIMES) lock;
 	enum { NOTHING, BEGUN, ENDED } state;
-	_Atomic uint64_t wanted;  /* so many ends from here; UINT64_MAX: none until one is told */
-	struct mark begin, end;   /* in ENDED both are recorded, in BEGUN the first */
-	uint64_t steps;           /* from one to the other */
-	uint64_t since;           /* from the newer one on */
-	bool is_mixed;            /* other work came there */
-	uint64_t passed_ns;       /* when the device passed the first, as far as is known */
-	struct mark last;         /* the newest point before `begin`, if `begin` is none */
+	_Atomic uint64_t wanted; /* so many ends from here; UINT64_MAX: none until one is told */
+	struct mark begin, end;  /* in ENDED both are recorded, in BEGUN the first */
+	uint64_t steps;          /* from one to the other */
+	uint64_t since;          /* from the newer one on */
+	bool is_mixed;           /* other work came there */
+	uint64_t passed_ns;      /* when the device passed the first, as far as is known */
+	struct mark last; /* the newest point before `begin`, while `begin` is not on the scale */
 	struct point from, next;  /* the mean begins at `from`, later at `next` */
 	uint64_t first, first_ns; /* so many steps had ended then, by the host's clock; or 0 */
 	uint64_t mean_ns;
@@ -146,7 +149,7 @@ static void read(struct timer *t, const struct step_ends *ends, struct step_time
 	if (t->end.context == ends->context && t->begin.context == ends->context)
 		result = driver.cuEventElapsedTime(&ms, t->begin.event, t->end.event);
 	if (result == CUDA_ERROR_NOT_READY)
-		return; /* the device is behind: the stretch is long enough */
+		return; /* the device is behind: a later call reads it */
 	t->state = result == CUDA_SUCCESS && ms > 0 ? BEGUN : NOTHING;
 	ns = (uint64_t)((double)ms * 1e6);
 	if (t->state == BEGUN)
