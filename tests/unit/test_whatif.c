@@ -150,6 +150,7 @@ START_TEST(less_memory_never_helps)
 	write_world();
 	open_world(&records, &model);
 	ck_assert_int_eq(model.source, LINK_MODELLED);
+	ck_assert(!model.has_graph);
 	for (uint64_t limit = model_held(&model); limit > world.fixed; limit -= 2 * MIB) {
 		struct model_answer answer = ask(&model, limit, 1e9 / world.ns_of_byte, 1);
 
@@ -236,6 +237,23 @@ START_TEST(shares_and_neighbours)
 }
 END_TEST
 
+/* A step that is one graph is told apart: the model knows little of its kernels. */
+START_TEST(a_graph_of_a_step)
+{
+	struct records records;
+	struct model model;
+
+	*text_of = '\0';
+	strcat(text_of, "spillway-record 1\njob bert\nspillway-survey 1\nname A GPU\n");
+	strcat(text_of, "gpu 0 1000 7\nlimit 1000\nheld 300\nlink 0 0\nhow 2 0 0\npieces 2\n");
+	strcat(text_of,
+	       "0 0 100 100\n1 0 200 200\nkernels 2\n5 900 0 2 0 1\n5 900 1000 2 0 1\nend\n");
+	open_world(&records, &model);
+	ck_assert(model.has_graph);
+	close_world(&records, &model);
+}
+END_TEST
+
 /* A program without steps: all that was measured is one span. */
 START_TEST(without_steps)
 {
@@ -290,6 +308,7 @@ int main(void)
 	suite_add_worlds(tests, other_places_are_predicted, 50);
 	suite_add_worlds(tests, limits_are_recommended, 10);
 	tcase_add_test(tests, shares_and_neighbours);
+	tcase_add_test(tests, a_graph_of_a_step);
 	tcase_add_test(tests, without_steps);
 	tcase_add_test(tests, damaged_records_are_refused);
 	return suite_run("what-if", tests);

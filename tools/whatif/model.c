@@ -159,14 +159,28 @@ static void model_learn(struct model *m)
 	                                                          : MODEL_LINK;
 }
 
+/*
+ * Returns whether the launch is a program in itself, as a graph of a whole step. Its kernels
+ * read one after the other, so that little of it hides behind the computing of them all.
+ */
+static bool is_sequence(const struct model *m, size_t k)
+{
+	const struct weigh_kernel *kernel = &m->record->kernel[k];
+
+	return kernel->uses > 1 && kernel->uses * 2 >= m->record->runs &&
+	       (double)kernel->ns * 2 > m->step_ns;
+}
+
 void model_make(struct model *model, const struct survey_record *record)
 {
 	*model = (struct model){.record = record};
 	model_list_pieces(model);
 	model_measure(model);
 	model_learn(model);
-	for (size_t k = 0; k < record->kernels; k++)
+	for (size_t k = 0; k < record->kernels; k++) {
 		model->least_ns += model->known[k].least;
+		model->has_graph |= is_sequence(model, k);
+	}
 	model->least_ns =
 	    model->step_ns - model->kernels_ns + model->least_ns * model->overlap / model->steps;
 }
@@ -276,18 +290,6 @@ struct guess_how {
 	double read;    /* of what a kernel is taken to read */
 	bool is_hidden; /* also behind a whole graph's computing */
 };
-
-/*
- * Returns whether the launch is a program in itself, as a graph of a whole step. Its kernels
- * read one after the other, so that little of it hides behind the computing of them all.
- */
-static bool is_sequence(const struct model *m, size_t k)
-{
-	const struct weigh_kernel *kernel = &m->record->kernel[k];
-
-	return kernel->uses > 1 && kernel->uses * 2 >= m->record->runs &&
-	       (double)kernel->ns * 2 > m->step_ns;
-}
 
 static struct guess_sum guess_add_up(const struct guess *g, const struct guess_how *how)
 {

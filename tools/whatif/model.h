@@ -51,6 +51,7 @@ struct model {
 	uint32_t *at; /* of each of them: its first among the record's */
 	double link;  /* bytes per second */
 	enum link_source source;
+	bool has_graph;  /* a launch is most of a step, and uses most memory: a graph of a step */
 	bool has_read;   /* kernels read from the host while they were measured */
 	uint64_t unused; /* bytes of memory that no kernel uses, which leaves first */
 	uint64_t fixed;  /* bytes that stay on the device whatever the limit is */
