@@ -498,7 +498,7 @@ START_TEST(graphs_of_a_pool)
 	one_large_run();
 	sizes[0] = sizes[1] = sizeof(addresses[0]);
 	parameter_count = 2;
-	heat_graph_kernel(graph, FUNCTION, parameters, NULL);
+	heat_graph_kernel(graph, FUNCTION, parameters, NULL, false);
 	launch(OTHER, part_at(0));
 	for (int i = 0; i < 400; i++) {
 		work_for(100);
@@ -682,26 +682,32 @@ END_TEST
 
 START_TEST(nodes_clones_and_updates)
 {
-	CUdeviceptr address = run_at(20);
+	CUdeviceptr address = run_at(20), used[8];
 	void *parameters[] = {&address};
 
 	sizes[0] = sizeof(address);
 	parameter_count = 1;
-	heat_graph_kernel(GRAPH, FUNCTION, parameters, NULL);
+	heat_graph_kernel(GRAPH, FUNCTION, parameters, NULL, false);
 	heat_graph_address(GRAPH, run_at(21) + 5);
 	heat_graph_address(GRAPH, 5);
 	heat_graph_add(CLONE, GRAPH);
 	heat_graph_add(EXEC, CLONE);
 	address = run_at(22);
-	heat_graph_kernel(EXEC, FUNCTION, parameters, NULL);
+	heat_graph_kernel(EXEC, FUNCTION, parameters, NULL, true);
 	heat_graph_add(EXEC, (const void *)0x999);
 	heat_graph_add(EXEC, EXEC);
+	/* The changed kernel is the one that was there, with other memory. */
+	ck_assert_int_ge(heat_uses_of_graph(EXEC, used, 8), 3);
+	ck_assert_uint_eq(heat_given(used, 8), 2);
+	ck_assert_uint_eq(used[0], run_at(20));
+	ck_assert_uint_eq(used[1], 0);
+	ck_assert_uint_eq(heat_given(used, 1), 0);
 	cool_down();
 	heat_graph_launched(EXEC);
 	ck_assert_uint_eq(hot_runs(), 3);
 	address = run_at(23);
 	heat_graph_forget(GRAPH);
-	heat_graph_kernel(GRAPH, FUNCTION, parameters, NULL);
+	heat_graph_kernel(GRAPH, FUNCTION, parameters, NULL, false);
 	heat_graph_replace(EXEC, GRAPH);
 	cool_down();
 	heat_graph_launched(EXEC);
@@ -709,7 +715,7 @@ START_TEST(nodes_clones_and_updates)
 	ck_assert_int_eq(heat_at(23), HEAT_HOT);
 	/* A node of whichever graph. */
 	address = run_at(24);
-	heat_graph_kernel(HEAT_ANY_GRAPH, FUNCTION, parameters, NULL);
+	heat_graph_kernel(HEAT_ANY_GRAPH, FUNCTION, parameters, NULL, true);
 	cool_down();
 	heat_graph_launched(EXEC);
 	ck_assert_uint_eq(hot_runs(), 2);

@@ -35,7 +35,8 @@ static struct {
 	bool makes_no_events, is_context_gone;
 	int pushed;
 	bool is_asked, is_asked_for_steps;
-	int uses; /* that the next launch has; -1: nobody knows */
+	int uses;          /* that the next launch has; -1: nobody knows */
+	CUdeviceptr given; /* the address that its kernel is given; 0: not known */
 } world;
 
 struct driver driver;
@@ -126,6 +127,17 @@ int heat_uses_of_graph(const void *graph, CUdeviceptr *runs, size_t room)
 	return write_uses(runs, room);
 }
 
+/* The kernel of a launch was given one address; of a graph they are not known. */
+size_t heat_given(CUdeviceptr *words, size_t room)
+{
+	ck_assert_uint_ge(room, 2);
+	if (!world.given)
+		return 0;
+	words[0] = world.given;
+	words[1] = 0;
+	return 2;
+}
+
 static void ask(int ordinal, bool launches, bool steps)
 {
 	ck_assert_int_eq(ordinal, DEVICE);
@@ -208,7 +220,9 @@ START_TEST(two_steps_are_measured)
 	survey_step_ended(DEVICE);
 	ck_assert_int_eq(survey_poll(world.now), SURVEY_TAKEN);
 	for (int step = 0; step < SURVEY_STEPS; step++) {
+		world.given = 0x1234;
 		launch(false, 1000000);
+		world.given = 0;
 		world.uses = 3;
 		launch(true, 2000000);
 		world.uses = 0;
@@ -226,6 +240,16 @@ START_TEST(two_steps_are_measured)
 	found = survey_found();
 	ck_assert_uint_eq(found->kernels, 6);
 	ck_assert_uint_eq(found->uses, 10);
+	/* Of each step's first launch it is known where its memory is. */
+	ck_assert_uint_eq(found->givens, 2 * 4);
+	for (size_t step = 0; step < 2; step++) {
+		const CUdeviceptr *given = found->given + 4 * step;
+
+		ck_assert_uint_eq(given[0], 3 * step);
+		ck_assert_uint_eq(given[1], 0x1234);
+		ck_assert_uint_eq(given[2], 0);
+		ck_assert_uint_eq(given[3], SURVEY_GIVEN_END);
+	}
 	for (size_t i = 0; i < 6; i++) {
 		const struct weigh_kernel *k = &found->kernel[i];
 		const uint32_t uses[] = {2, 3, 0};

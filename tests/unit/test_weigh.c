@@ -217,6 +217,7 @@ START_TEST(it_is_spread_over_kernels_with_slack)
 	ck_assert(fabs(answer.now - 1400) < 1);
 	ck_assert(fabs(answer.then - 800) < 1);
 	ck_assert(fabs(answer.least - 800) < 1);
+	ck_assert(fabs(answer.unknown) < 1);
 }
 END_TEST
 
@@ -292,6 +293,7 @@ START_TEST(without_times_it_is_by_frequency)
 	ck_assert(fabs(answer.now - 500) < 1);
 	ck_assert(fabs(answer.then - 200) < 1);
 	ck_assert(fabs(answer.least) < 1);
+	ck_assert(fabs(answer.unknown - answer.now) < 1);
 }
 END_TEST
 

@@ -37,7 +37,7 @@ struct placement_calls {
 	void (*hide)(CUdeviceptr address);
 	void (*graph_launched)(const void *graph);
 	void (*graph_kernel)(const void *graph, CUfunction function, void **parameters,
-	                     void **extra);
+	                     void **extra, bool is_changed);
 	void (*graph_address)(const void *graph, CUdeviceptr address);
 	void (*graph_add)(const void *to, const void *from);
 	void (*graph_replace)(const void *to, const void *from);

@@ -23,6 +23,8 @@
  */
 
 #define SECOND 1000000000ull
+/* Of less than one part in so many of the kernels' time it is not known how much is computing. */
+#define KNOWN 10
 
 struct ranked {
 	CUdeviceptr address;
@@ -43,9 +45,9 @@ struct weighed {
 	 * was, as it will be, and with nothing on the host. One is as it was measured; 0: it was
 	 * not.
 	 */
-	double now, then, least, took;
-	bool is_worth;  /* of `placement` auto: it moves */
-	size_t kernels; /* of the survey */
+	double now, then, least, took; /* least: 0 where it is not known */
+	bool is_worth;                 /* of `placement` auto: it moves */
+	size_t kernels;                /* of the survey */
 };
 
 struct weighed_terms {
@@ -316,6 +318,38 @@ static double sum_times(const struct survey *survey)
 	return sum;
 }
 
+/* Writes the addresses that a kernel was given, up to a 0. Returns where that is. */
+static const CUdeviceptr *placement_write_node(struct record *r, const struct pieces *pieces,
+                                               unsigned long long number, const CUdeviceptr *word)
+{
+	record_add(r, "%llu", number);
+	for (; *word; word++) {
+		size_t at = placement_piece_at(pieces, *word);
+
+		if (at < pieces->count && pieces->of[at].is_used)
+			record_add(r, " %u %llu", pieces->of[at].number,
+			           (unsigned long long)(*word - pieces->of[at].address));
+	}
+	record_add(r, "\n");
+	return word;
+}
+
+/* Writes which addresses the kernels of each launch were given. */
+static void placement_write_nodes(struct record *r, const struct survey *survey,
+                                  const struct pieces *pieces)
+{
+	const CUdeviceptr *word = survey->given, *end = word + survey->givens;
+
+	record_add(r, "nodes\n");
+	for (; word < end; word++) {
+		unsigned long long number = *word++;
+
+		for (; *word != SURVEY_GIVEN_END; word++)
+			word = placement_write_node(r, pieces, number, word);
+	}
+	record_add(r, "end\n");
+}
+
 /* Writes all of it for the tool, which asks weigh.h about other limits. */
 static void placement_write_record(struct device *device, const struct survey *survey,
                                    const struct weighed_terms *terms, const struct question *q,
@@ -351,7 +385,7 @@ static void placement_write_record(struct device *device, const struct survey *s
 			record_add(&r, " %u", q->use[kernel->first + i]);
 		record_add(&r, "\n");
 	}
-	record_add(&r, "end\n");
+	placement_write_nodes(&r, survey, pieces);
 	record_publish(&r, device);
 }
 
@@ -374,7 +408,7 @@ static bool weighed_make(struct device *device, const struct survey *survey,
 	if (is_done) {
 		w.now = q.answer.now;
 		w.then = q.answer.then;
-		w.least = q.answer.least;
+		w.least = q.answer.unknown * KNOWN < q.answer.now ? q.answer.least : 0;
 		w.is_worth = weigh_is_worth(&q.answer);
 		rank_all(&w, &q, &pieces);
 		if (w.took > 0)
@@ -579,10 +613,16 @@ static void placement_show(const struct device *device, const struct placement *
 
 static void placement_say(const struct device *device, const struct weighed *w, bool acts)
 {
-	log_info(
-	    "device %d: measured over two steps: kernels take %.2f times as long as with no memory "
-	    "on the host, with the best placement %.2f times: %s",
-	    device->index, w->now / w->least, w->then / w->least, acts ? "it moves" : "it stays");
+	const char *then = acts ? "it moves" : "it stays";
+
+	if (w->least > 0)
+		log_info("device %d: measured over two steps: kernels take %.2f times as long as "
+		         "with no memory on the host, with the best placement %.2f times: %s",
+		         device->index, w->now / w->least, w->then / w->least, then);
+	else
+		log_info("device %d: measured over two steps: kernels waited for the host in all "
+		         "launches; with the best placement they take %.2f times as long: %s",
+		         device->index, w->now > 0 ? w->then / w->now : 1, then);
 }
 
 static bool differs(uint64_t a, uint64_t b, uint64_t of)

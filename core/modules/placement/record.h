@@ -19,6 +19,11 @@
  *   RUN TIER BYTES READ           RUN: -1 where no kernel uses it; TIER: 0 device, 1 host
  *   kernels COUNT                 in the order of launches, a line each:
  *   KEY NS AT USES RUN...         as struct weigh_kernel
+ *   nodes                         the kernels of launches, in the order in which they run, a line
+ *                                 each: one of a plain launch, all of a graph's, none where they
+ *                                 are not known
+ *   LAUNCH RUN OFFSET...          LAUNCH: the number of the launch above, from 0; then each address
+ *                                 that the kernel was given: bytes behind the beginning of its run
  *   end
  */
 #ifndef SPILLWAY_RECORD_H
@@ -30,7 +35,7 @@
 
 struct device;
 
-enum { RECORD_VERSION = 1 };
+enum { RECORD_VERSION = 2 };
 
 /* A record that is being written; all zero at first. */
 struct record {

@@ -155,6 +155,7 @@ static void survey_clear(void)
 {
 	free(s.found.kernel);
 	free(s.found.use);
+	free(s.found.given);
 	free(s.measured);
 	free(s.repeats);
 	s.found = (struct survey){0};
@@ -170,9 +171,10 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 	if (state() == SURVEY_NONE) {
 		s.found.kernel = calloc(SURVEY_LAUNCHES, sizeof(*s.found.kernel));
 		s.found.use = calloc(SURVEY_USES, sizeof(*s.found.use));
+		s.found.given = calloc(SURVEY_GIVEN, sizeof(*s.found.given));
 		s.measured = calloc(SURVEY_LAUNCHES, sizeof(*s.measured));
 		s.repeats = has_steps ? repeats_create() : NULL;
-		is_begun = s.found.kernel && s.found.use && s.measured;
+		is_begun = s.found.kernel && s.found.use && s.found.given && s.measured;
 		if (!is_begun)
 			survey_clear();
 	}
@@ -472,6 +474,20 @@ static void note_repeat(const struct survey_launch *launch)
 	s.repeats = NULL;
 }
 
+/* Notes the addresses that the launch's kernels were given, for the record. */
+static void note_given(size_t number)
+{
+	CUdeviceptr *to = s.found.given + s.found.givens;
+	size_t room = SURVEY_GIVEN - s.found.givens, count;
+
+	count = room > 2 ? heat_given(to + 1, room - 2) : 0;
+	if (!count)
+		return;
+	to[0] = number;
+	to[count + 1] = SURVEY_GIVEN_END;
+	s.found.givens += count + 2;
+}
+
 /* Notes which runs the launch uses. */
 static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *launch)
 {
@@ -485,6 +501,7 @@ static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *l
 	kernel->first = (uint32_t)s.found.uses;
 	kernel->uses = (uint32_t)uses;
 	s.found.uses += (size_t)uses;
+	note_given((size_t)(kernel - s.found.kernel));
 }
 
 static void end_taken(size_t number, const struct survey_launch *launch)

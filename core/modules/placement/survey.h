@@ -42,10 +42,17 @@ enum survey_state {
 	SURVEY_FAILED,
 };
 
-enum { SURVEY_STEPS = 2, SURVEY_LAUNCHES = 1 << 14, SURVEY_USES = 1 << 17 };
-#define SURVEY_SEEKS_NS ((uint64_t)120000000000) /* for steps, so long */
-#define SURVEY_LASTS_NS ((uint64_t)120000000000) /* at most */
-#define SURVEY_WHILE_NS ((uint64_t)2000000000)   /* where there are no steps */
+enum {
+	SURVEY_STEPS = 2,
+	SURVEY_LAUNCHES = 1 << 14,
+	SURVEY_USES = 1 << 17,
+	SURVEY_GIVEN = 1 << 18,
+};
+/* Ends what a launch was given. */
+#define SURVEY_GIVEN_END UINT64_MAX
+#define SURVEY_SEEKS_NS  ((uint64_t)120000000000) /* for steps, so long */
+#define SURVEY_LASTS_NS  ((uint64_t)120000000000) /* at most */
+#define SURVEY_WHILE_NS  ((uint64_t)2000000000)   /* where there are no steps */
 /* An exact repeat goes on for so long before it is taken for a step. */
 #define SURVEY_TRIES_NS ((uint64_t)2000000000)
 
@@ -55,6 +62,12 @@ struct survey {
 	size_t kernels;
 	CUdeviceptr *use;
 	size_t uses;
+	/*
+	 * Of each launch that it is known of: its number, the addresses that its kernels were given
+	 * (heat_given()), and SURVEY_GIVEN_END.
+	 */
+	CUdeviceptr *given;
+	size_t givens;
 	bool has_steps; /* they are SURVEY_STEPS steps; else launches of a while */
 };
 

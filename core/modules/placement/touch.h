@@ -134,16 +134,23 @@ void heat_hide(CUdeviceptr address);
 int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CUdeviceptr *runs,
                         size_t room);
 int heat_uses_of_graph(const void *graph, CUdeviceptr *runs, size_t room);
+/*
+ * Writes the addresses that the kernels of the last such query were given, kernel by kernel, with a
+ * 0 behind each kernel's. For example, a graph of two kernels that read A and write B, then read B:
+ * A B 0 B 0. Returns how many words; 0: not all are known, or there are more than the room.
+ */
+size_t heat_given(CUdeviceptr *words, size_t room);
 
 /* --- graphs --- */
 
-enum { HEAT_GRAPH_RUNS = 4096 };
+enum { HEAT_GRAPH_RUNS = 4096, HEAT_GIVEN = 1 << 17 };
 
 /* Ends a capture; graph: its result, NULL: nothing. */
 void heat_graph_capture_ended(const void *graph);
 
 /* Adds a kernel node, new or changed, to its graph or executable graph. */
-void heat_graph_kernel(const void *graph, CUfunction function, void **parameters, void **extra);
+void heat_graph_kernel(const void *graph, CUfunction function, void **parameters, void **extra,
+                       bool is_changed);
 /* Adds a copying or filling node; any address. */
 void heat_graph_address(const void *graph, CUdeviceptr address);
 /* Has `to` use the memory of `from` from now on: as well, or alone. */

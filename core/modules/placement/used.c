@@ -20,6 +20,12 @@ struct runs {
 	CUdeviceptr *run;
 	size_t count, room;
 	bool is_blind; /* and more */
+	/* The addresses that kernels were given, in their order, and a 0 behind each kernel's. */
+	struct given {
+		CUdeviceptr *word;
+		size_t count, room;
+		bool is_short; /* of memory, or there are too many: not all are there */
+	} given;
 };
 
 struct graph {
@@ -67,6 +73,24 @@ static void heat_used_add(struct runs *runs, CUdeviceptr run)
 	runs->count++;
 }
 
+/* Adds an address that a kernel was given, or the 0 behind its last one. */
+static void given_add(struct given *given, CUdeviceptr word)
+{
+	if (given->count == given->room && !given->is_short) {
+		size_t room = given->room ? given->room * 2 : 16;
+		CUdeviceptr *more =
+		    room > HEAT_GIVEN ? NULL : realloc(given->word, room * sizeof(*more));
+
+		given->is_short = !more;
+		if (more) {
+			given->word = more;
+			given->room = room;
+		}
+	}
+	if (!given->is_short)
+		given->word[given->count++] = word;
+}
+
 static void add_touched(struct runs *runs, const struct heat_touched *touched)
 {
 	for (uint32_t i = 0; touched->first && i < touched->count; i++)
@@ -77,12 +101,16 @@ static void heat_used_add_all(struct runs *to, const struct runs *from)
 {
 	for (size_t i = 0; i < from->count; i++)
 		heat_used_add(to, from->run[i]);
+	for (size_t i = 0; i < from->given.count; i++)
+		given_add(&to->given, from->given.word[i]);
+	to->given.is_short |= from->given.is_short;
 	to->is_blind |= from->is_blind;
 }
 
 static void heat_used_clear(struct runs *runs)
 {
 	free(runs->run);
+	free(runs->given.word);
 	*runs = (struct runs){0};
 }
 
@@ -129,6 +157,8 @@ static void scan_words(const struct scan *scan, const void *at, size_t words)
 		touched = heat_touch(word, HEAT_LAUNCHED, scan->now);
 		if (scan->runs)
 			add_touched(scan->runs, &touched);
+		if (scan->runs && touched.first)
+			given_add(&scan->runs->given, word);
 	}
 }
 
@@ -220,6 +250,7 @@ static void scan(struct runs *runs, CUfunction function, void **parameters, void
 {
 	if (!scan_launch(function, parameters, extra, true, runs))
 		runs->is_blind = true;
+	given_add(&runs->given, 0);
 }
 
 /* --- captures --- */
@@ -253,14 +284,20 @@ void heat_graph_capture_ended(const void *handle)
 	lock_release(&lock);
 }
 
-void heat_graph_kernel(const void *handle, CUfunction function, void **parameters, void **extra)
+void heat_graph_kernel(const void *handle, CUfunction function, void **parameters, void **extra,
+                       bool is_changed)
 {
 	struct graph *graph;
+	size_t given;
 
 	lock_acquire(&lock);
 	graph = find_or_make(handle);
+	given = graph ? graph->runs.given.count : 0;
 	if (graph)
 		scan(&graph->runs, function, parameters, extra);
+	/* A changed kernel is given memory like that which it had, and its place is not known. */
+	if (graph && is_changed)
+		graph->runs.given.count = given;
 	lock_release(&lock);
 }
 
@@ -377,8 +414,8 @@ static int write_asked(CUdeviceptr *runs, size_t room)
 
 static void begin_asked(void)
 {
-	asked.count = 0;
-	asked.is_blind = false;
+	asked.count = asked.given.count = 0;
+	asked.is_blind = asked.given.is_short = false;
 }
 
 int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CUdeviceptr *runs,
@@ -413,6 +450,18 @@ int heat_uses_of_graph(const void *handle, CUdeviceptr *runs, size_t room)
 	ask_graph(handle);
 	ask_graph(HEAT_ANY_GRAPH);
 	count = write_asked(runs, room);
+	lock_release(&lock);
+	return count;
+}
+
+size_t heat_given(CUdeviceptr *words, size_t room)
+{
+	size_t count;
+
+	lock_acquire(&lock);
+	count = asked.given.is_short || asked.given.count > room ? 0 : asked.given.count;
+	if (count)
+		memcpy(words, asked.given.word, count * sizeof(*words));
 	lock_release(&lock);
 	return count;
 }

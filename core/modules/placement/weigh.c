@@ -400,6 +400,9 @@ static void reckon(struct work *w, struct weigh_answer *answer)
 			send_to_host(w, i);
 	}
 	answer->now = sum_of_loads(w);
+	answer->unknown = 0;
+	for (size_t k = 0; k < g->kernels; k++)
+		answer->unknown += w->load[k].least > 0 ? 0 : w->load[k].ns;
 }
 
 static bool weigh_make_room(struct work *w)
@@ -451,8 +454,9 @@ bool weigh_learn(const struct weigh_case *given, struct weigh_known *known, doub
 	return is_done;
 }
 
-bool weigh_by(const struct weigh_case *given, const struct weigh_known *known, double ns_of_byte,
-              struct weigh_answer *answer)
+/* Decides by these facts, for this link. Returns false without memory for it. */
+static bool weigh_by(const struct weigh_case *given, const struct weigh_known *known,
+                     double ns_of_byte, struct weigh_answer *answer)
 {
 	struct work w = {.given = given, .ns_of_byte = ns_of_byte};
 	bool is_done = weigh_make_room(&w);

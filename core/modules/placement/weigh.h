@@ -58,6 +58,7 @@ struct weigh_answer {
 	 * host. Where no kernel's time is known: bytes they read of the host.
 	 */
 	double now, then, least;
+	double unknown; /* of `now`: of kernels that waited for the host in all launches */
 };
 
 /* The facts about a kernel from its durations. */
@@ -72,12 +73,9 @@ struct weigh_known {
  */
 bool weigh_learn(const struct weigh_case *given, struct weigh_known *known, double *ns_of_byte);
 /*
- * Decides by these facts, for this link. Returns false without memory for it; the answer is then as
- * it was.
+ * Learns, and decides by that. Over a link that no kernel has waited for memory costs its bytes.
+ * Returns false without memory for it. The answer is then as it was.
  */
-bool weigh_by(const struct weigh_case *given, const struct weigh_known *known, double ns_of_byte,
-              struct weigh_answer *answer);
-/* Both, one after the other. Over a link that no kernel has waited for memory costs its bytes. */
 bool weigh_up(const struct weigh_case *given, struct weigh_answer *answer);
 
 /*
