@@ -13,6 +13,8 @@ static const double link_error[] = {
     [LINK_MODELLED] = 0.25, [LINK_MOVED] = 0.15, [LINK_READ] = 0.05};
 /* What kernels read at least of the memory that they are given, where that was not seen. */
 #define READ_LEAST 0.25
+/* As the placer has it: memory goes back if kernels take more than so many times as long. */
+#define MODEL_WORSE 1.01
 /* A limit is found to a 256th of what is held. */
 enum { MODEL_PARTS = 256, MODEL_KNEE_PARTS = 64 };
 
@@ -25,7 +27,7 @@ static void model_list_pieces(struct model *m)
 	uint64_t movable = 0;
 
 	m->piece = allocate((r->pieces + 1) * sizeof *m->piece);
-	m->at = allocate((r->pieces + 1) * sizeof *m->at);
+	m->piece_of = allocate((r->pieces + 1) * sizeof *m->piece_of);
 	for (size_t i = 0; i < r->pieces; i++) {
 		const struct record_piece *p = &r->piece[i];
 		bool joins = r->is_whole && i && p->run >= 0 && r->piece[i - 1].run == p->run;
@@ -37,12 +39,302 @@ static void model_list_pieces(struct model *m)
 			m->piece[m->pieces - 1].bytes += p->bytes;
 			m->piece[m->pieces - 1].read += p->read;
 		} else {
-			m->at[m->pieces] = (uint32_t)i;
 			m->piece[m->pieces++] = (struct weigh_piece){
 			    (uint32_t)p->run, p->is_on_host, p->bytes, p->read};
 		}
+		m->piece_of[i] = (uint32_t)(m->pieces - 1);
 	}
 	m->fixed = r->held > movable ? r->held - movable : 0;
+}
+
+/* Finds where each run's pieces are, and lists the runs as tensors. */
+static void model_list_runs(struct model *m)
+{
+	const struct survey_record *r = m->record;
+	uint32_t run = 0;
+
+	m->base = allocate((r->pieces + 1) * sizeof *m->base);
+	m->run_first = allocate((r->runs + 1) * sizeof *m->run_first);
+	m->tensor = allocate((r->runs + r->addresses + 1) * sizeof *m->tensor);
+	for (size_t i = 0; i < r->pieces; i++) {
+		const struct record_piece *p = &r->piece[i];
+
+		if (p->run < 0)
+			continue;
+		if (i && r->piece[i - 1].run == p->run)
+			m->base[i] = m->base[i - 1] + r->piece[i - 1].bytes;
+		else
+			m->run_first[run++] = i;
+		m->tensor[p->run] =
+		    (struct model_tensor){.run = (uint32_t)p->run, .to = m->base[i] + p->read};
+	}
+	m->run_first[run] = r->pieces;
+	m->tensors = r->runs;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct record_address *x = a, *y = b;
+
+	if (x->run != y->run)
+		return x->run < y->run ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Lists a tensor for each address: up to the next one, or to the end of its run. */
+static void model_list_tensors(struct model *m)
+{
+	const struct survey_record *r = m->record;
+	size_t size = (r->addresses + 1) * sizeof *r->address;
+	struct record_address *sorted = allocate(size);
+
+	if (r->addresses)
+		memcpy(sorted, r->address, r->addresses * sizeof *sorted);
+	qsort(sorted, r->addresses, sizeof *sorted, by_address);
+	for (size_t i = 0; i < r->addresses; i++) {
+		const struct record_address *a = &sorted[i];
+		const struct model_tensor *whole = &m->tensor[a->run];
+		struct model_tensor *last = &m->tensor[m->tensors - 1];
+
+		if (i && by_address(a - 1, a) == 0)
+			continue;
+		if (i && last->run == a->run && last->to > a->offset)
+			last->to = a->offset;
+		m->tensor[m->tensors++] = (struct model_tensor){
+		    .run = a->run,
+		    .from = a->offset,
+		    .to = whole->to > a->offset ? whole->to : a->offset,
+		};
+	}
+	free(sorted);
+}
+
+/* Returns the tensor that begins at an address. */
+static uint32_t model_tensor_at(const struct model *m, const struct record_address *address)
+{
+	size_t low = m->record->runs, high = m->tensors;
+
+	while (low + 1 < high) {
+		size_t middle = (low + high) / 2;
+		const struct model_tensor *t = &m->tensor[middle];
+		struct record_address begins = {t->run, t->from};
+
+		if (by_address(&begins, address) <= 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return (uint32_t)low;
+}
+
+/* Adds a tensor to the newest kernel, once. */
+static void node_add(struct model *m, uint32_t tensor)
+{
+	struct model_node *node = &m->node[m->nodes - 1];
+
+	for (uint32_t i = 0; i < node->count; i++)
+		if (m->use[node->first + i] == tensor)
+			return;
+	m->use[m->uses++] = tensor;
+	node->count++;
+}
+
+static void node_begin(struct model *m, uint32_t kernel)
+{
+	m->node[m->nodes++] = (struct model_node){.kernel = kernel, .first = (uint32_t)m->uses};
+	m->node_first[kernel + 1]++;
+}
+
+static int by_kernel(const void *a, const void *b)
+{
+	const struct model_node *x = a, *y = b;
+
+	if (x->kernel != y->kernel)
+		return x->kernel < y->kernel ? -1 : 1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Returns the longest tensor of a kernel, besides one. */
+static uint64_t node_longest(const struct model *m, const struct model_node *node, uint32_t besides)
+{
+	uint64_t longest = 0;
+
+	for (uint32_t i = 0; i < node->count; i++) {
+		const struct model_tensor *t = &m->tensor[m->use[node->first + i]];
+
+		if (m->use[node->first + i] != besides && t->to - t->from > longest)
+			longest = t->to - t->from;
+	}
+	return longest;
+}
+
+static uint64_t tensor_bytes(const struct model_tensor *tensor)
+{
+	return tensor->to - tensor->from;
+}
+
+static int by_length(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Marks the tensors that may have free memory of a pool behind them. */
+static void mark_open(const struct model *m, bool *is_open)
+{
+	uint64_t *length = allocate((m->tensors + 2) * sizeof *length);
+
+	for (size_t i = 0; i < m->tensors; i++)
+		length[i] = tensor_bytes(&m->tensor[i]);
+	qsort(length, m->tensors, sizeof *length, by_length);
+	for (size_t i = m->record->runs; i < m->tensors; i++) {
+		const struct model_tensor *t = &m->tensor[i];
+		uint64_t bytes = tensor_bytes(t);
+		const uint64_t *same =
+		    bsearch(&bytes, length, m->tensors, sizeof *length, by_length);
+		bool is_alone = (i == m->record->runs || t[-1].run != t->run) &&
+		                (i + 1 == m->tensors || t[1].run != t->run);
+
+		is_open[i] =
+		    !is_alone && same && same[1] != bytes && (same == length || same[-1] != bytes);
+	}
+	free(length);
+}
+
+/* Notes how long the longest other tensor of each reading kernel is. Returns how many there are. */
+static size_t list_longest(const struct model *m, uint32_t tensor, uint64_t *longest)
+{
+	size_t count = 0;
+
+	for (size_t n = 0; n < m->nodes; n++)
+		for (uint32_t i = 0; i < m->node[n].count; i++)
+			if (m->use[m->node[n].first + i] == tensor && m->node[n].count > 1)
+				longest[count++] = node_longest(m, &m->node[n], tensor);
+	return count;
+}
+
+/*
+ * Tensors come several of a length: weights, their gradients and moments. A length in a pool that
+ * comes once may have free memory in it. Such a tensor is taken to be no longer than the longest
+ * other one of a kernel that reads it, by the median of these kernels. `most` keeps the length.
+ */
+static void model_end_tensors(struct model *m)
+{
+	bool *is_open = allocate((m->tensors + 1) * sizeof *is_open);
+	uint64_t *longest = allocate((m->nodes + 1) * sizeof *longest);
+
+	mark_open(m, is_open);
+	for (uint32_t i = 0; i < m->tensors; i++) {
+		struct model_tensor *t = &m->tensor[i];
+		size_t count = is_open[i] ? list_longest(m, i, longest) : 0;
+
+		if (!count)
+			continue;
+		qsort(longest, count, sizeof *longest, by_length);
+		if (longest[count / 2] < t->to - t->from)
+			t->to = t->from + longest[count / 2];
+	}
+	free(is_open);
+	free(longest);
+}
+
+/* Lists the kernels. A launch of which they are not known is one, which reads all of its runs. */
+static void model_list_nodes(struct model *m)
+{
+	const struct survey_record *r = m->record;
+
+	m->node = allocate((r->nodes + r->kernels + 1) * sizeof *m->node);
+	m->use = allocate((r->addresses + r->uses + 1) * sizeof *m->use);
+	m->node_first = allocate((r->kernels + 2) * sizeof *m->node_first);
+	for (size_t i = 0; i < r->nodes; i++) {
+		const struct record_node *node = &r->node[i];
+
+		node_begin(m, node->kernel);
+		for (uint32_t u = 0; u < node->count; u++)
+			node_add(m, model_tensor_at(m, &r->address[node->first + u]));
+	}
+	for (uint32_t k = 0; k < r->kernels; k++) {
+		if (m->node_first[k + 1])
+			continue;
+		node_begin(m, k);
+		for (uint32_t u = 0; u < r->kernel[k].uses; u++)
+			node_add(m, r->use[r->kernel[k].first + u]);
+	}
+	for (size_t i = 0; i < m->tensors; i++)
+		m->tensor[i].most = m->tensor[i].to;
+	model_end_tensors(m);
+	qsort(m->node, m->nodes, sizeof *m->node, by_kernel);
+	for (uint32_t k = 0; k < r->kernels; k++)
+		m->node_first[k + 1] += m->node_first[k];
+}
+
+/* Returns how many kernels a launch has. */
+static size_t nodes_of(const struct model *m, size_t kernel)
+{
+	return m->node_first[kernel + 1] - m->node_first[kernel];
+}
+
+/* --- how much of a tensor is on the host --- */
+
+/* Bytes on the host before each of the record's pieces, where the pieces that move are so. */
+static double *host_before(const struct model *m, const struct weigh_piece *piece)
+{
+	const struct survey_record *r = m->record;
+	double *before = allocate((r->pieces + 1) * sizeof *before), sum = 0;
+
+	for (size_t i = 0; i < r->pieces; i++) {
+		before[i] = sum;
+		if (r->piece[i].run >= 0 && piece[m->piece_of[i]].is_on_host)
+			sum += (double)r->piece[i].read;
+	}
+	before[r->pieces] = sum;
+	return before;
+}
+
+/* Returns the bytes on the host before an offset in a run. */
+static double host_up_to(const struct model *m, const double *before, uint32_t run, uint64_t offset)
+{
+	size_t low = m->run_first[run], high = m->run_first[run + 1];
+	double most, part;
+
+	while (low + 1 < high) {
+		size_t middle = (low + high) / 2;
+
+		/* Pieces that no kernel uses may lie between two runs. */
+		if (m->record->piece[middle].run == (int64_t)run && m->base[middle] <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	most = before[low + 1] - before[low];
+	part = (double)(offset - m->base[low]);
+	return before[low] + lower(most, part);
+}
+
+/* Returns the bytes of each tensor that are on the host; the caller frees them. */
+static double *host_of_tensors(const struct model *m, const struct weigh_piece *piece, bool at_most)
+{
+	double *before = host_before(m, piece);
+	double *bytes = allocate((m->tensors + 1) * sizeof *bytes);
+
+	for (size_t i = 0; i < m->tensors; i++) {
+		const struct model_tensor *t = &m->tensor[i];
+
+		bytes[i] = host_up_to(m, before, t->run, at_most ? t->most : t->to) -
+		           host_up_to(m, before, t->run, t->from);
+	}
+	free(before);
+	return bytes;
+}
+
+static double node_bytes(const struct model *m, const struct model_node *node, const double *host)
+{
+	double bytes = 0;
+
+	for (uint32_t i = 0; i < node->count; i++)
+		bytes += host[m->use[node->first + i]];
+	return bytes;
 }
 
 static struct weigh_case model_case(const struct model *m)
@@ -134,40 +426,123 @@ static void model_measure(struct model *m)
 	m->step_ns = higher(m->step_ns, m->kernels_ns);
 }
 
+/*
+ * Learns from the launches as the placer does, but by the tensors that their kernels read. Returns
+ * how long the link takes for a byte; 0: no kernel has waited for it.
+ */
+static double model_learn_kernels(struct model *m, const double *host)
+{
+	const struct survey_record *r = m->record;
+	struct weigh_kernel *kernel = allocate((r->kernels + 1) * sizeof *kernel);
+	struct weigh_piece *piece = allocate((m->tensors + 1) * sizeof *piece);
+	uint32_t *use = allocate((m->uses + 1) * sizeof *use);
+	struct weigh_case given = {.kernel = kernel,
+	                           .kernels = r->kernels,
+	                           .use = use,
+	                           .piece = piece,
+	                           .pieces = m->tensors,
+	                           .runs = (uint32_t)m->tensors,
+	                           .is_shared = r->is_shared};
+	double ns_of_byte = 0;
+
+	for (uint32_t i = 0; i < m->tensors; i++) {
+		uint64_t bytes = (uint64_t)host[i];
+
+		piece[i] = (struct weigh_piece){i, bytes != 0, bytes, bytes};
+	}
+	for (size_t k = 0; k < r->kernels; k++) {
+		kernel[k] = r->kernel[k];
+		kernel[k].first = (uint32_t)given.uses;
+		for (size_t n = m->node_first[k]; n < m->node_first[k + 1]; n++)
+			for (uint32_t i = 0; i < m->node[n].count; i++)
+				use[given.uses++] = m->use[m->node[n].first + i];
+		kernel[k].uses = (uint32_t)given.uses - kernel[k].first;
+	}
+	if (!weigh_learn(&given, m->known, &ns_of_byte))
+		fail("out of memory");
+	free(kernel);
+	free(piece);
+	free(use);
+	return ns_of_byte;
+}
+
+/* Returns the time of a launch of kernels that compute for so long each. */
+static double launch_ns(const struct model *m, size_t k, double computes, const double *host,
+                        double ns_of_byte)
+{
+	double sum = 0;
+
+	for (size_t n = m->node_first[k]; n < m->node_first[k + 1]; n++)
+		sum += higher(computes, node_bytes(m, &m->node[n], host) * ns_of_byte);
+	return sum;
+}
+
+/*
+ * Learns how long each kernel of a graph computes that waited for the host: so long that the graph
+ * takes as long as it was measured to take. For example, a graph of 4 kernels took 10 ms, of which
+ * one reads for 7 ms: each computes for 1 ms.
+ */
+static void model_learn_graph(struct model *m, size_t k, const double *host)
+{
+	double ns = (double)m->record->kernel[k].ns, low = 0, high = ns;
+	double least = launch_ns(m, k, 0, host, 1e9 / m->link);
+
+	if (least <= 0)
+		return;
+	m->known[k].factor = 1;
+	for (int i = 0; i < 50; i++) {
+		double middle = (low + high) / 2;
+
+		if (launch_ns(m, k, middle, host, 1e9 / m->link) > ns)
+			high = middle;
+		else
+			low = middle;
+	}
+	m->known[k].least = lower(low * (double)nodes_of(m, k), ns);
+	/* The link was faster than believed, or less was read. */
+	if (least > ns)
+		m->known[k] = (struct weigh_known){.least = 0, .factor = ns / least};
+}
+
 static void model_learn(struct model *m)
 {
 	const struct survey_record *r = m->record;
-	struct weigh_case given = model_case(m);
-	double ns_of_byte = 0;
-
-	double unknown = 0, all = 0;
+	double *host = host_of_tensors(m, m->piece, false), ns_of_byte, unknown = 0, all = 0;
+	bool has_graphs = false;
 
 	for (size_t i = 0; i < m->pieces; i++)
 		m->has_read |= m->piece[i].is_on_host;
 	m->known = allocate((r->kernels + 1) * sizeof *m->known);
-	if (!weigh_learn(&given, m->known, &ns_of_byte))
-		fail("out of memory");
-	for (size_t k = 0; k < r->kernels; k++) {
-		unknown += m->known[k].least > 0 ? 0 : (double)r->kernel[k].ns;
-		all += (double)r->kernel[k].ns;
-	}
-	m->unknown = all > 0 ? unknown / all : 0;
-	m->source = ns_of_byte > 0 ? LINK_READ : r->to_device ? LINK_MOVED : LINK_MODELLED;
+	ns_of_byte = model_learn_kernels(m, host);
+	for (size_t k = 0; k < r->kernels; k++)
+		has_graphs |= nodes_of(m, k) > 1;
+	/* The time of a graph is more than its reading, so moves tell more of the link. */
+	m->source = ns_of_byte > 0 && !(has_graphs && r->to_device) ? LINK_READ
+	            : r->to_device                                  ? LINK_MOVED
+	                                                            : LINK_MODELLED;
 	m->link = m->source == LINK_READ                          ? 1e9 / ns_of_byte
 	          : m->source == LINK_MOVED                       ? (double)r->to_device
 	          : strcmp(r->name, "Spillway software GPU") == 0 ? MODEL_SOFTGPU_LINK
 	                                                          : MODEL_LINK;
+	for (size_t k = 0; k < r->kernels; k++) {
+		if (nodes_of(m, k) > 1)
+			model_learn_graph(m, k, host);
+		unknown += m->known[k].least > 0 ? 0 : (double)r->kernel[k].ns;
+		all += (double)r->kernel[k].ns;
+	}
+	m->unknown = all > 0 ? unknown / all : 0;
+	free(host);
 }
 
 /*
- * Returns whether the launch is a program in itself, as a graph of a whole step. Its kernels
- * read one after the other, so that little of it hides behind the computing of them all.
+ * Returns whether the launch may be a graph of a whole step, of which the record has no kernels: it
+ * uses half of the memory, and takes more than half of a step.
  */
 static bool is_sequence(const struct model *m, size_t k)
 {
 	const struct weigh_kernel *kernel = &m->record->kernel[k];
 
-	return kernel->uses > 1 && kernel->uses * 2 >= m->record->runs &&
+	return !m->record->nodes && kernel->uses > 1 && kernel->uses * 2 >= m->record->runs &&
 	       (double)kernel->ns * 2 > m->step_ns;
 }
 
@@ -175,6 +550,9 @@ void model_make(struct model *model, const struct survey_record *record)
 {
 	*model = (struct model){.record = record};
 	model_list_pieces(model);
+	model_list_runs(model);
+	model_list_tensors(model);
+	model_list_nodes(model);
 	model_measure(model);
 	model_learn(model);
 	for (size_t k = 0; k < record->kernels; k++) {
@@ -189,7 +567,13 @@ void model_free(struct model *model)
 {
 	free(model->known);
 	free(model->piece);
-	free(model->at);
+	free(model->tensor);
+	free(model->node);
+	free(model->use);
+	free(model->node_first);
+	free(model->base);
+	free(model->run_first);
+	free(model->piece_of);
 	*model = (struct model){0};
 }
 
@@ -204,6 +588,7 @@ uint64_t model_held(const struct model *model)
 struct guess {
 	const struct model *m;
 	struct weigh_case given;
+	struct weigh_kernel *kernel; /* with the times that a survey would find */
 	struct weigh_piece *piece;
 	struct weigh_answer answer;
 	uint64_t leaves; /* bytes that have to be on the host, of all memory */
@@ -218,28 +603,63 @@ static uint64_t bytes_on_host(const struct survey_record *r)
 	return bytes;
 }
 
-/* Has memory lie where it is allocated: on the device until the limit is reached. */
+/* What moves together, as it is placed before a survey. */
+struct bundle {
+	size_t first, end; /* of the record's pieces */
+	uint64_t bytes;
+	uint32_t users; /* launches that use it */
+};
+
+/* Hotter first; as it was allocated where that is the same. */
+static int by_heat(const void *a, const void *b)
+{
+	const struct bundle *x = a, *y = b;
+
+	if (x->users != y->users)
+		return x->users > y->users ? -1 : 1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Lists the memory that moves, with how many launches use it. Returns how many there are. */
+static size_t list_bundles(const struct survey_record *r, struct bundle *bundle)
+{
+	uint32_t *users = allocate((r->runs + 1) * sizeof *users);
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->uses; i++)
+		users[r->use[i]]++;
+	for (size_t i = 0; i < r->pieces; i++) {
+		const struct record_piece *p = &r->piece[i];
+		bool joins = r->is_whole && i && p->run >= 0 && r->piece[i - 1].run == p->run;
+
+		if (!joins)
+			bundle[count++] =
+			    (struct bundle){.first = i, .users = p->run < 0 ? 0 : users[p->run]};
+		bundle[count - 1].end = i + 1;
+		bundle[count - 1].bytes += p->bytes;
+	}
+	free(users);
+	return count;
+}
+
+/* Has memory lie where it is placed before a survey: the memory of most launches on the device. */
 static void place_first(struct guess *g)
 {
 	const struct survey_record *r = g->m->record;
 	uint64_t movable = r->held - g->m->fixed;
 	uint64_t room = movable > g->leaves ? movable - g->leaves : 0;
-	size_t next = 0;
+	struct bundle *bundle = allocate((r->pieces + 1) * sizeof *bundle);
+	size_t count = list_bundles(r, bundle);
 
-	for (size_t i = 0; i < r->pieces;) {
-		size_t end = i + 1;
-		uint64_t bytes = r->piece[i].bytes;
-		bool fits;
+	qsort(bundle, count, sizeof *bundle, by_heat);
+	for (size_t i = 0; i < count; i++) {
+		bool fits = bundle[i].bytes <= room;
 
-		while (r->is_whole && end < r->pieces && r->piece[i].run >= 0 &&
-		       r->piece[end].run == r->piece[i].run)
-			bytes += r->piece[end++].bytes;
-		fits = bytes <= room;
-		room -= fits ? bytes : 0;
-		if (r->piece[i].run >= 0)
-			g->piece[next++].is_on_host = !fits;
-		i = end;
+		room -= fits ? bundle[i].bytes : 0;
+		if (r->piece[bundle[i].first].run >= 0)
+			g->piece[g->m->piece_of[bundle[i].first]].is_on_host = !fits;
 	}
+	free(bundle);
 }
 
 /* Returns whether as much was on the host while it was measured: then it lies where it lay. */
@@ -254,6 +674,7 @@ static bool is_as_recorded(const struct guess *g)
 static void guess_begin(struct guess *g, const struct model *m, uint64_t limit)
 {
 	size_t size = (m->pieces + 1) * sizeof *g->piece;
+	size_t kernels = (m->record->kernels + 1) * sizeof *g->kernel;
 	uint64_t held = m->record->held;
 
 	*g = (struct guess){.m = m, .given = model_case(m)};
@@ -261,6 +682,9 @@ static void guess_begin(struct guess *g, const struct model *m, uint64_t limit)
 	g->piece = allocate(size);
 	memcpy(g->piece, m->piece, size);
 	g->given.piece = g->piece;
+	g->kernel = allocate(kernels);
+	memcpy(g->kernel, m->record->kernel, m->record->kernels * sizeof *g->kernel);
+	g->given.kernel = g->kernel;
 	g->given.spill = g->leaves > m->unused ? g->leaves - m->unused : 0;
 	g->answer.order = allocate((m->pieces + 1) * sizeof *g->answer.order);
 	if (!is_as_recorded(g))
@@ -269,14 +693,9 @@ static void guess_begin(struct guess *g, const struct model *m, uint64_t limit)
 
 static void guess_end(struct guess *g)
 {
+	free(g->kernel);
 	free(g->piece);
 	free(g->answer.order);
-}
-
-static void guess_weigh(struct guess *g, double link)
-{
-	if (!weigh_by(&g->given, g->m->known, 1e9 / link, &g->answer))
-		fail("out of memory");
 }
 
 /* What kernels take where memory is, and what of it they read from the host. */
@@ -287,33 +706,51 @@ struct guess_sum {
 /* How kernels meet the link: as it is supposed, and at best and at worst. */
 struct guess_how {
 	double link;
-	double read;    /* of what a kernel is taken to read */
-	bool is_hidden; /* also behind a whole graph's computing */
+	double read; /* of what a kernel is taken to read */
+	enum {
+		GRAPHS_SHARE, /* a graph's kernels compute for equally long */
+		GRAPHS_HIDE,  /* its reading is behind all of its computing */
+		GRAPHS_WAIT,  /* or beside it */
+	} graphs;
 };
 
-static struct guess_sum guess_add_up(const struct guess *g, const struct guess_how *how)
+/*
+ * Returns the time of a launch of kernels that read so much of each tensor. At worst the kernels of
+ * a graph that read do not compute. At best all of its reading hides behind its computing.
+ */
+static double guess_launch(const struct model *m, size_t k, const double *host,
+                           const struct guess_how *how, double *bytes)
 {
-	const struct survey_record *r = g->m->record;
-	double *of_run = allocate((r->runs + 1) * sizeof *of_run);
+	const struct weigh_known *known = &m->known[k];
+	double ns_of_byte = known->factor * how->read * 1e9 / how->link;
+	double each = known->least / (double)nodes_of(m, k), ns;
+
+	*bytes = launch_ns(m, k, 0, host, known->factor * how->read);
+	ns = *bytes * 1e9 / how->link;
+	if (how->graphs == GRAPHS_HIDE || nodes_of(m, k) == 1)
+		return higher(known->least, ns);
+	return how->graphs == GRAPHS_WAIT ? known->least + ns
+	                                  : launch_ns(m, k, each, host, ns_of_byte);
+}
+
+/* Adds up the launches. Notes how long each takes where `to` is not NULL. */
+static struct guess_sum guess_add_up(const struct guess *g, const struct guess_how *how,
+                                     struct weigh_kernel *to)
+{
+	const struct model *m = g->m;
+	double *host = host_of_tensors(m, g->piece, how->graphs == GRAPHS_WAIT);
 	struct guess_sum sum = {0};
 
-	for (size_t i = 0; i < g->m->pieces; i++)
-		if (g->piece[i].is_on_host)
-			of_run[g->piece[i].run] += (double)g->piece[i].read;
-	for (size_t k = 0; k < r->kernels; k++) {
-		double bytes = 0, ns, least = g->m->known[k].least;
+	for (size_t k = 0; k < m->record->kernels; k++) {
+		double bytes, ns = guess_launch(m, k, host, how, &bytes);
 
-		for (uint32_t i = 0; i < r->kernel[k].uses; i++)
-			bytes += of_run[r->use[r->kernel[k].first + i]];
-		bytes *= g->m->known[k].factor * how->read;
-		ns = bytes * 1e9 / how->link;
 		sum.bytes += bytes;
-		sum.ns += is_sequence(g->m, k) && !how->is_hidden && !g->m->has_read
-		              ? least + ns
-		              : higher(least, ns);
+		sum.ns += ns;
+		if (to)
+			to[k].ns = (uint64_t)ns;
 	}
-	free(of_run);
-	sum.bytes /= g->m->steps;
+	free(host);
+	sum.bytes /= m->steps;
 	return sum;
 }
 
@@ -326,13 +763,29 @@ static uint64_t host_of(const struct guess *g)
 	return bytes;
 }
 
-/* Has memory lie where the placer moves it. */
+/*
+ * Has memory lie where the placer moves it: the cheapest leaves. Then as much comes back as fits,
+ * the dearest first. For example, pieces of 2, 4 and 8 MiB leave where 7 MiB have to, and those of
+ * 4 and 2 MiB come back.
+ */
 static void place_best(struct guess *g)
 {
+	uint64_t left = 0;
+
 	for (size_t i = 0; i < g->m->pieces; i++)
 		g->piece[i].is_on_host = false;
-	for (size_t i = 0; i < g->answer.spilled; i++)
+	for (size_t i = 0; i < g->answer.spilled; i++) {
 		g->piece[g->answer.order[i]].is_on_host = true;
+		left += g->piece[g->answer.order[i]].bytes;
+	}
+	for (size_t i = g->answer.spilled; i-- > 0;) {
+		struct weigh_piece *piece = &g->piece[g->answer.order[i]];
+
+		if (left - piece->bytes < g->given.spill)
+			continue;
+		piece->is_on_host = false;
+		left -= piece->bytes;
+	}
 }
 
 /* --- times --- */
@@ -353,7 +806,7 @@ void model_ask(const struct model *model, const struct model_question *question,
 	double link = question->link > 0 ? question->link : model->link, busy, unused;
 	double share = question->share > 0 ? lower(question->share, 1) : 1;
 	double error = question->link > 0 ? link_error[LINK_READ] : link_error[model->source];
-	struct guess_how at_best, at_worst;
+	struct guess_how likely = {link, 1, GRAPHS_SHARE}, at_best, at_worst;
 	struct guess_sum sum;
 	struct guess g;
 
@@ -364,20 +817,27 @@ void model_ask(const struct model *model, const struct model_question *question,
 	    .is_possible = question->limit >= model->fixed,
 	};
 	guess_begin(&g, model, question->limit);
-	guess_weigh(&g, link);
-	answer->is_moved = weigh_is_worth(&g.answer);
-	/* Where nothing was on the host it is not known what kernels read of their memory. */
-	at_worst = (struct guess_how){link * (1 - error), 1, false};
-	answer->high_ns = step_with(model, guess_add_up(&g, &at_worst).ns, share, &unused);
-	if (answer->is_moved)
-		place_best(&g);
+	sum = guess_add_up(&g, &likely, g.kernel);
+	at_worst = (struct guess_how){link * (1 - error), 1, GRAPHS_WAIT};
+	answer->high_ns = step_with(model, guess_add_up(&g, &at_worst, NULL).ns, share, &unused);
 	answer->host = host_of(&g);
-	sum = guess_add_up(&g, &(struct guess_how){link, 1, false});
+	if (!weigh_up(&g.given, &g.answer))
+		fail("out of memory");
+	place_best(&g);
+	/* The placer has memory go back where it was if kernels take longer then. */
+	if (weigh_is_worth(&g.answer)) {
+		struct guess_sum moved = guess_add_up(&g, &likely, NULL);
+
+		answer->is_moved = moved.ns <= MODEL_WORSE * sum.ns;
+		sum = answer->is_moved ? moved : sum;
+		answer->host = answer->is_moved ? host_of(&g) : answer->host;
+	}
 	answer->bus = sum.bytes;
 	answer->step_ns = step_with(model, sum.ns, share, &busy);
-	place_best(&g);
-	at_best = (struct guess_how){link * (1 + error), model->has_read ? 1 : READ_LEAST, true};
-	answer->low_ns = step_with(model, guess_add_up(&g, &at_best).ns, share, &unused);
+	/* Where nothing was on the host it is not known how much kernels read of their memory. */
+	at_best =
+	    (struct guess_how){link * (1 + error), model->has_read ? 1 : READ_LEAST, GRAPHS_HIDE};
+	answer->low_ns = step_with(model, guess_add_up(&g, &at_best, NULL).ns, share, &unused);
 	answer->low_ns = lower(answer->low_ns, answer->step_ns);
 	answer->high_ns = higher(answer->high_ns, answer->step_ns);
 	answer->busy = answer->step_ns > 0 ? busy / answer->step_ns : 0;

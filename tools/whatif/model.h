@@ -5,8 +5,12 @@
  *   kernel   takes as long as it computes, or as long as the link takes for what it reads of the
  *            host, whichever is longer (core/modules/placement/weigh.h). Both are learned from a
  *            survey
- *   place    first as memory is allocated: it is on the device until the limit is reached. Then as
- *            the placer would move it, which asks the same function
+ *   graph    is its kernels, one after the other. They are taken to compute for equally long
+ *   tensor   the memory from an address that a kernel was given to the next one that any kernel
+ *            was given, or to the end of the run. A kernel reads each of its tensors once
+ *   place    first by heat: the memory of most launches is on the device. Then as
+ *            the placer would move it: the same function is asked about the times that a survey
+ *            would find there
  *   rest     of a step, in which no kernel runs, stays as it was measured
  *   share    a step takes no less than its kernels' time divided by the share
  *
@@ -43,15 +47,37 @@ enum link_source {
 /* Likewise of the software GPU, as `run --softgpu` sets it. */
 #define MODEL_SOFTGPU_LINK ((double)421 * (1 << 20))
 
+/* The first tensors of a model are its runs, each as a whole. */
+struct model_tensor {
+	uint32_t run;
+	uint64_t from, to; /* bytes from the beginning of the run */
+	uint64_t most;     /* as `to`, with all that may be free memory of a pool */
+};
+
+/* A kernel: a plain launch, or one of a launched graph's. */
+struct model_node {
+	uint32_t kernel;       /* the launch, among the record's kernels */
+	uint32_t first, count; /* its tensors, in the list of uses */
+};
+
 struct model {
 	const struct survey_record *record;
+	struct model_tensor *tensor;
+	size_t tensors;
+	struct model_node *node;
+	size_t nodes;
+	uint32_t *use; /* tensors */
+	size_t uses;
+	size_t *node_first; /* of each launch, and one more: its first kernel */
+	uint64_t *base;     /* of each of the record's pieces: its offset in its run */
+	size_t *run_first;  /* of each run, and one more: its first piece among the record's */
+	uint32_t *piece_of; /* of each of the record's pieces that is used: the piece that moves */
 	struct weigh_known *known; /* of each kernel */
 	struct weigh_piece *piece;
 	size_t pieces;
-	uint32_t *at; /* of each of them: its first among the record's */
-	double link;  /* bytes per second */
+	double link; /* bytes per second */
 	enum link_source source;
-	bool has_graph;  /* a launch is most of a step, and uses most memory: a graph of a step */
+	bool has_graph;  /* a launch is most of a step and most memory's, with unknown kernels */
 	bool has_read;   /* kernels read from the host while they were measured */
 	uint64_t unused; /* bytes of memory that no kernel uses, which leaves first */
 	uint64_t fixed;  /* bytes that stay on the device whatever the limit is */

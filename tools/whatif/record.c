@@ -152,8 +152,44 @@ static void read_kernels(struct record_reader *r, struct survey_record *of)
 			r->is_bad |= of->use[of->uses++] >= of->runs;
 		}
 	}
-	reader_word(r, "end");
 	r->is_bad |= !of->kernels || !of->runs;
+}
+
+/* Takes an address that a kernel was given. Returns whether it is the last of its line. */
+static bool read_address(struct record_reader *r, struct survey_record *of)
+{
+	struct record_address *address;
+
+	if (of->addresses > RECORD_MOST)
+		r->is_bad = true;
+	of->address = grow(of->address, (int)of->addresses, sizeof *of->address);
+	address = &of->address[of->addresses++];
+	address->run = (uint32_t)reader_number(r, RECORD_MOST);
+	address->offset = reader_number(r, UINT64_MAX);
+	r->is_bad |= address->run >= of->runs;
+	return r->is_bad || r->at[-1] == '\n';
+}
+
+/* Takes the kernels of launches. A record of version 1 has none. */
+static void read_nodes(struct record_reader *r, struct survey_record *of)
+{
+	if (strncmp(r->at, "nodes\n", 6) != 0)
+		return;
+	reader_word(r, "nodes");
+	while (!r->is_bad && *r->at >= '0' && *r->at <= '9') {
+		struct record_node *node;
+		bool is_last;
+
+		of->node = grow(of->node, (int)of->nodes, sizeof *of->node);
+		node = &of->node[of->nodes++];
+		node->kernel = (uint32_t)reader_number(r, RECORD_MOST);
+		node->first = (uint32_t)of->addresses;
+		r->is_bad |= node->kernel >= of->kernels;
+		is_last = r->is_bad || r->at[-1] == '\n';
+		while (!is_last)
+			is_last = read_address(r, of);
+		node->count = (uint32_t)of->addresses - node->first;
+	}
 }
 
 /* Takes one survey. */
@@ -169,6 +205,9 @@ static void read_survey(struct record_reader *r, struct survey_record *of)
 		read_pieces(r, of);
 	if (!r->is_bad)
 		read_kernels(r, of);
+	if (!r->is_bad)
+		read_nodes(r, of);
+	reader_word(r, "end");
 }
 
 bool records_parse(struct records *records, const char *text, char *message, size_t size)
@@ -201,6 +240,8 @@ void records_free(struct records *records)
 		free(records->gpu[i].piece);
 		free(records->gpu[i].kernel);
 		free(records->gpu[i].use);
+		free(records->gpu[i].node);
+		free(records->gpu[i].address);
 	}
 	free(records->gpu);
 	*records = (struct records){0};

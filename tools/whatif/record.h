@@ -3,7 +3,7 @@
  * Records: what a job's kernels take and use, as a survey measured it
  * (core/modules/placement/record.h).
  *
- * A record comes from a job, whose processes leave one for each GPU beside its segment, or from a
+ * A record comes from a job: its processes leave one for each GPU beside its segment, or from a
  * file that `run --record` has made. Such a file has a line "spillway-record 1", a line "job NAME"
  * and then the surveys of the job's GPUs, before each a line "seen STEPS LAUNCHES": the program's
  * steps that were seen, and the launches in which they were looked for. What comes again exactly,
@@ -27,6 +27,18 @@ struct record_piece {
 	uint64_t bytes, read;
 };
 
+/* A kernel: a plain launch, or one of a launched graph's. */
+struct record_node {
+	uint32_t kernel; /* the launch */
+	uint32_t first, count;
+};
+
+/* An address that a kernel was given. */
+struct record_address {
+	uint32_t run;
+	uint64_t offset; /* in bytes, from the beginning of the run */
+};
+
 struct survey_record {
 	char name[64]; /* of the device */
 	int gpu;
@@ -46,6 +58,10 @@ struct survey_record {
 	uint32_t *use;
 	size_t uses;
 	uint32_t runs;
+	struct record_node *node; /* of launches with known kernels, in the order of a launch */
+	size_t nodes;
+	struct record_address *address;
+	size_t addresses;
 };
 
 struct records {
