@@ -237,20 +237,47 @@ START_TEST(shares_and_neighbours)
 }
 END_TEST
 
-/* A step that is one graph is told apart: the model knows little of its kernels. */
-START_TEST(a_graph_of_a_step)
+/* Returns whether a record with these launches and kernels is read. has: it has graphs. */
+static bool reads(const char *launches, bool *has)
 {
 	struct records records;
 	struct model model;
+	char message[200];
 
 	*text_of = '\0';
-	strcat(text_of, "spillway-record 1\njob bert\nspillway-survey 1\nname A GPU\n");
+	strcat(text_of, "spillway-record 1\njob bert\nspillway-survey 2\nname A GPU\n");
 	strcat(text_of, "gpu 0 1000 7\nlimit 1000\nheld 300\nlink 0 0\nhow 2 0 0\npieces 2\n");
-	strcat(text_of,
-	       "0 0 100 100\n1 0 200 200\nkernels 2\n5 900 0 2 0 1\n5 900 1000 2 0 1\nend\n");
+	strcat(text_of, "0 0 100 100\n1 0 200 200\n");
+	strcat(text_of, launches);
+	if (!records_parse(&records, text_of, message, sizeof(message)))
+		return false;
+	records_free(&records);
 	open_world(&records, &model);
-	ck_assert(model.has_graph);
+	*has = model.has_graph;
 	close_world(&records, &model);
+	return true;
+}
+
+/* A launch that is a graph is told apart: the model knows little of its kernels. */
+START_TEST(graphs_are_told_apart)
+{
+	static const char two[] = "kernels 2\n5 900 0 2 0 1\n5 900 1000 2 0 1\n";
+	char text[300];
+	bool has;
+
+	snprintf(text, sizeof(text), "%send\n", two);
+	ck_assert(reads(text, &has) && has); /* by its part of the step alone */
+	snprintf(text, sizeof(text), "%snodes\n0 0 0 1 8\n1 0 0 1 8\nend\n", two);
+	ck_assert(reads(text, &has) && !has);
+	snprintf(text, sizeof(text), "%snodes\n0 0 0\n0 1 8\n1 0 0 1 8\nend\n", two);
+	ck_assert(reads(text, &has) && has);
+	/* No such launch, no such run, half a line. */
+	snprintf(text, sizeof(text), "%snodes\n2 0 0\nend\n", two);
+	ck_assert(!reads(text, &has));
+	snprintf(text, sizeof(text), "%snodes\n0 2 0\nend\n", two);
+	ck_assert(!reads(text, &has));
+	snprintf(text, sizeof(text), "%snodes\n0 0\nend\n", two);
+	ck_assert(!reads(text, &has));
 }
 END_TEST
 
@@ -308,7 +335,7 @@ int main(void)
 	suite_add_worlds(tests, other_places_are_predicted, 50);
 	suite_add_worlds(tests, limits_are_recommended, 10);
 	tcase_add_test(tests, shares_and_neighbours);
-	tcase_add_test(tests, a_graph_of_a_step);
+	tcase_add_test(tests, graphs_are_told_apart);
 	tcase_add_test(tests, without_steps);
 	tcase_add_test(tests, damaged_records_are_refused);
 	return suite_run("what-if", tests);

@@ -535,14 +535,16 @@ static void model_learn(struct model *m)
 }
 
 /*
- * Returns whether the launch may be a graph of a whole step, of which the record has no kernels: it
+ * Returns whether the launch is a graph. Without kernels in the record it is taken for one where it
  * uses half of the memory, and takes more than half of a step.
  */
-static bool is_sequence(const struct model *m, size_t k)
+static bool is_graph(const struct model *m, size_t k)
 {
 	const struct weigh_kernel *kernel = &m->record->kernel[k];
 
-	return !m->record->nodes && kernel->uses > 1 && kernel->uses * 2 >= m->record->runs &&
+	if (m->record->nodes)
+		return nodes_of(m, k) > 1;
+	return kernel->uses > 1 && kernel->uses * 2 >= m->record->runs &&
 	       (double)kernel->ns * 2 > m->step_ns;
 }
 
@@ -557,7 +559,7 @@ void model_make(struct model *model, const struct survey_record *record)
 	model_learn(model);
 	for (size_t k = 0; k < record->kernels; k++) {
 		model->least_ns += model->known[k].least;
-		model->has_graph |= is_sequence(model, k);
+		model->has_graph |= is_graph(model, k);
 	}
 	model->least_ns =
 	    model->step_ns - model->kernels_ns + model->least_ns * model->overlap / model->steps;

@@ -77,7 +77,7 @@ struct model {
 	size_t pieces;
 	double link; /* bytes per second */
 	enum link_source source;
-	bool has_graph;  /* a launch is most of a step and most memory's, with unknown kernels */
+	bool has_graph;  /* a launch is a graph, of whose kernels little is measured */
 	bool has_read;   /* kernels read from the host while they were measured */
 	uint64_t unused; /* bytes of memory that no kernel uses, which leaves first */
 	uint64_t fixed;  /* bytes that stay on the device whatever the limit is */

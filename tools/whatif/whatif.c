@@ -334,10 +334,9 @@ static void say_measured(const struct subject *subject, const struct whatif_grid
 	printf("link to host memory: %s/s, %s\n",
 	       units_format_size((uint64_t)speed, link, sizeof link), source_text(m, grid));
 	if (m->has_graph)
-		puts("a graph takes most of a step, and which memory its kernels read is not "
-		     "known: a "
-		     "step with memory on the host may take several times longer or shorter than "
-		     "said here, beyond the range");
+		puts("launches are graphs, and no kernel of a graph is measured by itself: a step "
+		     "with memory on the host may take several times longer or shorter than said "
+		     "here, beyond the range");
 	if (m->unknown >= UNKNOWN_MOST)
 		printf(
 		    "for %.0f %% of their time kernels waited for the host in all launches: how "
