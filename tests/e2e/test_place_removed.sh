@@ -54,6 +54,7 @@ for what in files folder; do
 	has "a later program" "$(cat "$scratch/out")" "blocks=2 refused=0"
 	"$spillway" stat "$what" >"$scratch/out" 2>&1 || fail "stat of the later program: $(cat "$scratch/out")"
 	goes_on_at=$(device_bytes)
-	[ "$goes_on_at" -le $((16 * mib)) ] || fail "$what: $goes_on_at bytes on the device"
+	[ "$goes_on_at" -le $((16 * mib)) ] ||
+		fail "$what: $goes_on_at bytes on the device: $(cat "$scratch/driven-errors"; "$softgpu/softgpu-truth"; ls "$SPILLWAY_STATE_DIR")"
 	end_driven
 done
