@@ -195,6 +195,7 @@ START_TEST(reserve)
 	nvml.used = 222 * MIB; /* 34 are free, 30 are missing */
 	look();
 	ck_assert_uint_eq(yield_above(device), 70 * MIB);
+	config_release(this_job.config.now);
 	this_job.config.now = load("");
 	ck_assert_int_eq(look(), 1000);
 	ck_assert_uint_eq(yield_above(device), UINT64_MAX);
