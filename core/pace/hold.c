@@ -161,9 +161,8 @@ static bool hold_has_slots(const struct pacer *p, uint64_t now, uint32_t share)
 	       (p->priority == PRIORITY_OPPORTUNISTIC || align_has_others(&p->align, now));
 }
 
-bool pacer_goes_on(const struct pacer *p, uint64_t now)
+bool pacer_goes_on(const struct pacer *p, uint32_t share, uint64_t now)
 {
-	uint32_t share = pacer_share_now(p, now);
 	/* Where other jobs may return any time, as little as may be is to be in flight. */
 	uint64_t longest_ns = p->gap_is_sure ? p->longest_own_ns : p->longest_ns;
 	uint64_t flying = busy_expected(p->busy, 0), length, paid;
@@ -228,7 +227,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 		return (struct wait){GAP, now + NAP_TURN_NS};
 	}
 	alone = !turn_is_contended(&p->turn, now);
-	p->streams = pacer_goes_on(p, now);
+	p->streams = pacer_goes_on(p, share, now);
 	if (p->streams) {
 		waits_for_flight(p, 1, now, &wait);
 		if (wait.what == NOTHING && !turn_take(&p->turn, now))

@@ -137,9 +137,9 @@ bool pacer_hold_back(struct pacer *p, CUcontext context);
 void pacer_tell_turn(struct pacer *p, uint64_t now);
 /*
  * Returns whether the next round may follow at once: no other job is to be let in, so the device
- * need not fall idle between rounds.
+ * need not fall idle between rounds. share: in force now.
  */
-bool pacer_goes_on(const struct pacer *p, uint64_t now);
+bool pacer_goes_on(const struct pacer *p, uint32_t share, uint64_t now);
 /* Passes the turn on, if it was ours. */
 void pacer_pass_turn(struct pacer *p, uint64_t now);
 

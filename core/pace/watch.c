@@ -60,7 +60,7 @@ static uint64_t watch_do_look(struct pacer *p)
 		/* There is nothing to pass on before the next launch, which calls. */
 		if (!alone && !joint && !turn_is_ours(&p->turn))
 			return 0;
-		if (!alone && (idle >= IDLE_NS || !pacer_goes_on(p, now)))
+		if (!alone && (idle >= IDLE_NS || !pacer_goes_on(p, pacer_share_now(p, now), now)))
 			pacer_pass_turn(p, now);
 		else if (!alone)
 			again = IDLE_NS - idle;
