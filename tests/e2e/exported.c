@@ -190,10 +190,16 @@ static int export_of(const struct piece *piece)
 	return fd;
 }
 
-static CUresult map(struct piece *piece, size_t size)
+static void allow(const struct piece *piece, size_t size, CUmemAccess_flags flags)
 {
 	const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
-	                                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	                                .flags = flags};
+
+	OK(cuMemSetAccess(piece->address, size, &access, 1));
+}
+
+static CUresult map(struct piece *piece, size_t size)
+{
 	CUresult result;
 
 	OK(cuMemAddressReserve(&piece->address, size, 0, 0, 0));
@@ -202,7 +208,7 @@ static CUresult map(struct piece *piece, size_t size)
 		OK(cuMemAddressFree(piece->address, size));
 		return result;
 	}
-	OK(cuMemSetAccess(piece->address, size, &access, 1));
+	allow(piece, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	return CUDA_SUCCESS;
 }
 
@@ -563,6 +569,11 @@ static unsigned char byte_of(const struct piece *piece)
 	return byte;
 }
 
+static void fill(const struct piece *piece, unsigned char byte)
+{
+	OK(cuMemsetD8_v2(piece->address, byte, PIECE));
+}
+
 /*
  * The other orders: mapped and written on the host before it is exported, and exported while it is
  * mapped no longer. The bytes are kept.
@@ -577,7 +588,7 @@ static void orders(void)
 	for (int i = 5; i < 7; i++) {
 		OK(cuMemCreate(&piece[i].handle, PIECE, &exportable, 0));
 		OK(map(&piece[i], PIECE));
-		OK(cuMemsetD8_v2(piece[i].address, (unsigned char)i, PIECE));
+		fill(&piece[i], (unsigned char)i);
 	}
 	unmap(&piece[6], PIECE);
 	OK(cuMemRelease(piece[0].handle));
@@ -591,6 +602,50 @@ static void orders(void)
 	look("full");
 	drop(&piece[5], PIECE);
 	drop(&piece[6], PIECE);
+	for (int i = 2; i < 5; i++)
+		OK(cuMemRelease(piece[i].handle));
+}
+
+/*
+ * Mapped twice: it leaves the device and is exported, with the same bytes at both addresses. The
+ * first is mapped with rights before it leaves, the second is on the host from the beginning and
+ * has rights after its export alone.
+ */
+static void twice(void)
+{
+	struct piece piece[5], at[2][2];
+
+	start_cuda();
+	for (int i = 0; i < 2; i++) {
+		OK(cuMemCreate(&at[i][0].handle, PIECE, &exportable, 0));
+		at[i][1] = at[i][0];
+		OK(map(&at[i][0], PIECE));
+		fill(&at[i][0], (unsigned char)(7 + i));
+		OK(map(&at[i][1], PIECE));
+		for (int k = 0; i == 0 && k < 5; k++)
+			OK(create(&piece[k], PIECE));
+	}
+	fill(&at[0][1], 9);
+	CHECK(byte_of(&at[0][0]) == 9);
+	for (int k = 0; k < 2; k++)
+		allow(&at[1][k], PIECE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	for (int i = 0; i < 2; i++) {
+		OK(cuMemRelease(piece[i].handle));
+		close(export_of(&at[i][0]));
+	}
+	for (int k = 0; k < 2; k++)
+		allow(&at[1][k], PIECE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	CHECK(byte_of(&at[0][0]) == 9 && byte_of(&at[1][0]) == 8);
+	for (int i = 0; i < 2; i++) {
+		fill(&at[i][0], (unsigned char)(3 + i));
+		CHECK(byte_of(&at[i][1]) == 3 + i);
+	}
+	printf("twice\n");
+	look("full");
+	for (int i = 0; i < 2; i++) {
+		unmap(&at[i][1], PIECE);
+		drop(&at[i][0], PIECE);
+	}
 	for (int i = 2; i < 5; i++)
 		OK(cuMemRelease(piece[i].handle));
 }
@@ -726,6 +781,7 @@ int main(int argc, char **argv)
 	    {"rounds_of_two", rounds_of_two},
 	    {"late", late},
 	    {"orders", orders},
+	    {"twice", twice},
 	    {"fill_create", fill_create},
 	    {"fill_ipc", fill_ipc},
 	    {"fill_pool", fill_pool},

@@ -60,6 +60,9 @@ at full 100 100 0
 a_case orders
 same "exported when it is mapped" "orders 0" "$said $(counter orders refusals)"
 at full 100 100 0
+a_case twice
+same "exported when it is mapped twice" "twice 0" "$said $(counter twice refusals)"
+at full 100 100 0
 
 a_case ipc
 # Of the fifth the plain memory and that which can be exported would have to be there at a time.

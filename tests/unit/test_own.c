@@ -199,7 +199,7 @@ START_TEST(it_lives_while_it_has_a_handle_or_a_mapping)
 }
 END_TEST
 
-START_TEST(what_is_mapped_once_with_known_rights_can_be_moved)
+START_TEST(what_is_mapped_with_known_rights_can_be_moved)
 {
 	CUmemAccessDesc host = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST}};
 	CUmemAccessDesc none = read_write;
@@ -223,10 +223,10 @@ START_TEST(what_is_mapped_once_with_known_rights_can_be_moved)
 	look(address, false);
 	own_accessed(address, 4 * MIB, &read_write, 1);
 	alias = map(100, 4 * MIB, a);
-	ck_assert_uint_eq(stays(), 4 * MIB);
-	look(address, false);
-	own_unmapped(address, 4 * MIB, own_mapped_so_far());
 	ck_assert_uint_eq(stays(), 0);
+	look(address, false); /* it moves by its latest mapping */
+	look(alias, true);
+	own_unmapped(address, 4 * MIB, own_mapped_so_far());
 	look(alias, true);
 	ck_assert_int_eq(own_pin(a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_SUCCESS);
 	look(alias, true); /* it was not made for that */
@@ -304,6 +304,76 @@ START_TEST(the_memory_behind_a_handle_is_exchanged)
 	own_unmapped(at_a, 22 * MIB, own_mapped_so_far());
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
 	ck_assert_nothing_left();
+}
+END_TEST
+
+/* In place of the driver's: the memory that was mapped last, and how often it is refused now. */
+static CUmemGenericAllocationHandle mapped_last;
+static int refusals;
+
+static CUresult map_or_refuse(CUdeviceptr address, size_t size, size_t offset,
+                              CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	if (refusals && refusals--)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	mapped_last = handle;
+	return fake_map(address, size, offset, handle, flags);
+}
+
+static bool map_others(const struct move *move, CUmemGenericAllocationHandle memory)
+{
+	bool is_mapped;
+
+	movable_own.acquire(gpu);
+	is_mapped = move->map_others(move, memory);
+	movable_own.release(gpu);
+	return is_mapped;
+}
+
+/* The driver is asked twice (chunk.h). Where it refuses, the old memory is mapped again. */
+START_TEST(it_is_exchanged_wherever_it_is_mapped)
+{
+	CUmemGenericAllocationHandle a, old;
+	CUdeviceptr at[2];
+	struct move move;
+
+	start();
+	a = create(4 * MIB, 0);
+	old = driver_handle(a);
+	for (size_t i = 0; i < 2; i++) {
+		fake_reserve(&at[i], 4 * MIB, 0, 0, 0);
+		fake_map(at[i], 4 * MIB, 0, old, 0);
+		own_mapped(at[i], 4 * MIB, a);
+		own_accessed(at[i], 4 * MIB, &read_write, 1);
+	}
+	driver.cuMemMap = map_or_refuse;
+	move = look(at[1], true);
+	move.to = fake_add(FAKE_PHYSICAL, 0, 4 * MIB, false);
+	ck_assert(map_others(&move, move.to));
+	ck_assert_uint_eq(mapped_last, move.to);
+	refusals = 2;
+	ck_assert(!map_others(&move, move.to));
+	ck_assert_ptr_null(fake_find(FAKE_MAPPED, at[0]));
+	fake.misuse = 0;
+	map_others(&move, move.from);
+	ck_assert_uint_eq(mapped_last, old);
+	ck_assert_ptr_nonnull(fake_find(FAKE_MAPPED, at[0]));
+}
+END_TEST
+
+START_TEST(memory_with_very_many_mappings_stays)
+{
+	CUmemGenericAllocationHandle a;
+
+	start();
+	a = create(2 * MIB, 0);
+	for (size_t i = 0; i < 16; i++)
+		look(map(2 * i, 2 * MIB, a), true);
+	look(map(40, 2 * MIB, a), false);
+	ck_assert_uint_eq(stays(), 2 * MIB);
+	own_unmapped(base, 2 * MIB, own_mapped_so_far());
+	look(base + 40 * MIB, true);
+	ck_assert_uint_eq(stays(), 0);
 }
 END_TEST
 
@@ -443,8 +513,10 @@ int main(void)
 
 	tcase_add_test(tests, a_handle_of_ours_stands_for_the_drivers);
 	tcase_add_test(tests, it_lives_while_it_has_a_handle_or_a_mapping);
-	tcase_add_test(tests, what_is_mapped_once_with_known_rights_can_be_moved);
+	tcase_add_test(tests, what_is_mapped_with_known_rights_can_be_moved);
 	tcase_add_test(tests, the_memory_behind_a_handle_is_exchanged);
+	tcase_add_test(tests, it_is_exchanged_wherever_it_is_mapped);
+	tcase_add_test(tests, memory_with_very_many_mappings_stays);
 	tcase_add_test(tests, the_coldest_leaves_first);
 	tcase_add_loop_test(tests, without_the_registry_nobody_owns_the_arena, 0, 2);
 	tcase_add_test(tests, the_arena_is_in_the_registry);

@@ -222,9 +222,9 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 
 /* --- exporting --- */
 
-/* Maps memory that the program has mapped nowhere for as long as the mover needs to bring it. */
-static CUresult pin_unmapped(CUmemGenericAllocationHandle handle, unsigned int types,
-                             const struct device *device, uint64_t bytes)
+/* Maps memory that the program cannot read for as long as the mover needs to bring it. */
+static CUresult pin_unreadable(CUmemGenericAllocationHandle handle, unsigned int types,
+                               const struct device *device, uint64_t bytes)
 {
 	const CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle},
 	                                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -259,9 +259,9 @@ static CUresult pin_unmapped(CUmemGenericAllocationHandle handle, unsigned int t
 CUresult own_memory_may_export(CUmemGenericAllocationHandle handle, unsigned int types)
 {
 	uint64_t bytes;
-	const struct device *device = own_unmapped_on_host(handle, types, &bytes);
+	const struct device *device = own_unreadable_on_host(handle, types, &bytes);
 
-	return device ? pin_unmapped(handle, types, device, bytes) : own_pin(handle, types);
+	return device ? pin_unreadable(handle, types, device, bytes) : own_pin(handle, types);
 }
 
 /* --- importing --- */

@@ -212,6 +212,17 @@ static CUresult exchange_exchange(struct move *m)
 	return result;
 }
 
+/* Exchanges it at its other addresses, too; else it is as before. */
+static void exchange_others(struct move *m)
+{
+	if (!m->map_others || m->map_others(m, m->to))
+		return;
+	m->map_others(m, m->from);
+	mapping_remove(m->address, m->size);
+	exchange_restore(m);
+	m->is_done = false;
+}
+
 /* Rights for those from `first` on that lie one behind the other and have the same. How many. */
 static size_t open_run(struct move *moves, size_t first, size_t count)
 {
@@ -248,5 +259,8 @@ CUresult moves_run(struct device *device, struct move *moves, size_t count,
 	}
 	for (size_t i = 0; i < count;)
 		i += moves[i].is_done ? open_run(moves, i, count) : 1;
+	for (size_t i = 0; i < count; i++)
+		if (moves[i].is_done)
+			exchange_others(&moves[i]);
 	return result;
 }

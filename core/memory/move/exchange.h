@@ -16,6 +16,11 @@ struct move {
 	CUmemGenericAllocationHandle from, to; /* `to` is made by the caller */
 	const CUmemAccessDesc *access;         /* the rights of the address's mapping */
 	size_t accesses;
+	/*
+	 * Maps this memory at the other addresses where the address's is mapped. NULL: there are
+	 * none. Returns whether the driver has done so.
+	 */
+	bool (*map_others)(const struct move *move, CUmemGenericAllocationHandle memory);
 	CUdeviceptr scratch; /* where `to` is mapped meanwhile; moves_prepare()'s */
 	bool is_done; /* `to` is mapped at the address and has the bytes; else all is as before */
 	bool is_from_device; /* the caller's, as is all that follows */

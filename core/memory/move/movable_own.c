@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/lock.h"
+#include "core/cuda/chunk.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/arena/heat.h"
 #include "core/memory/own/books.h"
@@ -31,12 +32,20 @@ static struct candidate movable_own_candidate(const struct own *p)
 	                          .read = p->bytes};
 }
 
+/* Returns the highest rank of its mappings. */
 static uint64_t movable_own_rank(const struct device *device, const struct mapped_range *range,
                                  uint32_t now)
 {
-	uint32_t touched = placement_ask(0, touched, range->address, range->size, now);
+	uint64_t highest = 0;
 
-	return placement_ask(MOVABLE_RANK, rank, device, range->address, touched, now);
+	for (; range; range = range->next) {
+		uint32_t touched = placement_ask(0, touched, range->address, range->size, now);
+		uint64_t rank =
+		    placement_ask(MOVABLE_RANK, rank, device, range->address, touched, now);
+
+		highest = rank > highest ? rank : highest;
+	}
+	return highest;
 }
 
 static void movable_own_choose(struct device *device, enum segment_tier tier, struct choice *choice)
@@ -125,6 +134,25 @@ static bool movable_own_is_plain(const CUmemAllocationProp *asked)
 	       memcmp(&asked->allocFlags, &none, sizeof(none)) == 0;
 }
 
+static bool movable_own_map_others(const struct move *move, CUmemGenericAllocationHandle memory)
+{
+	const struct mapped_range *range = own_mapping(move->address)->own->mappings;
+	const CUmemAccessDesc *access;
+	bool is_mapped = true;
+	size_t count;
+
+	while ((range = range->next)) {
+		access = rights_of(range, &count);
+		if (access)
+			mapping_remove(range->address, range->size);
+		if (!access || mapping_make(range->address, range->size, memory) != CUDA_SUCCESS ||
+		    (count &&
+		     mapping_allow(range->address, range->size, access, count) != CUDA_SUCCESS))
+			is_mapped = false;
+	}
+	return is_mapped;
+}
+
 static bool movable_own_look(struct device *device, struct move *move, bool pinned_too)
 {
 	const struct own *p = movable_at(device, move->address);
@@ -134,6 +162,7 @@ static bool movable_own_look(struct device *device, struct move *move, bool pinn
 	move->size = p->bytes;
 	move->from = p->handle;
 	move->access = rights_of(p->mappings, &move->accesses);
+	move->map_others = movable_own_map_others;
 	move->is_from_device = p->tier == SEGMENT_ON_DEVICE;
 	move->has_like = !movable_own_is_plain(&p->asked);
 	move->like = p->asked;

@@ -32,8 +32,12 @@ struct own *own_find(CUmemGenericAllocationHandle name)
 
 bool own_is_movable(const struct own *p)
 {
-	return own_is_ours(p->name) && p->mappings && !p->mappings->next &&
-	       p->mappings->size == p->bytes && p->mappings->readable >> p->device->handle & 1;
+	const struct mapped_range *last = p->mappings;
+
+	for (int i = 0; last && i < OWN_MAPPINGS_MOST; i++)
+		last = last->next;
+	return own_is_ours(p->name) && p->mappings && !last && p->mappings->size == p->bytes &&
+	       p->mappings->readable >> p->device->handle & 1;
 }
 
 void own_recount(struct own *p)

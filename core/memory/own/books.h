@@ -71,9 +71,11 @@ void own_wake_for(struct device *device);
 /* Returns the mapping that holds the address, or NULL. */
 struct mapped_range *own_mapping(CUdeviceptr address);
 /*
- * Returns whether it is mapped as one, with rights that are known, so that its memory could be
- * exchanged.
+ * Returns whether its latest mapping is of all of it and can be read, so that its memory could be
+ * exchanged. Memory with more than OWN_MAPPINGS_MOST mappings stays, because each takes its time.
+ * For example, a program maps one page of zeros at 50,000 addresses.
  */
+enum { OWN_MAPPINGS_MOST = 16 };
 bool own_is_movable(const struct own *p);
 /* Keeps the statistics, after anything changed that they depend on. */
 void own_recount(struct own *p);

@@ -25,15 +25,15 @@ bool own_translate(CUmemGenericAllocationHandle *handle)
 	return lives;
 }
 
-struct device *own_unmapped_on_host(CUmemGenericAllocationHandle handle, unsigned int types,
-                                    uint64_t *bytes)
+struct device *own_unreadable_on_host(CUmemGenericAllocationHandle handle, unsigned int types,
+                                      uint64_t *bytes)
 {
 	struct device *device = NULL;
 	const struct own *p;
 
 	lock_acquire(&own_lock);
 	p = own_is_ours(handle) ? own_find(handle) : NULL;
-	if (p && p->handles && !p->mappings && p->tier == SEGMENT_ON_HOST &&
+	if (p && p->handles && !own_is_movable(p) && p->tier == SEGMENT_ON_HOST &&
 	    p->asked.requestedHandleTypes & types) {
 		device = p->device;
 		*bytes = p->bytes;

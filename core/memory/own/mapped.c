@@ -183,43 +183,36 @@ static bool is_to_come(const struct own *p, CUdeviceptr *address)
 	return true;
 }
 
-static void note_refused_pin(struct device *device, uint64_t bytes)
-{
-	const struct refused refused = refusal_of_unmovable(device, bytes);
-
-	refusal_note(device, REFUSED_GIVE, &refused);
-}
-
 CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 {
+	struct device *device = NULL;
 	CUresult result = CUDA_SUCCESS;
-	struct device *device = NULL, *of = NULL;
+	bool comes = false;
 	CUdeviceptr address = 0;
+	struct refused refused;
 	uint64_t bytes = 0;
 	struct own *p;
 
 	lock_acquire(&own_lock);
 	p = own_find(handle);
-	if (p) {
-		of = p->device;
-		bytes = p->bytes;
-	}
 	if (p && (!types || p->asked.requestedHandleTypes & types)) {
-		if (is_to_come(p, &address)) {
-			device = p->device;
-		} else if (p->tier == SEGMENT_ON_HOST && types) {
-			result = CUDA_ERROR_OUT_OF_MEMORY; /* it is mapped nowhere, or twice */
-		} else {
-			p->pinned = true;
-			own_recount(p);
-		}
+		device = p->device;
+		bytes = p->bytes;
+		comes = is_to_come(p, &address);
+		if (!comes && p->tier == SEGMENT_ON_HOST && types)
+			result =
+			    CUDA_ERROR_OUT_OF_MEMORY; /* it must stay there, or is not mapped */
+		p->pinned |= !comes && result == CUDA_SUCCESS;
+		own_recount(p);
 	}
 	lock_release(&own_lock);
-	if (device &&
+	if (comes &&
 	    wanted_pin(device, address, false, &DEADLINE_IN(WANTED_ANSWER_NS)) != CUDA_SUCCESS)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
-	if (result != CUDA_SUCCESS)
-		note_refused_pin(of, bytes);
+	if (result != CUDA_SUCCESS) {
+		refused = refusal_of_unmovable(device, bytes);
+		refusal_note(device, REFUSED_GIVE, &refused);
+	}
 	return result;
 }
 
@@ -269,49 +262,46 @@ struct device *own_device(CUdeviceptr address)
 	return device;
 }
 
-static CUresult mapped_answer(const struct own *p, CUpointer_attribute attribute, void *data)
+/* Returns whether the answer differs from the driver's, and in *result and *data the answer. */
+static bool mapped_answer(const struct own *p, CUpointer_attribute attribute, void *data,
+                          CUresult *result)
 {
+	CUresult answer = CUDA_SUCCESS;
+
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
-		return CUDA_SUCCESS;
+		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*(int *)data = p->device->handle;
-		return CUDA_SUCCESS;
+		break;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*(unsigned long long *)data = p->asked.requestedHandleTypes;
-		return CUDA_SUCCESS;
+		break;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 		*(int *)data = p->asked.allocFlags.gpuDirectRDMACapable != 0;
-		return CUDA_SUCCESS;
+		break;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
-		return CUDA_ERROR_INVALID_VALUE;
+		answer = CUDA_ERROR_INVALID_VALUE;
+		break;
 	default:
-		return CUDA_ERROR_UNKNOWN; /* never reached: differs_by_tier() */
+		return false;
 	}
-}
-
-static bool differs_by_tier(CUpointer_attribute attribute)
-{
-	return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
-	       attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ||
-	       attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES ||
-	       attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE ||
-	       attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER;
+	*result = answer;
+	return true;
 }
 
 bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data, CUresult *result)
 {
 	const struct mapped_range *range;
-	bool on_host;
+	bool is_answered;
 
-	if (!differs_by_tier(attribute) || !own_mapping(address))
+	if (!own_mapping(address))
 		return false;
 	lock_acquire(&own_lock);
 	range = own_mapping(address);
-	on_host = range && range->own->tier == SEGMENT_ON_HOST;
-	if (on_host)
-		*result = mapped_answer(range->own, attribute, data);
+	is_answered = range && range->own->tier == SEGMENT_ON_HOST &&
+	              mapped_answer(range->own, attribute, data, result);
 	lock_release(&own_lock);
-	return on_host;
+	return is_answered;
 }

@@ -4,9 +4,9 @@
  *
  * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead,
  * unless another node may reach it. Where there is an arena, the program gets a handle of ours for
- * it, which stays the same while the mover exchanges the memory behind the program's mapping. The
- * mover does that with memory that is mapped once and has rights. Memory that has left the
- * program's hands (exported, bound, registered) stays where it is.
+ * it, which stays the same while the mover exchanges the memory behind the program's mappings. The
+ * mover does that with memory that is mapped and has rights. Memory that has left the program's
+ * hands (exported, bound, registered) stays where it is.
  *
  * Handles of ours are known by their value; all functions leave other handles as they are. A call
  * that takes a handle to the driver, and its consequences, are inside the gate. Thread-safe.
@@ -34,11 +34,11 @@ static inline bool own_is_ours(CUmemGenericAllocationHandle handle)
 }
 
 /*
- * Returns the device of memory on the host that is mapped nowhere and may be exported as one of
- * these types, and its size in *bytes. NULL: it is none such.
+ * Returns the device of memory on the host that cannot move as it is mapped and may be exported as
+ * one of these types, and its size in *bytes. NULL: it is none such.
  */
-struct device *own_unmapped_on_host(CUmemGenericAllocationHandle handle, unsigned int types,
-                                    uint64_t *bytes);
+struct device *own_unreadable_on_host(CUmemGenericAllocationHandle handle, unsigned int types,
+                                      uint64_t *bytes);
 
 struct own_made {
 	struct device *device;
