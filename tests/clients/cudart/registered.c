@@ -466,6 +466,25 @@ static void per_thread_streams(void)
 		pthread_join(threads[i], NULL);
 }
 
+/* Declared in cuda_profiler_api.h, which is not everywhere. */
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
+
+/* Without a profiler both do nothing, as a program's first calls, in any order, while it works. */
+static void profiler_control(void)
+{
+	void *memory;
+
+	GOOD(cudaProfilerStop());
+	GOOD(cudaProfilerStart());
+	GOOD(cudaProfilerStart());
+	GOOD(cudaMalloc(&memory, MIB));
+	GOOD(cudaMemsetAsync(memory, 7, MIB, NULL));
+	GOOD(cudaProfilerStop());
+	GOOD(cudaFree(memory));
+	GOOD(cudaGetLastError());
+}
+
 static void what_a_kernel_breaks_stays_broken(void)
 {
 	unsigned int *nowhere = NULL;
@@ -829,6 +848,7 @@ int main(int argc, char **argv)
 	failed += RUN(resources, NULL);
 #endif
 	failed += RUN(shared_pools, NULL);
+	failed += RUN(profiler_control, NULL);
 	failed += RUN(what_a_kernel_breaks_stays_broken, "SOFTGPU_QUIET=1");
 	return failed != 0;
 }
