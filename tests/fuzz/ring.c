@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "core/rings/ring_layout.h"
-#include "core/modules/events/ring_reader.h"
+#include "tools/view/ring_reader.h"
 #include "tests/fuzz/changes.h"
 
 static const struct ring_id id = {.job = "fuzz", .pid = 7, .started_ns = 99};

@@ -7,7 +7,7 @@
 fuzz_src := $(wildcard tests/fuzz/*.c)
 fuzz_out := $(BUILD)/tests/fuzz/test_fuzz
 
-$(fuzz_out): $(fuzz_src:%.c=$(BUILD)/%.o) $(ptx_obj) $(checked_core)
+$(fuzz_out): $(fuzz_src:%.c=$(BUILD)/%.o) $(addprefix $(BUILD)/tools/view/,ring_reader.o queue.o) $(ptx_obj) $(checked_core)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -lm -lrt
 
@@ -15,7 +15,7 @@ $(fuzz_out): $(fuzz_src:%.c=$(BUILD)/%.o) $(ptx_obj) $(checked_core)
 fuzz: $(BUILD)/fuzz/fuzz
 
 $(BUILD)/fuzz/fuzz: $(fuzz_src) tests/fuzz/fuzz.h tests/fuzz/changes.h $(wildcard tests/softgpu/ptx/*.[ch] \
-		core/state/*.[ch] core/rings/*.[ch] core/pages/*.[ch] core/view/*.[ch] core/base/*.[ch] core/config/*.[ch] core/ledger/*.[ch] core/registry/*.[ch])
+		core/state/*.[ch] core/rings/*.[ch] core/pages/*.[ch] core/view/*.[ch] core/base/*.[ch] core/config/*.[ch] core/ledger/*.[ch] core/registry/*.[ch] tools/view/ring_reader.[ch] tools/view/queue.[ch])
 	$(call say,FUZZ)
 	@mkdir -p $(@D)
 	$(Q)clang -O1 -g -std=gnu11 -D_GNU_SOURCE -DFUZZ_BY_HAND -I. -fsanitize=fuzzer,address,undefined \

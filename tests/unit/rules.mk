@@ -12,6 +12,10 @@ check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 # Deleters are the tool's.
 $(BUILD)/tests/unit/test_containers $(BUILD)/tests/unit/test_registry_soak: $(BUILD)/tools/events/deleter.o $(BUILD)/tools/events/container_info.o
 
+# The reader of rings is the tool's, and so is the queue of its work.
+$(BUILD)/tests/unit/test_queue: $(BUILD)/tools/view/queue.o
+$(BUILD)/tests/unit/test_ring: $(addprefix $(BUILD)/tools/view/,ring_reader.o queue.o)
+
 # A verdict of the tool.
 $(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/view/eviction.o
 $(BUILD)/tests/unit/test_paths: $(BUILD)/tools/doctor/paths.o

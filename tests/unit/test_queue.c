@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "core/base/queue.h"
+#include "tools/view/queue.h"
 #include "tests/unit/scratch.h"
 
 enum { THREADS = 4, EACH = 5000 };

@@ -11,7 +11,7 @@
 #include "core/state/directory.h"
 #include "core/state/ring_files.h"
 #include "core/rings/ring_layout.h"
-#include "core/modules/events/ring_reader.h"
+#include "tools/view/ring_reader.h"
 
 enum { THREADS = 8, KILLS = 40 };
 

@@ -7,8 +7,8 @@
 #ifndef SPILLWAY_TOOL_EVENT_READERS_H
 #define SPILLWAY_TOOL_EVENT_READERS_H
 
-#include "core/base/queue.h"
-#include "core/modules/events/ring_reader.h"
+#include "tools/view/queue.h"
+#include "tools/view/ring_reader.h"
 
 struct event_readers;
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/modules/events/ring_reader.h"
+#include "tools/view/ring_reader.h"
 #include "tools/view/counters.h"
 #include "tools/formats/json.h"
 

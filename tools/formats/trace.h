@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "core/modules/events/ring_reader.h"
+#include "tools/view/ring_reader.h"
 
 struct trace;
 

@@ -18,10 +18,10 @@
 
 #include <stdbool.h>
 
-#include "core/base/queue.h"
 #include "core/state/ring_files.h"
 #include "core/rings/ring.h"
 #include "core/state/segment.h"
+#include "tools/view/queue.h"
 
 struct ring_reader;
 

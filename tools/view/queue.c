@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The queue: a ring of pointers under one lock. */
-#include "core/base/queue.h"
+#include "tools/view/queue.h"
 
 #include "core/base/deadline.h"
 

@@ -7,6 +7,8 @@
  * write to it. Nothing read from it is believed before it was compared, and compared values are not
  * read again.
  */
+#include "tools/view/ring_reader.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,7 +21,6 @@
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
 #include "core/rings/ring_layout.h"
-#include "core/modules/events/ring_reader.h"
 #include "core/state/directory.h"
 
 /* A reader's knowledge of rings: its place in each, and the unit at hand. Private. */
