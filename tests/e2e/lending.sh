@@ -17,3 +17,17 @@ ends() {
 	same "$1" "$(SOFTGPU_KERNEL_TIME_US=0 SOFTGPU_STATE_DIR="$scratch/alone" on_softgpu "$moves" --mode one --mib "$2" --steps "$steps")" "$got"
 }
 mkdir -p "$scratch/alone"
+
+# late WHAT: another job has given its memory too late, as happens on a busy machine; the program
+# that asked has ended before the next try
+late() {
+	exec 8>&-
+	wait "$driven" || true
+	off "$*"
+}
+# is_given COMMAND...: as wants 0, where memory of another job is refused if it comes too late
+is_given() {
+	echo "$*" >&8
+	read -r answer <&9 || answer=$(cat "$scratch/driven-errors")
+	[ "$answer" = 0 ] || late "$*: $answer"
+}

@@ -3,8 +3,7 @@
  * slots CASE: actions of a program while one of its launches is held back, or around one. Prints
  * "ok".
  *
- * With SPILLWAY_SHARE=0.1% a launch sleeps for twenty seconds and more in its idle slot;
- * meanwhile
+ * With SPILLWAY_SHARE=0.01% a launch sleeps for minutes in its idle slot; meanwhile
  *   return exit quick_exit pthread_exit   the process ends, with status 7
  *   fork         children come and end; the parent then exits with 7
  *   synchronise  another thread waits for the context, copies and asks
@@ -21,7 +20,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { STATUS = 7, ROUNDS = 20, LOCKED = 8, SLOW_S = 60 };
+enum { STATUS = 7, ROUNDS = 20, LOCKED = 8, SLOW_S = 140 };
 
 static CUcontext context;
 static CUfunction function;

@@ -91,7 +91,7 @@ has "bytes" "$(cat "$scratch/told")" "ok bad=0"
 
 # The processes of a job have one limit, which rises for all of them.
 SPILLWAY_MEMORY=64MiB SPILLWAY_MEMORY_MAX=100% "$spillway" run --softgpu --quiet --name pair sh -c '
-	for i in 1 2; do "$0" --mib 8 --count 16 --hold-ms 60000 --ready "$1.$i" & done; wait' "$allocate" "$scratch/pair" >"$scratch/pair.out" 2>&1 &
+	for i in 1 2; do "$0" --mib 8 --count 16 --hold-ms 600000 --ready "$1.$i" & done; wait' "$allocate" "$scratch/pair" >"$scratch/pair.out" 2>&1 &
 runners="$runners $!"
 for i in 1 2; do
 	until_true $patience [ -e "$scratch/pair.$i" ] || fail "pair: $(cat "$scratch/pair.out")"

@@ -103,16 +103,6 @@ until_true $patience test -e "$scratch/full.here" || fail "full: not ready: $(ca
 idle=$(pid_of full)
 same 'what the idle job holds' $((88 * mib)) "$(held_by "$idle")"
 knows_idle() { [ "$(counter full idle)" = yes ]; }
-# is_given COMMAND...: as wants 0; what others give too late, on a busy machine, is refused
-is_given() {
-	echo "$*" >&8
-	read -r answer <&9 || answer=$(cat "$scratch/driven-errors")
-	[ "$answer" = 0 ] || {
-		exec 8>&-
-		wait "$driven" || true
-		off "$*: $answer"
-	}
-}
 # needs SETTING MIB COMMAND: has that much on the device at once
 needs() {
 	printf '[gpu]\n%s\n' "$1" >"$scratch/needs.ini"

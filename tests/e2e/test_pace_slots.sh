@@ -9,7 +9,7 @@ slots=$build/tests/e2e/slots
 export SPILLWAY_TOOL="$spillway"
 # Processes end with what they have.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" TSAN_OPTIONS="${TSAN_OPTIONS:-}:report_thread_leaks=0"
-limit=90 # seconds that nothing should need; a slot of share 0.1 % lasts 100 and more
+limit=$patience # a slot of share 0.01 % lasts 1000 seconds and more
 
 # case STATUS NAME SHARE KERNEL_US: its output in $scratch/NAME
 run_case() {
@@ -19,24 +19,27 @@ run_case() {
 }
 
 for how in return exit quick_exit pthread_exit fork; do
-	run_case 7 $how 0.1% 200000 &
+	run_case 7 $how 0.01% 200000 &
 	waited="${waited:-} $!"
 done
 for how in synchronise destroy; do
-	run_case 0 $how 0.1% 200000 &
+	run_case 0 $how 0.01% 200000 &
 	waited="$waited $!"
 done
 for pid in $waited; do wait "$pid" || exit 1; done
 
 run_case 0 lock 30 2000
 run_case 0 need 30 2000
-run_case 0 timing 25 20000
-has "timing" "$(cat "$scratch/timing")" ok
-for way in waited queued; do
-	ms=$(field $way " $(cat "$scratch/timing")")
-	# A slot in between would be 60 ms.
-	awk "BEGIN { exit !($ms >= 20 && $ms < 40) }" || fail "kernels of 20 ms take $ms ms when $way, by the program's own events"
-done
+is_in_time() {
+	run_case 0 timing 25 20000
+	has "timing" "$(cat "$scratch/timing")" ok
+	for way in waited queued; do
+		ms=$(field $way " $(cat "$scratch/timing")")
+		# A slot in between would be 60 ms.
+		awk "BEGIN { exit !($ms >= 20 && $ms < 40) }" || off "kernels of 20 ms take $ms ms when $way, by the program's own events"
+	done
+}
+undisturbed is_in_time
 
 python=${PYTHON:-python3}
 case ${SANITIZER:-} in address | thread) exit 0 ;; esac # those have to be in the program

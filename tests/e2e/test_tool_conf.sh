@@ -73,10 +73,10 @@ for unit in conf/systemd/*.service; do
 	command=$(sed -n 's,^ExecStart=/usr/local/bin/spillway ,,p' "$unit")
 	[ -n "$command" ] || fail "$unit does not start the tool"
 	command=$(echo "$command" | sed "s,/var/lib/prometheus/node-exporter,$TMPDIR,; s/\${LISTEN}/127.0.0.1:0/")
-	lasts=124 # it goes on until it is stopped
-	! grep -q '^Type=oneshot$' "$unit" || lasts=0
+	lasts=124 seconds=5 # it goes on until it is stopped
+	! grep -q '^Type=oneshot$' "$unit" || lasts=0 seconds=200
 	# shellcheck disable=SC2086 # options
-	SPILLWAY_DRIVER=$build/softgpu/libcuda.so.1 SOFTGPU_STATE_DIR=$TMPDIR timeout 5 "$spillway" $command >"$out" 2>"$err"
+	SPILLWAY_DRIVER=$build/softgpu/libcuda.so.1 SOFTGPU_STATE_DIR=$TMPDIR timeout $seconds "$spillway" $command >"$out" 2>"$err"
 	[ $? -eq $lasts ] || fail "$unit: not so: spillway $command"
 	if command -v systemd-analyze >/dev/null; then
 		name=$(basename "$unit" .service)

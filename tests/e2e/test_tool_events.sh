@@ -135,7 +135,7 @@ done
 while [ "$(cut -d . -f 1 /proc/uptime)" -le 90 ]; do sleep 1; done
 put pause 0 -90000000000 0 0 0 0 0 0
 put burst 0 -40000000000 40000000000 1 0 0 0 0
-expect 0 "$spillway" events a --json --since 10s
+expect 0 "$spillway" events a --json --since 30s
 python 'assert kinds() == ["burst"]'
 expect 0 "$spillway" events a --json --since 60
 python 'assert kinds() == ["burst"]'

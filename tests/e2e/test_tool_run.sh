@@ -185,7 +185,7 @@ says_not "$out" '^memory|share'
 expect 1 "$spillway" run --name again cat "$override"
 
 # A name in use is refused, before the job's first CUDA call and after.
-"$spillway" run --name busy --memory 1G sh -c 'echo started; exec sleep 60' >"$TMPDIR/busy.log" 2>&1 &
+"$spillway" run --name busy --memory 1G sh -c 'echo started; exec sleep 1000' >"$TMPDIR/busy.log" 2>&1 &
 launcher=$!
 wait_for started "$TMPDIR/busy.log"
 expect 125 "$spillway" run --name busy true
@@ -208,7 +208,7 @@ wait "$pid"
 # The tasks of a Slurm job are one job; one with other limits is refused.
 SLURM_JOB_ID=7
 export SLURM_JOB_ID
-"$spillway" run --memory 1G --limit-gpu 0 sh -c 'echo started; exec sleep 60' >"$TMPDIR/task.log" 2>&1 &
+"$spillway" run --memory 1G --limit-gpu 0 sh -c 'echo started; exec sleep 1000' >"$TMPDIR/task.log" 2>&1 &
 launcher=$!
 wait_for started "$TMPDIR/task.log"
 expect 0 "$spillway" run true

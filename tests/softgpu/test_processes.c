@@ -121,7 +121,7 @@ static double run_against_another(void)
 static void until_undisturbed(void (*test)(void))
 {
 	int status = 1;
-	for (uint64_t begin = now(); status != 0 && now() - begin < 40000000000ULL;) {
+	for (uint64_t begin = now(); status != 0 && now() - begin < 200000000000ULL;) {
 		pid_t child = fork_bound();
 		if (child == 0) {
 			test();

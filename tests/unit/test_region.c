@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "jumping_clock.h"
 #include "tests/unit/scratch.h"
 
 #define UUID  "GPU-7370696c-6c77-6179-2073-6f6674677000"
@@ -146,18 +147,26 @@ START_TEST(the_dead_go_and_the_living_stay)
 }
 END_TEST
 
-/* Somebody else has the region's lock for a moment when the process leaves. */
+static pid_t holder; /* of the region's lock; 0: it has let go */
+
+static void end_holder(void)
+{
+	if (holder)
+		end_process(holder);
+	holder = 0;
+}
+
+/* Another process has the region's lock when this one leaves, until this one has waited. */
 START_TEST(who_leaves_waits_for_others)
 {
 	struct region_tell tell = told(getpid(), 8 * MIB);
 	int locked[2];
 	char is_locked;
-	pid_t child;
 
 	tell_all(&tell);
 	ck_assert_int_eq(pipe(locked), 0);
-	child = fork();
-	if (child == 0) {
+	holder = fork();
+	if (holder == 0) {
 		struct flock range = {
 		    .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = REGION_SIZE};
 		int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -165,14 +174,16 @@ START_TEST(who_leaves_waits_for_others)
 		is_locked = fcntl(fd, F_OFD_SETLK, &range) == 0;
 		if (write(locked[1], &is_locked, 1) != 1)
 			_exit(1);
-		usleep(20000);
-		_exit(0);
+		for (;;)
+			pause();
 	}
 	ck_assert_int_eq(read(locked[0], &is_locked, 1), 1);
 	ck_assert(is_locked);
+	jumping_start();
+	jumping.at_nap = end_holder;
 	region_leave(path, getpid());
+	ck_assert_int_eq(holder, 0);
 	ck_assert_uint_eq(word_at(REGION_AT_process_count, 4), 0);
-	waitpid(child, NULL, 0);
 	close(locked[0]);
 	close(locked[1]);
 }
