@@ -38,6 +38,8 @@ holds() {
 	cat "$scratch/$name".err.* >"$scratch/err"
 	grep -qE "^spillway: $name: GPU at most .*, of which $3(\.[0-9]*)? MiB are the driver's own" "$scratch/err" ||
 		fail "$name: the summary does not show the driver's own: $(cat "$scratch/err")"
+	said=$(grep -c "(limit .*, which the driver's own may exceed)" "$scratch/err") || true
+	same "$name: a peak above the limit is explained" "$(($(counter "$name" device_peak) > limit))" "$((said > 0))"
 }
 
 holds one 64 8 1

@@ -73,10 +73,15 @@ static struct summary_limits summary_limits_of(const struct segment_view *view)
 
 /*
  * Says the limit that the peak is to be compared with. The peak may be from a time with a higher
- * limit than the last one: then both are printed.
+ * limit than the last one: then both are printed. A peak above the limit is explained where the
+ * driver's own memory is the reason.
  */
-static void say_limits(FILE *out, const struct summary_limits *limits)
+static void say_limits(FILE *out, const struct summary_limits *limits,
+                       const struct statistics *total)
 {
+	bool is_driver_above = total->device_peak > limits->most &&
+	                       total->device_peak - limits->most <= total->driver_peak;
+	const char *above = is_driver_above ? ", which the driver's own may exceed" : "";
 	char most[32], last[32];
 
 	units_format_size(limits->most, most, sizeof most);
@@ -84,10 +89,10 @@ static void say_limits(FILE *out, const struct summary_limits *limits)
 	if (limits->last == CONFIG_UNLIMITED)
 		return;
 	if (limits->most == limits->last)
-		fprintf(out, " (limit %s)", last);
+		fprintf(out, " (limit %s%s)", last, above);
 	else
-		fprintf(out, " (limit %s, %s at the end)",
-		        limits->most == CONFIG_UNLIMITED ? "none" : most, last);
+		fprintf(out, " (limit %s%s, %s at the end)",
+		        limits->most == CONFIG_UNLIMITED ? "none" : most, above, last);
 }
 
 /*
@@ -125,7 +130,7 @@ static void say_memory(FILE *out, const struct statistics *total,
 
 	fprintf(out, "GPU at most %s", units_format_size(total->device_peak, size, sizeof size));
 	refused_driver_s(out, total->driver_peak);
-	say_limits(out, limits);
+	say_limits(out, limits, total);
 	if (total->host_peak)
 		fprintf(out, ", host at most %s",
 		        units_format_size(total->host_peak, size, sizeof size));

@@ -14,7 +14,8 @@ python3 -m venv --without-pip "$scratch/venv"
 echo "$frameworks/packages" >"$scratch/venv/lib/$(ls "$scratch/venv/lib")/site-packages/wheels.pth"
 python=$scratch/venv/bin/python
 
-# typed NAME LIMIT PROGRAM...: without a limit and within it; was refused nothing, and spilled.
+# typed NAME LIMIT PROGRAM...: without a limit and within it; was refused nothing, and spilled. Only
+# the driver's own memory may have been above the limit: it is never refused.
 typed() {
 	job=$1 limit=$2
 	shift 2
@@ -23,6 +24,8 @@ typed() {
 	same "$job: results" "$(cat "$scratch/$job-unlimited")" "$(cat "$scratch/$job")"
 	same "$job: refusals" 0 "$(counter "$job" refusals)"
 	[ "$(counter "$job" host_peak)" -gt 0 ] || fail "$job has had nothing on the host"
+	[ $(($(counter "$job" device_peak) - $(counter "$job" driver_peak))) -le $((${limit%MiB} << 20)) ] ||
+		fail "$job was above its limit: $(tail -n 1 "$scratch/$job.err")"
 	tail -n 1 "$scratch/$job.err"
 }
 typed jax 24MiB $here/jax_trains.py fp32
