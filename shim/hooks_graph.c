@@ -131,7 +131,7 @@ static void node_added(const CUgraphNode *node, CUgraph graph, const struct obje
 		const struct node_use use_ = use;                      \
                                                                        \
 		node_added(phGraphNode, hGraph, &weight_);             \
-		sampled_node(hGraph, &use_);                           \
+		sampled_node(hGraph, phGraphNode, &use_);              \
 	}
 
 ADDS(cuGraphAddKernelNode, KERNEL(nodeParams), KERNEL_USE(nodeParams), (size_t, numDependencies),
@@ -173,7 +173,7 @@ static void any_added(const CUgraphNode *node, CUgraph graph, const CUgraphNodeP
 	const struct node_use use = use_of(p);
 
 	node_added(node, graph, &weight);
-	sampled_node(graph, &use);
+	sampled_node(graph, node, &use);
 	if (!node || !p || p->type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
 		return;
 	for (unsigned int i = 0; p->conditional.phGraph_out && i < p->conditional.size; i++)
@@ -258,7 +258,7 @@ static void weigh_anew(CUgraphExec exec)
 		const struct node_use use_ = use;             \
                                                               \
 		weigh_anew(hGraphExec);                       \
-		sampled_exec_node(hGraphExec, &use_);         \
+		sampled_exec_node(hGraphExec, hNode, &use_);  \
 	}
 CHANGES(cuGraphExecKernelNodeSetParams, KERNEL_USE(nodeParams), (CUgraphNode, hNode),
         (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))

@@ -82,11 +82,11 @@ static const void *whole_of(CUgraph graph)
 	return (const void *)(uintptr_t)whole;
 }
 
-static void credit(const void *graph, const struct node_use *use, bool is_changed)
+static void credit(const void *graph, CUgraphNode node, const struct node_use *use, bool is_changed)
 {
 	if (use->function)
-		placement_tell(graph_kernel, graph, use->function, use->parameters, use->extra,
-		               is_changed);
+		placement_tell(graph_kernel, graph, node, use->function, use->parameters,
+		               use->extra, is_changed);
 	if (use->a)
 		placement_tell(graph_address, graph, use->a);
 	if (use->b)
@@ -104,11 +104,11 @@ static void keep_ends(const struct node_use *use)
 		async_keep_ends(&shape);
 }
 
-void sampled_node(CUgraph graph, const struct node_use *use)
+void sampled_node(CUgraph graph, const CUgraphNode *node, const struct node_use *use)
 {
 	keep_ends(use);
 	if (sampled_is_wanted())
-		credit(whole_of(graph), use, false);
+		credit(whole_of(graph), node ? *node : NULL, use, false);
 }
 
 /*
@@ -122,15 +122,15 @@ void sampled_changed_node(CUgraphNode node, const struct node_use *use)
 	if (!sampled_is_wanted())
 		return;
 	graph = owner_of(&object_type_graph_node, HANDLE(node));
-	credit(graph == HANDLE(node) ? HEAT_ANY_GRAPH : whole_of((CUgraph)(uintptr_t)graph), use,
-	       true);
+	credit(graph == HANDLE(node) ? HEAT_ANY_GRAPH : whole_of((CUgraph)(uintptr_t)graph), node,
+	       use, true);
 }
 
-void sampled_exec_node(CUgraphExec exec, const struct node_use *use)
+void sampled_exec_node(CUgraphExec exec, CUgraphNode node, const struct node_use *use)
 {
 	keep_ends(use);
 	if (sampled_is_wanted())
-		credit(exec, use, true);
+		credit(exec, node, use, true);
 }
 
 void sampled_made_graph(const void *to, CUgraph from)

@@ -50,9 +50,10 @@ struct node_use {
 	                         .extra = (p)->extra}             \
 	     : (struct node_use){0})
 
-void sampled_node(CUgraph graph, const struct node_use *use);
+/* node: where the driver wrote its handle, or NULL. */
+void sampled_node(CUgraph graph, const CUgraphNode *node, const struct node_use *use);
 void sampled_changed_node(CUgraphNode node, const struct node_use *use);
-void sampled_exec_node(CUgraphExec exec, const struct node_use *use);
+void sampled_exec_node(CUgraphExec exec, CUgraphNode node, const struct node_use *use);
 /* Notes that `to` was made from `from`, or is now what that is. */
 void sampled_made_graph(const void *to, CUgraph from);
 void sampled_updated_graph(CUgraphExec exec, CUgraph from);

@@ -16,6 +16,7 @@
 #include "core/registry/object.h"
 #include "suite.h"
 
+#define NODE ((const void *)0x40)
 enum { UNITS = 1024, RUN = 4 /* units each */ };
 #define BASE ((CUdeviceptr)0x7f1200000000)
 
@@ -498,7 +499,7 @@ START_TEST(graphs_of_a_pool)
 	one_large_run();
 	sizes[0] = sizes[1] = sizeof(addresses[0]);
 	parameter_count = 2;
-	heat_graph_kernel(graph, FUNCTION, parameters, NULL, false);
+	heat_graph_kernel(graph, NODE, FUNCTION, parameters, NULL, false);
 	launch(OTHER, part_at(0));
 	for (int i = 0; i < 400; i++) {
 		work_for(100);
@@ -687,17 +688,21 @@ START_TEST(nodes_clones_and_updates)
 
 	sizes[0] = sizeof(address);
 	parameter_count = 1;
-	heat_graph_kernel(GRAPH, FUNCTION, parameters, NULL, false);
+	heat_graph_kernel(GRAPH, NODE, FUNCTION, parameters, NULL, false);
 	heat_graph_address(GRAPH, run_at(21) + 5);
 	heat_graph_address(GRAPH, 5);
 	heat_graph_add(CLONE, GRAPH);
 	heat_graph_add(EXEC, CLONE);
 	address = run_at(22);
-	heat_graph_kernel(EXEC, FUNCTION, parameters, NULL, true);
+	heat_graph_kernel(EXEC, NODE, FUNCTION, parameters, NULL, true);
 	heat_graph_add(EXEC, (const void *)0x999);
 	heat_graph_add(EXEC, EXEC);
-	/* The changed kernel is the one that was there, with other memory. */
+	/* The changed kernel is the one that was there, with other memory; not in the graph. */
 	ck_assert_int_ge(heat_uses_of_graph(EXEC, used, 8), 3);
+	ck_assert_uint_eq(heat_given(used, 8), 2);
+	ck_assert_uint_eq(used[0], run_at(22));
+	ck_assert_uint_eq(used[1], 0);
+	ck_assert_int_ge(heat_uses_of_graph(GRAPH, used, 8), 2);
 	ck_assert_uint_eq(heat_given(used, 8), 2);
 	ck_assert_uint_eq(used[0], run_at(20));
 	ck_assert_uint_eq(used[1], 0);
@@ -707,7 +712,7 @@ START_TEST(nodes_clones_and_updates)
 	ck_assert_uint_eq(hot_runs(), 3);
 	address = run_at(23);
 	heat_graph_forget(GRAPH);
-	heat_graph_kernel(GRAPH, FUNCTION, parameters, NULL, false);
+	heat_graph_kernel(GRAPH, NODE, FUNCTION, parameters, NULL, false);
 	heat_graph_replace(EXEC, GRAPH);
 	cool_down();
 	heat_graph_launched(EXEC);
@@ -715,7 +720,7 @@ START_TEST(nodes_clones_and_updates)
 	ck_assert_int_eq(heat_at(23), HEAT_HOT);
 	/* A node of whichever graph. */
 	address = run_at(24);
-	heat_graph_kernel(HEAT_ANY_GRAPH, FUNCTION, parameters, NULL, true);
+	heat_graph_kernel(HEAT_ANY_GRAPH, NODE, FUNCTION, parameters, NULL, true);
 	cool_down();
 	heat_graph_launched(EXEC);
 	ck_assert_uint_eq(hot_runs(), 2);

@@ -36,8 +36,8 @@ struct placement_calls {
 	void (*copied)(const CUdeviceptr *addresses, size_t count);
 	void (*hide)(CUdeviceptr address);
 	void (*graph_launched)(const void *graph);
-	void (*graph_kernel)(const void *graph, CUfunction function, void **parameters,
-	                     void **extra, bool is_changed);
+	void (*graph_kernel)(const void *graph, const void *node, CUfunction function,
+	                     void **parameters, void **extra, bool is_changed);
 	void (*graph_address)(const void *graph, CUdeviceptr address);
 	void (*graph_add)(const void *to, const void *from);
 	void (*graph_replace)(const void *to, const void *from);

@@ -148,9 +148,9 @@ enum { HEAT_GRAPH_RUNS = 4096, HEAT_GIVEN = 1 << 17 };
 /* Ends a capture; graph: its result, NULL: nothing. */
 void heat_graph_capture_ended(const void *graph);
 
-/* Adds a kernel node, new or changed, to its graph or executable graph. */
-void heat_graph_kernel(const void *graph, CUfunction function, void **parameters, void **extra,
-                       bool is_changed);
+/* Adds a kernel node, or changes it, in its graph or executable graph. */
+void heat_graph_kernel(const void *graph, const void *node, CUfunction function, void **parameters,
+                       void **extra, bool is_changed);
 /* Adds a copying or filling node; any address. */
 void heat_graph_address(const void *graph, CUdeviceptr address);
 /* Has `to` use the memory of `from` from now on: as well, or alone. */

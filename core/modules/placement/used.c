@@ -20,10 +20,11 @@ struct runs {
 	CUdeviceptr *run;
 	size_t count, room;
 	bool is_blind; /* and more */
-	/* The addresses that kernels were given, in their order, and a 0 behind each kernel's. */
+	/* Of each kernel, in their order: its node or 0, the addresses that it was given, and a 0. */
 	struct given {
 		CUdeviceptr *word;
 		size_t count, room;
+		size_t next;   /* the kernel behind the one that was changed last */
 		bool is_short; /* of memory, or there are too many: not all are there */
 	} given;
 };
@@ -89,6 +90,40 @@ static void given_add(struct given *given, CUdeviceptr word)
 	}
 	if (!given->is_short)
 		given->word[given->count++] = word;
+}
+
+/* Returns where the next kernel begins. */
+static size_t given_behind(const struct given *given, size_t at)
+{
+	while (given->word[++at])
+		;
+	return at + 1;
+}
+
+/* Returns the kernel of the same node before this one, or this one. */
+static size_t given_find(struct given *given, size_t newest)
+{
+	for (int pass = 0; pass < 2; pass++, given->next = 0)
+		for (size_t at = given->next; at < newest; at = given_behind(given, at))
+			if (given->word[at] == given->word[newest])
+				return at;
+	return newest;
+}
+
+/* Has the newest kernel replace the one of its node. That of a captured node is not found. */
+static void given_replace(struct given *given, size_t newest)
+{
+	size_t words = given->count - newest, at;
+
+	if (given->is_short)
+		return;
+	at = given_find(given, newest);
+	given->next = at < newest ? given_behind(given, at) : 0;
+	if (given->next && given->next - at != words)
+		given->is_short = true;
+	else if (given->next)
+		memcpy(given->word + at, given->word + newest, words * sizeof(*given->word));
+	given->count = newest;
 }
 
 static void add_touched(struct runs *runs, const struct heat_touched *touched)
@@ -246,8 +281,10 @@ static struct graph *find_or_make(const void *handle)
 	return graph;
 }
 
-static void scan(struct runs *runs, CUfunction function, void **parameters, void **extra)
+static void scan(struct runs *runs, const void *node, CUfunction function, void **parameters,
+                 void **extra)
 {
+	given_add(&runs->given, (CUdeviceptr)(uintptr_t)node);
 	if (!scan_launch(function, parameters, extra, true, runs))
 		runs->is_blind = true;
 	given_add(&runs->given, 0);
@@ -258,7 +295,7 @@ static void scan(struct runs *runs, CUfunction function, void **parameters, void
 static void note_captured(CUfunction function, void **parameters, void **extra)
 {
 	lock_acquire(&lock);
-	scan(&captured, function, parameters, extra);
+	scan(&captured, NULL, function, parameters, extra);
 	lock_release(&lock);
 }
 
@@ -284,20 +321,19 @@ void heat_graph_capture_ended(const void *handle)
 	lock_release(&lock);
 }
 
-void heat_graph_kernel(const void *handle, CUfunction function, void **parameters, void **extra,
-                       bool is_changed)
+void heat_graph_kernel(const void *handle, const void *node, CUfunction function, void **parameters,
+                       void **extra, bool is_changed)
 {
 	struct graph *graph;
-	size_t given;
+	size_t newest;
 
 	lock_acquire(&lock);
 	graph = find_or_make(handle);
-	given = graph ? graph->runs.given.count : 0;
+	newest = graph ? graph->runs.given.count : 0;
 	if (graph)
-		scan(&graph->runs, function, parameters, extra);
-	/* A changed kernel is given memory like that which it had, and its place is not known. */
+		scan(&graph->runs, node, function, parameters, extra);
 	if (graph && is_changed)
-		graph->runs.given.count = given;
+		given_replace(&graph->runs.given, newest);
 	lock_release(&lock);
 }
 
@@ -425,7 +461,7 @@ int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CU
 
 	lock_acquire(&lock);
 	begin_asked();
-	scan(&asked, function, parameters, extra);
+	scan(&asked, NULL, function, parameters, extra);
 	count = write_asked(runs, room);
 	lock_release(&lock);
 	return count;
@@ -456,12 +492,16 @@ int heat_uses_of_graph(const void *handle, CUdeviceptr *runs, size_t room)
 
 size_t heat_given(CUdeviceptr *words, size_t room)
 {
-	size_t count;
+	const struct given *given = &asked.given;
+	size_t count = 0, end;
 
 	lock_acquire(&lock);
-	count = asked.given.is_short || asked.given.count > room ? 0 : asked.given.count;
-	if (count)
-		memcpy(words, asked.given.word, count * sizeof(*words));
+	if (!given->is_short && given->count <= room)
+		for (size_t at = 0; at < given->count; at = end) {
+			end = given_behind(given, at++);
+			memcpy(words + count, given->word + at, (end - at) * sizeof(*words));
+			count += end - at;
+		}
 	lock_release(&lock);
 	return count;
 }
