@@ -46,6 +46,9 @@ int units_parse_bool(const char *text, bool *value);
 /* Writes "1.50 GiB", "1023 MiB", "512 B": three digits, or the whole part. Returns buf. */
 const char *units_format_size(uint64_t bytes, char *buf, size_t size);
 
+/* Arguments of "%.*f": a ratio with two digits, as in "1.3 times" and "52 times". */
+#define UNITS_TIMES(ratio) ((ratio) < 9.95), (ratio)
+
 /* Writes "1.20 s", "350 ms", "17.0 us", "12 ns" in the same way. Returns buf. */
 const char *units_format_duration(uint64_t nanoseconds, char *buf, size_t size);
 

@@ -119,7 +119,7 @@ done
 start_job placed -c elastic=1 -c placement=4 -c shrink=2 -c kernels_before=1286000 -c kernels_best=978000
 expect 0 "$spillway" stat placed
 says "$out" '^gpu 0: placement balanced \(measured: memory is where kernels lose least time\), shrink gentle$'
-says "$out" '^gpu 0: measured over two steps: kernels take 12\.86 times as long as with no memory on the host, with the best placement 9\.78 times \(24 % less\)$'
+says "$out" '^gpu 0: measured over two steps: kernels take 13 times as long as with no memory on the host, with the best placement 9\.8 times \(24 % less\)$'
 kill "$pid"
 wait "$pid" 2>/dev/null
 rm "$SPILLWAY_STATE_DIR"/placed.*

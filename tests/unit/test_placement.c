@@ -426,7 +426,8 @@ START_TEST(a_full_device_is_a_limit)
 		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
 		ck_assert_uint_eq(heat_at(UNSEEN, part, 0), HEAT_WARM);
 	}
-	ck_assert_uint_eq(placed_unpack(atomic_load(&placed)).best, 100);
+	/* Most kernels waited for the host in all launches: their computing is not known. */
+	ck_assert_uint_eq(placed_unpack(atomic_load(&placed)).best, 0);
 	/* More than what no kernel uses is on the host. */
 	host_bytes *= 2;
 	poll_placement();

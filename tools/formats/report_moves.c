@@ -155,9 +155,9 @@ static void print_placement(int gpu, const struct statistics *total)
 	printf("gpu %d: placement %s (%s), shrink %s\n", gpu, COUNTER_WORD(total, placement),
 	       MEANING(why_placed, total->placement), COUNTER_WORD(total, shrink));
 	if (before > 0)
-		printf("gpu %d: measured over two steps: kernels take %.2f times as long as with "
-		       "no memory on the host, with the best placement %.2f times (%.0f %% less)\n",
-		       gpu, before, best, 100 * (before - best) / before);
+		printf("gpu %d: measured over two steps: kernels take %.*f times as long as with "
+		       "no memory on the host, with the best placement %.*f times (%.0f %% less)\n",
+		       gpu, UNITS_TIMES(before), UNITS_TIMES(best), 100 * (before - best) / before);
 }
 
 static void report_moves_print_notes(const struct segment_view *view, int gpu)

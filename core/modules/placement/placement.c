@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/units.h"
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
 #include "core/ledger/codes.h"
@@ -616,13 +617,14 @@ static void placement_say(const struct device *device, const struct weighed *w, 
 	const char *then = acts ? "it moves" : "it stays";
 
 	if (w->least > 0)
-		log_info("device %d: measured over two steps: kernels take %.2f times as long as "
-		         "with no memory on the host, with the best placement %.2f times: %s",
-		         device->index, w->now / w->least, w->then / w->least, then);
+		log_info("device %d: measured over two steps: kernels take %.*f times as long as "
+		         "with no memory on the host, with the best placement %.*f times: %s",
+		         device->index, UNITS_TIMES(w->now / w->least),
+		         UNITS_TIMES(w->then / w->least), then);
 	else
 		log_info("device %d: measured over two steps: kernels waited for the host in all "
-		         "launches; with the best placement they take %.2f times as long: %s",
-		         device->index, w->now > 0 ? w->then / w->now : 1, then);
+		         "launches; with the best placement they take %.*f times as long: %s",
+		         device->index, UNITS_TIMES(w->now > 0 ? w->then / w->now : 1), then);
 }
 
 static bool differs(uint64_t a, uint64_t b, uint64_t of)

@@ -20,7 +20,7 @@ struct runs {
 	CUdeviceptr *run;
 	size_t count, room;
 	bool is_blind; /* and more */
-	/* Of each kernel, in their order: its node or 0, the addresses that it was given, and a 0. */
+	/* Of each kernel, in their order: its node or 0, the addresses it was given, and a 0. */
 	struct given {
 		CUdeviceptr *word;
 		size_t count, room;

@@ -18,6 +18,7 @@
 /* A kernel as it is reckoned with. */
 struct load {
 	double least;   /* ns it takes with nothing on the host */
+	bool is_seen;   /* a launch did not wait for the link: else `least` is that of others */
 	double factor;  /* what it reads, to what its memory is */
 	double ns;      /* of its traffic with the host so far */
 	uint64_t bytes; /* on the host now that it may read */
@@ -254,6 +255,7 @@ static void judge_kernels(struct work *w)
 
 		l->factor = a->link_ns > 0 ? within(a->ns / a->link_ns, LEAST_READ, MOST_READ) : 1;
 		l->least = otherwise;
+		l->is_seen = a->fastest > 0 || !is_held_up(w, k);
 		if (w->given->is_shared)
 			continue;
 		if (!is_held_up(w, k) || ns < otherwise)
@@ -402,7 +404,7 @@ static void reckon(struct work *w, struct weigh_answer *answer)
 	answer->now = sum_of_loads(w);
 	answer->unknown = 0;
 	for (size_t k = 0; k < g->kernels; k++)
-		answer->unknown += w->load[k].least > 0 ? 0 : w->load[k].ns;
+		answer->unknown += w->load[k].is_seen && w->load[k].least > 0 ? 0 : w->load[k].ns;
 }
 
 static bool weigh_make_room(struct work *w)
@@ -449,7 +451,8 @@ bool weigh_learn(const struct weigh_case *given, struct weigh_known *known, doub
 		judge_kernels(&w);
 	}
 	for (size_t k = 0; is_done && k < given->kernels; k++)
-		known[k] = (struct weigh_known){w.load[k].least, w.load[k].factor};
+		known[k] =
+		    (struct weigh_known){w.load[k].least, w.load[k].factor, w.load[k].is_seen};
 	free_room(&w);
 	return is_done;
 }
@@ -464,8 +467,9 @@ static bool weigh_by(const struct weigh_case *given, const struct weigh_known *k
 	if (is_done) {
 		weigh_list_users(&w);
 		for (size_t k = 0; k < given->kernels; k++)
-			w.load[k] =
-			    (struct load){.least = known[k].least, .factor = known[k].factor};
+			w.load[k] = (struct load){.least = known[k].least,
+			                          .factor = known[k].factor,
+			                          .is_seen = known[k].is_seen};
 		reckon(&w, answer);
 		weigh_choose(&w, answer);
 	}

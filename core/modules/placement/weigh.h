@@ -65,6 +65,7 @@ struct weigh_answer {
 struct weigh_known {
 	double least;  /* ns it takes with nothing on the host */
 	double factor; /* what it reads, to what its memory is */
+	bool is_seen;  /* else it waited for the link in all launches, and `least` is a guess */
 };
 
 /*
