@@ -53,6 +53,8 @@ takes() {
 	within "$name" "$@" "$node/bin/allocate" --mib 8 --count "$count" --hold-ms 600000 --ready "/tmp/ready.$who" \
 		>"$scratch/out.$who" 2>&1 &
 	until_true $patience test -e "$node/root-$name/tmp/ready.$who" || fail "$who: not ready: $(cat "$scratch/out.$who")"
+	# What it has printed before that takes longer out of a container.
+	until_true $patience grep -q refused= "$scratch/out.$who" || fail "$who: says nothing: $(cat "$scratch/out.$who")"
 }
 gone() {
 	containers rm -f -t 0 -a >/dev/null 2>&1 || true

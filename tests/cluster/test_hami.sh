@@ -128,7 +128,7 @@ for n in 1 2; do
 		"$hook/ld.so.preload:/etc/ld.so.preload:ro"
 	container "pod$n" --device "test.dev/pod$n=gpu"
 	takes "first$n" "pod$n" 6 env
-	has "pod$n: oversubscribed" "$(sleep 0.2 && cat "$scratch/out.first$n")" "refused=0"
+	has "pod$n: oversubscribed" "$(cat "$scratch/out.first$n")" "refused=0"
 done
 until_true $patience is_on_device $((64 * mib)) || fail "two pods: $(device_bytes) bytes"
 until_true $patience is_seen 2 || fail "two pods: $("$spillway" stat)"

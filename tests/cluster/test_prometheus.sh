@@ -55,7 +55,7 @@ import json, re, sys, time, urllib.parse, urllib.request
 def ask(query):
     url = "http://127.0.0.1:%s/api/v1/query?%s" % (sys.argv[1], urllib.parse.urlencode({"query": query}))
     try:
-        return json.load(urllib.request.urlopen(url, timeout=20))["data"]["result"]
+        return json.load(urllib.request.urlopen(url, timeout=150))["data"]["result"]
     except OSError as error:
         return print(query, error)
 
@@ -112,7 +112,7 @@ assert {("ours", "limit"), ("theirs", "limit")} <= {(r["metric"]["spillway_job"]
 # Prometheus evaluates every alert without a fault, and what it compares is there.
 def rules():
     url = "http://127.0.0.1:%s/api/v1/rules" % sys.argv[1]
-    return [r for g in json.load(urllib.request.urlopen(url, timeout=20))["data"]["groups"] for r in g["rules"]]
+    return [r for g in json.load(urllib.request.urlopen(url, timeout=150))["data"]["groups"] for r in g["rules"]]
 for _ in range(150):
     if all(r["health"] == "ok" for r in rules()):
         break
