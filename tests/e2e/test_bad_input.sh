@@ -28,7 +28,7 @@ while IFS='|' read -r text line expected; do
 	goes_on "$text" "$ini:$line" "$expected"
 	# A running job shows it in stat.
 	rm -f "$scratch/ready"
-	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --hold-ms 60000 --ready "$scratch/ready" \
+	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --hold-ms 600000 --ready "$scratch/ready" \
 		>/dev/null 2>&1 </dev/null &
 	running=$!
 	until_true $patience test -e "$scratch/ready" || fail "$text: not running"

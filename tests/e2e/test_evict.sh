@@ -133,12 +133,19 @@ wants 0 alloc b 131072
 wants 0 fill b 4
 evicts again
 has 'again: what stays' "$(cat "$said")" ', 8.00 MiB on the GPU (exported, registered or pinned memory cannot leave the GPU)'
-"$spillway" resume again >/dev/null 2>&1 &
-runner=$!
-until_true $patience counter_at_least again promoted_bytes $((64 * mib)) || fail 'again: nothing comes back'
-kill -KILL $runner # before it lets launches go on
-wait $runner || true
-evicts again
+half_way=
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
+	promoted=$(counter again promoted_bytes)
+	"$spillway" resume again >/dev/null 2>&1 &
+	runner=$!
+	until_true $patience counter_at_least again promoted_bytes $((promoted + 16 * mib)) || fail 'again: nothing comes back'
+	# before it lets launches go on; on a busy machine it has, now and then
+	! kill -KILL $runner 2>/dev/null || half_way=yes
+	wait $runner || true
+	evicts again
+	[ -z "$half_way" ] || break
+done
+[ -n "$half_way" ] || fail 'again: resume is over each time'
 has 'again: what stays, once more' "$(cat "$said")" ', 8.00 MiB on the GPU (exported, registered or pinned memory cannot leave the GPU)'
 resumes again
 is_back again $((136 * mib))
@@ -178,7 +185,7 @@ end_driven
 
 # Resumed half way: what has left comes back, and who waits for the eviction is told.
 limit_file "$ini" $((128 * mib)) 'demote_deadline = 1ms'
-start_driven half "$ini" SOFTGPU_HOST_BANDWIDTH=80M
+start_driven half "$ini" SOFTGPU_HOST_BANDWIDTH=16M
 wants 0 alloc a 131072
 wants 0 fill a 4
 "$spillway" pause --evict half >"$said" 2>&1 &
@@ -204,7 +211,7 @@ exec 8>&- 9<&-
 wait "$driven" || true
 
 # Progress is shown to who looks at a terminal, in one line.
-start_driven shown "$ini" SOFTGPU_HOST_BANDWIDTH=80M
+start_driven shown "$ini" SOFTGPU_HOST_BANDWIDTH=16M
 wants 0 alloc a 131072
 wants 0 fill a 4
 script -qec "$spillway pause --evict shown" /dev/null </dev/null >"$said" || fail "shown: $(cat "$said")"
@@ -223,7 +230,7 @@ hold() { # hold READY OPTION...
 	ready=$scratch/$1
 	shift
 	SOFTGPU_DEVICES=2 "$spillway" run --softgpu --quiet --name several --join "$build/tests/e2e/allocate" --mib 8 --count 3 \
-		--hold-ms 100000 --ready "$ready" "$@" >/dev/null 2>"$scratch/several-errors" &
+		--hold-ms 600000 --ready "$ready" "$@" >/dev/null 2>"$scratch/several-errors" &
 	holders="$holders $!"
 	until_true $patience [ -e "$ready" ] || fail "several: $(cat "$scratch/several-errors")"
 }
@@ -258,7 +265,7 @@ wants 0 check b 2
 end_driven
 
 # A job that nobody named has the driver's own memory.
-under_shim "$build/tests/e2e/allocate" --mib 16 --count 1 --hold-ms 100000 --ready "$scratch/ready" >/dev/null &
+under_shim "$build/tests/e2e/allocate" --mib 16 --count 1 --hold-ms 600000 --ready "$scratch/ready" >/dev/null &
 until_true $patience [ -e "$scratch/ready" ] || fail 'the program without a name does not begin'
 unnamed=$("$spillway" stat --format csv,noheader | sed -n 's/^\(allocate-[0-9]*\),.*/\1/p')
 runner=${unnamed#allocate-}
@@ -282,7 +289,7 @@ limit_file "$ini" $((96 * mib))
 start_driven owner "$ini"
 wants 0 alloc a 81920
 "$spillway" run --softgpu --quiet --name grower --memory 32MiB --memory-max 160MiB "$build/tests/e2e/allocate" --mib 8 --count 14 \
-	--hold-ms 100000 --ready "$scratch/grower" >/dev/null 2>"$scratch/grower-errors" &
+	--hold-ms 600000 --ready "$scratch/grower" >/dev/null 2>"$scratch/grower-errors" &
 runner=$!
 until_true $patience [ -e "$scratch/grower" ] || fail "grower: $(cat "$scratch/grower-errors")"
 evicts owner

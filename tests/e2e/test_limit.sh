@@ -16,13 +16,13 @@ is_used() {
 	[ "$held" -ge $((17 * mib)) ]
 }
 for api in alloc pitch async create; do
-	rm -f "$scratch/ready"
+	rm -f "$scratch/ready" "$scratch/enough"
 	"$spillway" run --softgpu --quiet --name "limit-$api" --memory 25MiB "$allocate" --api $api --mib 8 \
-		--count 6 --hold-ms 1000 --ready "$scratch/ready" --rounds 2 >"$scratch/out" 2>&1 &
+		--count 6 --until "$scratch/enough" --ready "$scratch/ready" --rounds 2 >"$scratch/out" 2>&1 &
 	until_true $patience test -e "$scratch/ready" || { cat "$scratch/out"; fail "$api: not ready"; }
-	# Twice for a second: a look at it may come late.
 	until_true $patience is_used || fail "$api: only $held bytes on the device: the limit is not used"
 	[ "$held" -le $((25 * mib)) ] || fail "$api: $held bytes on the device, limit 25 MiB"
+	: >"$scratch/enough"
 	wait $! || { cat "$scratch/out"; fail "$api: exit status $?"; }
 	out=$(cat "$scratch/out")
 	has "$api: all blocks" "$out" "round 0: blocks=6 refused=0 free=0 total=$((25 * mib))"

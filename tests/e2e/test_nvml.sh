@@ -98,7 +98,7 @@ same "a percentage" "$(told 0 $((512 * mib)) 0 $((512 * mib)))" "$(numbers "$(SP
 hold() { # hold NAME OPTIONS...: a job that has 4 blocks of 8 MiB, with the options of spillway run before "--"
 	name=$1
 	shift
-	"$spillway" run --softgpu --quiet --name "$name" "$@" "$allocate" --mib 8 --count 4 --hold-ms 60000 \
+	"$spillway" run --softgpu --quiet --name "$name" "$@" "$allocate" --mib 8 --count 4 --hold-ms 600000 \
 		--ready "$scratch/$name.ready" >"$scratch/$name.out" 2>&1 &
 	holders="$holders $!"
 	until_true $patience [ -e "$scratch/$name.ready" ] || fail "$name did not start: $(cat "$scratch/$name.out")"
@@ -120,7 +120,7 @@ same "another job" "$truth" "$(numbers "$(in_job other "$nvml")")"
 same "another job with a limit" "$limited" "$(numbers "$(SPILLWAY_MEMORY=64MiB in_job other "$nvml")")"
 same "what others hold, without spilling" "$(told 0 $whole 0 "$(field free "$truth")")" \
 	"$(numbers "$(SPILLWAY_MEMORY=${whole}B SPILLWAY_SPILL=off in_job other "$nvml")")"
-in_job big "$nvml" --watch 60 >"$scratch/watch" &
+in_job big "$nvml" --watch 600 >"$scratch/watch" &
 holders="$holders $!"
 until_true $patience grep -qF "total=$((64 * mib)) used=$((32 * mib))" "$scratch/watch" || fail "the watcher sees: $(cat "$scratch/watch")"
 "$spillway" set big --memory 128MiB >/dev/null
@@ -136,7 +136,7 @@ bytes=$(cost --cost)
 [ "$bytes" -le 24576 ] || fail "without CUDA a question reads $bytes bytes"
 bytes=$(cost --cuda --cost)
 [ "$bytes" -le 2048 ] || fail "in a process of the job a question reads $bytes bytes"
-in_job big "$nvml" --cuda --watch 60 >"$scratch/taking" &
+in_job big "$nvml" --cuda --watch 600 >"$scratch/taking" &
 holders="$holders $!"
 until_true $patience grep -qF "total=$((128 * mib)) used=$((32 * mib))" "$scratch/taking" || fail "with CUDA: $(cat "$scratch/taking")"
 "$spillway" set big --memory 96MiB >/dev/null
@@ -146,7 +146,7 @@ until_true $patience grep -qF "total=$((96 * mib)) used=$((32 * mib)) free=$((64
 	fail "without CUDA 96 MiB are not seen: $(tail -n 2 "$scratch/watch")"
 # Nobody of this job takes part: the file alone says what the limit is, and that NVML tells of it.
 printf '[gpu]\nmemory = 48MiB\n' >"$scratch/watched.ini"
-SPILLWAY_CONFIG=$scratch/watched.ini in_job alone "$nvml" --watch 60 >"$scratch/file" &
+SPILLWAY_CONFIG=$scratch/watched.ini in_job alone "$nvml" --watch 600 >"$scratch/file" &
 holders="$holders $!"
 until_true $patience grep -qF "total=$((48 * mib)) used=0" "$scratch/file" || fail "the file: $(cat "$scratch/file")"
 printf '[gpu]\nmemory = 40MiB\n' >"$scratch/watched.new" && mv "$scratch/watched.new" "$scratch/watched.ini"

@@ -131,7 +131,7 @@ same "weights" "$plain" "$weights"
 
 # shellcheck disable=SC2086
 SPILLWAY_JOB=follows LD_LIBRARY_PATH=$softgpu "$deny" $refused -- env LD_PRELOAD="$shim" "$allocate" \
-	--hold-ms 60000 --ready "$scratch/ready" >/dev/null 2>&1 &
+	--hold-ms 600000 --ready "$scratch/ready" >/dev/null 2>&1 &
 running=$!
 until_true $patience test -e "$scratch/ready" || fail "not running"
 "$spillway" set follows --memory 64MiB >"$scratch/out" 2>&1 || fail "set: $(cat "$scratch/out")"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { COUNT = 50000, FIRST = 1000, ADDED = 7, PATIENCE_S = 60 };
+enum { COUNT = 50000, FIRST = 1000, ADDED = 7, PATIENCE_S = 200 };
 enum { SEEN = 1, ADDED_TOO = 2 }; /* what the child found right */
 
 static const size_t size = COUNT * sizeof(unsigned);
