@@ -21,6 +21,7 @@ struct block {
 	bool is_given; /* others look at it: it stays as it is */
 	uint64_t number;
 	CUdeviceptr at;
+	CUdeviceptr alias;                   /* KIND_VIRTUAL: mapped there, too; 0: nowhere */
 	size_t size;                         /* bytes that have the pattern, a multiple of 4 */
 	size_t reserved;                     /* KIND_VIRTUAL, KIND_IMPORTED: of addresses */
 	CUmemGenericAllocationHandle handle; /* likewise, 0: released as soon as it was mapped */

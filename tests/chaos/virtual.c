@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Physical memory that is made, mapped, mapped elsewhere, exported to other processes and imported
- * from them.
+ * Physical memory that is made, mapped, mapped elsewhere and twice, exported to other processes and
+ * imported from them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,15 +31,23 @@ void virtual_begin(void)
 		fail("socket: %s", strerror(errno));
 }
 
-static void map(struct block *block)
+static CUdeviceptr map_somewhere(const struct block *block)
 {
 	CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
 	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
+	CUdeviceptr at;
+
+	OK(cuMemAddressReserve(&at, block->size, 0, 0, 0));
+	OK(cuMemMap(at, block->size, 0, block->handle, 0));
+	OK(cuMemSetAccess(at, block->size, &access, 1));
+	return at;
+}
+
+static void map(struct block *block)
+{
 	block->reserved = block->size;
-	OK(cuMemAddressReserve(&block->at, block->reserved, 0, 0, 0));
-	OK(cuMemMap(block->at, block->size, 0, block->handle, 0));
-	OK(cuMemSetAccess(block->at, block->size, &access, 1));
+	block->at = map_somewhere(block);
 }
 
 void do_virtual(struct dice *dice)
@@ -73,6 +81,21 @@ static void unmap(struct block *block)
 	OK(cuStreamSynchronize(block->stream));
 	OK(cuMemUnmap(block->at, block->size));
 	OK(cuMemAddressFree(block->at, block->reserved));
+	if (block->alias) {
+		OK(cuMemUnmap(block->alias, block->size));
+		OK(cuMemAddressFree(block->alias, block->size));
+	}
+	block->alias = 0;
+}
+
+/* Maps it at a second address, or changes the two: what one shows the other has. */
+static void use_alias(struct block *block)
+{
+	CUdeviceptr at = block->at;
+
+	OK(cuStreamSynchronize(block->stream));
+	block->at = block->alias ? block->alias : map_somewhere(block);
+	block->alias = at;
 }
 
 void virtual_free(struct block *block)
@@ -92,8 +115,12 @@ void do_remap(struct dice *dice)
 	graphs_forget(block->number);
 	if (!block->handle)
 		OK(cuMemRetainAllocationHandle(&block->handle, (void *)(uintptr_t)block->at));
-	unmap(block);
-	map(block);
+	if (one_in(dice, 2)) {
+		use_alias(block);
+	} else {
+		unmap(block);
+		map(block);
+	}
 	block_verify(block);
 }
 
