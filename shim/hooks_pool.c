@@ -150,9 +150,7 @@ BOTH(cuMemFreeAsync, cuMemFreeAsync_ptsz, (CUdeviceptr, dptr), (CUstream, hStrea
 /* Returns the device on which a pool is; NULL: it is on none, or on none of the job's. */
 static struct device *pool_device_of(const CUmemLocation *location)
 {
-	return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE
-	           ? device_set_by_handle(job_devices(), location->id)
-	           : NULL;
+	return location ? device_set_by_location(job_devices(), location) : NULL;
 }
 
 /*
@@ -175,7 +173,8 @@ static void note_type(CUmemoryPool pool, const CUmemLocation *location, CUmemAll
 
 	if (known && type == CU_MEM_ALLOCATION_TYPE_MANAGED)
 		pool_gives_managed(known, location);
-	else if (known && type != CU_MEM_ALLOCATION_TYPE_PINNED)
+	else if (known && (type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	                   (location && location->type == LOCATION_LOCALITY_DOMAIN)))
 		pool_leave_to_driver(known);
 	pool_release(known);
 }

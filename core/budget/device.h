@@ -104,6 +104,8 @@ void device_set_clear(struct device_set *set);
  */
 bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found);
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
+/* Returns the device that has memory at this location, or a part of such memory. NULL: none. */
+struct device *device_set_by_location(struct device_set *set, const CUmemLocation *location);
 /* Hands the devices to the code that knows contexts. */
 void device_set_start_contexts(struct device_set *set);
 

@@ -341,6 +341,15 @@ struct device *device_set_by_handle(struct device_set *set, CUdevice handle)
 	return NULL;
 }
 
+struct device *device_set_by_location(struct device_set *set, const CUmemLocation *location)
+{
+	if (location->type == LOCATION_LOCALITY_DOMAIN)
+		return device_set_by_handle(set, location->id & 0xff);
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE
+	           ? device_set_by_handle(set, location->id)
+	           : NULL;
+}
+
 _Static_assert((int)DEVICE_MAX <= (int)CONTEXT_DEVICES, "there is room for each");
 
 void device_set_start_contexts(struct device_set *set)

@@ -13,6 +13,9 @@
 #endif
 #include <cuda.h>
 
+/* A part of a device's memory, since CUDA 13.4. The first byte of its id is the device. */
+#define LOCATION_LOCALITY_DOMAIN ((CUmemLocationType)6)
+
 #define DRIVER_CALLS(X)                           \
 	X(cuCtxGetCurrent)                        \
 	X(cuCtxGetDevice)                         \

@@ -168,9 +168,18 @@ static void check_peer(void)
 
 /* --- what makes Spillway quiet --- */
 
-/* While this process is locked or checkpointed; another's state is not ours. */
+/*
+ * While this process is locked or checkpointed; another's state is not ours. States 4 and 5 are new
+ * in 13.4: the driver writes the memory or reads it, until the operation is said to be complete.
+ */
 static void check_checkpoints(void)
 {
+	static const int states[] = {CU_PROCESS_STATE_LOCKED,
+	                             CU_PROCESS_STATE_CHECKPOINTED,
+	                             CU_PROCESS_STATE_FAILED,
+	                             4,
+	                             5,
+	                             99};
 	static const enum entry begins[] = {ENTRY_cuCheckpointProcessLock,
 	                                    ENTRY_cuCheckpointProcessCheckpoint,
 	                                    ENTRY_cuCheckpointProcessRestore};
@@ -193,8 +202,15 @@ static void check_checkpoints(void)
 	atomic_store(&giver->state, CU_PROCESS_STATE_LOCKED);
 	CALL(cuCheckpointProcessGetState, {0, (uint64_t)getpid()}, {1, 0});
 	TRUE(!capture_is_active());
-	CALL(cuCheckpointProcessGetState, {0, (uint64_t)getpid()}, {1, WORD(&state)});
-	TRUE(capture_is_active());
+	for (size_t i = 0; i < COUNT_OF(states); i++) {
+		atomic_store(&giver->state, CU_PROCESS_STATE_RUNNING);
+		CALL(cuCheckpointProcessGetState, {0, (uint64_t)getpid()}, {1, WORD(&state)});
+		TRUE(!capture_is_active());
+		atomic_store(&giver->state, states[i]);
+		CALL(cuCheckpointProcessGetState, {0, (uint64_t)getpid()}, {1, WORD(&state)});
+		TRUE((int)state == states[i]);
+		TRUE(capture_is_active());
+	}
 	CALL(cuCheckpointProcessGetRestoreThreadId, {0, (uint64_t)getpid()}, {1, WORD(&thread)});
 	CALL(cuCheckpointProcessGetRestoreThreadId, {0, (uint64_t)getpid()}, {1, 0});
 	TRUE(capture_is_active());
@@ -575,6 +591,36 @@ static void check_physical(void)
 	TRUE(charged() == before); /* its owner is */
 	CALL(cuMemRelease, {0, memory});
 	TRUE(charged() == before);
+}
+
+/*
+ * Memory in one locality domain (location type 6) is a device's: it is charged and stays there. The
+ * driver alone knows type 5.
+ */
+static void check_locality(void)
+{
+	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                                  .location = {LOCATION_LOCALITY_DOMAIN, 3 << 8}};
+	CUmemPoolProps pool_properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                                  .location = properties.location};
+	uint64_t before = charged(), memory = 0;
+	CUmemoryPool handle = NULL;
+	struct pool *pool;
+
+	CALL(cuMemCreate, {0, WORD(&memory)}, {1, 2 * MIB}, {2, WORD(&properties)}, {3, 0});
+	TRUE(charged() == before + 2 * MIB);
+	CALL(cuMemRelease, {0, memory});
+	TRUE(charged() == before);
+	properties.location = (CUmemLocation){(CUmemLocationType)5, -1};
+	CALL(cuMemCreate, {0, WORD(&memory)}, {1, 2 * MIB}, {2, WORD(&properties)}, {3, 0});
+	TRUE(charged() == before);
+	CALL(cuMemRelease, {0, memory});
+
+	CALL(cuMemPoolCreate, {0, WORD(&handle)}, {1, WORD(&pool_properties)});
+	pool = pool_find(handle);
+	TRUE(pool); /* so its memory is charged */
+	pool_release(pool);
+	CALL(cuMemPoolDestroy, {0, WORD(handle)});
 }
 
 /*
@@ -1230,6 +1276,7 @@ void check_changes(void)
 	check_bodies();
 	check_user_objects();
 	check_physical();
+	check_locality();
 	check_contexts_leaving();
 	check_captures_leaving();
 	check_captures_of_others();

@@ -14,12 +14,18 @@
 #include "core/memory/arena/spare.h"
 #include "core/memory/own/own.h"
 
+/* Returns whether it is in one locality domain of a device, of which Spillway can make no copy. */
+static bool is_localized(const CUmemAllocationProp *prop)
+{
+	return prop->location.type == LOCATION_LOCALITY_DOMAIN;
+}
+
 /* Returns whether the memory gets a handle of the shim's; else it stays where it is made. */
 static bool can_move(struct device *device, enum segment_tier tier, const CUmemAllocationProp *prop)
 {
 	/* A job without a name and a limit moves only memory for which the device was too full. */
-	return !prop->allocFlags.usage && (vmem_is_elastic() || tier == SEGMENT_ON_HOST) &&
-	       arena_of(device);
+	return !prop->allocFlags.usage && !is_localized(prop) &&
+	       (vmem_is_elastic() || tier == SEGMENT_ON_HOST) && arena_of(device);
 }
 
 /* --- making --- */
@@ -49,7 +55,7 @@ static bool must_be_there(const struct own_making *m)
 {
 	const unsigned int types = m->prop->requestedHandleTypes;
 
-	return m->terms->settings.pin_new ||
+	return m->terms->settings.pin_new || is_localized(m->prop) ||
 	       (types & ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
 }
 
@@ -58,7 +64,7 @@ static bool must_be_there(const struct own_making *m)
  */
 static bool is_preferred_there(const struct own_making *m)
 {
-	return is_for_export(m->prop) || m->terms->settings.pin_new;
+	return is_for_export(m->prop) || is_localized(m->prop) || m->terms->settings.pin_new;
 }
 
 static void own_memory_enter(const struct own_making *m, enum segment_tier tier,
@@ -196,8 +202,8 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 	struct deadline until;
 	struct terms terms;
 
-	if (handle && size && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		making.device = device_set_by_handle(devices, prop->location.id);
+	if (handle && size && prop)
+		making.device = device_set_by_location(devices, &prop->location);
 	/* The driver refuses a size that is no multiple of any granularity, or of no kind. */
 	if (!making.device || size % ((size_t)2 << 20) || flags ||
 	    prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -272,10 +278,9 @@ static struct device *own_memory_device_of(struct device_set *devices,
 {
 	CUmemAllocationProp prop = {0};
 
-	if (driver.cuMemGetAllocationPropertiesFromHandle(&prop, handle) != CUDA_SUCCESS ||
-	    prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (driver.cuMemGetAllocationPropertiesFromHandle(&prop, handle) != CUDA_SUCCESS)
 		return NULL;
-	return device_set_by_handle(devices, prop.location.id);
+	return device_set_by_location(devices, &prop.location);
 }
 
 static bool charge_import(struct device *device, uint64_t bytes)
