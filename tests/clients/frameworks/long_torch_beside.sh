@@ -9,7 +9,7 @@ set -eu
 # shellcheck source=tests/clients/frameworks/lib.sh
 . tests/clients/frameworks/lib.sh
 beside=$build/beside
-tests/clients/frameworks/setup_beside "$beside"
+tests/clients/frameworks/setup_beside "$beside" beside
 [ ! -e "$beside.why" ] || skip "$(cat "$beside.why")"
 export PYTHONPATH="$PYTHONPATH:$beside"
 saver=$(echo "$beside"/torch_memory_saver_hook_mode_preload_cu13.*.so)
