@@ -88,7 +88,7 @@ check_limit() {
 		<"$scratch/$job" >"$scratch/$job.out" 2>"$scratch/$job.err" &
 	exec 3>"$scratch/$job"
 	until_true $patience test -e "$scratch/$job.waits" || fail "$1: not ready: $(cat "$scratch/$job".*)"
-	has "$1: setting a limit" "$("$spillway" set "$job" --memory 40MiB)" "limit 40.0 MiB"
+	has "$1: setting a limit" "$("$spillway" set --timeout $patience "$job" --memory 40MiB)" "limit 40.0 MiB"
 	echo >&3
 	until_true $patience test -e "$scratch/$job.holds" || fail "$1: does not hold its memory: $(cat "$scratch/$job".*)"
 	json=$("$spillway" stat "$job" --json)

@@ -50,8 +50,8 @@ until_true $patience counter_is noted host_used 0 || fail "not all comes back"
 limit_file "$ini" 8Gx
 until_true $patience grep -q 8Gx "$scratch/driven-errors" || fail "the bad line is not said"
 limit_file "$ini" $((128 * mib)) 'host_memory = 128MiB'
-"$spillway" pause noted >/dev/null
-"$spillway" resume noted >/dev/null
+"$spillway" pause --timeout $patience noted >/dev/null
+"$spillway" resume --timeout $patience noted >/dev/null
 python noted '
 assert of("context")[0]["alive"] and find("contexts") in (None, 1)
 handles = [(e["event"], e["resource"]) for e in events if e["event"] in ("allocation", "free")]

@@ -54,29 +54,29 @@ goes_on left
 goes_on right
 
 # Set to fine turns, and back: both run, whatever the other has.
-"$spillway" set left --turn fine >/dev/null
+"$spillway" set --timeout $patience left --turn fine >/dev/null
 goes_on left
 goes_on right
-"$spillway" set left --turn exclusive >/dev/null
+"$spillway" set --timeout $patience left --turn exclusive >/dev/null
 goes_on left
 goes_on right
 
 # Paused it has nothing to do.
-"$spillway" pause left >/dev/null
+"$spillway" pause --timeout $patience left >/dev/null
 goes_on right
-"$spillway" resume left >/dev/null
+"$spillway" resume --timeout $patience left >/dev/null
 goes_on left
 
 # A guaranteed one and an opportunistic one have exclusive turns all the same: who has none waits,
 # and who has it runs.
-"$spillway" set left --priority guaranteed >/dev/null
-"$spillway" set right --priority opportunistic >/dev/null
+"$spillway" set --timeout $patience left --priority guaranteed >/dev/null
+"$spillway" set --timeout $patience right --priority opportunistic >/dev/null
 until_true $patience counter_is left priority guaranteed || fail "left is $(counter left priority)"
 until_true $patience exchanged $(($(counter left demotions) + 4)) $(($(counter right demotions) + 4)) || fail "no turns of a guaranteed job: $("$spillway" stat)"
 goes_on left
 goes_on right
-"$spillway" set left --priority normal >/dev/null
-"$spillway" set right --priority normal >/dev/null
+"$spillway" set --timeout $patience left --priority normal >/dev/null
+"$spillway" set --timeout $patience right --priority normal >/dev/null
 ends left one $left
 
 # Killed: the one that remains has it all back, and no turns.

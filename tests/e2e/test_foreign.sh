@@ -81,7 +81,7 @@ done
 ends other
 
 # A job that is not paced any more holds nobody knows what.
-"$spillway" set beside --share 100 >/dev/null
+"$spillway" set --timeout $patience beside --share 100 >/dev/null
 until_true $patience is beside share_held null || fail "unpaced, and share_held is $(counter beside share_held)"
 is beside share_estimated null || fail "unpaced, and share_estimated is $(counter beside share_estimated)"
 ends beside

@@ -46,7 +46,7 @@ wait "$small" || true
 # What a job was promised and does not use is lent, because it can be called back.
 hold lazy 4 --memory 256MiB
 until_true $patience host lazy -eq 0 || fail "the lazy job is spilled: $("$spillway" stat)"
-device grows -ge 320 || fail "what the lazy job does not use is not lent: $("$spillway" stat)"
+until_true $patience device grows -ge 320 || fail "what the lazy job does not use is not lent: $("$spillway" stat)"
 kill "$runner"
 wait "$runner" || true
 
@@ -64,10 +64,10 @@ has "NVML" "$(SPILLWAY_JOB=grows under_shim "$build/tests/e2e/nvml")" "0 total=$
 
 # A limit that is set starts anew, and --memory-max 0 ends growth.
 other=$runner
-"$spillway" set grows --memory 48MiB --memory-max 0 >"$scratch/set" || fail "set: $(cat "$scratch/set")"
+"$spillway" set --timeout $patience grows --memory 48MiB --memory-max 0 >"$scratch/set" || fail "set: $(cat "$scratch/set")"
 until_true $patience device grows -le 48 || fail "set to 48 MiB: $("$spillway" stat grows)"
 same "grown" 0 "$(number grows limit_grown)"
-"$spillway" set grows --memory-max 400MiB >"$scratch/set"
+"$spillway" set --timeout $patience grows --memory-max 400MiB >"$scratch/set"
 until_true $patience device grows -ge 240 || fail "does not grow again: $("$spillway" stat grows)"
 limit other -eq 224 || fail "the other job's limit has changed"
 device other -eq 224 || fail "the other job was pushed out: $("$spillway" stat)"

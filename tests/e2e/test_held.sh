@@ -19,7 +19,7 @@ hold() { # hold NAME OPTIONS...: a job that holds 8 blocks of 8 MiB, with the op
 }
 stat_has() { "$spillway" stat "$1" | grep -qF "$2"; }
 lower() { # lower NAME: to half of what it holds; set's words in $out
-	out=$("$spillway" set "$1" --memory 32MiB) || fail "set $1: $out"
+	out=$("$spillway" set "$1" --memory 32MiB --timeout $patience) || fail "set $1: $out"
 }
 
 # The host has room for two blocks.
@@ -30,7 +30,7 @@ until_true $patience stat_has host "gpu 0: 48.0 MiB in use, above the limit: the
 	fail "stat: $("$spillway" stat host)"
 same "on the device" $((48 * mib)) "$(device_bytes)"
 # With room it goes on by itself, and set waits for that.
-out=$("$spillway" set host --host-memory 64MiB) || fail "set: $out"
+out=$("$spillway" set host --host-memory 64MiB --timeout $patience) || fail "set: $out"
 has "room on the host" "$out" "limit 32.0 MiB, share 100 %"
 stat_has host "above the limit" && fail "stat: $("$spillway" stat host)"
 same "on the device" $((32 * mib)) "$(device_bytes)"
@@ -48,7 +48,7 @@ hold pinned --config "$scratch/pinned.ini"
 lower pinned
 has "pin_new" "$out" "64.0 MiB in use: exported, registered or pinned memory cannot leave the GPU (pinned)"
 until_true $patience stat_has pinned "gpu 0: a move waits: the memory that is left must stay where it is" || fail "stat: $("$spillway" stat pinned)"
-out=$("$spillway" set pinned --memory 64MiB)
+out=$("$spillway" set pinned --memory 64MiB --timeout $patience)
 has "raised again" "$out" "limit 64.0 MiB, share"
 
 # What must stay on the GPU is refused where it cannot be there, and makes room where others can go.

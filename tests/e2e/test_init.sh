@@ -66,7 +66,7 @@ settings="SPILLWAY_JOB=moves SPILLWAY_MEMORY=64MiB"
 trace moves "$build/tests/e2e/allocate" --mib 8 --count 4 --ready "$scratch/ready" --until "$scratch/until" &
 tracer=$!
 until_true $patience test -e "$scratch/ready" || fail "not running"
-"$spillway" set moves --memory 16MiB >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")"
+"$spillway" set --timeout $patience moves --memory 16MiB >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")"
 touch "$scratch/until"
 wait $tracer || exit $?
 asked=$(grep -c -x "$(number membarrier)" "$scratch/moves" || true)

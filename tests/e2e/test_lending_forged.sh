@@ -39,15 +39,19 @@ until_true $patience claimed || fail "works: a claim was not looked at: $("$spil
 most_held() {
 	for _ in 1 2 3 4 5; do held_by "$pid"; done | sort -n | tail -n 1
 }
-least=$(most_held)
-for _ in 1 2 3 4 5 6 7 8; do
-	goes_on works
-	held=$(most_held)
-	[ "$held" -ge "$least" ] || least=$held
-done
+# Where a busy machine does not run it for long it counts as idle, and gives more.
+keeps_its_part() {
+	least=$(most_held)
+	for _ in 1 2 3 4 5 6 7 8; do
+		goes_on works
+		held=$(most_held)
+		[ "$held" -ge "$least" ] || least=$held
+	done
+	[ "$least" -ge $((36 * mib)) ] || off "works: only $least bytes were left to it"
+}
+undisturbed keeps_its_part
 kill -KILL $forger
 wait $forger 2>/dev/null || true
-[ "$least" -ge $((36 * mib)) ] || fail "works: only $least bytes were left to it"
 # It is gone, and so is the claim.
 back() { counter_is works host_used 0; }
 until_true $patience back || fail "works: $(counter works host_used) bytes stay on the host: $("$spillway" stat works)"

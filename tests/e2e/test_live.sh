@@ -16,11 +16,11 @@ until_true $patience grep -q "round 1:" "$scratch/out" || fail "not started: $(c
 has "nothing spilled at 32 MiB" "$(state)" '"spilled_bytes":0'
 
 # set: new allocations obey the new limit.
-"$spillway" set live --memory 16MiB >/dev/null
+"$spillway" set --timeout $patience live --memory 16MiB >/dev/null
 spilled() { case $(state) in *'"spilled_bytes":0'*) return 1 ;; esac; }
 until_true $patience spilled || fail "lowered to 16 MiB, nothing spilled: $(state)"
 until_true $patience grep -q "total=$((16 * mib))" "$scratch/out" || fail "the program is not told of 16 MiB"
-"$spillway" set live --memory 64MiB >/dev/null
+"$spillway" set --timeout $patience live --memory 64MiB >/dev/null
 until_true $patience grep -q "total=$((64 * mib))" "$scratch/out" || fail "the program is not told of 64 MiB"
 
 # The file the job was started with counts less than set; a key set does not name follows the file.

@@ -74,7 +74,7 @@ silent
 runner=$!
 says_total() { tail -n 20 "$scratch/rounds" | grep -q "^round .* total=$1 "; }
 until_true $patience says_total $((64 * mib)) || fail "live: $(tail -n 3 "$scratch/rounds")"
-"$spillway" set --reported-memory limit+host live >"$scratch/set" || fail "set: $(cat "$scratch/set")"
+"$spillway" set --timeout $patience --reported-memory limit+host live >"$scratch/set" || fail "set: $(cat "$scratch/set")"
 more_than_limit() { [ "$(tail -n 2 "$scratch/rounds" | sed -n 's/.* total=\([0-9]*\) .*/\1/p' | head -n 1)" -gt $((64 * mib)) ]; }
 until_true $patience more_than_limit || fail "live: still told $(tail -n 3 "$scratch/rounds")"
 kill $runner

@@ -123,7 +123,7 @@ same "what others hold, without spilling" "$(told 0 $whole 0 "$(field free "$tru
 in_job big "$nvml" --watch 600 >"$scratch/watch" &
 holders="$holders $!"
 until_true $patience grep -qF "total=$((64 * mib)) used=$((32 * mib))" "$scratch/watch" || fail "the watcher sees: $(cat "$scratch/watch")"
-"$spillway" set big --memory 128MiB >/dev/null
+"$spillway" set --timeout $patience big --memory 128MiB >/dev/null
 until_true $patience grep -qF "total=$((128 * mib)) used=$((32 * mib)) free=$((96 * mib))" "$scratch/watch" ||
 	fail "the watcher does not see 128 MiB: $(tail -n 2 "$scratch/watch")"
 
@@ -139,7 +139,7 @@ bytes=$(cost --cuda --cost)
 in_job big "$nvml" --cuda --watch 600 >"$scratch/taking" &
 holders="$holders $!"
 until_true $patience grep -qF "total=$((128 * mib)) used=$((32 * mib))" "$scratch/taking" || fail "with CUDA: $(cat "$scratch/taking")"
-"$spillway" set big --memory 96MiB >/dev/null
+"$spillway" set --timeout $patience big --memory 96MiB >/dev/null
 until_true $patience grep -qF "total=$((96 * mib)) used=$((32 * mib)) free=$((64 * mib))" "$scratch/taking" ||
 	fail "with CUDA 96 MiB are not seen: $(tail -n 2 "$scratch/taking")"
 until_true $patience grep -qF "total=$((96 * mib)) used=$((32 * mib)) free=$((64 * mib))" "$scratch/watch" ||

@@ -24,9 +24,9 @@ until_true $patience counter_above live launches 100 || fail "not started: $(cat
 # Held in the two seconds after a change, but for its first tenth; never more than the share and
 # what may be saved.
 keeps() {
-	"$spillway" set live --share 20 >/dev/null
+	"$spillway" set --timeout $patience live --share 20 >/dev/null
 	sleep 0.1
-	"$spillway" set live --share "$1" >/dev/null
+	"$spillway" set --timeout $patience live --share "$1" >/dev/null
 	sleep 0.1
 	from=$(now)
 	sleep 2
@@ -44,11 +44,11 @@ meets() {
 	sleep 1
 	[ "$(share_between "$from" "$(now)")" -gt 50 ]
 }
-"$spillway" set live --share 95 >/dev/null
+"$spillway" set --timeout $patience live --share 95 >/dev/null
 until_true $patience meets || fail "--share 95 is not in force: $(share_between "$from" "$(now)") % held"
 
 # Paused: what is in flight ends, then nothing runs; the process and its statistics live on.
-"$spillway" pause live >/dev/null
+"$spillway" pause --timeout $patience live >/dev/null
 sleep 1
 from=$(now) before=$(counter live launches) waited=$(counter live idle_ns)
 sleep 1
@@ -56,16 +56,16 @@ same "held while paused" 0 "$(share_between "$from" "$(now)")"
 same "launches while paused" "$before" "$(counter live launches)"
 until_true $patience counter_above live idle_ns "$waited" || fail "idle time does not grow while paused"
 kill -0 $runner || fail "the program ended while paused: $(cat "$scratch/out")"
-"$spillway" resume live >/dev/null
+"$spillway" resume --timeout $patience live >/dev/null
 until_true $patience counter_above live launches "$before" || fail "resume did not let launches go on"
 same "the share after resume" 95000 "$(counter live share_set)"
 
 # A launch that sleeps for a long time under one share goes on under another: nobody waits out what
 # is not owed any more.
-"$spillway" set live --share 0.01% >/dev/null
+"$spillway" set --timeout $patience live --share 0.01% >/dev/null
 sleep 1
 before=$(counter live launches)
-"$spillway" set live --share 100 >/dev/null
+"$spillway" set --timeout $patience live --share 100 >/dev/null
 until_true $patience counter_above live launches $((before + 100)) || fail "launches do not go on after 0.01 %"
 kill $runner
 wait $runner 2>/dev/null || true
@@ -78,7 +78,7 @@ until_true $patience is_there || fail "not there: $(cat "$scratch/out")"
 sleep 0.5
 kill -0 $runner || fail "it ended: $(cat "$scratch/out")"
 same "kernels at share 0" 0 "$("$softgpu/softgpu-truth" | awk 'NR > 1 { sum += $5 } END { print sum + 0 }')"
-"$spillway" set nothing --share 50 >/dev/null
+"$spillway" set --timeout $patience nothing --share 50 >/dev/null
 wait $runner || fail "exit status $?: $(cat "$scratch/out")"
 same "kernels" 50 "$(field kernels "$(cat "$scratch/out")")"
 "$spillway" stat nothing | grep -Eq ' 50 % +- +no ' || fail "an ended job holds no share: $("$spillway" stat nothing)"

@@ -34,7 +34,7 @@ is_over() { ! kill -0 "$1" 2>/dev/null; }
 # Paused and killed: the next one runs, and says why.
 begin 100000000
 until_true $patience is_there || fail "not started: $(cat "$scratch/err")"
-"$spillway" pause life >/dev/null
+"$spillway" pause --timeout $patience life >/dev/null
 until_true $patience waits || fail "is not paused: $("$spillway" stat life)"
 has "the pause" "$(cat "$paused")" "by = $(id -un)"
 has "stat of a paused job" "$("$spillway" stat life)" "paused by $(id -un) since 20"
@@ -55,13 +55,13 @@ wait $second 2>/dev/null || true
 
 # Nonsense in the override, by hand or of a later version: the last good settings stay, resume and
 # pause work, and stat says what is wrong.
-"$spillway" set life --memory 64MiB >/dev/null
+"$spillway" set --timeout $patience life --memory 64MiB >/dev/null
 printf '[gpu]\nmemory = 64MiB\nwarp_drive = yes\n\000\001[[' >"$override"
 refused() { "$spillway" stat life | grep -q "refused: .*warp_drive: unknown key"; }
 until_true $patience refused || fail "stat does not say that it is refused: $("$spillway" stat life)"
-"$spillway" resume life >"$scratch/out3"
+"$spillway" resume --timeout $patience life >"$scratch/out3"
 has "resumed over nonsense" "$(cat "$scratch/out3")" "limit 64.0 MiB, share 100 %"
-"$spillway" pause life >"$scratch/out3"
+"$spillway" pause --timeout $patience life >"$scratch/out3"
 has "paused over nonsense" "$(cat "$scratch/out3")" "share 0 %"
 before=$(cksum <"$override")
 "$spillway" set life --memory 32MiB >"$scratch/out3" 2>&1 && fail "set took a file of nonsense"
@@ -80,18 +80,18 @@ printf '[gpu]\nmemory_max = 50MiB\n' >"$scratch/job.ini"
 export SPILLWAY_CONFIG="$scratch/job.ini"
 begin 100000000
 until_true $patience is_there || fail "not started: $(cat "$scratch/err")"
-"$spillway" set life --memory 60MiB >"$scratch/out3" || fail "set --memory 60MiB"
-"$spillway" set life --share 50 >"$scratch/out3" || fail "set --share 50"
+"$spillway" set --timeout $patience life --memory 60MiB >"$scratch/out3" || fail "set --memory 60MiB"
+"$spillway" set --timeout $patience life --share 50 >"$scratch/out3" || fail "set --share 50"
 has "beyond memory_max" "$(cat "$scratch/out3")" "limit 60.0 MiB, share 50 %"
-"$spillway" pause life >"$scratch/out3" || fail "pause after set"
+"$spillway" pause --timeout $patience life >"$scratch/out3" || fail "pause after set"
 has "paused" "$(cat "$scratch/out3")" "share 0 %"
-"$spillway" resume life >"$scratch/out3" || fail "resume after set"
+"$spillway" resume --timeout $patience life >"$scratch/out3" || fail "resume after set"
 has "resumed" "$(cat "$scratch/out3")" "share 50 %"
 # The file turns into nonsense: its last good text stays, and what is set is in force.
 printf 'nonsense\n' >"$scratch/job.ini"
-"$spillway" pause life >"$scratch/out3" || fail "pause beside a bad file"
-"$spillway" resume life >"$scratch/out3" || fail "resume beside a bad file"
-"$spillway" set life --share 40 >"$scratch/out3" || fail "set beside a bad file"
+"$spillway" pause --timeout $patience life >"$scratch/out3" || fail "pause beside a bad file"
+"$spillway" resume --timeout $patience life >"$scratch/out3" || fail "resume beside a bad file"
+"$spillway" set --timeout $patience life --share 40 >"$scratch/out3" || fail "set beside a bad file"
 has "set beside a bad file" "$(cat "$scratch/out3")" "limit 60.0 MiB, share 40 %"
 end
 unset SPILLWAY_CONFIG
@@ -101,7 +101,7 @@ rm "$override"
 begin 100000000
 until_true $patience is_there || fail "not started: $(cat "$scratch/err")"
 printf '[pause]\nevict = no\nby = root\nsince = 1\nat = 99999999999999999\nboot = another\n' >"$paused"
-"$spillway" pause life >/dev/null
+"$spillway" pause --timeout $patience life >/dev/null
 until_true $patience waits || fail "is not paused: $("$spillway" stat life)"
 kill -TERM $running
 wait $running 2>/dev/null || true

@@ -101,7 +101,7 @@ for kind in inotify other; do
 	export SPILLWAY_LOG="debug:$scratch/log"
 	: >"$scratch/log"
 	start closes-$kind init context alloc:8:4 wait:"$scratch/ready" close own:$kind wait:"$scratch/own" free check
-	"$spillway" set closes-$kind --share 90 >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")" # it watches now
+	"$spillway" set --timeout $patience closes-$kind --share 90 >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")" # it watches now
 	echo >&9
 	until_true $patience test -e "$scratch/own" || fail "nothing closed"
 	printf '[gpu]\nmemory = no\n' >"$SPILLWAY_STATE_DIR/closes-$kind.override.ini"

@@ -99,7 +99,7 @@ refused() { # refused WHAT COMMAND...: says why and which file
 }
 refused set job --memory 8MiB
 refused pause job
-"$spillway" resume job >"$scratch/said" 2>&1 || fail "resume: $(cat "$scratch/said")"
+"$spillway" resume --timeout $patience job >"$scratch/said" 2>&1 || fail "resume: $(cat "$scratch/said")"
 "$spillway" stat job >"$scratch/said" 2>&1 || fail "stat: $(cat "$scratch/said")"
 has "stat" "$(cat "$scratch/said")" "16.0 MiB"
 echo >&7

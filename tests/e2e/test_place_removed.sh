@@ -18,7 +18,7 @@ started() {
 	start_driven "$1" "$ini"
 	wants 0 alloc a 24576
 	wants 0 fill a 7
-	"$spillway" set "$1" --memory 16MiB >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")"
+	"$spillway" set --timeout $patience "$1" --memory 16MiB >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")"
 	wants 0 settle $((16 * mib))
 }
 # goes_on: what it has is right, and it holds no more than 16 MiB whatever it asks for
@@ -37,7 +37,7 @@ started override
 rm "$SPILLWAY_STATE_DIR/override.override.ini"
 until_true $patience told || fail "override: says nothing: $(cat "$scratch/driven-errors")"
 goes_on
-"$spillway" set override --memory 32MiB >"$scratch/set" 2>&1 || fail "set anew: $(cat "$scratch/set")"
+"$spillway" set --timeout $patience override --memory 32MiB >"$scratch/set" 2>&1 || fail "set anew: $(cat "$scratch/set")"
 wants 0 settle $((32 * mib))
 end_driven
 

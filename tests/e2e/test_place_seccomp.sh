@@ -134,6 +134,6 @@ SPILLWAY_JOB=follows LD_LIBRARY_PATH=$softgpu "$deny" $refused -- env LD_PRELOAD
 	--hold-ms 600000 --ready "$scratch/ready" >/dev/null 2>&1 &
 running=$!
 until_true $patience test -e "$scratch/ready" || fail "not running"
-"$spillway" set follows --memory 64MiB >"$scratch/out" 2>&1 || fail "set: $(cat "$scratch/out")"
+"$spillway" set --timeout $patience follows --memory 64MiB >"$scratch/out" 2>&1 || fail "set: $(cat "$scratch/out")"
 has "set" "$(cat "$scratch/out")" "limit 64.0 MiB"
 kill -KILL $running

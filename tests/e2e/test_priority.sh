@@ -113,7 +113,7 @@ goes_on plain 1000
 starts fill opportunistic --kernel-us 500
 undisturbed leaves fill plain 200
 goes_on fill 3
-"$spillway" set fill --priority normal
+"$spillway" set --timeout $patience fill --priority normal
 goes_on fill 1000
 ends plain
 ends fill

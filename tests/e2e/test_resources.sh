@@ -32,7 +32,7 @@ nothing_left() {
 }
 
 SPILLWAY_STATUS_FILE=$scratch/status SPILLWAY_JOB=bert hold "$allocate" --count 3 --mib 8
-"$spillway" set bert --share 90 >"$scratch/set" || fail "set: status $?" # the helper looks at its files from now on
+"$spillway" set --timeout $patience bert --share 90 >"$scratch/set" || fail "set: status $?" # the helper looks at its files from now on
 # A killed process would wait for the kernel to let go of it, with its GPU memory held.
 same "descriptors of inotify" 0 "$(find "/proc/$pid/fd" -lname '*inotify*' | wc -l)"
 descriptors=$(find "/proc/$pid/fd" -type l | wc -l)

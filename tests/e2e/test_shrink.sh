@@ -76,10 +76,10 @@ shrinks_to gently $((16 * mib))
 wants 0 check a 3
 limit_file "$ini" $((64 * mib))
 until_true $patience counter_is gently host_used 0 || fail "gently: $(counter gently host_used) bytes stay on the host"
-"$spillway" set --shrink gentle gently >/dev/null || fail 'set --shrink is refused'
+"$spillway" set --timeout $patience --shrink gentle gently >/dev/null || fail 'set --shrink is refused'
 ! "$spillway" set --shrink slowly gently 2>"$scratch/said" || fail 'set --shrink slowly is taken'
 has 'what is wrong with it' "$(cat "$scratch/said")" 'expected fast or gentle'
-"$spillway" set --memory 8MiB gently >/dev/null || fail 'set --memory is refused'
+"$spillway" set --timeout $patience --memory 8MiB gently >/dev/null || fail 'set --memory is refused'
 until_true $patience device_within $((8 * mib)) || fail "gently: $(device_bytes) bytes on the device"
 wants 0 check a 3
 end_driven

@@ -154,7 +154,7 @@ session=
 export SPILLWAY_MEMORY=40MiB
 start A=b
 job=$(jobs_of $kind)
-"$spillway" set "$job" --memory 16MiB >/dev/null
+"$spillway" set --timeout $patience "$job" --memory 16MiB >/dev/null
 same "set" $((16 * mib)) "$(device_bytes)"
 start A=b
 same "set, for who comes later" $((16 * mib)) "$(device_bytes)"

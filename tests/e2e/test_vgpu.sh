@@ -96,7 +96,7 @@ region recent_kernel=-1
 until_true $patience is_set share_set 0 || fail "blocked: $("$spillway" stat "$job")"
 region recent_kernel=0
 until_true $patience is_set share_set 50000 || fail "let go: $("$spillway" stat "$job")"
-"$spillway" set "$job" --memory 40MiB >/dev/null
+"$spillway" set --timeout $patience "$job" --memory 40MiB >/dev/null
 until_true $patience is_set limit_set $((40 * mib)) || fail "set: $("$spillway" stat "$job")"
 ends first
 rm "$cache"
