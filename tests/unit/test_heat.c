@@ -509,7 +509,7 @@ START_TEST(graphs_of_a_pool)
 		ck_assert_int_eq(heat_of_part(part), HEAT_HOT);
 	ck_assert_int_eq(heat_of_part(9), HEAT_HOT);
 	ck_assert_int_ne(heat_of_part(0), HEAT_HOT);
-	ck_assert_int_gt(heat_uses_of_graph(graph, used, 8), 1);
+	ck_assert_int_gt(heat_uses_of(graph, NULL, NULL, NULL, used, 8), 1);
 	ck_assert_uint_eq(used[0], part_at(4));
 	heat_graph_forget(graph);
 }
@@ -698,11 +698,11 @@ START_TEST(nodes_clones_and_updates)
 	heat_graph_add(EXEC, (const void *)0x999);
 	heat_graph_add(EXEC, EXEC);
 	/* The changed kernel is the one that was there, with other memory; not in the graph. */
-	ck_assert_int_ge(heat_uses_of_graph(EXEC, used, 8), 3);
+	ck_assert_int_ge(heat_uses_of(EXEC, NULL, NULL, NULL, used, 8), 3);
 	ck_assert_uint_eq(heat_given(used, 8), 2);
 	ck_assert_uint_eq(used[0], run_at(22));
 	ck_assert_uint_eq(used[1], 0);
-	ck_assert_int_ge(heat_uses_of_graph(GRAPH, used, 8), 2);
+	ck_assert_int_ge(heat_uses_of(GRAPH, NULL, NULL, NULL, used, 8), 2);
 	ck_assert_uint_eq(heat_given(used, 8), 2);
 	ck_assert_uint_eq(used[0], run_at(20));
 	ck_assert_uint_eq(used[1], 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Repeats: programs of random shapes, and the period found of each against its true one. */
-#include "core/modules/placement/survey.c" /* repeats_create(), too */
+#include "core/modules/placement/survey.c" /* struct repeats, too */
 
 #include <check.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static uint32_t draw(uint32_t below)
 
 static void set_up(void)
 {
-	repeats = repeats_create();
+	repeats = calloc(1, sizeof(*repeats));
 	ck_assert_ptr_nonnull(repeats);
 	seed = 1;
 }
@@ -63,7 +63,7 @@ START_TEST(steps_of_any_shape_are_found)
 		uint64_t step[MOST], unique = 1 + draw(40);
 		uint32_t launches = 2 + draw(MOST - 2), until = 0, since = 0;
 		uint32_t before = draw(100);
-		struct repeats *r = repeats_create();
+		struct repeats *r = calloc(1, sizeof(*repeats));
 		uint64_t number, begins = 0;
 
 		for (uint32_t i = 0; i < launches; i++)
@@ -118,7 +118,7 @@ END_TEST
 START_TEST(the_longest_period)
 {
 	for (int round = 0; round < 2; round++) {
-		struct repeats *r = repeats_create();
+		struct repeats *r = calloc(1, sizeof(*repeats));
 		uint64_t since;
 
 		for (int i = 0; i < 3 * (REPEATS_LONGEST + 1); i++)

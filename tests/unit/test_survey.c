@@ -5,6 +5,7 @@
  * fails is tested, too.
  */
 #include <check.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,18 +114,22 @@ static int write_uses(CUdeviceptr *runs, size_t room)
 	return world.uses;
 }
 
-int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CUdeviceptr *runs,
-                        size_t room)
+static void check_launch(const void *graph, CUfunction function, void **parameters, void **extra)
 {
-	ck_assert_ptr_eq(function, KERNEL);
-	ck_assert(!parameters && !extra);
+	ck_assert(graph ? graph == GRAPH : function == KERNEL && !parameters && !extra);
+}
+
+int heat_uses_of(const void *graph, CUfunction function, void **parameters, void **extra,
+                 CUdeviceptr *runs, size_t room)
+{
+	check_launch(graph, function, parameters, extra);
 	return write_uses(runs, room);
 }
 
-int heat_uses_of_graph(const void *graph, CUdeviceptr *runs, size_t room)
+uint64_t heat_value_of_uses(const void *graph, CUfunction function, void **parameters, void **extra)
 {
-	ck_assert_ptr_eq(graph, GRAPH);
-	return write_uses(runs, room);
+	check_launch(graph, function, parameters, extra);
+	return 64 * (uint64_t)world.uses;
 }
 
 /* The kernel of a launch was given one address; of a graph they are not known. */
@@ -352,6 +357,89 @@ START_TEST(what_comes_again_for_a_moment_is_none)
 	world.now = world.work_ends;
 	ck_assert_int_eq(survey_poll(world.now), SURVEY_DONE);
 	ck_assert_uint_eq(survey_found()->kernels, STEP);
+}
+END_TEST
+
+/* Launches that never repeat are looked at up to a bound, and again once the second is over. */
+START_TEST(a_look_ends_and_the_next_one_begins)
+{
+	uint64_t began = world.now;
+	int count;
+
+	ck_assert(survey_begin(DEVICE, true, began));
+	for (int look = 0; look < 3; look++) {
+		ck_assert(world.is_asked && world.is_asked_for_steps);
+		for (count = 0; world.is_asked; count++) {
+			world.uses++;
+			launch(false, 10);
+		}
+		ck_assert_int_gt(count, SURVEY_LOOK);
+		ck_assert_int_le(count, SURVEY_LOOK + SURVEY_LOOK_ROOM);
+		ck_assert(!world.is_asked_for_steps);
+		survey_step_ended(
+		    DEVICE); /* found for another purpose: its launches were not seen */
+		began += SURVEY_LOOK_NS;
+		ck_assert_int_eq(survey_poll(began - 1), SURVEY_SOUGHT);
+		ck_assert(!world.is_asked);
+		ck_assert_int_eq(survey_poll(began), SURVEY_SOUGHT);
+	}
+	/* As many in more than a second are all looked at. */
+	for (int i = 0; i < 2 * SURVEY_LOOK; i++) {
+		world.uses++;
+		launch(false, 10);
+		if (i % (SURVEY_LOOK / 2) == 0)
+			ck_assert_int_eq(survey_poll(began += SURVEY_LOOK_NS), SURVEY_SOUGHT);
+	}
+	ck_assert(world.is_asked);
+}
+END_TEST
+
+START_TEST(a_look_goes_on_while_launches_repeat)
+{
+	ck_assert(survey_begin(DEVICE, true, world.now));
+	for (int i = 0; i < 3 * SURVEY_LOOK; i += STEP)
+		launch_step();
+	ck_assert(world.is_asked);
+	for (int i = 0; i < SURVEY_LOOK; i++) { /* then they do not */
+		world.uses = 2 * STEP + i;
+		launch(false, 10);
+	}
+	ck_assert(!world.is_asked);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_SOUGHT);
+}
+END_TEST
+
+enum { THREADS = 4, LAUNCHES = 5 * SURVEY_LOOK_ROOM };
+
+static void *look_from_thread(void *unused)
+{
+	struct survey_launch launch = launch_of(false);
+
+	for (int i = 0; i < LAUNCHES; i++) {
+		struct survey_mark mark = survey_before(DEVICE, CONTEXT, STREAM);
+
+		survey_after(&mark, &launch);
+	}
+	return unused;
+}
+
+/* Launches of several threads at once leave nothing behind that hides a repeat. */
+START_TEST(threads_are_looked_at_together)
+{
+	pthread_t thread[THREADS];
+
+	ck_assert(survey_begin(DEVICE, true, world.now));
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, look_from_thread, NULL), 0);
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_SOUGHT);
+	/* All were alike: each is a step. */
+	ck_assert_int_eq(survey_poll(world.now += SURVEY_TRIES_NS), SURVEY_TAKEN);
+	launch(false, 1000);
+	launch(false, 1000);
+	ck_assert_int_eq(survey_poll(world.now), SURVEY_READ);
+	ck_assert_uint_eq(world.made, 2 * SURVEY_STEPS);
 }
 END_TEST
 
@@ -598,6 +686,9 @@ int main(void)
 	tcase_add_test(tests, a_launch_is_no_step_where_more_comes_again);
 	tcase_add_test(tests, what_comes_again_is_a_step);
 	tcase_add_test(tests, what_comes_again_for_a_moment_is_none);
+	tcase_add_test(tests, a_look_ends_and_the_next_one_begins);
+	tcase_add_test(tests, a_look_goes_on_while_launches_repeat);
+	tcase_add_test(tests, threads_are_looked_at_together);
 	tcase_add_loop_test(tests, a_machine_that_is_busy_only_adds, 0, 2);
 	tcase_add_test(tests, without_steps_a_while_is_counted);
 	tcase_add_test(tests, without_steps_a_while_is_measured);

@@ -54,13 +54,10 @@ static const struct placement_calls table = {.launched = heat_launched,
 static int calls_before_launch(void *cookie, void *subject)
 {
 	struct job_launch *launch = subject;
-	struct survey_mark mark;
-	int cancel;
+	struct survey_mark mark =
+	    survey_before(launch->device->id.ordinal, launch->context, launch->stream);
 
 	(void)cookie;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	mark = survey_before(launch->device->id.ordinal, launch->context, launch->stream);
-	pthread_setcancelstate(cancel, NULL);
 	launch->survey = mark.survey;
 	launch->survey_launch = mark.launch;
 	return CUDA_SUCCESS;

@@ -109,11 +109,9 @@ static bool list_pieces(struct device *device, struct pieces *pieces)
 	plan_each(device, SEGMENT_ON_DEVICE, placement_add_piece, pieces);
 	pieces->is_on_host = true;
 	plan_each(device, SEGMENT_ON_HOST, placement_add_piece, pieces);
-	if (pieces->is_short)
-		return false;
 	if (pieces->count)
 		qsort(pieces->of, pieces->count, sizeof(*pieces->of), by_address);
-	return true;
+	return !pieces->is_short;
 }
 
 /* Returns the first piece of the run that is at the address; the count where there is none. */
@@ -170,15 +168,6 @@ struct question {
 	struct weigh_piece *piece;
 	uint32_t *at; /* which of all pieces each is, or begins with */
 };
-
-static void free_question(struct question *q)
-{
-	free(q->kernel);
-	free(q->use);
-	free(q->piece);
-	free(q->at);
-	free(q->answer.order);
-}
 
 static void fill_kernels(struct question *q, const struct survey *survey,
                          const struct pieces *pieces)
@@ -309,16 +298,6 @@ static void weighed_take_back(struct weighed *w)
 	w->unknown = 0;
 }
 
-/* Returns the time of all kernels, or 0. */
-static double sum_times(const struct survey *survey)
-{
-	double sum = 0;
-
-	for (size_t k = 0; k < survey->kernels; k++)
-		sum += (double)survey->kernel[k].ns;
-	return sum;
-}
-
 /* Writes the addresses that a kernel was given, up to a 0. Returns where that is. */
 static const CUdeviceptr *placement_write_node(struct record *r, const struct pieces *pieces,
                                                unsigned long long number, const CUdeviceptr *word)
@@ -399,10 +378,12 @@ static bool weighed_make(struct device *device, const struct survey *survey,
 {
 	struct pieces pieces = {.is_whole = terms->is_whole};
 	struct question q = {0};
-	struct weighed w = {.took = sum_times(survey), .kernels = survey->kernels};
+	struct weighed w = {.kernels = survey->kernels};
 	bool is_done = list_pieces(device, &pieces) && placement_pose(&q, survey, &pieces) &&
 	               placement_list(&w, &pieces);
 
+	for (size_t k = 0; k < survey->kernels; k++)
+		w.took += (double)survey->kernel[k].ns;
 	q.given.is_shared = terms->is_shared;
 	w.spill = q.given.spill = terms->leaves > w.unknown ? terms->leaves - w.unknown : 0;
 	is_done = is_done && weigh_up(&q.given, &q.answer);
@@ -418,7 +399,11 @@ static bool weighed_make(struct device *device, const struct survey *survey,
 	} else {
 		free(w.piece);
 	}
-	free_question(&q);
+	free(q.kernel);
+	free(q.use);
+	free(q.piece);
+	free(q.at);
+	free(q.answer.order);
 	free(pieces.of);
 	return is_done;
 }
@@ -433,19 +418,12 @@ static void weighed_free(struct weighed *weighed)
 /* Returns the piece at the address that is used, or NULL. */
 static const struct ranked *weighed_find(const struct weighed *weighed, CUdeviceptr address)
 {
-	size_t low = 0, high = weighed->pieces;
+	const struct ranked *found = weighed->pieces
+	                                 ? bsearch(&address, weighed->piece, weighed->pieces,
+	                                           sizeof(*weighed->piece), by_address)
+	                                 : NULL;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (weighed->piece[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == weighed->pieces || weighed->piece[low].address != address)
-		return NULL;
-	return weighed->piece[low].is_used ? &weighed->piece[low] : NULL;
+	return found && found->is_used ? found : NULL;
 }
 
 /* Findings are made anew so much later; a survey that failed, at first and at last. */

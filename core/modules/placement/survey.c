@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Surveys. Rules: the calls of the program's threads run around their launches, while there is a
- * survey: it makes events, waits for nothing, and allocates nothing but a list of runs.
+ * survey: it makes events, waits for nothing, and allocates nothing but a list of runs. A launch
+ * that is only looked at takes none of its locks but PARAMETERS.
  */
 #include "core/modules/placement/survey.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,12 +42,6 @@ struct repeats {
 	uint64_t period;      /* suggested; 0: none is */
 	uint64_t since;       /* the number of the first launch that bears it out */
 };
-
-/* Makes one, for free(). Returns NULL without memory. */
-static struct repeats *repeats_create(void)
-{
-	return calloc(1, sizeof(struct repeats));
-}
 
 static uint64_t launch_at(const struct repeats *r, uint64_t number)
 {
@@ -108,16 +104,18 @@ struct measured {
 static LOCK_OF(SURVEY) lock = LOCK_FREE;
 static void (*ask)(int ordinal, bool launches, bool steps);
 
-/* All but the state, which is read without the lock, belongs to the lock's holder. */
+/* All but the atomic fields, which are read without the lock, belongs to the lock's holder. */
 static struct {
 	_Atomic enum survey_state state;
-	uint64_t number; /* of this survey, from 1 on */
-	int ordinal;
+	_Atomic uint64_t number; /* of this survey, from 1 on */
+	_Atomic int ordinal;
 	bool has_times;
 	int steps; /* that have ended since the first */
 	uint64_t until;
 	uint64_t began_ns;
-	struct repeats *repeats;  /* while repeats are sought; NULL: they are not */
+	_Atomic(struct repeats *) repeats; /* while repeats are sought; NULL: they are not */
+	bool asks_steps, rests;   /* rests: launches are not reported until the next look */
+	uint64_t look, look_ns;   /* the first launch of this look, and when it began */
 	bool takes_steps;         /* nothing has come again: steps that are told are taken */
 	uint64_t tried, tried_ns; /* the repeat, by the launch it began with; since when */
 	size_t launches; /* that are taken, where it is known how many; 0: until steps have ended */
@@ -126,6 +124,17 @@ static struct {
 	struct measured *measured; /* of each kernel */
 	size_t read;               /* so many of the first have their time */
 } s;
+
+/*
+ * The launches that are looked at. A thread takes the next number, and leaves the launch's value in
+ * the place of that number. So the values are in the order of launches of all threads, which
+ * buffers of the threads' own would not keep. The lock's holder reads them. A thread that finds no
+ * room becomes that holder. The value of a thread that stalls between the two steps is left out.
+ */
+static struct {
+	_Atomic uint64_t taken, read;             /* numbers */
+	_Atomic uint64_t value[SURVEY_LOOK_ROOM]; /* 0: not there yet */
+} looked;
 
 void survey_serve(void (*who)(int ordinal, bool launches, bool steps))
 {
@@ -163,6 +172,44 @@ static void survey_clear(void)
 	s.repeats = NULL;
 }
 
+/* Has launches reported from now on, or no more until the next look. With the lock held. */
+static void survey_look(bool looks)
+{
+	s.rests = !looks;
+	ask(s.ordinal, looks, looks && s.asks_steps);
+}
+
+/* Begins a look at the launches that follow. With the lock held. */
+static void survey_look_anew(uint64_t now)
+{
+	s.look = atomic_load_explicit(&looked.taken, memory_order_relaxed);
+	s.look_ns = now;
+	if (s.rests)
+		survey_look(true);
+}
+
+/* Hands the values that are there to the repeats, in order. With the lock held. */
+static void survey_read_looked(void)
+{
+	uint64_t read = atomic_load_explicit(&looked.read, memory_order_relaxed), left;
+
+	while ((left = atomic_load_explicit(&looked.taken, memory_order_relaxed) - read) > 0) {
+		_Atomic uint64_t *place = &looked.value[read % SURVEY_LOOK_ROOM];
+		/* Pairs with the store of the launching thread in survey_note_looked(). */
+		uint64_t value = atomic_exchange_explicit(place, 0, memory_order_acquire);
+
+		if (!value && left < SURVEY_LOOK_ROOM)
+			break;
+		if (value && s.repeats && !repeats_take(s.repeats, value)) {
+			free(s.repeats);
+			s.repeats = NULL;
+		}
+		read++;
+	}
+	/* Pairs with the load of that thread: the place was emptied before. */
+	atomic_store_explicit(&looked.read, read, memory_order_release);
+}
+
 bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 {
 	bool is_begun = false;
@@ -173,7 +220,8 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 		s.found.use = calloc(SURVEY_USES, sizeof(*s.found.use));
 		s.found.given = calloc(SURVEY_GIVEN, sizeof(*s.found.given));
 		s.measured = calloc(SURVEY_LAUNCHES, sizeof(*s.measured));
-		s.repeats = has_steps ? repeats_create() : NULL;
+		survey_read_looked(); /* those of an earlier survey; there are no repeats yet */
+		s.repeats = has_steps ? calloc(1, sizeof(struct repeats)) : NULL;
 		is_begun = s.found.kernel && s.found.use && s.found.given && s.measured;
 		if (!is_begun)
 			survey_clear();
@@ -188,11 +236,12 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 		s.began_ns = now;
 		s.takes_steps = !s.repeats;
 		s.until = now + (has_steps ? SURVEY_SEEKS_NS : 0);
+		s.asks_steps = has_steps;
+		s.rests = true;
 		set_state(SURVEY_SOUGHT);
+		survey_look_anew(now);
 	}
 	lock_release(&lock);
-	if (is_begun)
-		ask(ordinal, true, has_steps);
 	return is_begun;
 }
 
@@ -204,6 +253,7 @@ void survey_without_steps(uint64_t now, bool has_times)
 		s.found.has_steps = false;
 		s.until = now + SURVEY_WHILE_NS;
 		set_state(SURVEY_TAKEN);
+		survey_look_anew(now);
 	}
 	lock_release(&lock);
 }
@@ -312,10 +362,13 @@ static void poll_with_lock(uint64_t now)
 	is_over = now >= s.until;
 	switch (state()) {
 	case SURVEY_SOUGHT:
+		survey_read_looked();
 		if (is_over)
 			set_state(SURVEY_WITHOUT_STEPS);
 		else
 			try_repeats(now);
+		if (now - s.look_ns >= SURVEY_LOOK_NS)
+			survey_look_anew(now);
 		break;
 	case SURVEY_TAKEN:
 		if (is_over && s.found.has_steps)
@@ -349,10 +402,10 @@ enum survey_state survey_poll(uint64_t now)
 	lock_acquire(&lock);
 	poll_with_lock(now);
 	now_in = state();
-	lock_release(&lock);
 	/* Launches that are not taken need not tell. */
 	if (now_in == SURVEY_READ || now_in == SURVEY_DONE || now_in == SURVEY_FAILED)
-		ask(s.ordinal, false, false);
+		survey_look(false);
+	lock_release(&lock);
 	return now_in;
 }
 
@@ -368,8 +421,8 @@ const char *survey_failure(void)
 
 void survey_end(void)
 {
-	ask(s.ordinal, false, false);
 	lock_acquire(&lock);
+	survey_look(false);
 	for (size_t i = 0; i < s.found.kernels; i++)
 		destroy_events(&s.measured[i]);
 	survey_clear();
@@ -417,31 +470,25 @@ static bool survey_take(CUcontext context, CUstream stream)
 	return true;
 }
 
-/*
- * Returns whether launches are reported now, and for which purpose: to be taken, or to find
- * repeats.
- */
-static bool survey_is_told(enum survey_state now_in)
-{
-	return (now_in == SURVEY_TAKEN && (!s.launches || s.found.kernels < s.launches)) ||
-	       (now_in == SURVEY_SOUGHT && s.repeats);
-}
-
 struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream)
 {
 	struct survey_mark mark = {0};
+	int cancel;
 
 	/* Captured work does not run; the graph made of it does, later. */
-	if ((state() != SURVEY_TAKEN && state() != SURVEY_SOUGHT) || capture_is_active())
+	if (s.ordinal != ordinal || capture_is_active())
 		return mark;
+	if (state() == SURVEY_SOUGHT)
+		return (struct survey_mark){s.number, SURVEY_LAUNCHES};
+	if (state() != SURVEY_TAKEN)
+		return mark;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	lock_acquire(&lock);
-	if (s.ordinal == ordinal && survey_is_told(state())) {
-		if (state() == SURVEY_SOUGHT)
-			mark = (struct survey_mark){s.number, SURVEY_LAUNCHES};
-		else if (survey_take(context, stream))
-			mark = (struct survey_mark){s.number, s.found.kernels - 1};
-	}
+	if (s.ordinal == ordinal && state() == SURVEY_TAKEN &&
+	    (!s.launches || s.found.kernels < s.launches) && survey_take(context, stream))
+		mark = (struct survey_mark){s.number, s.found.kernels - 1};
 	lock_release(&lock);
+	pthread_setcancelstate(cancel, NULL);
 	return mark;
 }
 
@@ -455,23 +502,36 @@ static int write_uses(const struct survey_launch *launch)
 	size_t room = SURVEY_USES - s.found.uses;
 
 	return launch->is_blind ? -1
-	       : launch->graph  ? heat_uses_of_graph(launch->graph, to, room)
-	                        : heat_uses_of_launch(launch->function, launch->parameters,
-	                                              launch->extra, to, room);
+	                        : heat_uses_of(launch->graph, launch->function, launch->parameters,
+	                                       launch->extra, to, room);
 }
 
-/* Looks whether the launch comes again. */
-static void note_repeat(const struct survey_launch *launch)
+/* Reads the values that are there, and ends the look where it is full and nothing comes again. */
+static void survey_rest(uint64_t number)
 {
-	uint64_t hash = launch->key;
-	int uses = write_uses(launch);
+	lock_acquire(&lock);
+	survey_read_looked();
+	if (state() == SURVEY_SOUGHT && !s.rests && number - s.look >= SURVEY_LOOK &&
+	    !(s.repeats && has_period(s.repeats)))
+		survey_look(false);
+	lock_release(&lock);
+}
 
-	for (int i = 0; i < uses; i++)
-		hash = (hash ^ s.found.use[i]) * 0x9e3779b97f4a7c15u;
-	if (repeats_take(s.repeats, hash))
-		return;
-	free(s.repeats);
-	s.repeats = NULL;
+/* Notes a launch that is looked at. Takes the lock once in SURVEY_LOOK_ROOM / 2 launches. */
+static void survey_note_looked(const struct survey_launch *launch)
+{
+	uint64_t value = launch->key, number;
+
+	if (atomic_load_explicit(&s.repeats, memory_order_relaxed) && !launch->is_blind)
+		value ^= heat_value_of_uses(launch->graph, launch->function, launch->parameters,
+		                            launch->extra);
+	number = atomic_fetch_add_explicit(&looked.taken, 1, memory_order_relaxed);
+	if (number % (SURVEY_LOOK_ROOM / 2) == 0 ||
+	    number - atomic_load_explicit(&looked.read, memory_order_acquire) >= SURVEY_LOOK_ROOM)
+		survey_rest(number);
+	/* Pairs with the exchange in survey_read_looked(). */
+	atomic_store_explicit(&looked.value[number % SURVEY_LOOK_ROOM], value | 1,
+	                      memory_order_release);
 }
 
 /* Notes the addresses that the launch's kernels were given, for the record. */
@@ -518,17 +578,16 @@ static void end_taken(size_t number, const struct survey_launch *launch)
 
 void survey_after(const struct survey_mark *mark, const struct survey_launch *launch)
 {
-	if (!mark->survey)
+	if (s.number != mark->survey)
+		return; /* 0, or it comes late */
+	if (mark->launch == SURVEY_LAUNCHES) {
+		if (state() == SURVEY_SOUGHT && launch->is_launched)
+			survey_note_looked(launch);
 		return;
-	lock_acquire(&lock);
-	if (s.number != mark->survey) {
-		/* It comes late. */
-	} else if (mark->launch < SURVEY_LAUNCHES) {
-		if (state() == SURVEY_TAKEN || state() == SURVEY_READ)
-			end_taken(mark->launch, launch);
-	} else if (state() == SURVEY_SOUGHT && s.repeats && launch->is_launched) {
-		note_repeat(launch);
 	}
+	lock_acquire(&lock);
+	if (s.number == mark->survey && (state() == SURVEY_TAKEN || state() == SURVEY_READ))
+		end_taken(mark->launch, launch);
 	lock_release(&lock);
 }
 
@@ -539,7 +598,7 @@ void survey_step_ended(int ordinal)
 	lock_acquire(&lock);
 	if (s.ordinal != ordinal || !s.found.has_steps) {
 		/* It is another device's, or about a while. */
-	} else if (state() == SURVEY_SOUGHT && s.takes_steps) {
+	} else if (state() == SURVEY_SOUGHT && s.takes_steps && !s.rests) {
 		s.until = UINT64_MAX;
 		set_state(SURVEY_TAKEN);
 	} else if (state() == SURVEY_TAKEN && !s.launches && ++s.steps == SURVEY_STEPS) {
@@ -550,18 +609,14 @@ void survey_step_ended(int ordinal)
 
 void survey_leave_context(CUcontext context)
 {
-	bool had = false;
-
 	if (state() == SURVEY_NONE)
 		return;
 	lock_acquire(&lock);
 	for (size_t i = 0; i < s.found.kernels; i++) {
-		if (s.measured[i].context == context) {
-			s.measured[i].context = NULL;
-			had = true;
-		}
-	}
-	if (had && state() != SURVEY_NONE)
+		if (s.measured[i].context != context)
+			continue;
+		s.measured[i].context = NULL;
 		survey_fail("a context of its kernels was destroyed");
+	}
 	lock_release(&lock);
 }

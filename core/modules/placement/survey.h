@@ -15,6 +15,11 @@
  * for a while: a program of one function for many buffers has a step at each launch by its
  * functions.
  *
+ * Its duty is bounded. While steps are sought it looks at SURVEY_LOOK launches in SURVEY_LOOK_NS.
+ * It goes on only while these repeat exactly, for SURVEY_TRIES_NS at most. Then launches are not
+ * reported until the time is over. For example, of 1,000,000 launches a second 65,536 to 69,632 are
+ * looked at, and of 60,000 all. SURVEY_LAUNCHES at most are measured by events.
+ *
  * Where no steps are found the launches of a while may be taken instead. Without times that tells
  * how often memory is used, and no more. A survey has failed where a kernel was launched with
  * unknown memory.
@@ -47,9 +52,12 @@ enum {
 	SURVEY_LAUNCHES = 1 << 14,
 	SURVEY_USES = 1 << 17,
 	SURVEY_GIVEN = 1 << 18,
+	SURVEY_LOOK = 1 << 16,      /* launches that are looked at, in SURVEY_LOOK_NS */
+	SURVEY_LOOK_ROOM = 1 << 12, /* of them wait to be read at most */
 };
 /* Ends what a launch was given. */
 #define SURVEY_GIVEN_END UINT64_MAX
+#define SURVEY_LOOK_NS   ((uint64_t)1000000000)
 #define SURVEY_SEEKS_NS  ((uint64_t)120000000000) /* for steps, so long */
 #define SURVEY_LASTS_NS  ((uint64_t)120000000000) /* at most */
 #define SURVEY_WHILE_NS  ((uint64_t)2000000000)   /* where there are no steps */

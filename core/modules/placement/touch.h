@@ -127,13 +127,18 @@ void heat_hide(CUdeviceptr address);
 /* --- queries of a survey --- */
 
 /*
- * Writes the first addresses of the runs that a launch's parameters lead to, or that an executable
- * graph uses, each once, and touches them. Returns how many; -1: not all are known, or there are
- * more than the room.
+ * Writes the first addresses of the runs that an executable graph uses, or a launch's parameters
+ * lead to where that is NULL, each once, and touches them. Returns how many; -1: not all are known,
+ * or there are more than the room.
  */
-int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CUdeviceptr *runs,
-                        size_t room);
-int heat_uses_of_graph(const void *graph, CUdeviceptr *runs, size_t room);
+int heat_uses_of(const void *graph, CUfunction function, void **parameters, void **extra,
+                 CUdeviceptr *runs, size_t room);
+/*
+ * Returns a value that calls share which use the same memory, and touches that memory. For a launch
+ * it takes no lock but that of the parameters.
+ */
+uint64_t heat_value_of_uses(const void *graph, CUfunction function, void **parameters,
+                            void **extra);
 /*
  * Writes the addresses that the kernels of the last such query were given, kernel by kernel, with a
  * 0 behind each kernel's. For example, a graph of two kernels that read A and write B, then read B:

@@ -156,6 +156,7 @@ struct scan {
 	CUdeviceptr low, size;
 	uint32_t now;
 	struct runs *runs; /* to which met runs are added; NULL: none */
+	uint64_t *value;   /* into which met runs are mixed; NULL: none */
 };
 
 static bool begin_scan(struct scan *scan)
@@ -180,6 +181,11 @@ static bool begin_scan(struct scan *scan)
 	return scan->size != 0;
 }
 
+static uint64_t used_mix(uint64_t value, uint64_t with)
+{
+	return (value ^ with) * 0x9e3779b97f4a7c15u;
+}
+
 static void scan_words(const struct scan *scan, const void *at, size_t words)
 {
 	for (const char *p = at; words--; p += sizeof(uint64_t)) {
@@ -190,6 +196,8 @@ static void scan_words(const struct scan *scan, const void *at, size_t words)
 		if (word - scan->low >= scan->size)
 			continue;
 		touched = heat_touch(word, HEAT_LAUNCHED, scan->now);
+		if (scan->value)
+			*scan->value = used_mix(*scan->value, touched.first);
 		if (scan->runs)
 			add_touched(scan->runs, &touched);
 		if (scan->runs && touched.first)
@@ -238,9 +246,9 @@ static bool scan_parameters(const struct scan *scan, CUfunction function, void *
  * whether the parameters could be read. wait: even if another thread holds the lock.
  */
 static bool scan_launch(CUfunction function, void **parameters, void **extra, bool wait,
-                        struct runs *runs)
+                        struct runs *runs, uint64_t *value)
 {
-	struct scan scan = {.runs = runs};
+	struct scan scan = {.runs = runs, .value = value};
 	bool is_blind = false;
 
 	if (!begin_scan(&scan))
@@ -285,7 +293,7 @@ static void scan(struct runs *runs, const void *node, CUfunction function, void 
                  void **extra)
 {
 	given_add(&runs->given, (CUdeviceptr)(uintptr_t)node);
-	if (!scan_launch(function, parameters, extra, true, runs))
+	if (!scan_launch(function, parameters, extra, true, runs, NULL))
 		runs->is_blind = true;
 	given_add(&runs->given, 0);
 }
@@ -419,7 +427,7 @@ void heat_launched(CUfunction function, void **parameters, void **extra)
 {
 	if (capture_is_active())
 		note_captured(function, parameters, extra);
-	else if (!scan_launch(function, parameters, extra, false, NULL))
+	else if (!scan_launch(function, parameters, extra, false, NULL, NULL))
 		heat_launched_blindly();
 	heat_sampled();
 }
@@ -439,34 +447,6 @@ void heat_copied(const CUdeviceptr *addresses, size_t count)
 
 /* --- surveys --- */
 
-static int write_asked(CUdeviceptr *runs, size_t room)
-{
-	if (asked.is_blind || asked.count > room)
-		return -1;
-	if (asked.count)
-		memcpy(runs, asked.run, asked.count * sizeof(*runs));
-	return (int)asked.count;
-}
-
-static void begin_asked(void)
-{
-	asked.count = asked.given.count = 0;
-	asked.is_blind = asked.given.is_short = false;
-}
-
-int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CUdeviceptr *runs,
-                        size_t room)
-{
-	int count;
-
-	lock_acquire(&lock);
-	begin_asked();
-	scan(&asked, NULL, function, parameters, extra);
-	count = write_asked(runs, room);
-	lock_release(&lock);
-	return count;
-}
-
 static void ask_graph(const void *handle)
 {
 	const struct graph *graph = heat_used_find(handle);
@@ -477,17 +457,48 @@ static void ask_graph(const void *handle)
 		heat_used_add_all(&asked, &graph->runs);
 }
 
-int heat_uses_of_graph(const void *handle, CUdeviceptr *runs, size_t room)
+/* Asks for the uses of a graph, or of a launch where that is NULL. */
+static void ask(const void *graph, CUfunction function, void **parameters, void **extra)
 {
-	int count;
+	asked.count = asked.given.count = 0;
+	asked.is_blind = asked.given.is_short = false;
+	if (graph) {
+		ask_graph(graph);
+		ask_graph(HEAT_ANY_GRAPH);
+	} else {
+		scan(&asked, NULL, function, parameters, extra);
+	}
+}
+
+int heat_uses_of(const void *graph, CUfunction function, void **parameters, void **extra,
+                 CUdeviceptr *runs, size_t room)
+{
+	int count = -1;
 
 	lock_acquire(&lock);
-	begin_asked();
-	ask_graph(handle);
-	ask_graph(HEAT_ANY_GRAPH);
-	count = write_asked(runs, room);
+	ask(graph, function, parameters, extra);
+	if (!asked.is_blind && asked.count <= room)
+		count = (int)asked.count;
+	if (count > 0)
+		memcpy(runs, asked.run, asked.count * sizeof(*runs));
 	lock_release(&lock);
 	return count;
+}
+
+uint64_t heat_value_of_uses(const void *graph, CUfunction function, void **parameters, void **extra)
+{
+	uint64_t value = 0;
+
+	if (!graph) {
+		scan_launch(function, parameters, extra, true, NULL, &value);
+		return value;
+	}
+	lock_acquire(&lock);
+	ask(graph, function, parameters, extra);
+	for (size_t i = 0; i < asked.count; i++)
+		value = used_mix(value, asked.run[i]);
+	lock_release(&lock);
+	return value;
 }
 
 size_t heat_given(CUdeviceptr *words, size_t room)
