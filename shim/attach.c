@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/hash.h"
 #include "core/base/loading.h"
 #include "core/base/log.h"
 #include "core/base/once.h"
@@ -139,7 +140,8 @@ void *shim_address_for(void *real, bool *known)
 	return *known && shim_hook[entry - 1] ? (void *)FUNCTIONS[entry - 1] : real;
 }
 
-bool shim_acts_on(const char *name)
+/* Returns whether some form (_v2, _ptsz) of this function is hooked. */
+static bool shim_acts_on(const char *name)
 {
 	const char *next = names, *rest;
 	size_t length = strcspn(name, "_"); /* without its own form */
@@ -323,7 +325,11 @@ void *shim_resolve(uint32_t entry, const struct trampolines *from)
 	return atomic_load(&attached) ? TARGET[entry] : (void *)without_driver;
 }
 
-void *shim_driver_function(const char *name, const struct trampolines *from, bool *lasts)
+/*
+ * Returns the driver's function of that name, which is no entry point of ours, or one that answers
+ * why there is none. *lasts: a later call is answered the same.
+ */
+static void *shim_driver_function(const char *name, const struct trampolines *from, bool *lasts)
 {
 	void *function = NULL;
 
@@ -337,4 +343,110 @@ void *shim_driver_function(const char *name, const struct trampolines *from, boo
 	function = dlsym(driver_handle, name);
 	*lasts = function != NULL;
 	return function ? function : (void *)missing_function;
+}
+
+/*
+ * --- functions that we do not know: straight to the driver ---
+ *
+ * One exception: a newer form of a call that takes handles of memory is withheld from a job. The
+ * driver does not know our handles.
+ */
+
+enum { NOTED_MAX = 256 };
+
+/*
+ * Returns whether a name is still to be said. Each is said once; when the table is full, no more.
+ */
+static bool unlisted_is_news(const char *symbol)
+{
+	static _Atomic uint64_t noted[NOTED_MAX];
+	const uint64_t hash = hash_text(HASH_NOTHING, symbol) | 1;
+
+	for (size_t i = 0; i < NOTED_MAX; i++) {
+		uint64_t last = 0;
+
+		if (atomic_compare_exchange_strong(&noted[i], &last, hash))
+			return true;
+		if (last == hash)
+			return false;
+	}
+	return false;
+}
+
+/*
+ * Returns whether calls of that name are given handles of memory, or pin it: the driver would not
+ * know a handle of ours, and memory that it pinned would move.
+ */
+static bool takes_memory(const char *symbol)
+{
+	static const char families[][32] = {
+	    "cuIpcGetMemHandle", "cuMemExport",    "cuMemGetAllocationProperties",
+	    "cuMemGetHandle",    "cuMemMap",       "cuMemRelease",
+	    "cuMemRetain",       "cuMemSetAccess", "cuMemUnmap",
+	    "cuMulticast",
+	};
+
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (strncmp(symbol, families[i], strlen(families[i])) == 0)
+			return true;
+	return false;
+}
+
+bool shim_withholds(const char *symbol, const char *by)
+{
+	bool acts = shim_acts_on(symbol);
+	bool withheld = acts && takes_memory(symbol) && job_is_active();
+
+	if (!(acts || log_enabled(LOG_DEBUG)) || !unlisted_is_news(symbol))
+		return withheld;
+	if (withheld)
+		log_warning("%s(%s): the driver has a newer form than Spillway knows: the program "
+		            "is told that it has none",
+		            by, symbol);
+	else if (acts)
+		log_warning("%s(%s): the driver has a newer form than Spillway knows: calls of it "
+		            "are neither limited nor counted",
+		            by, symbol);
+	else
+		log_debug("%s(%s): unknown to Spillway, passed through", by, symbol);
+	return withheld;
+}
+
+static CUresult unlisted_withheld(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Says once, in a job that has a name or a limit, that such functions are not accounted. */
+static void say_unaccounted(const char *symbol)
+{
+	const struct job_config *job = job_configuration();
+
+	if (job && (!job->is_unnamed || *job->shared_by))
+		log_once(LOG_WARNING,
+		         "%s: the driver has functions that Spillway does not know, and the "
+		         "program calls them: they are neither limited nor counted; 'spillway "
+		         "doctor' lists them",
+		         symbol);
+}
+
+/*
+ * The address is kept where later calls go the same way and there is nothing left to say. It is not
+ * kept before cuInit, when there is no job yet, nor for a form that may be withheld.
+ */
+void *shim_resolve_unlisted(struct unlisted *function, const struct trampolines *from)
+{
+	const char *symbol = (const char *)function + function->name;
+	int saved = errno;
+	bool lasts;
+	void *address = shim_driver_function(symbol, from, &lasts);
+
+	if (lasts && shim_withholds(symbol, "linked"))
+		address = (void *)unlisted_withheld;
+	else if (lasts && job_is_active())
+		say_unaccounted(symbol);
+	if (lasts && !shim_acts_on(symbol) && (job_is_active() || shim_is_disabled()))
+		__atomic_store_n(&function->address, address, __ATOMIC_RELEASE);
+	errno = saved;
+	return address;
 }

@@ -38,11 +38,6 @@ extern struct code shim_inside[2];
 void shim_attach(const char *path, const struct trampolines *from);
 /* Resolves an entry point; called by trampolines.S at its first call. Returns where to go. */
 void *shim_resolve(uint32_t entry, const struct trampolines *from);
-/*
- * Returns the driver's function of that name, which is no entry point of ours, or one that answers
- * why there is none. *lasts: a later call is answered the same.
- */
-void *shim_driver_function(const char *name, const struct trampolines *from, bool *lasts);
 
 /*
  * A function of the companion library: one that entry_points.h does not list, because the driver is
@@ -73,7 +68,5 @@ void shim_refuse(void);
  * address. *known: it is that of a symbol in the table.
  */
 void *shim_address_for(void *real, bool *known);
-/* Returns whether some form (_v2, _ptsz) of this function is hooked. */
-bool shim_acts_on(const char *name);
 
 #endif

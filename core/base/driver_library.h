@@ -23,7 +23,7 @@
 #define SHIM_LIBRARY "libspillway.so"
 #define SHIM_OF_2_34 "libspillway-2.34.so"
 /*
- * The companion library has the driver's functions that the shim does not know (shim/unlisted.c,
+ * The companion library has the driver's functions that the shim does not know (shim/attach.c,
  * tools/doctor/companion.h). Each goes on in that function of the shim.
  */
 #define COMPANION_LIBRARY "libspillway-companion.so"

@@ -2,7 +2,7 @@
 /*
  * The companion library: the functions of the installed driver that the shim does not know, because
  * the driver is newer. A program that is linked to one of them starts with it, and calls the
- * driver's function (shim/unlisted.c).
+ * driver's function (shim/attach.c).
  *
  * It depends on nothing but the names. Root's lies beside the shim and serves all users. Else each
  * user has one in his cache, which `spillway run` makes.

@@ -7,7 +7,7 @@
  *	stand-ins   for libraries that the software GPU has not: softgpu_refuse() gets the record
  *	            as its argument (stand_in.h)
  *	companion   for functions of a driver that the shim does not know: spillway_unlisted gets
- *	            the record in a register, and the arguments stay (shim/unlisted.c)
+ *	            the record in a register, and the arguments stay (shim/attach.c)
  */
 #ifndef SPILLWAY_LIBRARY_WRITE_H
 #define SPILLWAY_LIBRARY_WRITE_H
