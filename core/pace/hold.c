@@ -34,7 +34,8 @@
 /* A launch that is held back counts the time it has waited so often. */
 #define TICK_NS 100000000ull
 
-enum wait_for { NOTHING, RESUME, FLIGHT, SLOT, TURN, HELP, GAP };
+/* FLIGHT: for all work in flight. ROOM: for the oldest of it, because the next round may follow. */
+enum wait_for { NOTHING, RESUME, FLIGHT, ROOM, SLOT, TURN, HELP, GAP };
 
 struct wait {
 	enum wait_for what;
@@ -102,16 +103,18 @@ static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wai
 	 */
 	if (most && !align_has_others(&p->align, now)) {
 		uint64_t behind = busy_expected(p->busy, most), grown = late / 2;
+		uint64_t left = p->expected_ns > now + behind ? p->expected_ns - now - behind : 0;
 
-		if (p->expected_ns > now + behind && nap < p->expected_ns - now - behind)
-			nap = p->expected_ns - now - behind;
+		nap = nap > left ? nap : left;
 		nap = nap < behind / 2 ? nap : behind / 2;
-		nap = nap < grown ? nap : grown;
+		/* Work that may well end by so much early is looked at more often. */
+		if (left <= p->surprise_ns)
+			nap = nap < grown ? nap : grown;
 	}
 	nap = nap < NAP_MIN_NS ? NAP_MIN_NS : nap > NAP_MAX_NS ? NAP_MAX_NS : nap;
 	if (!most && p->expected_ns > now && p->expected_ns < now + nap)
 		nap = p->expected_ns - now;
-	*wait = (struct wait){FLIGHT, now + nap};
+	*wait = (struct wait){most ? ROOM : FLIGHT, now + nap};
 	/* It is not looked at before it should be done; but the expected cost may be too high. */
 	if (!most && p->expected_ns > now + 2 * NAP_MIN_NS) {
 		uint64_t left = p->expected_ns - 2 * NAP_MIN_NS - now, most_ns = left / 8;
@@ -177,7 +180,7 @@ bool pacer_goes_on(const struct pacer *p, uint32_t share, uint64_t now)
 	if (hold_has_slots(p, now, share) && turn_age(&p->turn, now) + flying >= length)
 		return false;
 	paid = atomic_load(p->paid_until) + flying * ACCOUNT_FULL_SHARE / share;
-	return !turn_is_over(&p->turn, now, paid, length, p->landed_ns);
+	return !turn_is_over(&p->turn, now, paid, length, p->landed_ns && !p->naps);
 }
 
 void pacer_tell_turn(struct pacer *p, uint64_t now)
@@ -329,6 +332,17 @@ static void hold_wait_for(struct pacer *p, const struct wait *wait, const struct
 		clock_in_use->wait(&p->changed, seen->own, wait->until_ns);
 }
 
+/*
+ * Counts this thread among those that nap until the next round has room, or no more. The watcher
+ * keeps the turn for them.
+ */
+static void hold_nap(struct pacer *p, bool *naps, bool is_napping)
+{
+	if (*naps != is_napping)
+		atomic_fetch_add(&p->naps, is_napping ? 1 : -1);
+	*naps = is_napping;
+}
+
 static void begin_round(struct pacer *p, uint64_t now)
 {
 	p->due = false;
@@ -340,7 +354,7 @@ static void begin_round(struct pacer *p, uint64_t now)
 bool pacer_hold_back(struct pacer *p, CUcontext context)
 {
 	struct slot slot = {NOTHING, 0};
-	bool entered = true;
+	bool entered = true, naps = false;
 
 	while (entered && p->due) {
 		struct words seen = words_now(p);
@@ -351,6 +365,7 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 		pacer_settle(p, now);
 		wait = next_wait(p, now);
 		note_slot(p, &slot, wait.what, now);
+		hold_nap(p, &naps, wait.what == ROOM);
 		if (wait.what == NOTHING) {
 			begin_round(p, now);
 			break;
@@ -364,6 +379,7 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 		if (entered && idle_reason[wait.what])
 			count_idle(p, now, clock_now());
 	}
+	hold_nap(p, &naps, false);
 	note_slot(p, &slot, NOTHING, clock_now());
 	return entered;
 }

@@ -32,6 +32,7 @@ struct pacer {
 	_Atomic uint64_t window_ns;
 	_Atomic int policy;
 	_Atomic bool paces, lets_go;
+	_Atomic int naps;                 /* launches that wait for room behind work in flight */
 	_Atomic uint32_t own_thousandths; /* of the measured time */
 
 	/* sharing by need (gap.c) */

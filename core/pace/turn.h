@@ -10,9 +10,10 @@
  *         up. Where the device idles a job that is behind by less than TURN_LAG_NS is ahead, too
  *
  * A process keeps the turn while no other process waits. It passes the turn on when its turn is
- * over, or when it has had nothing in flight for as long as handing the device over takes. Of
- * the processes that wait, the process of the job furthest behind takes the turn. So the device
- * idles for a hand-over at most while a job that is not ahead has a launch waiting.
+ * over, or when it has had nothing in flight for as long as handing the device over takes. A launch
+ * of its own that the pacer holds has 1 ms to follow. Of the processes that wait, the process of
+ * the job furthest behind takes the turn. So the device idles for a hand-over at most while a job
+ * that is not ahead has a launch waiting.
  *
  * For example, two jobs have equal shares. A runs 8 ms and waits for its result: the turn goes
  * to B at once, although a turn lasts up to 20 ms. Where both always have work, each runs for 20
@@ -58,8 +59,8 @@ void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, u
 bool turn_is_contended(const struct turn *turn, uint64_t now_ns);
 /*
  * Returns whether our turn is over. paid_until: of our job, once the work in flight is paid for.
- * is_idle: nothing is in flight. Processes of one job have one account: between them a turn is over
- * after length_ns.
+ * is_idle: nothing is in flight, and no launch of ours is about to follow. Processes of one job
+ * have one account: between them a turn is over after length_ns.
  */
 bool turn_is_over(const struct turn *turn, uint64_t now_ns, uint64_t paid_until, uint64_t length_ns,
                   bool is_idle);

@@ -41,9 +41,10 @@ enum {
 struct world_settings {
 	uint64_t seed;
 	uint64_t wake_least_ns, wake_most_ns; /* from a deadline or a wake until the thread runs */
-	uint64_t sync_ns;                     /* from the end of work until who waits for it runs */
-	uint64_t launch_ns;                   /* host time of a launch */
-	uint64_t latency_ns;                  /* from a launch until the device may begin it */
+	uint64_t late_one_in, late_ns; /* of so many wakes one is so much later, at most; 0: none */
+	uint64_t sync_ns;              /* from the end of work until who waits for it runs */
+	uint64_t launch_ns;            /* host time of a launch */
+	uint64_t latency_ns;           /* from a launch until the device may begin it */
 	uint64_t slice_ns;            /* for how long a tenant has the device when others want it */
 	uint64_t handing_ns;          /* until another tenant's work begins */
 	uint64_t record_ns, query_ns; /* host time of recording and of asking for an event */

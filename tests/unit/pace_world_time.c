@@ -153,8 +153,13 @@ static void pass_time(struct thread *self)
 
 static uint64_t wake_delay(struct thread *t)
 {
-	return random_between(&t->random, world.settings.wake_least_ns,
-	                      world.settings.wake_most_ns);
+	const struct world_settings *w = &world.settings;
+	uint64_t late_ns = 0;
+
+	/* Drawn only where it is asked for, so that other worlds stay as they are. */
+	if (w->late_one_in && random_next(&t->random) % w->late_one_in == 0)
+		late_ns = random_between(&t->random, 0, w->late_ns);
+	return late_ns + random_between(&t->random, w->wake_least_ns, w->wake_most_ns);
 }
 
 static void block(const char *doing)
