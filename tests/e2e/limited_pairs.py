@@ -4,10 +4,11 @@
 limited_pairs.py BUILD FOLDER PAIRS SEED
 
 The limiter is the software GPU's imitation. The first job takes its memory and keeps it until the
-second one has ended. Where both run under Spillway nothing is ended and nothing refused, and all
-bytes are right. For a job that runs without Spillway, the model below predicts the outcome. A
-process is refused beyond its hard limit or on a full GPU. It is ended beyond its soft limit when
-the other one, within its own, needs room."""
+second one has ended. Where both run under Spillway nothing is ended, and all bytes are right.
+Nothing is refused but memory that cannot leave the GPU, beyond the soft limit. For a job that runs
+without Spillway, the model below predicts the outcome. A process is refused beyond its hard limit
+or on a full GPU. It is ended beyond its soft limit when the other one, within its own, needs
+room."""
 import concurrent.futures
 import os
 import random
@@ -20,6 +21,7 @@ import time
 MIB = 1 << 20
 BLOCK = 8  # MiB, what the program takes at a time
 BORROWERS = 0.3
+STAYING = 0.15
 REGION = "nvidia/0000:01:00.0/vidmem"
 build, folder, pairs, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
@@ -33,13 +35,13 @@ class Job:
         self.soft = soft
         self.hard = min(device, soft + 2 * dice.randint(0, device // 2))
         self.blocks = dice.randint(1, 2 * device // BLOCK)
-        if self.api == "async":  # what cannot leave fits the soft limit
-            self.blocks = min(self.blocks, max(1, soft // BLOCK))
-        self.borrows = under and self.api != "async" and dice.random() < BORROWERS
+        self.borrows = under and dice.random() < BORROWERS
+        self.stays = under and self.api != "async" and dice.random() < STAYING  # spill = off
 
     def __str__(self):
         return (f"{'under Spillway' if self.under else 'without'} {self.api} {self.blocks * BLOCK} MiB, "
-                f"soft {self.soft}, hard {self.hard}{', borrows' if self.borrows else ''}")
+                f"soft {self.soft}, hard {self.hard}"
+                f"{', borrows' if self.borrows else ''}{', stays' if self.stays else ''}")
 
     def start(self, name, top, device):
         """Starts it in a cgroup of its own below top/tree."""
@@ -52,6 +54,8 @@ class Job:
                                LD_PRELOAD=f"{build}/lib/libspillway.so {build}/lib/libspillway-alias.so")
             if self.borrows:
                 environment["SPILLWAY_MEMORY_MAX"] = "100%"
+            if self.stays:
+                environment["SPILLWAY_SPILL"] = "off"
         command = [f"{build}/tests/e2e/allocate", "--api", self.api, "--count", str(self.blocks), "--ready", f"{top}/{name}.ready"]
         if name == "first":
             command += ["--until", f"{top}/end"]
@@ -59,7 +63,7 @@ class Job:
 
     def end(self):
         """Waits for its end, and reads what became of it."""
-        self.output = self.process.communicate(timeout=120)[0]
+        self.output = self.process.communicate(timeout=500)[0]
         refused = re.search(r"refused=(\d+)", self.output)
         self.refused = int(refused.group(1)) if refused else 0
         self.is_ended = "error 810" in self.output
@@ -73,15 +77,20 @@ def held(job):
     return min(job.blocks * BLOCK, job.soft // BLOCK * BLOCK), job.soft
 
 
+def beyond(job):
+    """Returns how many blocks a job under Spillway is refused, as the least and the most."""
+    return (max(0, job.blocks - job.soft // BLOCK) if job.stays else 0,) * 2
+
+
 def model(first, second, device):
     """Returns what may be true of the first one's being ended, and between which numbers the refusals of each lie."""
     least, most = held(first)
-    refused = [(0, 0) if first.under else (first.blocks - least // BLOCK,) * 2]
+    refused = [beyond(first) if first.under else (first.blocks - least // BLOCK,) * 2]
     if second.under:
         wanted = held(second)
         borrows = not first.under and least > first.soft
         return {borrows and wanted[0] > device - least, borrows and min(second.blocks * BLOCK, wanted[1]) > device - least}, \
-            refused + [(0, 0)]
+            refused + [beyond(second)]
     counts, ends = [], set()
     for used in (least, most):
         taken = count = 0
@@ -142,20 +151,22 @@ def play(number):
             wrong.append("wrong bytes or a wrong end")
         if not least <= job.refused <= most:
             wrong.append(f"expected {least} to {most} refusals, got {job.refused}")
-    both = first.under and second.under
+    stay = beyond(first) != (0, 0) or beyond(second) != (0, 0)
+    kind = "one or both without" if not (first.under and second.under) else \
+        "both under Spillway, memory beyond a soft limit cannot leave" if stay else "both under Spillway"
     text = ""
     if wrong:
         text = (f"pair {number} of seed {seed}, GPU of {device} MiB: {'; '.join(wrong)}\n  first: {first}\n{first.output}"
                 f"  second: {second}\n{second.output}")
-    return text, both, first.is_ended + second.is_ended, first.refused + second.refused
+    return text, kind, first.is_ended + second.is_ended, first.refused + second.refused
 
 
 with concurrent.futures.ThreadPoolExecutor(10) as pool:
     results = list(pool.map(play, range(pairs)))
 failures = [r[0] for r in results if r[0]]
 print("".join(failures), end="")
-for both, what in (True, "both under Spillway"), (False, "one or both without"):
-    chosen = [r for r in results if r[1] == both]
-    print(f"{len(chosen)} pairs {what}: {sum(r[2] for r in chosen)} ended, {sum(r[3] for r in chosen)} requests refused")
+for kind in sorted({r[1] for r in results}):
+    chosen = [r for r in results if r[1] == kind]
+    print(f"{len(chosen)} pairs {kind}: {sum(r[2] for r in chosen)} ended, {sum(r[3] for r in chosen)} requests refused")
 print(f"seed {seed}: {pairs} pairs, {len(failures)} not as expected")
 sys.exit(bool(failures))
