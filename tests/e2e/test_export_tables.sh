@@ -20,3 +20,23 @@ compare() {
 }
 compare "driver" "$build/tests/e2e/later" libcuda.so.1 cuGetExportTable
 compare "NVML" "$build/tests/e2e/nvml-fake" libnvidia-ml.so.1 nvmlInternalGetExportTable
+
+# libcudart hashes a device's UUID, place on the bus and attributes: all are the driver's own.
+cat >"$scratch/identity.py" <<'END'
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+print(driver.cuInit(0))
+for device in range(2):
+    for name in "cuDeviceGetUuid", "cuDeviceGetUuid_v2":
+        uuid = (ctypes.c_char * 16)()
+        print(name, getattr(driver, name)(uuid, device), uuid.raw.hex())
+    bus, value = (ctypes.c_char * 32)(), ctypes.c_int()
+    print(driver.cuDeviceGetPCIBusId(bus, 32, device), bus.value)
+    for attribute in range(1, 180):
+        print(attribute, driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device), value.value)
+END
+export SOFTGPU_DEVICES=2
+on_softgpu python3 "$scratch/identity.py" >"$scratch/alone"
+SPILLWAY_MEMORY=16MiB under_shim python3 "$scratch/identity.py" >"$scratch/limited"
+diff "$scratch/alone" "$scratch/limited" || fail "the device differs (< the driver's, > under a limit)"
+[ "$(grep -c '^[0-9]* 0 ' "$scratch/alone")" -ge 200 ] || fail "only $(grep -c '^[0-9]* 0 ' "$scratch/alone") attributes"

@@ -110,6 +110,7 @@ providers ANY=1 || fail 'the software GPU: expected status 0'
 [ "$(tail -n 1 "$out")" = 'next: spillway run --memory 50% PROGRAM' ] || fail 'no next step'
 says "$out" '^ok  gpu 0: provider vmm_numa$'
 says "$out" '^ok  gpu 0: provider pinned$'
+says "$out" '^ok  nvidia-smi: .* the list of processes is NVML.s own, from a private table$'
 says "$out" '^ok  gpu 0: host memory: by vmm_numa, which can move$'
 providers SOFTGPU_FAIL=cuMemCreate:1=800
 says "$out" '^--  gpu 0: provider vmm_numa: not permitted$'
