@@ -281,6 +281,68 @@ START_TEST(graphs_are_told_apart)
 }
 END_TEST
 
+/*
+ * A graph of kernels by chance: each reads two of three tensors of 4 MiB in a pool, which is free
+ * behind them, and computes for a time of which the sum alone is measured. The step is within the
+ * range, wherever the memory is that has to leave.
+ */
+START_TEST(the_range_of_a_graph_holds)
+{
+	enum { NODES = 8, PIECES = 16 };
+	const double link = 1e9;
+	double computes[NODES], step = 0, all = 0;
+	bool on_host[PIECES] = {false};
+	unsigned int reads[NODES][2], leaves;
+	struct records records;
+	struct model model;
+	struct model_answer answer;
+
+	srand((unsigned int)_i);
+	*text_of = '\0';
+	strcat(text_of, "spillway-record 1\njob bert\nspillway-survey 2\nname A GPU\n");
+	add("gpu 0 %llu 7\nlimit %llu\nheld %llu\nlink 0 0\n", 1ull << 30, 1ull << 30,
+	    PIECES * 2 * MIB, 0);
+	add("how 2 0 0\npieces %llu\n", PIECES, 0, 0, 0);
+	for (int i = 0; i < PIECES; i++)
+		add("0 0 %llu %llu\n", 2 * MIB, 2 * MIB, 0, 0);
+	for (int k = 0; k < NODES; k++) {
+		computes[k] = rand() % 3 * 1e6;
+		all += computes[k];
+	}
+	add("kernels 2\n5 %llu 0 1 0\n5 %llu %llu 1 0\nnodes\n", (unsigned long long)all,
+	    (unsigned long long)all, (unsigned long long)all, 0);
+	for (int k = 0; k < NODES; k++) {
+		reads[k][0] = (unsigned int)rand() % 2;
+		reads[k][1] = reads[k][0] + 1;
+	}
+	for (int k = 0; k < 2 * NODES; k++)
+		add("%llu 0 %llu 0 %llu\n", k / NODES, reads[k % NODES][0] * 4ull * MIB,
+		    reads[k % NODES][1] * 4ull * MIB, 0);
+	strcat(text_of, "end\n");
+	open_world(&records, &model);
+	ck_assert(model.has_graph);
+	leaves = 1 + (unsigned int)rand() % (PIECES - 1);
+	answer = ask(&model, model_held(&model) - leaves * 2ull * MIB, link, 1);
+	for (unsigned int left = leaves; left;) {
+		unsigned int piece = (unsigned int)rand() % PIECES;
+
+		left -= !on_host[piece];
+		on_host[piece] = true;
+	}
+	for (int k = 0; k < NODES; k++) {
+		double ns = 0;
+
+		for (int i = 0; i < 2; i++)
+			ns += (on_host[2 * reads[k][i]] + on_host[2 * reads[k][i] + 1]) * 2.0 *
+			      MIB / link * 1e9;
+		step += computes[k] > ns ? computes[k] : ns;
+	}
+	ck_assert_msg(answer.low_ns <= step * 1.001 && step <= answer.high_ns * 1.001,
+	              "%.0f, expected %.0f to %.0f", step, answer.low_ns, answer.high_ns);
+	close_world(&records, &model);
+}
+END_TEST
+
 /* A program without steps: all that was measured is one span. */
 START_TEST(without_steps)
 {
@@ -336,6 +398,7 @@ int main(void)
 	suite_add_worlds(tests, limits_are_recommended, 10);
 	tcase_add_test(tests, shares_and_neighbours);
 	tcase_add_test(tests, graphs_are_told_apart);
+	suite_add_worlds(tests, the_range_of_a_graph_holds, 100);
 	tcase_add_test(tests, without_steps);
 	tcase_add_test(tests, damaged_records_are_refused);
 	return suite_run("what-if", tests);

@@ -9,8 +9,7 @@
 #include "tools/view/tool.h"
 
 /* How far a link may be from what is known of it, by its source. */
-static const double link_error[] = {
-    [LINK_MODELLED] = 0.25, [LINK_MOVED] = 0.15, [LINK_READ] = 0.05};
+static const double link_error[] = {[LINK_MODELLED] = 0.25, [LINK_MOVED] = 0.5, [LINK_READ] = 0.05};
 /* What kernels read at least of the memory that they are given, where that was not seen. */
 #define READ_LEAST 0.25
 /* As the placer has it: memory goes back if kernels take more than so many times as long. */
@@ -193,13 +192,30 @@ static void mark_open(const struct model *m, bool *is_open)
 		uint64_t bytes = tensor_bytes(t);
 		const uint64_t *same =
 		    bsearch(&bytes, length, m->tensors, sizeof *length, by_length);
-		bool is_alone = (i == m->record->runs || t[-1].run != t->run) &&
-		                (i + 1 == m->tensors || t[1].run != t->run);
 
-		is_open[i] =
-		    !is_alone && same && same[1] != bytes && (same == length || same[-1] != bytes);
+		is_open[i] = same && same[1] != bytes && (same == length || same[-1] != bytes);
 	}
 	free(length);
+}
+
+/* Returns whether no other tensor is in its run, which may be an allocation of its own. */
+static bool is_alone(const struct model *m, size_t i)
+{
+	const struct model_tensor *t = &m->tensor[i];
+
+	return (i == m->record->runs || t[-1].run != t->run) &&
+	       (i + 1 == m->tensors || t[1].run != t->run);
+}
+
+/* Returns the length of the longest tensor in a pool that is not open; 0: there is no pool. */
+static uint64_t longest_in_pool(const struct model *m, const bool *is_open)
+{
+	uint64_t longest = 0;
+
+	for (size_t i = m->record->runs; i < m->tensors; i++)
+		if (!is_open[i] && !is_alone(m, i) && tensor_bytes(&m->tensor[i]) > longest)
+			longest = tensor_bytes(&m->tensor[i]);
+	return longest;
 }
 
 /* Notes how long the longest other tensor of each reading kernel is. Returns how many there are. */
@@ -216,16 +232,26 @@ static size_t list_longest(const struct model *m, uint32_t tensor, uint64_t *lon
 
 /*
  * Tensors come several of a length: weights, their gradients and moments. A length in a pool that
- * comes once may have free memory in it. Such a tensor is taken to be no longer than the longest
- * other one of a kernel that reads it, by the median of these kernels. `most` keeps the length.
+ * comes once may have free memory in it. Such a tensor is taken to be no longer than the longest of
+ * the others, nor than the longest other one of a kernel that reads it, by the median of these
+ * kernels. `most` is the first of these bounds alone, and all of a run with no other tensor.
  */
 static void model_end_tensors(struct model *m)
 {
 	bool *is_open = allocate((m->tensors + 1) * sizeof *is_open);
-	uint64_t *longest = allocate((m->nodes + 1) * sizeof *longest);
+	uint64_t *longest = allocate((m->nodes + 1) * sizeof *longest), bound;
 
 	mark_open(m, is_open);
-	for (uint32_t i = 0; i < m->tensors; i++) {
+	bound = longest_in_pool(m, is_open);
+	for (uint32_t i = 0; i < m->tensors && bound; i++) {
+		struct model_tensor *t = &m->tensor[i];
+
+		if (!is_open[i] || tensor_bytes(t) <= bound)
+			continue;
+		t->to = t->from + bound;
+		t->most = is_alone(m, i) ? t->most : t->to;
+	}
+	for (uint32_t i = 0; i < m->tensors && bound; i++) {
 		struct model_tensor *t = &m->tensor[i];
 		size_t count = is_open[i] ? list_longest(m, i, longest) : 0;
 
@@ -335,6 +361,43 @@ static double node_bytes(const struct model *m, const struct model_node *node, c
 	for (uint32_t i = 0; i < node->count; i++)
 		bytes += host[m->use[node->first + i]];
 	return bytes;
+}
+
+static int by_traffic(const void *a, const void *b)
+{
+	const struct model_traffic *x = a, *y = b;
+
+	return (x->reads > y->reads) - (x->reads < y->reads);
+}
+
+/* Lists the pieces that move by how often kernels read a byte of them. */
+static void model_list_traffic(struct model *m)
+{
+	uint32_t *users = allocate((m->tensors + 1) * sizeof *users);
+
+	for (size_t i = 0; i < m->uses; i++)
+		users[m->use[i]]++;
+	m->traffic = allocate((m->pieces + 1) * sizeof *m->traffic);
+	for (size_t i = 0; i < m->tensors; i++) {
+		const struct model_tensor *t = &m->tensor[i];
+
+		for (size_t p = m->run_first[t->run]; users[i] && p < m->run_first[t->run + 1];
+		     p++) {
+			uint64_t from = m->base[p], to = from + m->record->piece[p].read;
+
+			if (m->record->piece[p].run < 0 || to <= t->from || from >= t->most)
+				continue;
+			from = from > t->from ? from : t->from;
+			to = to < t->most ? to : t->most;
+			m->traffic[m->piece_of[p]].reads += users[i] * (double)(to - from);
+		}
+	}
+	for (uint32_t i = 0; i < m->pieces; i++) {
+		m->traffic[i].piece = i;
+		m->traffic[i].reads /= (double)m->piece[i].bytes;
+	}
+	qsort(m->traffic, m->pieces, sizeof *m->traffic, by_traffic);
+	free(users);
 }
 
 static struct weigh_case model_case(const struct model *m)
@@ -527,7 +590,8 @@ static void model_learn(struct model *m)
 	for (size_t k = 0; k < r->kernels; k++) {
 		if (nodes_of(m, k) > 1)
 			model_learn_graph(m, k, host);
-		unknown += m->known[k].least > 0 ? 0 : (double)r->kernel[k].ns;
+		if (m->known[k].least <= 0 || (nodes_of(m, k) == 1 && !m->known[k].is_seen))
+			unknown += (double)r->kernel[k].ns;
 		all += (double)r->kernel[k].ns;
 	}
 	m->unknown = all > 0 ? unknown / all : 0;
@@ -555,6 +619,7 @@ void model_make(struct model *model, const struct survey_record *record)
 	model_list_runs(model);
 	model_list_tensors(model);
 	model_list_nodes(model);
+	model_list_traffic(model);
 	model_measure(model);
 	model_learn(model);
 	for (size_t k = 0; k < record->kernels; k++) {
@@ -576,6 +641,7 @@ void model_free(struct model *model)
 	free(model->base);
 	free(model->run_first);
 	free(model->piece_of);
+	free(model->traffic);
 	*model = (struct model){0};
 }
 
@@ -718,7 +784,8 @@ struct guess_how {
 
 /*
  * Returns the time of a launch of kernels that read so much of each tensor. At worst the kernels of
- * a graph that read do not compute. At best all of its reading hides behind its computing.
+ * a graph that read do not compute, and a launch that waited each time computes for as long as it
+ * took. At best all of a graph's reading hides behind its computing.
  */
 static double guess_launch(const struct model *m, size_t k, const double *host,
                            const struct guess_how *how, double *bytes)
@@ -726,13 +793,15 @@ static double guess_launch(const struct model *m, size_t k, const double *host,
 	const struct weigh_known *known = &m->known[k];
 	double ns_of_byte = known->factor * how->read * 1e9 / how->link;
 	double each = known->least / (double)nodes_of(m, k), ns;
+	double most = known->is_seen ? known->least : (double)m->record->kernel[k].ns;
 
 	*bytes = launch_ns(m, k, 0, host, known->factor * how->read);
 	ns = *bytes * 1e9 / how->link;
+	if (how->graphs == GRAPHS_WAIT)
+		return nodes_of(m, k) == 1 ? higher(most, ns) : most + ns;
 	if (how->graphs == GRAPHS_HIDE || nodes_of(m, k) == 1)
 		return higher(known->least, ns);
-	return how->graphs == GRAPHS_WAIT ? known->least + ns
-	                                  : launch_ns(m, k, each, host, ns_of_byte);
+	return launch_ns(m, k, each, host, ns_of_byte);
 }
 
 /* Adds up the launches. Notes how long each takes where `to` is not NULL. */
@@ -790,6 +859,26 @@ static void place_best(struct guess *g)
 	}
 }
 
+/*
+ * Has the memory that kernels read most be on the host, or that which they read least. Whether the
+ * placer can tell one from the other is not known where launches are graphs.
+ */
+static void place_extreme(struct guess *g, bool is_worst)
+{
+	const struct model *m = g->m;
+	uint64_t left = is_worst ? g->leaves : g->given.spill;
+
+	for (size_t i = 0; i < m->pieces; i++)
+		g->piece[i].is_on_host = false;
+	for (size_t i = 0; i < m->pieces && left; i++) {
+		size_t at = is_worst ? m->pieces - 1 - i : i;
+		struct weigh_piece *piece = &g->piece[m->traffic[at].piece];
+
+		piece->is_on_host = true;
+		left -= piece->bytes < left ? piece->bytes : left;
+	}
+}
+
 /* --- times --- */
 
 /* Returns how long a step takes in which kernels take so long. */
@@ -810,6 +899,7 @@ void model_ask(const struct model *model, const struct model_question *question,
 	double error = question->link > 0 ? link_error[LINK_READ] : link_error[model->source];
 	struct guess_how likely = {link, 1, GRAPHS_SHARE}, at_best, at_worst;
 	struct guess_sum sum;
+	bool is_uncertain;
 	struct guess g;
 
 	*answer = (struct model_answer){
@@ -823,6 +913,7 @@ void model_ask(const struct model *model, const struct model_question *question,
 	at_worst = (struct guess_how){link * (1 - error), 1, GRAPHS_WAIT};
 	answer->high_ns = step_with(model, guess_add_up(&g, &at_worst, NULL).ns, share, &unused);
 	answer->host = host_of(&g);
+	is_uncertain = model->has_graph && answer->host && !is_as_recorded(&g);
 	if (!weigh_up(&g.given, &g.answer))
 		fail("out of memory");
 	place_best(&g);
@@ -839,7 +930,16 @@ void model_ask(const struct model *model, const struct model_question *question,
 	/* Where nothing was on the host it is not known how much kernels read of their memory. */
 	at_best =
 	    (struct guess_how){link * (1 + error), model->has_read ? 1 : READ_LEAST, GRAPHS_HIDE};
+	if (is_uncertain)
+		place_extreme(&g, false);
 	answer->low_ns = step_with(model, guess_add_up(&g, &at_best, NULL).ns, share, &unused);
+	if (is_uncertain) {
+		double high;
+
+		place_extreme(&g, true);
+		high = step_with(model, guess_add_up(&g, &at_worst, NULL).ns, share, &unused);
+		answer->high_ns = higher(answer->high_ns, high);
+	}
 	answer->low_ns = lower(answer->low_ns, answer->step_ns);
 	answer->high_ns = higher(answer->high_ns, answer->step_ns);
 	answer->busy = answer->step_ns > 0 ? busy / answer->step_ns : 0;

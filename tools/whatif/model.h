@@ -60,6 +60,12 @@ struct model_node {
 	uint32_t first, count; /* its tensors, in the list of uses */
 };
 
+/* How often the kernels of all steps read a byte of a piece. */
+struct model_traffic {
+	double reads;
+	uint32_t piece;
+};
+
 struct model {
 	const struct survey_record *record;
 	struct model_tensor *tensor;
@@ -75,7 +81,8 @@ struct model {
 	struct weigh_known *known; /* of each kernel */
 	struct weigh_piece *piece;
 	size_t pieces;
-	double link; /* bytes per second */
+	struct model_traffic *traffic; /* of each piece, the least read first */
+	double link;                   /* bytes per second */
 	enum link_source source;
 	bool has_graph;  /* a launch is a graph, of whose kernels little is measured */
 	bool has_read;   /* kernels read from the host while they were measured */

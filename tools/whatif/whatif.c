@@ -334,9 +334,8 @@ static void say_measured(const struct subject *subject, const struct whatif_grid
 	printf("link to host memory: %s/s, %s\n",
 	       units_format_size((uint64_t)speed, link, sizeof link), source_text(m, grid));
 	if (m->has_graph)
-		puts("launches are graphs, and no kernel of a graph is measured by itself: a step "
-		     "with memory on the host may take several times longer or shorter than said "
-		     "here, beyond the range");
+		puts("launches are graphs, and no kernel of a graph is measured by itself: rely on "
+		     "RANGE, STEP is a guess within it");
 	if (m->unknown >= UNKNOWN_MOST)
 		printf(
 		    "for %.0f %% of their time kernels waited for the host in all launches: how "
@@ -352,6 +351,12 @@ static const char *step_text(const struct model *m, double ns, char *buf, size_t
 		return duration(ns, buf, size);
 	snprintf(buf, size, "%.0f ms", 1000 * ns / m->step_ns);
 	return buf;
+}
+
+/* Returns whether it is known how long a step takes with nothing on the host. */
+static bool is_compared(const struct model *m)
+{
+	return m->unknown < UNKNOWN_MOST;
 }
 
 struct rows_of_table {
@@ -381,7 +386,10 @@ static void add_row(void *cookie, const struct model_answer *a)
 	table_cell(&rows->table, "%s", step_text(rows->model, a->step_ns, buf, sizeof buf));
 	table_cell(&rows->table, "%s to %s", step_text(rows->model, a->low_ns, buf, sizeof buf),
 	           step_text(rows->model, a->high_ns, high, sizeof high));
-	table_cell(&rows->table, "%.2f", a->times);
+	if (is_compared(rows->model))
+		table_cell(&rows->table, "%.2f", a->times);
+	else
+		table_cell(&rows->table, "-");
 	table_cell(&rows->table, "%s", units_format_size((uint64_t)a->bus, buf, sizeof buf));
 }
 
@@ -415,6 +423,8 @@ static void print_advice(const struct model *model, const struct whatif_grid *gr
 	struct model_answer answer;
 	char size[32];
 
+	if (!is_compared(model))
+		return;
 	question.limit = model_smallest(model, &question, grid->slowdown);
 	model_ask(model, &question, &answer);
 	printf("within %.3g %%: --memory %" PRIu64 "MiB (%.2f times)\n", 100 * grid->slowdown,
@@ -638,12 +648,12 @@ char *whatif_summary(const struct segment_view *view)
 
 		model_make(&model, &read.gpu[i]);
 		question.limit = model_smallest(&model, &question, 0.01);
-		if (model.has_read && model.unknown < UNKNOWN_MOST &&
-		    model.step_ns > 1.01 * model.least_ns)
-			line = text("memory on the host made %s take %.2f times as long; "
+		if (model.has_read && is_compared(&model) && model.step_ns > 1.01 * model.least_ns)
+			line = text("memory on the host made %s take %s%.*f times as long; "
 			            "--memory %s is estimated to avoid it",
 			            read.gpu[i].steps ? "a step" : "kernels",
-			            model.step_ns / model.least_ns,
+			            model.has_graph ? "about " : "",
+			            UNITS_TIMES(model.step_ns / model.least_ns),
 			            units_format_size(question.limit, size, sizeof size));
 		model_free(&model);
 	}
