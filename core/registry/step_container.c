@@ -2,7 +2,6 @@
 /* Step containers. Rules: runs inside the user's process; no lock but the registry's. */
 #include "core/registry/step_container.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -51,21 +50,6 @@ static bool came_too_late(struct step_container *step)
 		return false;
 	step_container_clean_up(step);
 	return true;
-}
-
-int step_container_add(struct step_container *step, const char *name, struct resource *resource)
-{
-	char own_name[REGISTRY_NAME_MAX];
-	int error;
-
-	if (!use(step))
-		return -ECANCELED;
-	resource_hold(resource); /* so that it is the caller's, if it was too late */
-	error = registry_add(step->registry, step_container_name(step, own_name), name, resource);
-	if (!error && came_too_late(step))
-		return -ECANCELED;
-	resource_release(resource);
-	return error;
 }
 
 struct resource *step_container_lookup_or_create(struct step_container *step,

@@ -19,11 +19,7 @@ struct step_container {
 
 /* Begins a new step, in a struct that is no longer in use. Allocates nothing. */
 void step_container_begin(struct step_container *step, struct registry *registry, uint64_t number);
-/*
- * Adds as registry_add() and registry_lookup_or_create() do. Returns -ECANCELED, or NULL, when the
- * step has ended.
- */
-int step_container_add(struct step_container *step, const char *name, struct resource *resource);
+/* As registry_lookup_or_create() in the step's container. Returns NULL when the step has ended. */
 struct resource *step_container_lookup_or_create(struct step_container *step,
                                                  const struct resource_type *type, const char *name,
                                                  struct resource *(*create)(void *cookie),

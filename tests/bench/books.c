@@ -233,19 +233,29 @@ static void record_destroy(struct resource *record)
 	free(record);
 }
 
+static const struct resource_type record_type = {.name = "step_statistics",
+                                                 .destroy = record_destroy};
+
+static struct resource *make_record(void *unused)
+{
+	struct resource *record = malloc(sizeof(*record));
+
+	(void)unused;
+	if (record)
+		resource_init(record, &record_type);
+	return record;
+}
+
 static void end_step(uint64_t i)
 {
-	static const struct resource_type type = {.name = "step_statistics",
-	                                          .destroy = record_destroy};
-	struct resource *record = malloc(sizeof(*record));
 	struct step_container step;
+	struct resource *record;
 
+	step_container_begin(&step, registry, i);
+	record = step_container_lookup_or_create(&step, &record_type, "record", make_record, NULL);
 	if (!record)
 		abort();
-	resource_init(record, &type);
-	step_container_begin(&step, registry, i);
-	if (step_container_add(&step, "record", record) != 0)
-		abort();
+	resource_release(record);
 	step_container_end(&step);
 }
 

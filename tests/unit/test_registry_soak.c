@@ -100,9 +100,14 @@ static void own(struct worker *w)
 		resource_release(thing);
 }
 
+static struct resource *make_for_step(void *unused)
+{
+	(void)unused;
+	return thing_new(&type[2], 1);
+}
+
 static void step(struct worker *w)
 {
-	struct resource *thing = thing_new(&type[2], 1);
 	char name[24];
 
 	if (any(w, 4) == 0) {
@@ -110,8 +115,8 @@ static void step(struct worker *w)
 		step_container_begin(&w->step, registry, ++w->steps * THREADS + w->turn % THREADS);
 	}
 	snprintf(name, sizeof name, "s%u", any(w, 8));
-	if (step_container_add(&w->step, name, thing) != 0)
-		resource_release(thing);
+	resource_release(
+	    step_container_lookup_or_create(&w->step, &type[2], name, make_for_step, NULL));
 }
 
 static void see(void *cookie, const struct registry_entry *entry)

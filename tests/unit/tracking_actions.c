@@ -202,14 +202,6 @@ static bool has_module(const char *name)
 	return *at != NULL;
 }
 
-static int things_gone;
-
-static void thing_destroy(struct resource *resource)
-{
-	(void)resource;
-	things_gone++;
-}
-
 static void check_one_record(void *cookie, const struct registry_entry *entry)
 {
 	char text[128];
@@ -225,21 +217,18 @@ static void check_one_record(void *cookie, const struct registry_entry *entry)
 /* A step has a container, with its record; what was made within it goes with its end. */
 static void check_records(void)
 {
-	static const struct resource_type thing_type = {.name = "thing_of_a_step",
-	                                                .destroy = thing_destroy};
 	struct device *device = &job_devices()->device[0];
-	struct resource thing;
 	int records = 0;
 
-	resource_init(&thing, &thing_type);
 	atomic_store(&device->statistics->steps, 7);
 	actions_run(ACTION_STEP_END, device);
 	actions_run(ACTION_STEP_BEGIN, device);
-	TRUE(step_record_add(device, "thing", &thing) == 0 && books("thing_of_a_step") == 1);
+	resource_release(step_record_of(device));
+	TRUE(books("step_statistics") == 1);
 	atomic_store(&device->statistics->steps, 8);
 	actions_run(ACTION_STEP_END, device);
 	actions_run(ACTION_STEP_BEGIN, device);
-	TRUE(things_gone == 1 && books("thing_of_a_step") == 0);
+	TRUE(books("step_statistics") == 0);
 	statistics_add(&device->statistics->launches, 3);
 	statistics_add(&device->statistics->demoted_bytes, 7);
 	registry_walk(device->registry, check_one_record, &records);

@@ -6,7 +6,6 @@
  */
 #include "core/modules/steps/step_record.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,15 +123,4 @@ bool step_record_start(void)
 
 	return action_add(ACTION_STEP_END, &ends) == 0 &&
 	       action_add(ACTION_STEP_BEGIN, &begins) == 0;
-}
-
-int step_record_add(struct device *device, const char *name, struct resource *resource)
-{
-	int ordinal = device->id.ordinal, error = -ECANCELED;
-
-	lock_acquire(&steps[ordinal].lock);
-	if (steps[ordinal].is_begun)
-		error = step_container_add(&steps[ordinal].container, name, resource);
-	lock_release(&steps[ordinal].lock);
-	return error;
 }

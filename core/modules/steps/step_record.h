@@ -36,10 +36,5 @@ bool step_record_start(void);
  * or without memory for it.
  */
 struct resource *step_record_of(struct device *device);
-/*
- * Puts something into the step that runs now: takes over the reference on success. Returns as
- * registry_add() does; -ECANCELED: none runs. Its destroy() must not come back here.
- */
-int step_record_add(struct device *device, const char *name, struct resource *resource);
 
 #endif
