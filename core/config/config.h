@@ -32,6 +32,13 @@
 
 struct deadline;
 
+/* The cause of a change of an override file; zeros: not known. */
+struct config_cause {
+	unsigned int through; /* the command: enum cause_code of core/ledger/codes.h */
+	unsigned int by;      /* the user's number + 1 */
+};
+extern struct config_cause config_cause; /* of the changes by this process */
+
 #define CONFIG_SYSTEM_FILE "/etc/spillway/spillway.ini"
 #define CONFIG_UNLIMITED   UINT64_MAX
 
@@ -290,9 +297,10 @@ struct config_job {
 	int region_minor;
 	/* of the override file's bytes as read, refused or not, and of the pause; 0: neither */
 	uint64_t override_hash;
-	bool override_is_refused; /* the override file as it stands is bad, and so not in force */
-	bool has_override;        /* one is in force, be it an earlier one */
-	const char *warnings;     /* for stat (clamped by a ceiling, ...), one per line; "": none */
+	struct config_cause cause; /* of the last change of the override file */
+	bool override_is_refused;  /* the override file as it stands is bad, and so not in force */
+	bool has_override;         /* one is in force, be it an earlier one */
+	const char *warnings; /* for stat (clamped by a ceiling, ...), one per line; "": none */
 };
 
 const struct config_job *config_job(const struct config *config);

@@ -248,8 +248,10 @@ static int layer_add_file(struct config *config, const struct config_sources *so
 		return 0;
 	if (status == 0) {
 		config->has_file = true;
-		if (layer == LAYER_OVERRIDE)
+		if (layer == LAYER_OVERRIDE) {
 			config->job.override_hash = hash_bytes(HASH_NOTHING, text, length);
+			config->job.cause = override_read_cause(text);
+		}
 		source.text = text;
 		source.length = length;
 		status = layer_add_or_stay(config, &source, error);

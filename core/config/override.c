@@ -23,6 +23,8 @@
 #include "core/config/listener.h"
 #include "core/config/snapshot.h"
 
+struct config_cause config_cause;
+
 struct entry {
 	char *section;
 	char *key;
@@ -178,8 +180,18 @@ static void remark_on(char *remark, size_t size)
 
 	snprintf(remark, size,
 	         "# Written by Spillway (%" PRIu64 ".%09" PRIu64
-	         ", %d): change it by `spillway set`.\n",
-	         now / 1000000000, now % 1000000000, (int)getpid());
+	         ", %d, %u, %u): change it by `spillway set`.\n",
+	         now / 1000000000, now % 1000000000, (int)getpid(), config_cause.through,
+	         config_cause.by);
+}
+
+/* Reads the cause out of that remark. A text of an earlier version has none. */
+struct config_cause override_read_cause(const char *text)
+{
+	struct config_cause cause = {0};
+
+	sscanf(text, "# Written by Spillway (%*u.%*u, %*d, %u, %u)", &cause.through, &cause.by);
+	return cause;
 }
 
 /* Renders the text of a file; NULL: no memory. (open_memstream() does not always say so.) */

@@ -182,6 +182,9 @@ bool config_job_is_bound(const struct config *config, enum config_job_key key);
 int config_warn(struct config *config, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
 
+/* override.c */
+struct config_cause override_read_cause(const char *text);
+
 /* reader.c */
 /* Loads all of a small regular file, NUL-terminated; free it. Returns 0 or a negative errno. */
 int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length);

@@ -144,13 +144,18 @@ static bool has_lost_override(void)
 
 void job_settings_reload(bool is_news)
 {
+	uint64_t hash_before = config_job(this_job.config.now)->override_hash;
 	bool is_lost = has_lost_override();
 	bool accepted = !is_lost && job_config_reload(&this_job.config, &this_job.devices);
+	struct config_cause cause = {0};
 
 	if (!is_lost) /* of a faulty layer the last good settings, and the rest as it is now */
 		job_settings_do_apply();
+	if (config_job(this_job.config.now)->override_hash != hash_before)
+		cause = config_job(this_job.config.now)->cause;
 	if (is_news || !accepted)
-		event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted);
+		event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted,
+		           .b = cause.through, .c = cause.by);
 	job_settings_tell();
 }
 

@@ -22,7 +22,8 @@
 	X(idle)      \
 	X(placement) \
 	X(shrink)    \
-	X(source)
+	X(source)    \
+	X(cause)
 
 /* Why memory was placed on the host. */
 #define CODES_spill(X)                      \
@@ -123,6 +124,10 @@
 	X(SOURCE_PARENT, "parent") /* a cgroup above it */                     \
 	X(SOURCE_NVML, "nvml")
 
+/* The command by which a user changed settings: set, pause or resume; top; web's page. */
+#define CODES_cause(X) \
+	X(CAUSE_NONE, "-") X(CAUSE_COMMAND, "command") X(CAUSE_TOP, "top") X(CAUSE_PAGE, "page")
+
 #define X(constant, word) constant,
 enum spill_reason { CODES_spill(X) };
 enum refusal_reason { CODES_refusal(X) };
@@ -135,6 +140,7 @@ enum idle_reason { CODES_idle(X) };
 enum placement_code { CODES_placement(X) };
 enum shrink_code { CODES_shrink(X) };
 enum limit_source { CODES_source(X) };
+enum cause_code { CODES_cause(X) };
 #undef X
 
 /* The sources of a hard and a soft limit as one word. */

@@ -5,8 +5,8 @@
  *
  * EVENTS(X): X(kind, time, meaning, and three values, each a name and its unit). time: SPAN (has a
  * begin and a duration) or MOMENT (a begin alone). Unit: bytes, count, ns, millipercent, flag (0 or
- * 1), a code of codes.h, or none, named _. `used` is the device memory, host_used the host memory
- * in its place that this process holds just then.
+ * 1), user (number + 1; 0: none), a code of codes.h, or none, named _. `used` is the device memory
+ * that this process holds just then, and host_used the host memory in its place.
  *
  * event_note() may be called in any thread, with any lock held, and in a signal handler: no lock,
  * no system call, no allocation. Without a reader there is no ring, and it is one load and one
@@ -36,7 +36,8 @@
 	X(pause, MOMENT, "launches wait from now on", _, none, _, none, _, none)                   \
 	X(resume, MOMENT, "launches go on", _, none, _, none, _, none)                             \
 	X(step, SPAN, "one period of the launch sequence", number, count, _, none, _, none)        \
-	X(configuration, MOMENT, "settings were read again", accepted, flag, _, none, _, none)     \
+	X(configuration, MOMENT, "settings were read again", accepted, flag, through, cause, by,   \
+	  user)                                                                                    \
 	X(allocation, MOMENT, "more than 1 MiB was allocated", bytes, bytes, used, bytes,          \
 	  host_used, bytes)                                                                        \
 	X(free, MOMENT, "more than 1 MiB was freed", bytes, bytes, used, bytes, host_used, bytes)  \

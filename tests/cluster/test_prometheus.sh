@@ -117,6 +117,7 @@ for _ in range(150):
     if all(r["health"] == "ok" for r in rules()):
         break
     time.sleep(0.2)
+assert all(r["labels"]["severity"] in ("warning", "critical") and r["annotations"]["runbook"] for r in rules())
 assert len(rules()) > 6 and all(r["health"] == "ok" for r in rules()), rules()
 for rule in rules():
     for side in re.split(r" (?:>|==) ", rule["query"]):

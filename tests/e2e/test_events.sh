@@ -52,7 +52,35 @@ until_true $patience grep -q 8Gx "$scratch/driven-errors" || fail "the bad line 
 limit_file "$ini" $((128 * mib)) 'host_memory = 128MiB'
 "$spillway" pause --timeout $patience noted >/dev/null
 "$spillway" resume --timeout $patience noted >/dev/null
+# A change by top, as its child, and one by the page.
+python3 -c 'import os, sys; os.execv(sys.argv[1], ["spillway top", *sys.argv[2:]])' "$spillway" set noted --memory 128MiB --timeout $patience >/dev/null
+control=--control
+[ "$(id -u)" -ne 0 ] || control=--control-as-root
+"$spillway" web $control >"$scratch/web" 2>&1 &
+web=$!
+until_true $patience grep -q '#' "$scratch/web" || fail "$(cat "$scratch/web")"
+python3 - "$scratch/web" <<'END' || fail "the page changes nothing: $(cat "$scratch/web")"
+import json, re, sys, urllib.error, urllib.request
+url, code = re.search(r"(http://[0-9.:]+)/#(.*)", open(sys.argv[1]).read()).groups()
+def ask(path, secret):
+    headers = {"Authorization": "Bearer " + secret, "Origin": url}
+    return json.load(urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1/{path}", method="POST", headers=headers), timeout=100))
+try:
+    ask("set?job=noted&memory=128MiB", ask("session", code)["token"])
+except urllib.error.HTTPError as error:
+    assert b"does not follow" in error.read()  # on a busy machine it follows later
+END
+kill $web
+wait $web || true
+by_page() { "$spillway" events --since @0 noted --json | grep -q '"through":"page"'; }
+until_true $patience by_page || fail "no event of the page's change"
 python noted '
+import os, pwd
+user = pwd.getpwuid(os.getuid()).pw_name
+causes = [(e["through"], e["by"]) for e in of("configuration")]
+assert causes.count(("page", user)) == causes.count(("top", user)) == 1 and causes[-1] == ("page", user), causes
+assert ("command", user) in causes and causes[0] == (None, None), causes
+assert set(causes) == {(through, user) for through in ("page", "top", "command")} | {(None, None)}, causes
 assert of("context")[0]["alive"] and find("contexts") in (None, 1)
 handles = [(e["event"], e["resource"]) for e in events if e["event"] in ("allocation", "free")]
 assert [kind for kind, _ in handles] == ["allocation", "allocation", "free"], handles
@@ -77,6 +105,9 @@ assert of("pause")[0]["begin_ns"] < of("resume")[0]["begin_ns"]
 times = [e["begin_ns"] for e in events]
 assert times == sorted(times)
 '
+# Of some kinds alone.
+same "events of two kinds" "configuration limit " "$("$spillway" events --since @0 --kind limit,configuration noted --json |
+	sed 's/.*"event":"\([a-z]*\)".*/\1/' | sort -u | tr '\n' ' ')"
 # Of one resource alone.
 resource=$("$spillway" events --since @0 noted --json | sed -n 's/.*"event":"free".*"resource":"\([^"]*\)".*/\1/p')
 same "events of one resource" "allocation free spill " "$("$spillway" events --since @0 --resource "$resource" --json |

@@ -56,6 +56,10 @@ end_writer() {
 	wait "$pid" || fail "the writer of $writing: $(cat "$TMPDIR/$writing.from")"
 }
 
+for kinds in '' limits limit, ,limit 'limit,bursts'; do
+	expect 2 "$spillway" events --kind "$kinds"
+	says "$err" "^spillway: --kind '$kinds': expected kinds of events with commas between them, such as limit,configuration$"
+done
 # Where there is nothing.
 expect 0 "$spillway" events --since @0
 [ ! -s "$out" ] || fail 'events of no job'
@@ -104,7 +108,7 @@ assert by["share"]["set"] == 62500
 assert by["step"]["number"] == 17
 assert [by[e]["bytes"] for e in ("claim", "yield", "grant")] == [6000000, 5000000, 4000000]
 assert by["yield"]["used"] == 4194304 and by["yield"]["host_used"] == 8192
-assert by["configuration"]["accepted"] is True and by["configuration"]["resource"] == "/job:a/process:'"$pid"'"
+assert [by["configuration"][name] for name in ("accepted", "through", "by")] == [True, None, None] and by["configuration"]["resource"] == "/job:a/process:'"$pid"'"
 assert by["allocation"]["host_used"] == 4096
 assert by["context"]["resource"].endswith("/gpu:0/default/context/0000000000005500")
 '
@@ -113,7 +117,7 @@ expect 0 "$spillway" events --since @0 a
 says "$out" "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{6}  a/$pid  gpu 0  burst  *took 2\.00 ms, launches 12$"
 says "$out" "  spill  *bytes 2\.00 MiB, reason limit, used 8\.00 MiB, /job:a/process:$pid/gpu:0/ctx3/allocation/00007f0000200000$"
 says "$out" "  limit  *set 1\.00 GiB, held none, used 77 B$"
-says "$out" "  a/$pid  configuration  *accepted yes$"
+says "$out" "  a/$pid  configuration  *accepted yes, through -, by -$"
 says "$out" "  share  *set 62\.5 %$"
 
 # One resource, one GPU, one process; a beginning of a name is not enough.

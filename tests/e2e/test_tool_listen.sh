@@ -129,7 +129,19 @@ def ticks():
 before = ticks()
 time.sleep(0.5)
 assert ticks() - before <= 2, 'a busy loop'
+
+# Its memory is flat. long_tool_listen.sh asks 100,000 times.
+def resident():
+    return int(open('/proc/%d/statm' % server).read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+for _ in range(200):
+    ask(get)
+requests, before = int(os.environ.get('REQUESTS', '1000')), resident()
+for _ in range(requests):
+    assert ask(get)[0] == 200
+print('memory: %d KiB, %d KiB more after %d requests' % (before >> 10, resident() - before >> 10, requests))
+assert resident() - before < 256 << 10 or os.environ.get('SANITIZER'), 'memory grows'
 END
+cat "$out" # figures
 kill "$server"
 wait "$server" 2>/dev/null
 [ $? -eq 143 ] || fail 'a server sent SIGTERM: expected 143'

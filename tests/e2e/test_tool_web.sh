@@ -72,6 +72,9 @@ if python3 -c 'import jsonschema' 2>/dev/null; then
 fi
 "$spillway" stat --json one >"$TMPDIR/changed"
 says "$TMPDIR/changed" '"limit_set":16777216,'
+says "$TMPDIR/changed" "\"change\":{\"at_ns\":[0-9]*,\"by\":\"$(id -un)\",\"through\":\"page\"}"
+expect 0 "$spillway" stat one
+says "$out" "^settings: last changed .* by $(id -un), through the page\$"
 says "$TMPDIR/control" "^spillway: asked for by the page: set --memory=16MiB -- one@"
 says "$TMPDIR/control" '^spillway: changed by the page: gpu 0: limit 16.0 MiB'
 says "$TMPDIR/control" "^spillway: refused by the page: spillway: no job"

@@ -158,7 +158,8 @@ assert status(port, f"/api/v1/set?job={one}&memory=much", "POST", token, origin=
 answer = data(port, change, "POST", token, origin=good)
 assert answer["failed"] is False and "limit 16.0 MiB" in answer["said"], answer
 # The events of the job name the page as the cause, of changes that were refused, too.
-made = [(e["event"], e["by"], e["command"], e["failed"]) for e in data(port, f"/api/v1/events?job={one}", token=token)["events"]]
+made = [(e["event"], e["through"], e["command"], e["failed"])
+        for e in data(port, f"/api/v1/events?job={one}", token=token)["events"] if e["event"] == "change"]
 assert made == [("change", "page", "set --memory=much", True), ("change", "page", "set --memory=16MiB", False)], made
 assert data(port, "/api/v1/events?job=two", token=token)["events"] == []
 

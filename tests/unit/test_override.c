@@ -5,6 +5,7 @@
 #include "core/base/deadline.h"
 #include "core/base/hash.h"
 #include "core/config/snapshot.h"
+#include "core/ledger/codes.h"
 
 #include "core/config/listener.h"
 
@@ -97,6 +98,36 @@ START_TEST(new_file)
 	ck_assert_uint_eq(settings.memory, UINT64_C(8) << 30);
 	ck_assert_uint_eq(settings.share, 70000);
 	config_release(config);
+}
+END_TEST
+
+static struct config_cause read_cause(const char *path)
+{
+	struct config_sources sources = {.override_file = path};
+	struct config_cause cause;
+	struct config *config;
+
+	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
+	cause = config_job(config)->cause;
+	config_release(config);
+	return cause;
+}
+
+START_TEST(a_change_names_its_cause)
+{
+	const char *path = scratch_path("cause.ini");
+
+	config_cause = (struct config_cause){CAUSE_PAGE, 1000};
+	ck_assert_int_eq(set(path, "", "memory", "16MiB"), 0);
+	ck_assert_uint_eq(read_cause(path).through, CAUSE_PAGE);
+	ck_assert_uint_eq(read_cause(path).by, 1000);
+	config_cause = (struct config_cause){CAUSE_COMMAND, 0};
+	ck_assert_int_eq(set(path, "", NULL, NULL), 0); /* as pause does */
+	ck_assert_uint_eq(read_cause(path).through, CAUSE_COMMAND);
+	expect_text(path, "\n[gpu]\nmemory = 16MiB\n");
+	/* As an earlier version writes it. */
+	path = scratch_write("cause.ini", "# Written by Spillway (1.000000002, 3): ...\n[gpu]\n");
+	ck_assert_uint_eq(read_cause(path).through, CAUSE_NONE);
 }
 END_TEST
 
@@ -351,6 +382,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, scratch_make, scratch_remove);
 	tcase_add_test(tests, new_file);
 	tcase_add_test(tests, a_value_that_comes_again_is_another_change);
+	tcase_add_test(tests, a_change_names_its_cause);
 	tcase_add_test(tests, merge_over_an_old_spelling);
 	tcase_add_test(tests, mend_of_an_old_value);
 	tcase_add_test(tests, merge);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/nearest.h"
 #include "core/config/config.h"
@@ -13,6 +14,7 @@
 #include "tools/events/events.h"
 #include "tools/top/top.h"
 #include "tools/view/arguments.h"
+#include "tools/view/child.h"
 #include "tools/view/completion.h"
 #include "tools/view/tool.h"
 #include "tools/web/web.h"
@@ -115,6 +117,15 @@ static int cli_complete(const struct command_line *line, int count, char **words
 	return TOOL_OK;
 }
 
+/* Returns the cause of changes, before root takes the rights of a job's user. */
+static struct config_cause cause_of(const char *name)
+{
+	return (struct config_cause){strcmp(name, CHILD_OF_PAGE) == 0  ? CAUSE_PAGE
+	                             : strcmp(name, CHILD_OF_TOP) == 0 ? CAUSE_TOP
+	                                                               : CAUSE_COMMAND,
+	                             getuid() + 1};
+}
+
 int main(int argc, char **argv)
 {
 	static char name[] = "spillway", help[] = "--help";
@@ -132,7 +143,8 @@ int main(int argc, char **argv)
 		return TOOL_USAGE;
 	output_check_at_end();
 	config_machine(); /* before a directory is chosen */
-	argv[0] = name;   /* how every message begins, with any path of the tool */
+	config_cause = cause_of(argv[0]);
+	argv[0] = name; /* how every message begins, with any path of the tool */
 	operands = arguments_read(&line, argc, argv);
 	if (!operands[0])
 		usage_error("expected a command");

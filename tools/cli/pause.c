@@ -21,6 +21,8 @@
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
 
+#define CAUSE_NS 500000000ull
+
 struct request {
 	const char *job;
 	uint64_t timeout_ns;
@@ -255,6 +257,19 @@ static bool resume_job(struct request *request, const char *path, const char *sa
 	return true;
 }
 
+/*
+ * Notes the cause in the override file, without a change of a setting. A pause needs no override
+ * file, so a fault of that is not complained of.
+ */
+static void pause_name_cause(const char *path)
+{
+	const char *const none[] = {NULL};
+	struct deadline patience = DEADLINE_IN(CAUSE_NS);
+	struct config_error error;
+
+	config_override_write(path, "", none, none, &patience, &error);
+}
+
 static int pause_change(const struct command_line *line, struct request *request, int argc,
                         char **argv,
                         bool (*act)(struct request *request, const char *path,
@@ -273,6 +288,7 @@ static int pause_change(const struct command_line *line, struct request *request
 		return TOOL_FAILED;
 	saved_file = jobs_file(request->job, "paused");
 	moving_look(view);
+	pause_name_cause(path);
 	done = act(request, path, saved_file, view->version);
 	segment_view_free(view);
 	free(path);

@@ -46,6 +46,7 @@ struct events_options {
 	bool follow, json;
 	bool is_live; /* without any choice: the last minute, and on from there */
 	bool has_since;
+	uint32_t kinds;    /* bits by enum event_kind; 0: all */
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 };
 
@@ -99,6 +100,28 @@ static void take_since(const struct argument *argument, const char *text)
 	events->since_ns = ago < monotonic ? monotonic - ago : 0;
 }
 
+static void take_kinds(const struct argument *argument, const char *text)
+{
+	uint32_t *kinds = argument->into;
+
+	for (const char *word = text, *end;; word = end + 1) {
+		size_t length = strcspn(word, ",");
+		int kind = 0;
+
+		while (kind < EVENT_KINDS && (strncmp(event_words[kind].name, word, length) != 0 ||
+		                              event_words[kind].name[length]))
+			kind++;
+		if (kind == EVENT_KINDS)
+			usage_error("--kind '%s': expected kinds of events with commas between "
+			            "them, such as limit,configuration",
+			            text);
+		*kinds |= UINT32_C(1) << kind;
+		end = word + length;
+		if (!*end)
+			return;
+	}
+}
+
 /* Returns whether a handle may begin so: with as many of its parts as there are. */
 static bool begins_handle(const char *text)
 {
@@ -142,6 +165,9 @@ static void events_read_command_line(struct events_options *events, int argc, ch
 	    {"since", 0, "TIME",
 	     "What happened since then, and end: 30s, 5m, 12:30, \"2026-11-22 12:30:00\", @SECONDS",
 	     take_since, events},
+	    {"kind", 0, "KIND,...",
+	     "Only events of these kinds: limit,share,configuration shows each change", take_kinds,
+	     &events->kinds},
 	    {"resource", 0, "HANDLE",
 	     "Only events of this handle: /job:bert/process:4711/gpu:0/ctx1/allocation/..., or a "
 	     "beginning of that",
@@ -302,6 +328,8 @@ static bool events_is_wanted(const struct events_options *events, const struct r
 
 	if (entry->lost)
 		return true;
+	if (events->kinds && !(events->kinds >> entry->event.kind & 1))
+		return false;
 	if (event_words[entry->event.kind].is_span)
 		end = end > UINT64_MAX - entry->event.duration_ns ? UINT64_MAX
 		                                                  : end + entry->event.duration_ns;

@@ -9,6 +9,7 @@
 #include "core/config/config.h"
 #include "core/registry/registry.h"
 #include "tools/formats/value.h"
+#include "tools/view/node.h"
 #include "tools/view/tool.h"
 
 enum { SPAN = true, MOMENT = false };
@@ -122,14 +123,20 @@ void event_values_json(struct json *json, const struct event *event)
 		const struct event_value *value = &words->value[i];
 		uint64_t number = event_value(event, i);
 		const char *word = counter_unit_word(value->unit, number);
+		bool is_known = counter_unit_is_code(value->unit) ? word && strcmp(word, "-") != 0
+		                : value->unit == COUNTER_user     ? number
+		                                                  : number != CONFIG_UNLIMITED;
+		char name[NODE_USER_MAX];
 
 		if (value->unit == COUNTER_none)
 			continue;
-		if (value->unit == COUNTER_flag)
-			json_bool(json, value->name, number);
-		else if (counter_unit_is_code(value->unit) ? !word || strcmp(word, "-") == 0
-		                                           : number == CONFIG_UNLIMITED)
+		if (!is_known)
 			json_null(json, value->name);
+		else if (value->unit == COUNTER_user)
+			json_text(json, value->name,
+			          value_in_unit(COUNTER_user, number, name, sizeof name));
+		else if (value->unit == COUNTER_flag)
+			json_bool(json, value->name, number);
 		else if (word)
 			json_text(json, value->name, word);
 		else

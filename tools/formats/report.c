@@ -31,6 +31,8 @@ static void print_job(const struct segment_view *view)
 	char began[32], ended[32], since[32];
 	bool lives = jobs_live_process(view);
 	struct config_pause pause;
+	struct jobs_change change;
+	char by[NODE_USER_MAX];
 
 	time_text(view->created_ns, began, sizeof began);
 	if (lives)
@@ -49,6 +51,13 @@ static void print_job(const struct segment_view *view)
 			printf(" since %s", time_text(pause.since_ns, since, sizeof since));
 		printf(": 'spillway resume %s' lets it go on\n", view->job);
 	}
+	if (lives && jobs_last_change(view->job, &change))
+		printf("settings: last changed %s by %s, through %s\n",
+		       time_text(change.at_ns, since, sizeof since),
+		       node_user(change.by, by, sizeof by),
+		       strcmp(change.through, "page") == 0  ? "the page"
+		       : strcmp(change.through, "top") == 0 ? "spillway top"
+		                                            : "a command");
 	if (*view->shared_by)
 		printf("the job has no name: its limits are shared by all processes of %s\n",
 		       view->shared_by);
@@ -368,6 +377,22 @@ static void json_device(struct json *json, const struct segment_device *device,
 	json_number(json, "host_charged", charged[SEGMENT_ON_HOST]);
 }
 
+static void report_json_change(struct json *json, const char *job)
+{
+	struct jobs_change change;
+	char by[NODE_USER_MAX];
+
+	if (!jobs_last_change(job, &change)) {
+		json_null(json, "change");
+		return;
+	}
+	json_open(json, "change", '{');
+	json_number(json, "at_ns", change.at_ns);
+	json_text(json, "by", node_user(change.by, by, sizeof by));
+	json_text(json, "through", change.through);
+	json_close(json, '}');
+}
+
 void report_json(struct json *json, const struct segment_view *view, const char *user,
                  const struct node_jobs *jobs)
 {
@@ -382,6 +407,7 @@ void report_json(struct json *json, const struct segment_view *view, const char 
 	json_text(json, "shared_by", view->shared_by);
 	json_number(json, "created_ns", view->created_ns);
 	json_limit(json, "ended_ns", view->ended_ns ? view->ended_ns : CONFIG_UNLIMITED);
+	report_json_change(json, view->job);
 	json_open(json, "devices", '[');
 	for (int i = 0; i < view->device_count; i++) {
 		json_open(json, NULL, '{');

@@ -241,7 +241,8 @@ static void command_start(struct server *server, struct connection *connection,
 	                            .about = text("%s", wanted->about ? wanted->about : ""),
 	                            .said = allocate(SAID_MAX + 1),
 	                            .deadline_ns = clock_now() + COMMAND_NS};
-	command->process = child_begin((const char *const *)wanted->command, &command->output);
+	command->process =
+	    child_begin(CHILD_OF_PAGE, (const char *const *)wanted->command, &command->output);
 	connection->waits = true;
 	connection->deadline_ns = command->deadline_ns + CONNECTION_NS;
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/units.h"
 #include "core/config/config.h"
+#include "tools/view/node.h"
 
 const char *value_limit(uint64_t bytes, char *buf, size_t size)
 {
@@ -76,6 +77,8 @@ const char *value_in_unit(enum counter_unit unit, uint64_t number, char *buf, si
 		return value_share(number, buf, size);
 	case COUNTER_flag:
 		return number ? "yes" : "no";
+	case COUNTER_user:
+		return number ? node_user((uid_t)(number - 1), buf, size) : "-";
 	default:
 		break;
 	}

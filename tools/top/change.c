@@ -14,7 +14,7 @@
 void top_change_begin(struct top_change *change, const char *const *arguments)
 {
 	*change = (struct top_change){0};
-	change->process = child_begin(arguments, &change->output);
+	change->process = child_begin(CHILD_OF_TOP, arguments, &change->output);
 }
 
 static void change_collect(struct top_change *change)

@@ -10,10 +10,10 @@
 
 #include "tools/view/tool.h"
 
-static _Noreturn void child_become(const char *const *arguments, int output)
+static _Noreturn void child_become(const char *name, const char *const *arguments, int output)
 {
 	enum { MOST = 16 };
-	const char *vector[MOST] = {"spillway"};
+	const char *vector[MOST] = {name};
 	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	if (dup2(nothing, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
@@ -26,7 +26,7 @@ static _Noreturn void child_become(const char *const *arguments, int output)
 	_exit(TOOL_FAILED);
 }
 
-pid_t child_begin(const char *const *arguments, int *output)
+pid_t child_begin(const char *name, const char *const *arguments, int *output)
 {
 	int ends[2];
 	pid_t process;
@@ -37,7 +37,7 @@ pid_t child_begin(const char *const *arguments, int *output)
 	if (process < 0)
 		fail("fork: %s", strerror(errno));
 	if (process == 0)
-		child_become(arguments, ends[1]);
+		child_become(name, arguments, ends[1]);
 	close(ends[1]);
 	*output = ends[0];
 	return process;

@@ -124,6 +124,7 @@ static const char *const idle[] = {CODES_idle(X) NULL};
 static const char *const placement[] = {CODES_placement(X) NULL};
 static const char *const shrink[] = {CODES_shrink(X) NULL};
 static const char *const source[] = {CODES_source(X) NULL};
+static const char *const cause[] = {CODES_cause(X) NULL};
 #undef X
 
 static const char *const *const words[COUNTER_UNITS] = {

@@ -31,7 +31,8 @@ struct counter {
 		COUNTER_time, /* ns since 1970 */
 		COUNTER_millipercent,
 		COUNTER_error,
-		COUNTER_flag, /* of events alone, as the next */
+		COUNTER_flag, /* of events alone, as the next two */
+		COUNTER_user,
 		COUNTER_none,
 #define X(unit) COUNTER_##unit,
 		CODES(X)

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "tools/view/counters.h"
 #include "tools/view/tool.h"
@@ -96,8 +98,8 @@ static void complain_no_job(const char *job)
 	}
 	if (ended) {
 		free(among);
-		among = text("%s%d that %s ended (spillway stat --all)", live ? ", and " : "", ended,
-		             ended == 1 ? "has" : "have");
+		among = text("%s%d that %s ended (spillway stat --all)", live ? ", and " : "",
+		             ended, ended == 1 ? "has" : "have");
 	}
 	directory_path(directory, sizeof directory);
 	if (live || ended)
@@ -218,6 +220,27 @@ bool jobs_pause(const char *job, struct config_pause *pause)
 	config_pause_read(path, boot, pause);
 	free(path);
 	return pause->is_on;
+}
+
+bool jobs_last_change(const char *job, struct jobs_change *change)
+{
+	char *path = jobs_file(job, "override.ini");
+	const struct config_sources sources = {.override_file = path};
+	struct config_cause cause = {0};
+	struct config *config = NULL;
+	struct config_error error;
+	struct stat file;
+
+	if (file_status(path, &file) == 0 && config_load(&sources, &config, &error) == 0)
+		cause = config_job(config)->cause;
+	config_release(config);
+	free(path);
+	change->through = cause.by ? counter_unit_word(COUNTER_cause, cause.through) : NULL;
+	if (!change->through)
+		return false;
+	change->at_ns = (uint64_t)file.st_mtim.tv_sec * 1000000000 + (uint64_t)file.st_mtim.tv_nsec;
+	change->by = cause.by - 1;
+	return true;
 }
 
 char *jobs_file(const char *job, const char *suffix)

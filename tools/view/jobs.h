@@ -49,6 +49,14 @@ bool jobs_gpu_is_used(const struct segment_view *view, int gpu);
 
 /* Reads the pause of a job. Returns whether it is paused, by a process of this boot. */
 bool jobs_pause(const char *job, struct config_pause *pause);
+/* The last change of a job's settings by a command, top or the page. */
+struct jobs_change {
+	uint64_t at_ns; /* since 1970 */
+	uid_t by;
+	const char *through; /* "command", "top", "page" */
+};
+/* Reads it. Returns false where there was none that is known. */
+bool jobs_last_change(const char *job, struct jobs_change *change);
 /* Returns DIR/JOB.SUFFIX: a file beside the job's segment. The caller frees it. */
 char *jobs_file(const char *job, const char *suffix);
 

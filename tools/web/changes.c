@@ -60,7 +60,7 @@ void changes_list(const char *job, struct json *json)
 		json_number(json, "time_ns", change->at_ns);
 		json_text(json, "job", change->job);
 		json_text(json, "event", "change");
-		json_text(json, "by", "page");
+		json_text(json, "through", "page");
 		json_text(json, "command", change->command);
 		json_text(json, "said", change->said);
 		json_bool(json, "failed", change->failed);
