@@ -92,11 +92,8 @@ static void put_states(FILE *out, const struct counter *counter, const char *nam
                        const struct row *row, uint64_t value)
 {
 	static const char *const labels[COUNTER_UNITS] = {
-	    [COUNTER_elastic] = "state",
-	    [COUNTER_provider] = "name",
-	    [COUNTER_placement] = "name",
-	    [COUNTER_shrink] = "name",
-	    [COUNTER_source] = "name",
+	    [COUNTER_elastic] = "state", [COUNTER_provider] = "name", [COUNTER_placement] = "name",
+	    [COUNTER_shrink] = "name",   [COUNTER_source] = "name",
 	};
 	const char *label = labels[counter->unit] ? labels[counter->unit] : "reason";
 
