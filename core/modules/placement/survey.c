@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "core/base/late.h"
 #include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
@@ -128,12 +129,13 @@ static struct {
 /*
  * The launches that are looked at. A thread takes the next number, and leaves the launch's value in
  * the place of that number. So the values are in the order of launches of all threads, which
- * buffers of the threads' own would not keep. The lock's holder reads them. A thread that finds no
- * room becomes that holder. The value of a thread that stalls between the two steps is left out.
+ * buffers of the threads' own would not keep. The first survey maps them. The lock's holder reads
+ * them. A thread that finds no room becomes that holder. The value of a thread that stalls between
+ * the two steps is left out.
  */
 static struct {
-	_Atomic uint64_t taken, read;             /* numbers */
-	_Atomic uint64_t value[SURVEY_LOOK_ROOM]; /* 0: not there yet */
+	_Atomic uint64_t taken, read; /* numbers */
+	_Atomic(void *) values;       /* late memory: SURVEY_LOOK_ROOM values; 0: not there yet */
 } looked;
 
 void survey_serve(void (*who)(int ordinal, bool launches, bool steps))
@@ -191,10 +193,11 @@ static void survey_look_anew(uint64_t now)
 /* Hands the values that are there to the repeats, in order. With the lock held. */
 static void survey_read_looked(void)
 {
+	_Atomic uint64_t *values = late_of(&looked.values);
 	uint64_t read = atomic_load_explicit(&looked.read, memory_order_relaxed), left;
 
 	while ((left = atomic_load_explicit(&looked.taken, memory_order_relaxed) - read) > 0) {
-		_Atomic uint64_t *place = &looked.value[read % SURVEY_LOOK_ROOM];
+		_Atomic uint64_t *place = &values[read % SURVEY_LOOK_ROOM];
 		/* Pairs with the store of the launching thread in survey_note_looked(). */
 		uint64_t value = atomic_exchange_explicit(place, 0, memory_order_acquire);
 
@@ -222,7 +225,8 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 		s.measured = calloc(SURVEY_LAUNCHES, sizeof(*s.measured));
 		survey_read_looked(); /* those of an earlier survey; there are no repeats yet */
 		s.repeats = has_steps ? calloc(1, sizeof(struct repeats)) : NULL;
-		is_begun = s.found.kernel && s.found.use && s.found.given && s.measured;
+		is_begun = s.found.kernel && s.found.use && s.found.given && s.measured &&
+		           late_make(&looked.values, SURVEY_LOOK_ROOM * sizeof(_Atomic uint64_t));
 		if (!is_begun)
 			survey_clear();
 	}
@@ -492,20 +496,6 @@ struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream
 	return mark;
 }
 
-/*
- * Writes the runs of the launch behind the known ones. Returns how many; -1: some are unknown. With
- * the lock held, as of all that follow.
- */
-static int write_uses(const struct survey_launch *launch)
-{
-	CUdeviceptr *to = s.found.use + s.found.uses;
-	size_t room = SURVEY_USES - s.found.uses;
-
-	return launch->is_blind ? -1
-	                        : heat_uses_of(launch->graph, launch->function, launch->parameters,
-	                                       launch->extra, to, room);
-}
-
 /* Reads the values that are there, and ends the look where it is full and nothing comes again. */
 static void survey_rest(uint64_t number)
 {
@@ -520,8 +510,11 @@ static void survey_rest(uint64_t number)
 /* Notes a launch that is looked at. Takes the lock once in SURVEY_LOOK_ROOM / 2 launches. */
 static void survey_note_looked(const struct survey_launch *launch)
 {
+	_Atomic uint64_t *values = late_of(&looked.values);
 	uint64_t value = launch->key, number;
 
+	if (!values)
+		return;
 	if (atomic_load_explicit(&s.repeats, memory_order_relaxed) && !launch->is_blind)
 		value ^= heat_value_of_uses(launch->graph, launch->function, launch->parameters,
 		                            launch->extra);
@@ -530,11 +523,10 @@ static void survey_note_looked(const struct survey_launch *launch)
 	    number - atomic_load_explicit(&looked.read, memory_order_acquire) >= SURVEY_LOOK_ROOM)
 		survey_rest(number);
 	/* Pairs with the exchange in survey_read_looked(). */
-	atomic_store_explicit(&looked.value[number % SURVEY_LOOK_ROOM], value | 1,
-	                      memory_order_release);
+	atomic_store_explicit(&values[number % SURVEY_LOOK_ROOM], value | 1, memory_order_release);
 }
 
-/* Notes the addresses that the launch's kernels were given, for the record. */
+/* Notes the addresses that the launch's kernels were given, for the record. With the lock held. */
 static void note_given(size_t number)
 {
 	CUdeviceptr *to = s.found.given + s.found.givens;
@@ -548,11 +540,15 @@ static void note_given(size_t number)
 	s.found.givens += count + 2;
 }
 
-/* Notes which runs the launch uses. */
+/* Notes which runs the launch uses, behind the known ones. With the lock held. */
 static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *launch)
 {
-	int uses = write_uses(launch);
+	int uses = -1;
 
+	if (!launch->is_blind)
+		uses =
+		    heat_uses_of(launch->graph, launch->function, launch->parameters, launch->extra,
+		                 s.found.use + s.found.uses, SURVEY_USES - s.found.uses);
 	if (uses < 0) {
 		survey_fail("the memory that some of its kernels use is not known");
 		return;
@@ -564,6 +560,7 @@ static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *l
 	note_given((size_t)(kernel - s.found.kernel));
 }
 
+/* With the lock held. */
 static void end_taken(size_t number, const struct survey_launch *launch)
 {
 	struct measured *m = &s.measured[number];
@@ -609,8 +606,6 @@ void survey_step_ended(int ordinal)
 
 void survey_leave_context(CUcontext context)
 {
-	if (state() == SURVEY_NONE)
-		return;
 	lock_acquire(&lock);
 	for (size_t i = 0; i < s.found.kernels; i++) {
 		if (s.measured[i].context != context)
