@@ -3,8 +3,8 @@
  * The environment as two layers: HAMi's and KAI's names, and over them Spillway's.
  *
  * SPILLWAY_<KEY> sets a key for every GPU, SPILLWAY_<KEY>_<i> for one ordinal. An empty variable is
- * an absent one. A variable in an old spelling counts where the key's own is absent. HAMi's "0"
- * means no limit.
+ * an absent one. A variable in an old spelling counts where the key's own is absent. A "0" under
+ * HAMi's or KAI's names means no limit. Names of 64 bytes and more are not looked at.
  */
 #include "core/config/snapshot.h"
 
@@ -74,7 +74,7 @@ static const char *const others[] = {
     "SPILLWAY_DEVICE",
     NULL};
 
-/* Warns of a variable that the machine's file, being enforced, leaves no effect. 0 or -ENOMEM. */
+/* Warns of a variable without effect, because the machine's file is enforced. 0 or -ENOMEM. */
 static int warn_of_bound(struct config *config, const char *name, const char *text)
 {
 	if (strcmp(name, others[JOB_KEY_name]) == 0 && strcmp(text, config->job.name) == 0)
@@ -197,15 +197,17 @@ static int take_kai(struct config *config, const struct config_item *item,
 		enum config_key key;
 	} keys[] = {{"NVIDIA_GPU_MEMORY_REQUEST", CONFIG_KEY_memory},
 	            {"NVIDIA_GPU_MEMORY_LIMIT", CONFIG_KEY_memory_max}};
-	bool is_mib = item->value[strspn(item->value, "0123456789")] == '\0';
+	size_t digits = strspn(item->value, "0123456789");
 	struct config_item with_unit = *item;
 	char text[32];
 	int status = 0;
 
-	if (strcmp(item->value, "0") == 0 || strlen(item->value) > 20)
+	if (strcmp(item->value, "0") == 0)
 		return 0;
-	snprintf(text, sizeof(text), "%s%s", item->value, *item->value && is_mib ? "MiB" : "");
-	with_unit.value = text;
+	if (digits && digits <= 20 && item->value[digits] == '\0') {
+		snprintf(text, sizeof(text), "%sMiB", item->value);
+		with_unit.value = text;
+	}
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && !status; i++)
 		status = environment_take(
 		    config, (struct config_setting){.layer = LAYER_HAMI, .key = keys[i].key},

@@ -617,6 +617,20 @@ START_TEST(kai)
 	config = load_environment(ENVIRON("NVIDIA_GPU_MEMORY_REQUEST=0", "SPILLWAY_MEMORY_MAX=0"));
 	ck_assert_uint_eq(settings_of(config, gpu0).memory, CONFIG_UNLIMITED);
 	config_release(config);
+
+	/* No value is passed over for its length. */
+	ck_assert_ptr_nonnull(
+	    strstr(refused(
+	               (struct config_sources){
+	                   .environment =
+	                       ENVIRON("NVIDIA_GPU_MEMORY_LIMIT=4294967296 of the smaller kind")},
+	               -EINVAL),
+	           "4294967296 of the smaller kind"));
+	ck_assert_ptr_nonnull(strstr(
+	    refused((struct config_sources){.environment = ENVIRON(
+	                                        "NVIDIA_GPU_MEMORY_LIMIT=1000000000000000000000")},
+	            -EINVAL),
+	    "1000000000000000000000"));
 }
 END_TEST
 
