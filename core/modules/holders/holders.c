@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Holders: which calls of the program hold a GPU's memory, when the program is refused some. Rules:
- * runs inside the user's process, within its calls; no lock is held and no driver is called.
+ * runs inside the user's process, within its calls; the caller holds no lock, and no
+ * driver is called.
  *
  * site    where the program allocates: the module that calls the driver, and the offset of the call
  * holder  all memory of one site that is there now; memory without a site is held by its type
@@ -32,9 +33,9 @@
 
 /* So many sites are told apart, and so many are said. */
 enum { HOLDERS_MAX = 64, HOLDERS_SAID = 3 };
-/* The file keeps the last of these. */
+/* A file that has more bytes is emptied before the next line. */
 enum { HOLDERS_FILE_MAX = 16384 };
-/* A program that asks again and again has the holders summed up so often. */
+/* The holders are summed up at most once in this time, however often the program is refused. */
 #define HOLDERS_AGAIN_NS 1000000000ull
 
 struct holder {
@@ -197,8 +198,10 @@ static int holders_refused(void *cookie, void *subject)
 	(void)cookie;
 	if ((before && now - before < HOLDERS_AGAIN_NS) ||
 	    !atomic_compare_exchange_strong(&said_ns, &before, now) ||
-	    !(holders = calloc(1, sizeof(*holders))))
+	    !(holders = calloc(1, sizeof(*holders)))) {
+		errno = saved;
 		return CUDA_SUCCESS;
+	}
 	registry_walk(refusal->device->registry, holders_add_resource, holders);
 	own_walk(refusal->device, holders_add_own, holders);
 	qsort(holders->of, (size_t)holders->count, sizeof(*holders->of), holders_by_bytes);

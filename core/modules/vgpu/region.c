@@ -100,8 +100,8 @@ static void region_lock(struct region *r, short type)
 }
 
 /*
- * Locks it, once other processes of the container are done with it, which may leave at the same
- * moment.
+ * Locks the region for a process that leaves. Other processes of the container may leave at the
+ * same moment, so the lock is tried until LEAVE_NS are over.
  */
 static void lock_soon(struct region *r)
 {
@@ -156,8 +156,10 @@ static bool may_be_made(struct region *r)
 	struct stat found = {.st_size = 0};
 	int32_t begins;
 
-	if (r->error || file_status_of(r->fd, &found) != 0 || found.st_size == 0)
-		return !r->error;
+	if (r->error || file_status_of(r->fd, &found) != 0)
+		return false;
+	if (found.st_size == 0)
+		return true;
 	begins = get_word(r, REGION_AT_initialized);
 	return !r->error &&
 	       (begins == REGION_MAGIC || (begins == 0 && found.st_size == REGION_SIZE + 1));
@@ -284,7 +286,10 @@ static int get_process_count(struct region *r)
 	return r->error ? 0 : count;
 }
 
-/* Finds the process's slot, or makes one; the dead's are filled with the last. Negative: none. */
+/*
+ * Finds the process's slot, or makes one. The last slot takes the place of one whose process is
+ * dead. Negative: there is none.
+ */
 static int slot_of(struct region *r, int32_t pid)
 {
 	int count = get_process_count(r), before = count, found = -1;
@@ -341,7 +346,7 @@ static void put_process(struct region *r, const char *path, const struct region_
 		put_word(r, 2, REGION_AT_recent_kernel);
 }
 
-/* --- --- */
+/* --- one exchange with the region --- */
 
 int region_tell(const char *path, const struct region_tell *tell, struct region_settings *settings,
                 char *message, size_t size)
