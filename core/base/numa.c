@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * NUMA nodes. Rules: runs inside the user's process; no cancellation point but open() and read().
- */
+/* NUMA nodes. Rules: runs inside the user's process; cancellation points are file operations. */
 #include "core/base/numa.h"
 
 #include <ctype.h>

@@ -2,7 +2,8 @@
 /*
  * Files that should be our own regular ones, in a directory where another user may have put
  * anything. For example, there may be a pipe, whose opening waits for a reader, a link, a file of
- * another user, or a lock that is never given back. Who opens one this way waits for nobody.
+ * another user, or a lock that is never given back. To open a file in this way waits for
+ * no other process.
  */
 #ifndef SPILLWAY_OWN_FILE_H
 #define SPILLWAY_OWN_FILE_H

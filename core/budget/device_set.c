@@ -78,8 +78,8 @@ static int enter_books(struct device_set *set, struct device *device, struct seg
 
 	device->is_in_books = index >= 0;
 	if (segment && index < 0)
-		log_error("gpu %d: cannot be entered in the job's books: %s; where its "
-		          "memory is limited this process holds none of it",
+		log_error("gpu %d: cannot be entered in the job's books: %s; under a limit "
+		          "this process gets no memory of this GPU",
 		          device->id.ordinal,
 		          index == -ENOSPC ? "its table of devices is full" : strerror(-index));
 	if (index < 0 && !set->apart)
@@ -115,17 +115,20 @@ static int make_gpus(struct device_set *set, int found)
 struct device_factory {
 	struct factory factory;
 	enum device_type makes;
-	/* 0; -ENODEV: it does not work here, another may; else the set cannot be made. */
+	/*
+	 * 0, or a negative errno. After -ENODEV the next factory is asked. Any other error ends the
+	 * making of the set.
+	 */
 	int (*make)(struct device_set *set);
 };
 
-/* Returns whether the driver is the software GPU; *found: its devices. */
-static bool is_soft(int *found)
+/* Returns whether the driver, which has so many devices, is the software GPU. */
+static bool device_set_is_soft(int found)
 {
 	char name[64] = "";
 	CUdevice first;
 
-	return *found > 0 && driver.cuDeviceGet(&first, 0) == CUDA_SUCCESS &&
+	return found > 0 && driver.cuDeviceGet(&first, 0) == CUDA_SUCCESS &&
 	       driver.cuDeviceGetName(name, sizeof(name), first) == CUDA_SUCCESS &&
 	       strncmp(name, SOFT_NAME, strlen(SOFT_NAME)) == 0;
 }
@@ -134,7 +137,7 @@ static int make_cuda(struct device_set *set)
 {
 	int found = 0;
 
-	if (driver.cuDeviceGetCount(&found) != CUDA_SUCCESS || is_soft(&found))
+	if (driver.cuDeviceGetCount(&found) != CUDA_SUCCESS || device_set_is_soft(found))
 		return -ENODEV;
 	return make_gpus(set, found);
 }
@@ -143,7 +146,7 @@ static int make_soft(struct device_set *set)
 {
 	int found = 0;
 
-	if (driver.cuDeviceGetCount(&found) != CUDA_SUCCESS || !is_soft(&found))
+	if (driver.cuDeviceGetCount(&found) != CUDA_SUCCESS || !device_set_is_soft(found))
 		return -ENODEV;
 	return make_gpus(set, found);
 }
@@ -212,7 +215,10 @@ int device_set_identify(struct device_set *set)
 	int error = 0;
 
 	set->process = (int)getpid();
-	/* Written before it is read: else its page comes twice, and interrupts the helper. */
+	/*
+	 * The field is written before it is read. A first read would map a page of zeros, and the
+	 * write after it another page, which interrupts the helper's processor.
+	 */
 	set->tier_count = 0;
 	for (int type = 0; type < DEVICE_TYPES && !error; type++)
 		error = device_set_make(set, (enum device_type)type);

@@ -6,8 +6,8 @@
  * A slot begins when nothing of the job runs, so the gap is real; at shares above 83 % the quantum
  * grows, so that the gap is at least 0.4 ms. The wait for it is bounded, because a running kernel
  * may need the launch that is held: twice the longest round seen, 20 ms to 1 s, then a launch
- * passes and the wait begins anew. So a deadlock resolves itself a launch at a time. Threads that
- * wait for the same slot count as one idle time, the device's.
+ * passes and the next wait is twice as long. So a deadlock resolves itself a launch at a time.
+ * Threads that wait for the same slot count as one idle time, the device's.
  */
 #include "core/pace/pacer_private.h"
 #include "core/rings/event.h"
@@ -55,8 +55,8 @@ static uint64_t quantum(const struct pacer *p)
 	if (!p->is_joint)
 		return alone;
 	/*
-	 * In a slot of 2 ms a device that spins costs most: it is too long, and over before it is
-	 * helped.
+	 * Above a share of 80 % a quantum of 16 ms would give slots of about 2 ms. A device that
+	 * spins for another device loses most in such a slot, which is over before HELP ends it.
 	 */
 	if (p->share > 80000)
 		joint = JOINT_QUANTUM_NS * 3 / 8;
@@ -115,7 +115,10 @@ static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wai
 	if (!most && p->expected_ns > now && p->expected_ns < now + nap)
 		nap = p->expected_ns - now;
 	*wait = (struct wait){most ? ROOM : FLIGHT, now + nap};
-	/* It is not looked at before it should be done; but the expected cost may be too high. */
+	/*
+	 * The first look is when the work should be done. The expected cost may be too high, so a
+	 * nap is at most an eighth of the time that is left.
+	 */
 	if (!most && p->expected_ns > now + 2 * NAP_MIN_NS) {
 		uint64_t left = p->expected_ns - 2 * NAP_MIN_NS - now, most_ns = left / 8;
 		uint64_t grown_ns = NAP_MIN_NS + (now - p->waits_ns) / 2;
@@ -153,8 +156,9 @@ static uint32_t share_in_turns(const struct pacer *p, uint32_t share)
 }
 
 /*
- * Returns whether the job waits in a slot while it owes GPU time. By weight the order of turns
- * alone divides the device, but for a best-effort job and a job on several devices.
+ * Returns whether the job waits in a slot while it owes GPU time. Jobs with weights do not: the
+ * order of their turns divides the device. Two kinds of them wait in slots all the same: a
+ * best-effort job, and a job on several devices.
  */
 static bool hold_has_slots(const struct pacer *p, uint64_t now, uint32_t share)
 {
@@ -166,7 +170,7 @@ static bool hold_has_slots(const struct pacer *p, uint64_t now, uint32_t share)
 
 bool pacer_goes_on(const struct pacer *p, uint32_t share, uint64_t now)
 {
-	/* Where other jobs may return any time, as little as may be is to be in flight. */
+	/* Other jobs may return at any time: as little work as possible is kept in flight. */
 	uint64_t longest_ns = p->gap_is_sure ? p->longest_own_ns : p->longest_ns;
 	uint64_t flying = busy_expected(p->busy, 0), length, paid;
 
@@ -373,7 +377,10 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 		pacer_leave(p);
 		hold_wait_for(p, &wait, &seen);
 		entered = pacer_enter(p);
-		/* Without the pacer it passes, with any share; others say so again. */
+		/*
+		 * The launch passes where the pacer cannot be entered, whatever the share is. Other
+		 * threads that still wait set `paused` again.
+		 */
 		if (wait.what == RESUME && (!entered || p->share))
 			statistics_set(&p->statistics->paused, 0);
 		if (entered && idle_reason[wait.what])

@@ -21,14 +21,18 @@
 #define LOOK_MOST_NS  (500 * NS_OF_US)
 /* A gap is left so long before it should end, and a 32nd of it. */
 #define MARGIN_NS (300 * NS_OF_US)
-/* What a return cost counts for 7/8 of that after each next one. */
+/* The weight of a return's measured cost falls to 7/8 with each later return. */
 #define COST_KEEPS (7.0 / 8)
 /* The least that a job may take, with any report of losses. */
 #define TAKES_LEAST 15625u
-/* While a job cannot report its loss a best-effort job tries so often whether it may take more. */
+/*
+ * While the last report of a guaranteed job is unsure, a best-effort job takes a tenth more each
+ * time that so long has passed.
+ */
 #define TRIES_NS (30 * SECOND_NS)
 /*
- * Time is cut into pieces; a best-effort job that may take a part of it works in so many of them.
+ * Time is cut into pieces. A best-effort job that may take a part of the time works in that part of
+ * the pieces. For example, with a quarter it works in every fourth piece.
  */
 #define PIECE_NS (10 * NS_OF_MS)
 /* The longest that a launch is held where there are no gaps. */
@@ -41,7 +45,11 @@ static uint64_t best_effort_mixed(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Returns when all best-effort jobs stand still in the period of a time. */
+/*
+ * Returns when all best-effort jobs stand still in the period of a time. Guaranteed jobs measure
+ * their loss by comparing their work in that window with the work around it. The time follows from
+ * the clock alone, so that all jobs find the same one.
+ */
 static uint64_t best_effort_off_at(uint64_t now_ns)
 {
 	uint64_t period = now_ns / BEST_EFFORT_PERIOD_NS;
@@ -80,8 +88,10 @@ static bool best_effort_is_news(struct best_effort *f, const struct peer_record 
 }
 
 /*
- * Takes the report of the worst-hit guaranteed job: more only where each of them said last that it
- * bears its loss.
+ * Takes the report of the worst-hit guaranteed job. A report of too much loss halves the time that
+ * this job takes. Else it takes a tenth more: at once where each guaranteed job said last that it
+ * bears its loss, and after TRIES_NS where one was unsure. Reports within half a period of the last
+ * change are passed over, because they are about the time before it.
  */
 static void hear(struct best_effort *f, const struct peers *peers, uint64_t now)
 {
@@ -330,7 +340,7 @@ struct best_effort_go best_effort_decide(struct best_effort *f, const struct pee
 #define APART_NS (BEST_EFFORT_OFF_NS / 4)
 /* A pair counts for 63/64 of that after each next one. */
 #define FADES (63.0 / 64)
-/* Fewer say nothing; and fewer than that not that too much is lost. */
+/* So many pairs give a loss. So many say that it is too much. */
 #define PAIRS_LEAST     4
 #define PAIRS_TO_ACCUSE 12
 /*

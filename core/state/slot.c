@@ -223,9 +223,10 @@ static void slot_mark_if_gone(struct segment_slot *slot)
 }
 
 /*
- * Its holder is known by the thread alone, so all who have a slot must be in our namespace.
+ * Does the same with the lock, for which the caller has waited in vain. The lock names its holder
+ * by the thread alone, so all processes with a slot must be in our namespace. Returns whether it
+ * was.
  */
-/* Does the same with the lock, for which the caller has waited in vain. Returns whether it was. */
 static bool slot_mark_lock_if_gone(struct segment_file *file)
 {
 	uint32_t word = slot_word(&file->header.lock);

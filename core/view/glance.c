@@ -44,8 +44,8 @@ static bool somebody_lives(int fd, const struct segment_header *header)
 }
 
 /*
- * Returns whether the file was written since the machine was started: one from before looks as if
- * its processes lived.
+ * Returns whether the file was written since the machine was started. In an older file, processes
+ * of today may have the numbers of the processes that it lists.
  */
 static bool is_of_this_boot(const struct segment_header *header)
 {
@@ -67,7 +67,10 @@ static int glance_read_header(int directory, const char *job, struct segment_hea
 	if (fd < 0)
 		return fd;
 	error = segment_check(header, file_size, job, NULL, 0);
-	/* Processes come and go: their figures may be summed up in part. */
+	/*
+	 * While a process joins or leaves, the sequence is odd, and the sums may have half of its
+	 * figures.
+	 */
 	if (!error && (header->sequence % 2 != 0 || header->device_count > SEGMENT_DEVICES ||
 	               !is_of_this_boot(header) || !somebody_lives(fd, header) ||
 	               pread(fd, &after, sizeof after, offsetof(struct segment_header, sequence)) !=

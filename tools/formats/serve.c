@@ -456,8 +456,8 @@ static void transmit(struct server *server, struct connection *connection)
 }
 
 /*
- * Returns how much is lost with it, from the least: nobody asked, the answer is on its way to who
- * does not end, somebody waits for an answer.
+ * Returns how much is lost with a connection, from the least: a client that asked nothing, a client
+ * that is slow to read its answer, a client that waits for an answer.
  */
 static int worth(const struct connection *connection)
 {

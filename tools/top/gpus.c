@@ -77,7 +77,7 @@ void top_gpus_read(struct top_gpus *gpus)
 	struct rows rows;
 
 	*gpus = (struct top_gpus){0};
-	complain_to = say_nothing; /* unreadable jobs are named with the rows */
+	complain_to = say_nothing; /* top's table of jobs names those that cannot be read */
 	rows_read(&rows, NULL);
 	complain_to = said_to;
 	node_user(geteuid(), user, sizeof user);

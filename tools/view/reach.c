@@ -120,7 +120,7 @@ static bool reach_become(const struct node_job *job)
 }
 
 /*
- * Describes it: "ada/twin@3fa2 (running since ..., 2 processes, pod=train-0, in
+ * Describes it: "ada/twin@3fa2 (running since ..., 2 processes, process 4711, pod=train-0, in
  * /dev/shm/spillway-1000)"
  */
 static char *reach_describe(const struct node_job *job)
@@ -425,7 +425,10 @@ static const struct page *own_page(const struct reach_walk *walk)
 	return NULL;
 }
 
-/* Looks at the next job of the node, unless the other jobs of its user have taken long already. */
+/*
+ * Looks at the next job of the node, unless the other jobs of its user have taken long already.
+ * The list is sorted by user.
+ */
 static bool look_at_next(struct reach_walk *walk)
 {
 	const struct node_job *job = &walk->node.job[walk->next];

@@ -83,14 +83,14 @@ static inline unsigned int movable_heat(uint64_t rank)
 	return (unsigned int)(rank >> 32);
 }
 /*
- * Returns whether candidates are compared, by their ranks, which the mover alone may ask for: who
- * adds up what there is may be another thread.
+ * Returns whether candidates are compared by their ranks. The mover alone may ask for ranks. A
+ * thread that adds up movable bytes compares none.
  */
 static inline bool movable_is_ranked(const struct choice *choice)
 {
 	return !choice->each;
 }
-/* Takes a lock for who chooses. Returns false where he never waits, and it is taken. */
+/* Takes a lock for a choice. Returns false where the choice never waits and the lock is taken. */
 #define movable_acquire(choice, lock)                        \
 	(!(choice)->never_waits ? (lock_acquire(lock), true) \
 	                        : lock_try(lock) || ((choice)->has_missed = true, false))

@@ -16,7 +16,10 @@
 #include "core/memory/arena/arena.h"
 
 own_lock_type own_lock = LOCK_FREE;
-/* Ours as long as they have a name or mapping, the driver's while the program has them. */
+/*
+ * All entries by their name. An entry whose name Spillway made stays as long as it has a name or a
+ * mapping. An entry under the driver's handle stays while the program has the handle.
+ */
 struct own *own_by_name;
 
 static _Atomic uint64_t names;
@@ -107,8 +110,10 @@ void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle
 		lock_release(&own_lock);
 	}
 	if (!p || !p->is_named) {
-		/* Not followed any more: charged until the process ends, which errs on the safe
-		 * tier. */
+		/*
+		 * The memory is not followed any more and stays charged until the process ends. So
+		 * the job holds at most its limit.
+		 */
 		log_once(LOG_WARNING, "out of host memory for book-keeping of cuMemCreate");
 		free(p);
 	}
@@ -171,8 +176,8 @@ void own_forget(struct own *p)
 }
 
 /*
- * Drops it, with the lock held, unless it has a handle or a mapping or is leaving. Where the last
- * mapping of one of ours is gone, no other process has a handle of it.
+ * Drops it, with the lock held, unless it has a handle or a mapping or is leaving. Memory under a
+ * name of ours is released to the driver then, because no other process has a handle of it.
  */
 void own_drop_unless_used(struct own *p)
 {

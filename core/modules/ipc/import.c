@@ -24,8 +24,8 @@
 #include "core/memory/uses/counted.h"
 
 /*
- * Memory of other processes that this one has open: by what names it, and by address. For import.c
- * and import.c alone; but for the turn itself everything is done by who has the turn.
+ * Memory of other processes that this one has open: by its name, and by its address. All of it but
+ * the turn itself belongs to the thread that has the turn.
  */
 
 #define HASH_NONFATAL_OOM 1
@@ -58,14 +58,14 @@ struct opened {
 };
 
 /*
- * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to
- * the gate, to make room for what another job gives.
+ * One thread at a time opens or closes: the thread that has the turn. The turn is a mark and no
+ * lock, because that thread may enter the gate to make room for memory of another job.
  */
 static LOCK_OF(LEAF) turn_lock = LOCK_FREE;
 static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;
 static bool turn;
-static struct opened *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
-static struct opened *postponed; /* forbade to wait for who uses them */
+static struct opened *by_key;    /* guarded by the turn, as is `postponed` */
+static struct opened *postponed; /* closed while a capture forbade to wait for their users */
 
 /*
  * Takes the turn and gives it back, because opening and closing are done one at a time; with
@@ -100,7 +100,7 @@ static struct opened *import_find_at(CUdeviceptr address)
 	                                                                            : NULL;
 }
 
-/* Copies where it is, for who has no turn. */
+/* Copies where it is, for threads without the turn. */
 static bool copy_place(void *owner, void *place)
 {
 	*(struct ipc_place *)place = ((const struct opened *)owner)->place;
@@ -182,7 +182,7 @@ static void opened_unmap(struct opened *m)
 
 /* --- closing --- */
 
-/* Unmaps what was closed while a capture forbade to wait for who uses it. */
+/* Unmaps the postponed memory. */
 static void opened_settle(void)
 {
 	while (postponed && !capture_is_active()) {
@@ -196,8 +196,8 @@ static void opened_settle(void)
 }
 
 /*
- * Lets it go, once it has left the books: unmaps it, or postpones that where it cannot wait for who
- * uses it. The caller has its turn.
+ * Lets memory go that has left the books: unmaps it, or postpones that where it cannot wait for the
+ * work that uses it. The caller has the turn.
  */
 static CUresult import_let_go(struct opened *m)
 {

@@ -48,7 +48,7 @@ struct step_rhythm {
 
 struct step_function {
 	uint64_t key;
-	uint32_t launches; /* this and the next four: while a pattern is sought */
+	uint32_t launches; /* this and the next three: while a pattern is sought or tried */
 	uint32_t idle_us;  /* after its launches until the next launch */
 	uint32_t shape;    /* of its newest launch */
 	uint32_t reshaped; /* launches with another shape than the one before */
@@ -114,8 +114,8 @@ struct step_detector {
 	/* --- trying --- */
 	bool is_loop;   /* many units are of one kind, then many of another: a step has both */
 	uint32_t stray; /* launches that belong to no unit, since the pattern was found */
-	uint32_t tried_position; /* since when; so, too, the next */
-	uint64_t tried_since_ns;
+	uint32_t tried_position; /* where the attempt began */
+	uint64_t tried_since_ns; /* when it began */
 
 	/* --- the unit --- */
 	uint32_t unit;      /* its number, of all that the anchor closed */
@@ -143,7 +143,7 @@ struct step_detector {
 	bool is_mixed;    /* other work came in it */
 	bool closed;
 	uint64_t before;   /* steps of patterns that came to their end */
-	uint64_t since_ns; /* when the first of these, or the earliest counted one, was launched */
+	uint64_t since_ns; /* the launch of the first step, or of the earliest counted one */
 	uint32_t owed;     /* steps that ended and are to be told */
 	struct step newest;
 };
@@ -168,7 +168,7 @@ enum {
 };
 static const uint64_t sure_ns = 500000000;
 
-/* --- detector.c --- */
+/* --- the history --- */
 
 /* Returns the function with this key, which is made if there is room; else one that it shares. */
 static uint16_t step_history_function(struct step_history *history, uint64_t key)
@@ -503,7 +503,7 @@ static bool step_history_find(struct step_history *history, struct step_pattern 
 	return detector_judge(history, pattern);
 }
 
-/* Follows a pattern launch by launch: units and steps by the anchor's returns. */
+/* --- following: units and steps by the anchor's returns --- */
 
 enum {
 	LATE_UNITS = 16, /* that the anchor is away */
@@ -689,8 +689,8 @@ static uint32_t hidden_units(struct step_detector *d)
 	doubled = d->excess_launches * 4 >= d->excess_usual * 3 &&
 	          d->excess_launches * 4 <= d->excess_usual * 5;
 	/*
-	 * More than a validation has, which leaves out a backward pass; less than all but those
-	 * left out.
+	 * The bound lies between a validation, which leaves out the backward pass, and a step in
+	 * which nearly all functions come too often.
 	 */
 	if (d->excess * 20 < (d->pattern.steady - 1) * (doubled ? 9 : 11))
 		return 1;
@@ -813,7 +813,7 @@ static void step_late(struct step_detector *d)
 	count_units(d, units, 0);
 }
 
-/* --- detector.c --- */
+/* --- phases: seeking, trying, trusting --- */
 
 /* Goes through the history by the pattern that was just found, for the steps in it. */
 static void step_follow_start(struct step_detector *d)
@@ -879,7 +879,10 @@ static void seek_anew(struct step_detector *d)
 
 struct step_detector *step_create(void)
 {
-	/* So much malloc() takes of the kernel, zero and with no page of it written. */
+	/*
+	 * malloc() maps an allocation of this size anew. Its pages are zero, and take no memory
+	 * until they are written.
+	 */
 	enum { LARGE = 1 << 17 };
 	struct step_detector *detector = calloc(1, sizeof(*detector) + LARGE);
 
