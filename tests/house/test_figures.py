@@ -17,10 +17,7 @@ ROWS = {  # README's label: the bench's
     "4 KiB allocated and freed": "alloc + free, 4 KiB",
     "64 MiB likewise": "alloc + free, 64 MiB",
     "a free beside 64,000 others": "free beside 64,000 others",
-    "start without CUDA, µs": "start without CUDA, µs; none: an empty object",
-    "MiB beyond a limit, 8 processes racing": "MiB beyond a limit of 256, eight processes racing",
-    "share held of 30, 50, 70 %": "share held of 30, 50, 70 %",
-    "work done of share × unpaced, %": "work done of share × unpaced, %",
+    "start without CUDA": "start without CUDA, µs; none: an empty object",
 }
 COLUMNS = {"without": "none", "Spillway": "Spillway", "in a limited job": "in a limited job", "HAMi-core": "HAMi-core", "nvshare": "nvshare"}
 wrong = []
@@ -58,6 +55,7 @@ def table_with(found, label):
 
 readme, bench = tables("README.md"), tables("tests/bench/README.md")
 said_headings, said = table_with(readme, "kernel launch")
+said.update(table_with(readme, "start without CUDA")[1])  # its columns are the same
 done_headings, done = table_with(bench, "alloc + free, 4 KiB")
 for label, measured in ROWS.items():
     for heading, of in COLUMNS.items():
@@ -76,19 +74,32 @@ for heading in ("Spillway", "HAMi-core"):
     cell = cost["cost of a launch, unlimited"][cost_headings.index(heading)]
     if cell != f"+{more} ns":
         wrong.append(f"README.md: cost of a launch, {heading}: {cell}; the bench has +{more} ns")
-race = numbers(done[ROWS["MiB beyond a limit, 8 processes racing"]][done_headings.index("limited")])
+race = numbers(done["MiB beyond a limit of 256, eight processes racing"][done_headings.index("limited")])
 cell = cost["memory limit per job, all its processes"][cost_headings.index("HAMi-core")]
 if race == ["0"] and re.search(r"rac\w+ can exceed", cell):
     wrong.append(f"README.md: limit of HAMi-core: '{cell}', but the bench's race went 0 MiB beyond")
 
-# What cuInit costs over the driver's own is a sentence there, in microseconds.
+# Figures of a kind of their own are in sentences.
+SENTENCES = {
+    r"race go (\d+) MiB beyond a limit": ("MiB beyond a limit of 256, eight processes racing", "in a limited job"),
+    r"are held as ([\d.]+), ([\d.]+) and ([\d.]+)": ("share held of 30, 50, 70 %", "Spillway"),
+    r"work done is (\d+), (\d+) and (\d+) %": ("work done of share × unpaced, %", "Spillway"),
+}
+with open(os.path.join(root, "README.md"), encoding="utf-8") as file:
+    text = file.read()
+for sentence, (measured, heading) in SENTENCES.items():
+    found, has = re.search(sentence, text), numbers(done[measured][done_headings.index(heading)])
+    if not found or list(found.groups()) != has:
+        wrong.append(f"README.md: '{sentence}': {found and found.groups()}; the bench has {has}")
+
+# The cost of cuInit over the driver's own is a sentence there.
 init = next(row for label, row in said.items() if label.startswith("`cuInit` and a context"))
 with open(os.path.join(root, "tests/bench/README.md"), encoding="utf-8") as file:
     more = re.search(r"\+(\d+) µs for a job without a name, \+(\d+) for a limited one and \+(\d+) for HAMi-core", file.read())
 for heading, figure in zip(("Spillway", "in a limited job", "HAMi-core"), more.groups()):
     cell = init[said_headings.index(heading)]
-    if cell != f"{int(figure) / 1000:.2f}":
-        wrong.append(f"README.md: cuInit, {heading}: {cell} ms; the bench has {figure} µs")
+    if cell != figure:
+        wrong.append(f"README.md: cuInit, {heading}: {cell} µs; the bench has {figure}")
 if init[said_headings.index("nvshare")]:
     wrong.append("README.md: cuInit, nvshare: the bench has not measured it by turns")
 
@@ -101,5 +112,5 @@ for label, row in table_with(readme, "a training beside a best-effort job that n
             wrong.append(f"README.md: {label}: {figure} is not in tests/bench/README.md")
 for line in wrong:
     print(line)
-print(f"{len(ROWS)} rows compared, {len(wrong)} wrong")
+print(f"{len(ROWS) + len(SENTENCES)} rows compared, {len(wrong)} wrong")
 sys.exit(bool(wrong))
