@@ -165,6 +165,7 @@ static void poll_placement(void)
 static void tear_down(void)
 {
 	terms.settings.placement = PLACEMENT_HEAT;
+	terms.settings.survey = 0;
 	poll_placement();
 	ck_assert(!placement_is_settled(&gpu));
 }
@@ -562,6 +563,25 @@ START_TEST(it_is_surveyed_for_the_tool)
 }
 END_TEST
 
+/* So they are where the settings let no memory move for it. Then none moves. */
+START_TEST(a_record_alone_moves_nothing)
+{
+	terms.settings.survey = CONFIG_SURVEY_ALWAYS;
+	terms.settings.placement = _i ? PLACEMENT_HEAT : PLACEMENT_AUTO;
+	terms.settings.steps = _i ? STEPS_ON : STEPS_OFF;
+	poll_placement();
+	ck_assert_int_eq(world.begun, 1);
+	world.state = SURVEY_WITHOUT_STEPS;
+	poll_placement();
+	ck_assert_int_eq(world.state, SURVEY_TAKEN);
+	world.state = SURVEY_DONE;
+	poll_placement();
+	ck_assert_int_eq(world.ended, 1);
+	ck_assert(!placement_is_settled(&gpu));
+	ck_assert_uint_eq(rank_at(SELDOM, 0), rank_at(OFTEN, 0));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("placement");
@@ -581,5 +601,6 @@ int main(void)
 	tcase_add_test(tests, settings_say_whether_anybody_asks);
 	tcase_add_test(tests, nothing_to_choose_is_not_surveyed);
 	tcase_add_test(tests, it_is_surveyed_for_the_tool);
+	tcase_add_loop_test(tests, a_record_alone_moves_nothing, 0, 2);
 	return suite_run("placement", tests);
 }

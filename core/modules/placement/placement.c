@@ -552,6 +552,15 @@ static uint64_t must_leave(const struct placement *p, const struct terms *terms,
 	return beyond > stays ? beyond : stays;
 }
 
+/* Returns whether a survey may say anything that these settings let be done. */
+static bool may_be_found(const struct terms *terms)
+{
+	const struct config_gpu *settings = &terms->settings;
+
+	return settings->placement == PLACEMENT_BALANCED ||
+	       (settings->placement == PLACEMENT_AUTO && settings->steps != STEPS_OFF);
+}
+
 static bool is_worth(const struct weighed *w, uint64_t placement)
 {
 	return placement == PLACEMENT_BALANCED ? w->now - w->then > GAIN_AT_ALL * w->now
@@ -669,7 +678,7 @@ static void placement_decide(struct device *device, struct placement *p,
 	placement_forget(p);
 	p->weighed = w;
 	p->spill = p->decided_for = w.spill;
-	p->acts = is_worth(&w, terms->settings.placement);
+	p->acts = may_be_found(terms) && is_worth(&w, terms->settings.placement);
 	p->is_tried = p->acts && w.took > 0 && !how.is_shared;
 	p->decided_ns = clock_now();
 	p->before = percent(&w, w.now);
@@ -743,21 +752,12 @@ static void placement_go_on(struct device *device, struct placement *p, const st
 	}
 }
 
-/* Returns whether a survey may say anything that these settings let be done. */
-static bool may_be_found(const struct terms *terms)
-{
-	const struct config_gpu *settings = &terms->settings;
-
-	return settings->placement == PLACEMENT_BALANCED ||
-	       (settings->placement == PLACEMENT_AUTO && settings->steps != STEPS_OFF);
-}
-
 void placement_poll(struct device *device, const struct terms *terms, uint64_t charged,
                     uint64_t spare, uint64_t on_host)
 {
 	struct placement *p = placement_of(device);
-	bool is_wanted =
-	    may_be_found(terms) && terms_limit_of_movable(terms) && (on_host || is_recorded(terms));
+	bool is_wanted = terms_limit_of_movable(terms) &&
+	                 (is_recorded(terms) || (on_host && may_be_found(terms)));
 	uint64_t leaves;
 
 	p->is_full &= on_host != 0;
