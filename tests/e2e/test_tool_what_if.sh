@@ -10,18 +10,24 @@ mkdir -m 1777 "$SPILLWAY_NODE_DIR"
 spillway=$(cd "$BUILD" && pwd)/spillway # beside the software GPU
 record=$TMPDIR/run.rec
 
-SOFTGPU_KERNEL_TIME_US=300 "$spillway" run --softgpu --quiet --name bert --record "$record" \
-	"$BUILD/clients/train_mlp" --hidden 16 --epochs 100000 --quiet >"$TMPDIR/said" 2>&1 &
-runs=$!
-tries=1200
-while [ ! -e "$SPILLWAY_STATE_DIR/bert.survey-0" ]; do
-	tries=$((tries - 1))
-	[ $tries -gt 0 ] && kill -0 $runs || {
-		fail "no steps were measured: $(cat "$TMPDIR/said")"
-		finish
-	}
-	sleep 0.05
-done
+# start_recorded NAME FILE [OPTION...]: a training of which a survey is there; its number in $runs
+start_recorded() {
+	survey=$SPILLWAY_STATE_DIR/$1.survey-0 tries=1200
+	name=$1 file=$2
+	shift 2
+	SOFTGPU_KERNEL_TIME_US=300 "$spillway" run --softgpu --quiet --name "$name" --record "$file" "$@" \
+		"$BUILD/clients/train_mlp" --hidden 16 --epochs 100000 --quiet >"$TMPDIR/said" 2>&1 &
+	runs=$!
+	while [ ! -e "$survey" ]; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] && kill -0 $runs || {
+			fail "no steps were measured: $(cat "$TMPDIR/said")"
+			finish
+		}
+		sleep 0.05
+	done
+}
+start_recorded bert "$record"
 # The job lives, and is asked.
 expect 0 "$spillway" what-if bert
 says "$out" '^bert, GPU 0 \(Spillway software GPU\): a step takes '
@@ -67,6 +73,17 @@ python3 -c 'import sys, xml.etree.ElementTree as tree; assert tree.parse(sys.arg
 	fail 'the picture is no SVG'
 expect 0 "$spillway" what-if "$record" "$record"
 [ "$(grep -c 'iB .*iB .* [0-9.]*$' "$out")" -ge 5 ] || fail 'two jobs: not a row for each split'
+
+# Where no steps are looked for it is the busy time of each second.
+printf '[gpu]\nsteps = off\n' >"$TMPDIR/off.ini"
+start_recorded server "$TMPDIR/server.rec" --config "$TMPDIR/off.ini"
+kill $runs
+wait $runs
+expect 0 "$spillway" what-if "$TMPDIR/server.rec" --memory 100%
+says "$out" '^server, GPU 0 \(Spillway software GPU\): no steps; kernels run for [0-9]+ ms of a second, with '
+busy=$(sed -n 's/.*kernels run for \([0-9]*\) ms of a second.*/\1/p' "$out")
+[ "${busy:-0}" -ge 1 ] && [ "${busy:-0}" -le 1000 ] || fail "busy for $busy ms of a second"
+says "$out" "^ *[0-9.]+ MiB +0 B +$busy ms "
 
 # What is no record, or of nothing that was measured, is said.
 head -n 20 "$record" >"$TMPDIR/cut.rec"

@@ -8,28 +8,30 @@
 spillway=$(cd "$BUILD" && pwd)/spillway
 MIB=1048576
 
-# record STEPS TO_DEVICE: STEPS is 2, or 0 for a program without steps
-record() {
-	echo 'spillway-record 1'
-	echo 'job frozen'
-	echo "seen 0 0"
+# survey TOKEN STEPS TO_DEVICE HELD_UP: STEPS is 2, or 0 for a program without steps; so many of the
+# short kernels have their memory on the host, and take 50 ms longer
+survey() {
 	echo 'spillway-survey 2'
 	echo 'name A GPU'
-	echo "gpu 0 $((160 * MIB)) 7"
+	echo "gpu 0 $((160 * MIB)) $1"
 	echo 'limit 18446744073709551615'
 	echo "held $((120 * MIB))"
-	echo "link 0 $2"
-	echo "how $1 0 0"
+	echo "link 0 $3"
+	echo "how $2 0 0"
 	echo 'pieces 10'
-	for i in 0 1 2 3 4 5 6 7 8 9; do echo "$i 0 $((10 * MIB)) $((10 * MIB))"; done
+	for i in 0 1 2 3 4 5 6 7 8 9; do echo "$i $((i < $4)) $((10 * MIB)) $((10 * MIB))"; done
 	echo 'kernels 20'
 	at=0
 	for i in 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9; do
-		ns=$((i < 5 ? 100000000 : 300000000))
+		ns=$((i < $4 ? 150000000 : i < 5 ? 100000000 : 300000000))
 		echo "$((1 + i / 5)) $ns $at 1 $i"
 		at=$((at + ns))
 	done
 	echo end
+}
+record() { # record STEPS TO_DEVICE
+	printf 'spillway-record 1\njob frozen\nseen 0 0\n'
+	survey 7 "$1" "$2" 0
 }
 record 2 0 >"$TMPDIR/frozen.rec"
 link=$((10 * MIB * 1000 / 150))B/s
@@ -82,4 +84,19 @@ expect 0 "$spillway" what-if "$TMPDIR/server.rec" --link "$link" --memory 100%,2
 says "$out" '^frozen, GPU 0 \(A GPU\): no steps; kernels run for 1000 ms of a second, with 120 MiB of memory$'
 says "$out" '^ *LIMIT +ON HOST +BUSY PER SECOND +RANGE +TIMES +READ FROM HOST$'
 says "$out" '^ *20.0 MiB +100 MiB +1125 ms +1000 ms to [0-9]+ ms +1.1[23] '
+
+# The end of a run says the price and the limit that avoids it, as the survey of that run has them:
+# 4 of 5 short kernels take 50 ms more of 2 s.
+priced() { # priced HELD_UP
+	survey TOKEN 2 0 "$1" >"$TMPDIR/survey"
+	# shellcheck disable=SC2016 # for the inner shell
+	expect 0 "$spillway" run --softgpu --name priced sh -c '"$1" --hidden 16 --epochs 1 --quiet >"$0/said" || exit
+		token=$("$2" stat priced --json | sed "s/.*\"token\":\"\([0-9a-f]*\)\".*/\1/")
+		sed "s/TOKEN/$(printf %u "0x$token")/" "$0/survey" >"$SPILLWAY_STATE_DIR/priced.survey-0"' \
+		"$TMPDIR" "$BUILD/clients/train_mlp" "$spillway"
+}
+priced 4
+says "$err" '^spillway: priced: memory on the host made a step take 1\.1 times as long; --memory 71MiB is estimated to avoid it$'
+priced 0
+says_not "$err" 'times as long'
 finish

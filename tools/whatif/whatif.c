@@ -416,6 +416,12 @@ static void whatif_print_table(const struct model *model, const struct whatif_gr
 	table_end(&rows.table, stdout);
 }
 
+/* Returns a limit in MiB, rounded up, as --memory has it. */
+static uint64_t limit_mib(uint64_t bytes)
+{
+	return (bytes >> 20) + 1;
+}
+
 /* Says the limits that matter. */
 static void print_advice(const struct model *model, const struct whatif_grid *grid)
 {
@@ -428,7 +434,7 @@ static void print_advice(const struct model *model, const struct whatif_grid *gr
 	question.limit = model_smallest(model, &question, grid->slowdown);
 	model_ask(model, &question, &answer);
 	printf("within %.3g %%: --memory %" PRIu64 "MiB (%.2f times)\n", 100 * grid->slowdown,
-	       (question.limit >> 20) + 1, answer.times);
+	       limit_mib(question.limit), answer.times);
 	question.limit = model_knee(model, &question);
 	model_ask(model, &question, &answer);
 	if (question.limit < model_held(model))
@@ -636,7 +642,7 @@ int command_what_if(int argc, char **argv)
 
 char *whatif_summary(const struct segment_view *view)
 {
-	char message[200], size[32], *records = records_of_job(view), *line = NULL;
+	char message[200], *records = records_of_job(view), *line = NULL;
 	struct records read = {0};
 
 	if (records && !records_parse(&read, records, message, sizeof message))
@@ -650,11 +656,11 @@ char *whatif_summary(const struct segment_view *view)
 		question.limit = model_smallest(&model, &question, 0.01);
 		if (model.has_read && is_compared(&model) && model.step_ns > 1.01 * model.least_ns)
 			line = text("memory on the host made %s take %s%.*f times as long; "
-			            "--memory %s is estimated to avoid it",
+			            "--memory %" PRIu64 "MiB is estimated to avoid it",
 			            read.gpu[i].steps ? "a step" : "kernels",
 			            model.has_graph ? "about " : "",
 			            UNITS_TIMES(model.step_ns / model.least_ns),
-			            units_format_size(question.limit, size, sizeof size));
+			            limit_mib(question.limit));
 		model_free(&model);
 	}
 	records_free(&read);
