@@ -626,8 +626,9 @@ void model_make(struct model *model, const struct survey_record *record)
 		model->least_ns += model->known[k].least;
 		model->has_graph |= is_graph(model, k);
 	}
-	model->least_ns =
-	    model->step_ns - model->kernels_ns + model->least_ns * model->overlap / model->steps;
+	model->least_ns = model->least_ns * model->overlap / model->steps;
+	if (record->steps)
+		model->least_ns += model->step_ns - model->kernels_ns;
 }
 
 void model_free(struct model *model)
@@ -643,6 +644,11 @@ void model_free(struct model *model)
 	free(model->piece_of);
 	free(model->traffic);
 	*model = (struct model){0};
+}
+
+double model_measured(const struct model *model)
+{
+	return model->record->steps ? model->step_ns : model->kernels_ns;
 }
 
 uint64_t model_held(const struct model *model)
@@ -881,13 +887,15 @@ static void place_extreme(struct guess *g, bool is_worst)
 
 /* --- times --- */
 
-/* Returns how long a step takes in which kernels take so long. */
+/* Returns how long a step takes in which kernels take so long; without steps, these alone. */
 static double step_with(const struct model *m, double kernels, double share, double *busy_ns)
 {
 	double busy = kernels * m->overlap / m->steps;
 	double step = m->step_ns - m->kernels_ns + busy;
 
 	*busy_ns = busy;
+	if (!m->record->steps)
+		return busy;
 	return share < 1 ? higher(step, busy / share) : step;
 }
 
@@ -942,7 +950,10 @@ void model_ask(const struct model *model, const struct model_question *question,
 	}
 	answer->low_ns = lower(answer->low_ns, answer->step_ns);
 	answer->high_ns = higher(answer->high_ns, answer->step_ns);
-	answer->busy = answer->step_ns > 0 ? busy / answer->step_ns : 0;
+	answer->busy =
+	    busy > 0 ? busy / (model->record->steps ? answer->step_ns
+	                                            : model->step_ns - model->kernels_ns + busy)
+	             : 0;
 	answer->times = model->least_ns > 0 ? answer->step_ns / model->least_ns : 1;
 	guess_end(&g);
 }

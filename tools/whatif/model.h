@@ -94,7 +94,7 @@ struct model {
 	double overlap;    /* what they take together, to the sum of what each takes */
 	double steps;      /* of the program, that were measured; 1 where there are none */
 	double unknown;  /* part of the kernels' time of which it is not known what they compute */
-	double least_ns; /* a step with nothing on the host */
+	double least_ns; /* a step with nothing on the host; without steps, the kernels of it all */
 };
 
 struct model_question {
@@ -106,9 +106,9 @@ struct model_question {
 struct model_answer {
 	uint64_t limit;
 	double link, share;
-	bool is_possible; /* the limit holds what must stay */
-	uint64_t host;    /* bytes on the host */
-	double step_ns, low_ns, high_ns;
+	bool is_possible;                /* the limit holds what must stay */
+	uint64_t host;                   /* bytes on the host */
+	double step_ns, low_ns, high_ns; /* without steps: of the kernels alone */
 	double times;  /* step_ns, to a step with nothing on the host and the whole GPU */
 	double busy;   /* part of the time in which kernels run */
 	double bus;    /* bytes that kernels read of the host in a step */
@@ -121,6 +121,8 @@ void model_free(struct model *model);
 void model_ask(const struct model *model, const struct model_question *question,
                struct model_answer *answer);
 
+/* Returns how long a step took, or without steps all kernels. */
+double model_measured(const struct model *model);
 /* Returns the most memory that a limit can matter to: all that the job held. */
 uint64_t model_held(const struct model *model);
 /*

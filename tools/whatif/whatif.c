@@ -654,12 +654,13 @@ char *whatif_summary(const struct segment_view *view)
 
 		model_make(&model, &read.gpu[i]);
 		question.limit = model_smallest(&model, &question, 0.01);
-		if (model.has_read && is_compared(&model) && model.step_ns > 1.01 * model.least_ns)
+		if (model.has_read && is_compared(&model) &&
+		    model_measured(&model) > 1.01 * model.least_ns)
 			line = text("memory on the host made %s take %s%.*f times as long; "
 			            "--memory %" PRIu64 "MiB is estimated to avoid it",
 			            read.gpu[i].steps ? "a step" : "kernels",
 			            model.has_graph ? "about " : "",
-			            UNITS_TIMES(model.step_ns / model.least_ns),
+			            UNITS_TIMES(model_measured(&model) / model.least_ns),
 			            limit_mib(question.limit));
 		model_free(&model);
 	}
