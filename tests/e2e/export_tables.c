@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { POINTERS_MOST = 256 };
+enum { POINTERS_MOST = 512 };
 
 /* Tables that programs ask for, by the names under which they are known. */
 static const struct {

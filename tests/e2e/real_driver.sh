@@ -7,8 +7,8 @@
 #   addresses, entry, blind, tables   proc_addresses.c, entry.c, blind_calls.c and export_tables.c,
 #                built for that machine
 #
-# The libraries are Debian's packages (non-free), unpacked into the build folder and never part of
-# Spillway.
+# The libraries are packages of Debian and Ubuntu (non-free), unpacked into the build folder and
+# never part of Spillway.
 # shellcheck shell=sh disable=SC2154
 # shellcheck source=tests/e2e/proc_address.sh
 . tests/e2e/proc_address.sh
@@ -101,4 +101,32 @@ check_nvml() {
 	SPILLWAY_MEMORY=16MiB with "$smi" >"$scratch/smi_behind" 2>&1 || echo "status $?" >>"$scratch/smi_behind"
 	diff "$scratch/smi" "$scratch/smi_behind" >&2 || fail "$name: $smi differs behind the shim (>)"
 	echo "$name: $pointers pointers in private tables; $(head -n 1 "$scratch/smi")"
+}
+
+# check_unlisted NAME FILE: a driver has functions that no header declares, and Spillway no row for.
+# doctor names them. A program that is linked to them does not start with the shim alone. Under
+# `spillway run` it starts and gets the driver's answers.
+check_unlisted() {
+	name=$1 library=$2 folder=$(dirname "$2")
+	nm -D --defined-only "$library" | awk '$2 == "T" { print $3 }' | LC_ALL=C sort | comm -12 - "$scratch/unknown" >"$scratch/unlisted"
+	grep -q '^cuDriverGetGpuCodeIsaVersion$' "$scratch/unlisted" || fail "$name: functions unknown to Spillway: $(cat "$scratch/unlisted")"
+	SPILLWAY_DRIVER=$library "$spillway" doctor >"$scratch/doctor" 2>&1 || :
+	has "$name: doctor" "$(cat "$scratch/doctor")" \
+		"functions that Spillway does not know: $(wc -l <"$scratch/unlisted") ($(paste -s -d , "$scratch/unlisted" | sed 's/,/, /g'))"
+	# Of the debugger's functions the addresses alone are asked for.
+	{
+		echo '#include <stdio.h>'
+		sed 's/.*/extern int &(void *, void *, void *);/' "$scratch/unlisted"
+		echo 'int main(void) { int v[64] = {0};'
+		sed 's/^cudbg.*/printf("&: %d\\n", & != 0);/; s/^cu[A-Z].*/printf("&: %d %d %d\\n", &(0, 0, 0), &(v, v, v), *v);/' "$scratch/unlisted"
+		echo 'return 0; }'
+	} >"$scratch/unlisted.c"
+	"${CC:-cc}" -o "$scratch/program" "$scratch/unlisted.c" "$library" 2>"$scratch/err" || fail "$name: $(cat "$scratch/err")"
+	without "$scratch/program" >"$scratch/alone"
+	same "$name: answers" "$(wc -l <"$scratch/unlisted")" "$(wc -l <"$scratch/alone")"
+	! with "$scratch/program" >"$scratch/behind" 2>&1 || fail "$name: a program of unknown functions starts with the shim alone"
+	LD_LIBRARY_PATH=$folder "$spillway" run --quiet --memory 16MiB "$scratch/program" >"$scratch/behind" 2>"$scratch/err" ||
+		fail "$name: $(cat "$scratch/err")"
+	diff "$scratch/alone" "$scratch/behind" >&2 || fail "$name: unknown functions answer differently behind the shim (>)"
+	echo "$name: unknown to Spillway: $(tr '\n' ' ' <"$scratch/unlisted")"
 }

@@ -15,14 +15,16 @@ there_shim=$shim
 run_here "$there"
 
 # VERSION:SUITE:PACKAGE. 450 has no cuGetProcAddress, 470 its first form alone, 555 answered the
-# recorded requests.
+# recorded requests. 595 is newer than the table of entry points.
 packages="450:bullseye:libnvidia-tesla-450-cuda1 470:bullseye:libcuda1 535:bookworm:libcuda1,libnvidia-ml1,nvidia-smi
 	550:trixie:libcuda1 555:experimental:libcuda1,libnvidia-ml1,nvidia-smi"
+[ "$arch" != amd64 ] || packages="$packages 595:ubuntu:noble-updates:libnvidia-compute-595,nvidia-utils-595"
 
+component() { case $1 in ubuntu:*) echo restricted ;; *) echo non-free ;; esac; }
 for package in $packages; do
 	version=${package%%:*} rest=${package#*:}
 	# shellcheck disable=SC2046 # a list of packages
-	tools/dev/fetch-deb "${rest%:*}" non-free "$arch" "$build/debs/nvidia-$version" $(echo "${rest#*:}" | tr , ' ') \
+	tools/dev/fetch-deb "${rest%:*}" "$(component "$rest")" "$arch" "$build/debs/nvidia-$version" $(echo "${rest##*:}" | tr , ' ') \
 		2>"$scratch/fetch-$version" &
 done
 wait
@@ -38,7 +40,10 @@ for package in $packages; do
 	library=$(find "$build/debs/nvidia-$version" -name libcuda.so.1)
 	[ -n "$library" ] || fail "$version: the package has no libcuda.so.1"
 	check_driver "driver $version" "$library"
-	same "driver $version: symbols that are not in shim/entry_points.h" "" "$(cat "$scratch/unknown")"
+	case $rest in
+	ubuntu:*) check_unlisted "driver $version" "$library" ;;
+	*) same "driver $version: symbols that are not in shim/entry_points.h" "" "$(cat "$scratch/unknown")" ;;
+	esac
 	# These sanitizers have a report for every crash, which is what some functions answer
 	# nonsense with.
 	case $version,${SANITIZER:-} in
@@ -47,8 +52,8 @@ for package in $packages; do
 	450,* | 555,*) check_blind "driver $version" "$library" --init ;;
 	esac
 	case $rest in
-	*,nvidia-smi) check_nvml "NVML $version" "$(find "$build/debs/nvidia-$version" -name libnvidia-ml.so.1)" \
-		"$(find "$build/debs/nvidia-$version" -name nvidia-smi -type f -path '*/lib/nvidia/*' -print)" ;;
+	*,nvidia-*) check_nvml "NVML $version" "$(find "$build/debs/nvidia-$version" -name libnvidia-ml.so.1)" \
+		"$(find "$build/debs/nvidia-$version" -name nvidia-smi -type f -perm -100 -print)" ;;
 	esac
 	ran=$((ran + 1))
 done
