@@ -15,6 +15,12 @@
 
 #include "tests/e2e/elastic.h"
 
+/* Since CUDA 13.2. */
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t size,
+                                     CUmemcpyAttributes *attributes, CUstream stream);
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+                                       CUstream stream);
+
 #define BYTES ((size_t)7 * MIB + 4096)
 #define WORDS (BYTES / 4)
 
@@ -159,7 +165,7 @@ static void rows(CUdeviceptr a, CUdeviceptr b, CUcontext context)
 			exit(5);
 }
 
-static void batch_of_rows(CUdeviceptr a)
+static void batch_of_rows(CUdeviceptr a, bool has_attributes)
 {
 	CUDA_MEMCPY3D_BATCH_OP op = {
 	    .src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
@@ -169,19 +175,21 @@ static void batch_of_rows(CUdeviceptr a)
 	};
 	size_t failed;
 
-	fill(there, 41);
+	fill(there, 41 + has_attributes);
 	memset(back, 0, BYTES);
 	op.src.op.ptr.ptr = address(there);
 	op.src.op.ptr.rowLength = PITCH;
 	op.src.op.ptr.layerHeight = LAYER / PITCH;
 	op.dst.op.ptr.ptr = a + 64; /* one row behind the other */
 	close_gate();
-	CHECK(cuMemcpy3DBatchAsync_v2(1, &op, 0, stream));
+	CHECK(has_attributes ? cuMemcpy3DWithAttributesAsync(&op, 0, stream)
+	                     : cuMemcpy3DBatchAsync_v2(1, &op, 0, stream));
 	op.dst = op.src;
 	op.dst.op.ptr.ptr = address(back);
 	op.src.op.ptr.ptr = a + 64;
 	op.src.op.ptr.rowLength = op.src.op.ptr.layerHeight = 0;
-	CHECK(cuMemcpy3DBatchAsync(1, &op, &failed, 0, stream));
+	CHECK(has_attributes ? cuMemcpy3DWithAttributesAsync(&op, 0, stream)
+	                     : cuMemcpy3DBatchAsync(1, &op, &failed, 0, stream));
 	open_gate();
 	for (size_t i = 0; i < (size_t)LAYER * LAYERS / 4; i++)
 		if (back[i] != (PLACE(i) ? there[i] : 0))
@@ -202,6 +210,13 @@ static void batches(CUdeviceptr a, CUdeviceptr b)
 	CHECK(cuMemcpyBatchAsync_v2(then, to, sizes, 2, &order, &first, 1, stream));
 	open_gate();
 	expect(back, 31, "batch");
+	fill(there, 32);
+	close_gate();
+	CHECK(cuMemcpyWithAttributesAsync(a, address(there), BYTES, &order, stream));
+	CHECK(cuMemcpyWithAttributesAsync(b, a, BYTES, &order, stream));
+	CHECK(cuMemcpyWithAttributesAsync(address(back), b, BYTES, &order, stream));
+	open_gate();
+	expect(back, 32, "with attributes");
 	/* What is refused is refused with its number, in a busy stream, too. */
 	sizes[1] = SIZE_MAX / 2;
 	close_gate();
@@ -381,7 +396,8 @@ int main(int argc, char **argv)
 		round_trips(a, b, context);
 		rows(a, b, context);
 		batches(a, b);
-		batch_of_rows(a);
+		batch_of_rows(a, false);
+		batch_of_rows(a, true);
 		too_long(a);
 	}
 	return 0;

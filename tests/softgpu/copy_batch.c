@@ -124,6 +124,22 @@ EXPORT_ON_STREAM(cuMemcpyBatchAsync_v2,
                   CUstream stream),
                  to, from, sizes, count, attributes, first, attribute_count, stream)
 
+/* A batch of one, since 13.2. */
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t size,
+                                     CUmemcpyAttributes *attributes, CUstream stream);
+static CUresult cuMemcpyWithAttributesAsync_on(const char *call, CUdeviceptr to, CUdeviceptr from,
+                                               size_t size, CUmemcpyAttributes *attributes,
+                                               CUstream stream)
+{
+	size_t first = 0;
+	return cuMemcpyBatchAsync_on(call, &to, &from, &size, 1, attributes, &first, 1, NULL,
+	                             stream);
+}
+EXPORT_ON_STREAM(cuMemcpyWithAttributesAsync,
+                 (CUdeviceptr to, CUdeviceptr from, size_t size, CUmemcpyAttributes *attributes,
+                  CUstream stream),
+                 to, from, size, attributes, stream)
+
 /* One side; lengths of 0 mean that rows and layers follow one another. Elements are bytes. */
 static CUresult read_operand(const CUmemcpy3DOperand *operand, const CUextent3D *extent,
                              struct copy_side *side)
@@ -178,3 +194,14 @@ EXPORT_ON_STREAM(cuMemcpy3DBatchAsync_v2,
                  (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags,
                   CUstream stream),
                  count, ops, flags, stream)
+
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+                                       CUstream stream);
+static CUresult cuMemcpy3DWithAttributesAsync_on(const char *call, CUDA_MEMCPY3D_BATCH_OP *op,
+                                                 unsigned long long flags, CUstream stream)
+{
+	return cuMemcpy3DBatchAsync_on(call, 1, op, NULL, flags, stream);
+}
+EXPORT_ON_STREAM(cuMemcpy3DWithAttributesAsync,
+                 (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream stream), op,
+                 flags, stream)
