@@ -11,4 +11,20 @@ double cuInventedScale(double by);
 CUresult cuInventedContext(CUcontext *context);
 CUresult cuMemMap_v8(CUdeviceptr address, CUmemGenericAllocationHandle handle);
 
+/* Functions of CUDA 13.1 and 13.3, for builds with an older cuda.h. */
+#if CUDA_VERSION < 13010
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle to, CUdevice device, size_t at,
+                               CUmemGenericAllocationHandle handle, size_t from, size_t size,
+                               unsigned long long flags);
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle to, CUdevice device, size_t at,
+                                CUdeviceptr address, size_t size, unsigned long long flags);
+#endif
+#if CUDA_VERSION < 13030
+CUresult cuLogicalEndpointBindMem(cuuint32_t to, CUdevice device, cuuint64_t at,
+                                  CUmemGenericAllocationHandle handle, cuuint64_t from,
+                                  cuuint64_t size, unsigned long long flags);
+CUresult cuLogicalEndpointBindAddr(cuuint32_t to, CUdevice device, cuuint64_t at, void *address,
+                                   cuuint64_t size, unsigned long long flags);
+#endif
+
 #endif

@@ -24,7 +24,7 @@ network_libraries := $(addprefix $(BUILD)/tests/e2e/,libnccl.so.2 libordinary.so
 # Of the tests of elastic memory: programs over the driver, with what elastic.h gives them.
 elastic_clients := $(addprefix $(BUILD)/tests/e2e/,moves destroys orders asynchronous childless registers copy_window free ipc segments handles pools exported refused stream_churn arrays)
 e2e_out := $(elastic_clients) $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(BUILD)/tests/e2e/driven $(BUILD)/tests/e2e/raises $(BUILD)/tests/e2e/restless $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/bench/training $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/forge_record $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/crowd $(BUILD)/tests/e2e/ring $(BUILD)/tests/e2e/empty.so $(BUILD)/tests/e2e/lingers.so \
-	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/linked $(BUILD)/tests/e2e/linked-now $(BUILD)/tests/e2e/unlisted $(BUILD)/tests/e2e/unlisted-now $(BUILD)/tests/e2e/export_tables \
+	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/linked $(BUILD)/tests/e2e/linked-now $(BUILD)/tests/e2e/unlisted $(BUILD)/tests/e2e/unlisted-now $(BUILD)/tests/e2e/binds $(BUILD)/tests/e2e/export_tables \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/small $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams $(BUILD)/tests/e2e/static_tls \
 	$(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/kill_times $(guests) $(neighbours) $(lives) $(life_tools) \
 	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients) $(network_libraries)
@@ -69,6 +69,10 @@ $(later_driver): $(BUILD)/tests/e2e/later_driver.o $(softgpu_obj) $(ptx_obj)
 $(BUILD)/tests/e2e/unlisted $(BUILD)/tests/e2e/unlisted-now: $(BUILD)/tests/e2e/unlisted.o $(later_driver)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -Wl,-z,$(if $(filter %-now,$@),now,lazy) -o $@ $^ -ldl
+
+$(BUILD)/tests/e2e/binds: $(BUILD)/tests/e2e/binds.o $(later_driver)
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^
 
 $(BUILD)/tests/e2e/driven $(BUILD)/tests/e2e/advise: %: %.o $(machine_obj) | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
