@@ -213,6 +213,10 @@ LD_PRELOAD=$build/lib/libspillway-alias.so "$spillway" doctor >"$out" 2>/dev/nul
 says "$out" '^no  preload: libspillway-alias.so is preloaded without libspillway.so: '
 LD_PRELOAD="$build/lib/libspillway.so $build/lib/libspillway-alias.so" "$spillway" doctor >"$out" 2>/dev/null
 ! grep 'preload: libspillway-alias' "$out" || fail "both are preloaded"
+# KAI's variables.
+NVIDIA_GPU_MEMORY_REQUEST=2147 NVIDIA_GPU_MEMORY_LIMIT=4294 SPILLWAY_MEMORY_MAX=8GiB "$spillway" doctor >"$out"
+says "$out" '^ok  kai: NVIDIA_GPU_MEMORY_REQUEST=2147: honoured as memory$'
+says "$out" '^--  kai: NVIDIA_GPU_MEMORY_LIMIT=4294: not honoured: SPILLWAY_MEMORY_MAX goes before it$'
 CUDA_DEVICE_SM_LIMIT=30 SPILLWAY_SHARE=20 CUDA_DEVICE_SM_LIMIT_1=40 "$spillway" doctor >"$out"
 says "$out" '^--  hami: CUDA_DEVICE_SM_LIMIT=30: not honoured: SPILLWAY_SHARE goes before it$'
 CUDA_DEVICE_SM_LIMIT=30 GPU_CORE_UTILIZATION_POLICY=disable "$spillway" doctor >"$out"

@@ -614,6 +614,10 @@ START_TEST(kai)
 	ck_assert_uint_eq(settings_of(config, gpu0).memory, GIB);
 	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 3 * GIB);
 	config_release(config);
+	config = load_text("[gpu]\nrequest = 1GiB\nlimit = 3GiB\n");
+	ck_assert_uint_eq(settings_of(config, gpu0).memory, GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_max, 3 * GIB);
+	config_release(config);
 	config = load_environment(ENVIRON("NVIDIA_GPU_MEMORY_REQUEST=0", "SPILLWAY_MEMORY_MAX=0"));
 	ck_assert_uint_eq(settings_of(config, gpu0).memory, CONFIG_UNLIMITED);
 	config_release(config);
