@@ -13,9 +13,9 @@ tree=$scratch/slice leaf=$scratch/slice/pod/leaf
 mkdir -p "$leaf"
 SPILLWAY_CGROUP=$leaf SOFTGPU_CGROUP=$leaf SOFTGPU_NVML_LIMITS=$scratch/nvml
 export SPILLWAY_CGROUP SOFTGPU_CGROUP SOFTGPU_NVML_LIMITS
-# dmem FOLDER FILE SIZE_MIB: a cgroup's limit, written as a whole
+# dmem FOLDER FILE SIZE_MIB|max: a cgroup's limit, written as a whole
 dmem() {
-	echo "$region $(($3 * mib))" >"$scratch/next"
+	case $3 in max) echo "$region max" ;; *) echo "$region $(($3 * mib))" ;; esac >"$scratch/next"
 	mv "$scratch/next" "$1/dmem.$2"
 }
 # says WHERE TEXT PATTERN
@@ -37,8 +37,22 @@ release() {
 	has "nothing is refused" "$(cat "$scratch/out")" "refused=0"
 }
 
-# The level in between has no such files: its controller is off. The slice's limit holds.
+# The imitation itself: a limit of the leaf is the total that programs are told. One of a parent
+# holds, and the total is the device's. There is no level in between.
+mkdir "$tree/own"
+# alone REFUSED TOTAL: a program of 128 MiB without Spillway
+alone() {
+	out=$(SOFTGPU_CGROUP=$tree/own on_softgpu "$build/tests/e2e/allocate" --count 16)
+	has "the limiter" "$out" "refused=$1 "
+	has "the limiter" "$out" " total=$(($2 * mib)) "
+}
+dmem "$tree/own" max 64
+alone 8 64
 dmem "$tree" max 96
+dmem "$tree/own" max max
+alone 4 2048
+
+# The level in between has no such files: its controller is off. The slice's limit holds.
 dmem "$leaf" max 1024
 dmem "$leaf" min 64
 hold files
@@ -79,3 +93,29 @@ until_true $patience device_at_least $((128 * mib)) || fail "no limit is left, a
 until_true $patience counter_is nvml hard_limit null || fail "the old limit is told: $("$spillway" stat nvml)"
 says "no metric" "$("$spillway" stat --format prometheus | grep -c 'hard_limit_bytes{spillway_job="nvml"')" '^0$'
 release
+
+# Memory that may not leave the GPU is refused beyond the soft limit. The reason names that limit.
+dmem "$leaf" max 1024
+dmem "$leaf" min 32
+SPILLWAY_JOB=stays SPILLWAY_SPILL=off under_shim "$build/tests/e2e/allocate" >"$scratch/out" 2>&1 || fail "stays: $(cat "$scratch/out")"
+has "stays" "$(cat "$scratch/out")" "refused=4 "
+says "stays" "$(cat "$scratch/out")" "limit 32\.0 MiB, .* The limit is that of $leaf/dmem\.min: raise that first\. Largest holders: 32\.0 MiB by "
+says "stat --refused" "$("$spillway" stat stays --refused)" " The limit is that of $leaf/dmem\.min: raise that first\. Largest holders: "
+SPILLWAY_MEMORY=16MiB SPILLWAY_JOB=own SPILLWAY_SPILL=off under_shim "$build/tests/e2e/allocate" >"$scratch/out" 2>&1 || fail "own: $(cat "$scratch/out")"
+has "own" "$(cat "$scratch/out")" "limit 16.0 MiB"
+case $(cat "$scratch/out") in *"raise that first"*) fail "the job's own limit is said to be the cgroup's: $(cat "$scratch/out")" ;; esac
+
+# The kernel's own controller, where this machine has one that knows a GPU.
+cgroups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+if [ "$(id -u)" -eq 0 ] && grep -q '/\(vidmem\|vram[0-9]*\) ' "$cgroups/dmem.capacity" 2>/dev/null; then
+	region=$(awk '$1 ~ /\/(vidmem|vram[0-9]*)$/ { print $1; exit }' "$cgroups/dmem.capacity")
+	leaf=$cgroups/spillway-$$
+	grep -qw dmem "$cgroups/cgroup.subtree_control" || echo +dmem >"$cgroups/cgroup.subtree_control"
+	mkdir "$leaf"
+	echo "$region $((64 * mib))" >"$leaf/dmem.max"
+	echo "$region $((32 * mib))" >"$leaf/dmem.min"
+	out=$(SPILLWAY_CGROUP=$leaf "$spillway" doctor 2>&1) || :
+	rmdir "$leaf"
+	says "the kernel's controller" "$out" "^ok  gpu .*: the cgroup leaves 64\\.0 MiB \\($leaf/dmem\\.max\\), 32\\.0 MiB safe \\($leaf/dmem\\.min\\)"
+	echo "the kernel's controller: $region"
+fi

@@ -137,12 +137,12 @@ static void holders_name(const struct holder *holder, char *text, size_t size)
 		dl_iterate_phdr(holders_find_module, &(struct place){holder->site, text, size});
 }
 
+/* Adds the largest ones to a text. */
 static void holders_say(const struct holders *holders, char *text, size_t size)
 {
 	uint64_t now = clock_now();
-	size_t used = 0;
+	size_t used = strlen(text);
 
-	*text = '\0';
 	for (int i = 0; i < holders->count && i < HOLDERS_SAID && used < size; i++) {
 		const struct holder *holder = &holders->of[i];
 		char bytes[32], age[32], name[96];
@@ -155,7 +155,7 @@ static void holders_say(const struct holders *holders, char *text, size_t size)
 		    units_format_duration(now > holder->oldest_ns ? now - holder->oldest_ns : 0,
 		                          age, sizeof(age)));
 	}
-	if (used && used + 1 < size)
+	if (holders->count && used + 1 < size)
 		snprintf(text + used, size - used, ".");
 }
 
@@ -214,7 +214,7 @@ static int holders_refused(void *cookie, void *subject)
 
 static void holders_start(bool *has_started)
 {
-	static const struct action refused = {ACTION_STATISTICS, "holders", holders_refused, NULL};
+	static const struct action refused = {ACTION_RESOURCES, "holders", holders_refused, NULL};
 
 	*has_started &= action_add(ACTION_REFUSED, &refused) == 0;
 	if (!this_job.segment ||

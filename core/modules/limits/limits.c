@@ -19,11 +19,13 @@
 #include "core/base/loading.h"
 #include "core/base/place.h"
 #include "core/budget/in_use.h"
+#include "core/budget/refusal.h"
 #include "core/budget/terms.h"
 #include "core/job/helper.h"
 #include "core/job/module.h"
 #include "core/job/process.h"
 #include "core/job/sharing.h"
+#include "core/registry/actions.h"
 
 /* A limit that changes is followed, and free memory looked at, so often. */
 enum { LOOK_MS = 100 };
@@ -171,6 +173,30 @@ static void limits_tell(const struct device *device)
 		atomic_store_explicit(&device->ledger->outside[i], words[i], memory_order_relaxed);
 }
 
+/* Says of a refusal by one of these limits where the limit is: the job's own may be higher. */
+static int limits_refused(void *cookie, void *subject)
+{
+	const struct limits *l = late_of(&limits_place);
+	struct refusal *refusal = subject;
+	enum refusal_reason reason = refusal->refused->reason;
+	int now = l ? atomic_load(&l->now) : 0;
+
+	(void)cookie;
+	if (reason != REFUSED_MEMORY_LIMIT && reason != REFUSED_UNMOVABLE)
+		return CUDA_SUCCESS;
+	for (int i = 0; l && i < l->count[now]; i++) {
+		const struct config_limit *limit = &l->limit[now][i];
+		bool is_soft = limit->soft && limit->soft == refusal->refused->limit;
+
+		if (config_selects(limit->pci, &refusal->device->id) &&
+		    (is_soft || limit->hard == refusal->refused->limit))
+			snprintf(refusal->more, sizeof(refusal->more),
+			         " The limit is that of %s: raise that first.",
+			         is_soft ? limit->soft_from : limit->hard_from);
+	}
+	return CUDA_SUCCESS;
+}
+
 static bool limits_are_any(void)
 {
 	struct limits *l = late_of(&limits_place);
@@ -300,6 +326,13 @@ static bool limits_may_be_nvml_s(void)
 	       place_variable("NVIDIA_GPU_MEMORY_LIMIT");
 }
 
+static void limits_start(bool *has_started)
+{
+	static const struct action refused = {ACTION_STATISTICS, "limits", limits_refused, NULL};
+
+	*has_started &= action_add(ACTION_REFUSED, &refused) == 0;
+}
+
 /* NVML was opened for a job with a name alone. */
 static void limits_started(void)
 {
@@ -343,5 +376,6 @@ static void limits_tick(int *look_ms)
 const struct module module_limits = {.name = "limits",
                                      .prepare = limits_prepare,
                                      .add_source = limits_add_source,
+                                     .start = limits_start,
                                      .started = limits_started,
                                      .tick = limits_tick};
