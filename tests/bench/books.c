@@ -51,6 +51,7 @@ static struct block {
 
 enum { PARAMETERS = 8 };
 
+static struct placement_calls calls;
 static struct unit unit = {.kind = UNIT_OF_ALLOCATION};
 static struct arena arena = {.base = (CUdeviceptr)1 << 40, .size = ARENA_UNIT, .units = &unit};
 struct arena_range arena_ranges[DEVICE_MAX];
@@ -76,7 +77,7 @@ static void look_at_launch(uint64_t i)
 	void *parameters[PARAMETERS] = {&address, &address, &address, &address,
 	                                &address, &address, &address, &address};
 
-	heat_launched((CUfunction)&unit, parameters, NULL);
+	placement_tell(launched, (CUfunction)&unit, parameters, NULL);
 }
 
 static void sample_launch(uint64_t i)
@@ -420,7 +421,8 @@ int main(void)
 		return 1;
 	measure("actions_two", run_group);
 	arena_ranges[0] = (struct arena_range){arena.base, arena.base + arena.size, &arena};
-	atomic_store(&placement_calls, &(const struct placement_calls){0}); /* to be sampled */
+	used_add_calls(&calls);
+	atomic_store(&placement_calls, &calls);
 	heat_sample(HEAT_THINLY);
 	measure("heat_launch", sample_launch);
 	heat_sample(HEAT_CLOSELY);

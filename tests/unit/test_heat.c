@@ -72,7 +72,7 @@ static enum heat heat_at(unsigned int run)
 
 static void set_up(void)
 {
-	static const struct placement_calls none;
+	static struct placement_calls calls;
 
 	for (unsigned int i = 0; i < UNITS; i++) {
 		units[i].kind = i < UNITS - RUN ? UNIT_OF_ALLOCATION : UNIT_FREE;
@@ -81,7 +81,10 @@ static void set_up(void)
 	arena_ranges[1].arena = &arena;
 	arena_ranges[1].end = BASE + arena.size;
 	arena_ranges[1].base = BASE;
-	atomic_store(&placement_calls, &none); /* to be sampled */
+	used_add_calls(&calls);
+	touch_add_calls(&calls);
+	parameters_add_calls(&calls);
+	atomic_store(&placement_calls, &calls);
 	heat_sample(HEAT_CLOSELY);
 }
 
@@ -144,7 +147,7 @@ static void launch(CUfunction function, CUdeviceptr address)
 
 	sizes[0] = sizeof(address);
 	parameter_count = 1;
-	heat_launched(function, parameters, NULL);
+	placement_tell(launched, function, parameters, NULL);
 }
 
 /* --- rules --- */
@@ -175,11 +178,11 @@ START_TEST(copies_make_mild_but_never_cold)
 {
 	CUdeviceptr both[] = {run_at(3), run_at(4) + 1};
 
-	heat_copied(both, 2);
+	placement_tell(copied, both, 2);
 	ck_assert_int_eq(heat_at(3), HEAT_MILD);
 	ck_assert_int_eq(heat_at(4), HEAT_MILD);
 	launch(FUNCTION, run_at(4));
-	heat_copied(both, 2);
+	placement_tell(copied, both, 2);
 	ck_assert_int_eq(heat_at(3), HEAT_MILD);
 	ck_assert_int_eq(heat_at(4), HEAT_HOT);
 	ck_assert_int_gt(heat_at(4), heat_at(3));
@@ -191,7 +194,7 @@ END_TEST
 
 START_TEST(descriptors_keep_from_cooling)
 {
-	heat_hide(run_at(3) + ARENA_UNIT);
+	placement_tell(hide, run_at(3) + ARENA_UNIT);
 	launch(FUNCTION, run_at(3));
 	work_for(10000);
 	ck_assert_int_eq(heat_at(3), HEAT_WARM);
@@ -208,7 +211,7 @@ START_TEST(nothing_is_cold_while_launches_are_blind)
 	ck_assert_int_eq(heat_at(3), HEAT_WARM);
 	work_for(10000);
 	ck_assert_int_eq(heat_at(3), HEAT_COLD);
-	heat_launched_blindly();
+	placement_tell(launched_blindly);
 	ck_assert_int_eq(heat_at(3), HEAT_WARM);
 }
 END_TEST
@@ -337,9 +340,9 @@ START_TEST(random_parameters)
 				wanted[run] |= run != UNITS / RUN - 1; /* it is free */
 			}
 		}
-		parameters_forget();
+		placement_tell(forget_functions);
 		clock_ns += 100 * MS;
-		heat_launched(rand_r(&seed) % 2 ? FUNCTION : KERNEL, parameters, NULL);
+		placement_tell(launched, rand_r(&seed) % 2 ? FUNCTION : KERNEL, parameters, NULL);
 		for (unsigned int run = 0; run < UNITS / RUN; run++)
 			wrong += (touched(run) != 0) != wanted[run];
 	}
@@ -375,21 +378,21 @@ START_TEST(odd_forms_do_no_harm)
 	void *unknown[] = {(void *)77, buffer, CU_LAUNCH_PARAM_END};
 	void *null[] = {NULL};
 
-	heat_launched(FUNCTION, NULL, NULL);
-	heat_launched(NULL, NULL, NULL);
-	heat_launched(FUNCTION, NULL, nothing);
-	heat_launched(FUNCTION, NULL, no_buffer);
-	heat_launched(FUNCTION, NULL, unknown);
+	placement_tell(launched, FUNCTION, NULL, NULL);
+	placement_tell(launched, NULL, NULL, NULL);
+	placement_tell(launched, FUNCTION, NULL, nothing);
+	placement_tell(launched, FUNCTION, NULL, no_buffer);
+	placement_tell(launched, FUNCTION, NULL, unknown);
 	sizes[0] = 8;
 	parameter_count = 1;
-	heat_launched(FUNCTION, null, NULL);
-	heat_copied(NULL, 0);
-	heat_launched(FUNCTION, NULL, extra);
+	placement_tell(launched, FUNCTION, null, NULL);
+	placement_tell(copied, NULL, 0);
+	placement_tell(launched, FUNCTION, NULL, extra);
 	ck_assert_uint_ne(touched(5), 0);
 	ck_assert_uint_eq(touched(6), 0); /* behind the size */
 	arena_ranges[1].base = arena_ranges[1].end = 0;
 	units[5 * RUN].touched = 0;
-	heat_launched(FUNCTION, NULL, extra);
+	placement_tell(launched, FUNCTION, NULL, extra);
 	ck_assert_uint_eq(touched(5), 0);
 }
 END_TEST
@@ -418,7 +421,7 @@ START_TEST(the_driver_is_asked_once)
 	ck_assert_uint_eq(questions, once);
 	ck_assert_int_eq(heat_at(5), HEAT_WARM);
 	/* Another function by the same handle. */
-	parameters_forget();
+	placement_tell(forget_functions);
 	launch(FUNCTION, run_at(1));
 	ck_assert_uint_gt(questions, once);
 }
@@ -445,7 +448,7 @@ static CUdeviceptr part_at(unsigned int part)
 
 static enum heat heat_of_part(unsigned int part)
 {
-	return heat_of(units[heat_unit(&arena, part * PART + 1)].touched, heat_now());
+	return heat_of(units[placement_ask(0, unit, &arena, part * PART + 1)].touched, heat_now());
 }
 
 static void use_for_long(CUdeviceptr address)
@@ -463,7 +466,7 @@ START_TEST(one_address_is_of_all_of_a_run)
 	use_for_long(part_at(3) + 4096);
 	for (unsigned int part = 0; part <= PARTS; part++)
 		ck_assert_int_eq(heat_of_part(part), HEAT_HOT);
-	ck_assert_uint_eq(heat_unit(&arena, 5 * PART), 0);
+	ck_assert_uint_eq(placement_ask(0, unit, &arena, 5 * PART), 0);
 }
 END_TEST
 
@@ -499,11 +502,11 @@ START_TEST(graphs_of_a_pool)
 	one_large_run();
 	sizes[0] = sizes[1] = sizeof(addresses[0]);
 	parameter_count = 2;
-	heat_graph_kernel(graph, NODE, FUNCTION, parameters, NULL, false);
+	placement_tell(graph_kernel, graph, NODE, FUNCTION, parameters, NULL, false);
 	launch(OTHER, part_at(0));
 	for (int i = 0; i < 400; i++) {
 		work_for(100);
-		heat_graph_launched(graph);
+		placement_tell(graph_launched, graph);
 	}
 	for (unsigned int part = 4; part < 9; part++)
 		ck_assert_int_eq(heat_of_part(part), HEAT_HOT);
@@ -511,7 +514,7 @@ START_TEST(graphs_of_a_pool)
 	ck_assert_int_ne(heat_of_part(0), HEAT_HOT);
 	ck_assert_int_gt(heat_uses_of(graph, NULL, NULL, NULL, used, 8), 1);
 	ck_assert_uint_eq(used[0], part_at(4));
-	heat_graph_forget(graph);
+	placement_tell(graph_forget, graph);
 }
 END_TEST
 
@@ -520,7 +523,7 @@ START_TEST(a_small_run_is_known_as_a_whole)
 {
 	launch(FUNCTION, run_at(7));
 	launch(FUNCTION, run_at(7) + (RUN - 1) * ARENA_UNIT);
-	ck_assert_uint_eq(heat_unit(&arena, 7 * RUN + 3), 7 * RUN);
+	ck_assert_uint_eq(placement_ask(0, unit, &arena, 7 * RUN + 3), 7 * RUN);
 	ck_assert_uint_eq(units[7 * RUN].parts, 0);
 }
 END_TEST
@@ -547,7 +550,7 @@ static void check_spread(enum heat_sampling sampling, unsigned int length)
 		if (!heat_is_due())
 			continue;
 		seen[i % length]++;
-		heat_sampled();
+		placement_tell(copied, NULL, 0);
 	}
 	for (unsigned int i = 0; i < length; i++) {
 		ck_assert_uint_gt(seen[i], wanted * 3 / 4);
@@ -575,7 +578,7 @@ START_TEST(who_launches_seldom_is_always_looked_at)
 	for (int i = 0; i < 1000; i++) {
 		clock_ns += 10 * MS;
 		if (heat_is_due()) {
-			heat_sampled();
+			placement_tell(copied, NULL, 0);
 			seen++;
 		}
 	}
@@ -586,7 +589,7 @@ START_TEST(who_launches_seldom_is_always_looked_at)
 		clock_ns += 1000 * MS;
 		for (int i = 0; i < 100; i++) {
 			if (heat_is_due()) {
-				heat_sampled();
+				placement_tell(copied, NULL, 0);
 				seen++;
 			}
 		}
@@ -603,7 +606,7 @@ START_TEST(who_launches_seldom_is_always_looked_at)
 		for (int i = 0; i < 1000000; i++) {
 			clock_ns += between;
 			if (heat_is_due()) {
-				heat_sampled();
+				placement_tell(copied, NULL, 0);
 				seen++;
 			}
 		}
@@ -616,7 +619,7 @@ END_TEST
 
 START_TEST(while_a_capture_is_active_all_is_looked_at)
 {
-	heat_sampled();
+	placement_tell(copied, NULL, 0);
 	capture_began(CU_STREAM_LEGACY);
 	for (int i = 0; i < 1000; i++)
 		ck_assert(heat_is_due());
@@ -656,13 +659,13 @@ START_TEST(a_launch_of_a_captured_graph_touches_what_was_captured)
 	launch(FUNCTION, run_at(7));
 	launch(FUNCTION, run_at(7) + ARENA_UNIT);
 	launch(FUNCTION, run_at(8));
-	heat_copied(&copied, 1);
+	placement_tell(copied, &copied, 1);
 	capture_is_over(STREAM);
-	heat_graph_capture_ended(GRAPH);
-	heat_graph_add(EXEC, GRAPH);
-	heat_graph_forget(GRAPH);
+	placement_tell(graph_capture_ended, GRAPH);
+	placement_tell(graph_add, EXEC, GRAPH);
+	placement_tell(graph_forget, GRAPH);
 	cool_down();
-	heat_graph_launched(EXEC);
+	placement_tell(graph_launched, EXEC);
 	ck_assert_int_eq(heat_at(7), HEAT_HOT);
 	ck_assert_int_eq(heat_at(8), HEAT_HOT);
 	ck_assert_int_eq(heat_at(9), HEAT_MILD); /* it is copied */
@@ -670,13 +673,13 @@ START_TEST(a_launch_of_a_captured_graph_touches_what_was_captured)
 	/* The next capture begins with nothing. */
 	capture_began(STREAM);
 	capture_is_over(STREAM);
-	heat_graph_capture_ended(CLONE);
+	placement_tell(graph_capture_ended, CLONE);
 	cool_down();
-	heat_graph_launched(CLONE);
-	heat_graph_launched(GRAPH);
+	placement_tell(graph_launched, CLONE);
+	placement_tell(graph_launched, GRAPH);
 	ck_assert_uint_eq(hot_runs(), 0);
-	heat_graph_forget(EXEC);
-	heat_graph_launched(EXEC);
+	placement_tell(graph_forget, EXEC);
+	placement_tell(graph_launched, EXEC);
 	ck_assert_uint_eq(hot_runs(), 0);
 }
 END_TEST
@@ -688,15 +691,15 @@ START_TEST(nodes_clones_and_updates)
 
 	sizes[0] = sizeof(address);
 	parameter_count = 1;
-	heat_graph_kernel(GRAPH, NODE, FUNCTION, parameters, NULL, false);
-	heat_graph_address(GRAPH, run_at(21) + 5);
-	heat_graph_address(GRAPH, 5);
-	heat_graph_add(CLONE, GRAPH);
-	heat_graph_add(EXEC, CLONE);
+	placement_tell(graph_kernel, GRAPH, NODE, FUNCTION, parameters, NULL, false);
+	placement_tell(graph_address, GRAPH, run_at(21) + 5);
+	placement_tell(graph_address, GRAPH, 5);
+	placement_tell(graph_add, CLONE, GRAPH);
+	placement_tell(graph_add, EXEC, CLONE);
 	address = run_at(22);
-	heat_graph_kernel(EXEC, NODE, FUNCTION, parameters, NULL, true);
-	heat_graph_add(EXEC, (const void *)0x999);
-	heat_graph_add(EXEC, EXEC);
+	placement_tell(graph_kernel, EXEC, NODE, FUNCTION, parameters, NULL, true);
+	placement_tell(graph_add, EXEC, (const void *)0x999);
+	placement_tell(graph_add, EXEC, EXEC);
 	/* The changed kernel is the one that was there, with other memory; not in the graph. */
 	ck_assert_int_ge(heat_uses_of(EXEC, NULL, NULL, NULL, used, 8), 3);
 	ck_assert_uint_eq(heat_given(used, 8), 2);
@@ -708,25 +711,25 @@ START_TEST(nodes_clones_and_updates)
 	ck_assert_uint_eq(used[1], 0);
 	ck_assert_uint_eq(heat_given(used, 1), 0);
 	cool_down();
-	heat_graph_launched(EXEC);
+	placement_tell(graph_launched, EXEC);
 	ck_assert_uint_eq(hot_runs(), 3);
 	address = run_at(23);
-	heat_graph_forget(GRAPH);
-	heat_graph_kernel(GRAPH, NODE, FUNCTION, parameters, NULL, false);
-	heat_graph_replace(EXEC, GRAPH);
+	placement_tell(graph_forget, GRAPH);
+	placement_tell(graph_kernel, GRAPH, NODE, FUNCTION, parameters, NULL, false);
+	placement_tell(graph_replace, EXEC, GRAPH);
 	cool_down();
-	heat_graph_launched(EXEC);
+	placement_tell(graph_launched, EXEC);
 	ck_assert_uint_eq(hot_runs(), 1);
 	ck_assert_int_eq(heat_at(23), HEAT_HOT);
 	/* A node of whichever graph. */
 	address = run_at(24);
-	heat_graph_kernel(HEAT_ANY_GRAPH, NODE, FUNCTION, parameters, NULL, true);
+	placement_tell(graph_kernel, HEAT_ANY_GRAPH, NODE, FUNCTION, parameters, NULL, true);
 	cool_down();
-	heat_graph_launched(EXEC);
+	placement_tell(graph_launched, EXEC);
 	ck_assert_uint_eq(hot_runs(), 2);
-	heat_graph_forget(EXEC);
-	heat_graph_forget(GRAPH);
-	heat_graph_forget(CLONE);
+	placement_tell(graph_forget, EXEC);
+	placement_tell(graph_forget, GRAPH);
+	placement_tell(graph_forget, CLONE);
 }
 END_TEST
 
@@ -738,11 +741,11 @@ START_TEST(a_graph_may_be_blind)
 	capture_began(STREAM);
 	launch(OTHER, run_at(4));
 	capture_is_over(STREAM);
-	heat_graph_capture_ended(GRAPH);
-	heat_graph_add(EXEC, GRAPH);
+	placement_tell(graph_capture_ended, GRAPH);
+	placement_tell(graph_add, EXEC, GRAPH);
 	cool_down();
 	ck_assert_int_eq(heat_at(3), HEAT_COLD);
-	heat_graph_launched(EXEC);
+	placement_tell(graph_launched, EXEC);
 	ck_assert_int_eq(heat_at(3), HEAT_WARM);
 }
 END_TEST

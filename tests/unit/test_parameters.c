@@ -236,7 +236,7 @@ static void load(const void *module, const void *image)
 
 	ck_assert_int_eq(object_track(registry, NULL, &object_type_module, module), 0);
 	object = find(module);
-	parameters_loaded(object, image);
+	placement_tell(loaded, object, image);
 	resource_release(object);
 }
 
@@ -250,14 +250,18 @@ static void hand_out(CUfunction function, const void *module, const char *name)
 {
 	struct resource *object = find(module);
 
-	parameters_handed_out(function, object, name);
+	placement_tell(handed_out, function, object, name);
 	resource_release(object);
 }
 
 START_TEST(functions_have_what_their_image_says)
 {
+	static struct placement_calls calls;
+
+	parameters_add_calls(&calls);
+	atomic_store(&placement_calls, &calls);
 	registry = registry_create("parameters", 1, 0);
-	ck_assert(registry && parameters_need_images());
+	ck_assert(registry && placement_ask(false, needs_images));
 	load(MODULE, kernels(8, 24));
 	load(OTHER, kernels(16, 8));
 	/* Nobody knows those of what comes as text. */
@@ -275,22 +279,22 @@ START_TEST(functions_have_what_their_image_says)
 	hand_out(FUNCTION, OTHER, "three");
 	hand_out(KERNEL, MODULE, "big");
 	/* A context's end forgets what the driver said, not what images do. */
-	parameters_forget();
+	placement_tell(forget_functions);
 	ck_assert_uint_eq(first(FUNCTION), 2);
 	unload(OTHER);
 	ck_assert_uint_eq(first(FUNCTION), 0);
 	ck_assert_uint_eq(first(KERNEL), 3);
-	parameters_are_those_of(FUNCTION, KERNEL);
+	placement_tell(are_those_of, FUNCTION, KERNEL);
 	ck_assert_uint_eq(first(FUNCTION), 3);
 	/* Another module by the same handle. */
 	load(MODULE, kernels(40, 8));
 	ck_assert_uint_eq(first(FUNCTION), 0);
 	hand_out(FUNCTION, MODULE, "three");
 	ck_assert_uint_eq(first(FUNCTION), 5);
-	parameters_are_those_of(KERNEL, (CUfunction)0x9999);
+	placement_tell(are_those_of, KERNEL, (CUfunction)0x9999);
 	ck_assert_uint_eq(first(KERNEL), 0);
 	unload(MODULE);
-	parameters_forget();
+	placement_tell(forget_functions);
 	ck_assert_uint_eq(first(NULL), 0);
 	/* Nobody knows anything of a module that is not in the books. */
 	hand_out(FUNCTION, MODULE, "three");

@@ -136,6 +136,10 @@ static void add_kernel(uint64_t ns, int run)
 
 static void set_up(void)
 {
+	static struct placement_calls calls;
+
+	placement_add_calls(&calls);
+	atomic_store(&placement_calls, &calls);
 	memset(&world, 0, sizeof(world));
 	world.found.kernel = world.kernel;
 	world.found.use = world.use;
@@ -159,7 +163,7 @@ static void set_up(void)
 
 static void poll_placement(void)
 {
-	placement_poll(&gpu, &terms, charged, spare, host_bytes);
+	placement_tell(poll, &gpu, &terms, charged, spare, host_bytes);
 }
 
 static void tear_down(void)
@@ -167,17 +171,17 @@ static void tear_down(void)
 	terms.settings.placement = PLACEMENT_HEAT;
 	terms.settings.survey = 0;
 	poll_placement();
-	ck_assert(!placement_is_settled(&gpu));
+	ck_assert(!placement_ask(false, is_settled, &gpu));
 }
 
 static unsigned int heat_at(int run, int part, uint32_t touched)
 {
-	return movable_heat(placement_rank(&gpu, piece(run, part), touched, heat_now()));
+	return movable_heat(placement_ask(0, rank, &gpu, piece(run, part), touched, heat_now()));
 }
 
 static uint64_t rank_at(int run, int part)
 {
-	return placement_rank(&gpu, piece(run, part), 0, heat_now());
+	return placement_ask(0, rank, &gpu, piece(run, part), 0, heat_now());
 }
 
 /* Returns what the word of memory is that a kernel uses now. */
@@ -206,7 +210,7 @@ START_TEST(a_survey_decides)
 	heat_work();
 	survey();
 	ck_assert(world.has_steps);
-	ck_assert(placement_is_settled(&gpu));
+	ck_assert(placement_ask(false, is_settled, &gpu));
 	for (int part = 0; part < PER_RUN; part++) {
 		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
 		ck_assert_uint_eq(heat_at(ALIKE, part, 0), HEAT_HOT);
@@ -274,7 +278,7 @@ START_TEST(what_gains_nothing_stays)
 	for (size_t i = 0; i < world.found.kernels; i++)
 		world.kernel[i].ns = 1000000;
 	survey();
-	ck_assert(placement_is_settled(&gpu));
+	ck_assert(placement_ask(false, is_settled, &gpu));
 	terms.limit -= MIB;
 	poll_placement();
 	for (int part = 0; part < PER_RUN; part++) {
@@ -299,30 +303,30 @@ START_TEST(nothing_is_exchanged_while_it_is_measured)
 	world.state = SURVEY_FAILED;
 	poll_placement();
 	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_WARM);
-	ck_assert(!placement_is_settled(&gpu));
+	ck_assert(!placement_ask(false, is_settled, &gpu));
 }
 END_TEST
 
 /* Until the first survey has ended heat exchanges nothing, and after it whatever it wants. */
 START_TEST(heat_waits_for_the_first_survey)
 {
-	ck_assert(!placement_is_awaited(&gpu));
+	ck_assert(!placement_ask(false, is_awaited, &gpu));
 	poll_placement();
-	ck_assert(placement_is_awaited(&gpu));
+	ck_assert(placement_ask(false, is_awaited, &gpu));
 	world.state = SURVEY_TAKEN;
 	poll_placement();
-	ck_assert(placement_is_awaited(&gpu));
+	ck_assert(placement_ask(false, is_awaited, &gpu));
 	world.state = _i ? SURVEY_FAILED : SURVEY_WITHOUT_STEPS;
 	poll_placement();
-	ck_assert(!placement_is_awaited(&gpu));
+	ck_assert(!placement_ask(false, is_awaited, &gpu));
 	clock_ns += 200 * SECOND;
 	poll_placement();
 	ck_assert_int_eq(world.state, SURVEY_SOUGHT);
-	ck_assert(!placement_is_awaited(&gpu));
+	ck_assert(!placement_ask(false, is_awaited, &gpu));
 	/* What the settings keep from being found is not waited for. */
 	terms.settings.steps = STEPS_OFF;
 	poll_placement();
-	ck_assert(!placement_is_awaited(&gpu));
+	ck_assert(!placement_ask(false, is_awaited, &gpu));
 }
 END_TEST
 
@@ -363,7 +367,7 @@ static void try_it(uint64_t ns_of_often)
 	ck_assert_int_eq(world.begun, 1);
 	place(OFTEN, false);
 	place(UNSEEN, true);
-	placement_note_even(&gpu);
+	placement_tell(note_even, &gpu);
 	for (int i = 0; i < 3; i++)
 		world.kernel[i].ns = ns_of_often;
 	survey();
@@ -390,11 +394,11 @@ START_TEST(what_was_not_worth_it_goes_back)
 		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_COLD);
 		ck_assert_uint_eq(heat_at(UNSEEN, part, 0), HEAT_HOT);
 		ck_assert_uint_eq(heat_at(SELDOM, part, 0), HEAT_HOT);
-		ck_assert(placement_has_decided(&gpu, piece(UNSEEN, part)));
+		ck_assert(placement_ask(false, has_decided, &gpu, piece(UNSEEN, part)));
 	}
 	place(OFTEN, true);
 	place(UNSEEN, false);
-	placement_note_even(&gpu);
+	placement_tell(note_even, &gpu);
 	/* It is not tried again, ... */
 	clock_ns += 700 * SECOND;
 	survey();
@@ -421,7 +425,7 @@ END_TEST
 START_TEST(a_full_device_is_a_limit)
 {
 	terms.limit = UINT64_MAX;
-	placement_note_full(&gpu);
+	placement_tell(note_full, &gpu);
 	survey();
 	for (int part = 0; part < PER_RUN; part++) {
 		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
@@ -443,11 +447,11 @@ START_TEST(a_full_device_is_a_limit)
 	clock_ns += 60 * SECOND;
 	poll_placement();
 	ck_assert_int_eq(world.begun, 1);
-	ck_assert(placement_is_full(&gpu));
+	ck_assert(placement_ask(false, is_full, &gpu));
 	/* Others have gone. */
 	spare = host_bytes = 0;
 	poll_placement();
-	ck_assert(!placement_is_full(&gpu));
+	ck_assert(!placement_ask(false, is_full, &gpu));
 }
 END_TEST
 
@@ -462,7 +466,7 @@ START_TEST(beside_other_jobs_nothing_goes_back)
 	} else {
 		clock_ns += 60 * SECOND;
 		poll_placement();
-		placement_note_even(&gpu);
+		placement_tell(note_even, &gpu);
 		poll_placement();
 		ck_assert_int_eq(world.begun, 1);
 	}
@@ -483,7 +487,7 @@ START_TEST(what_was_worth_it_stays)
 		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
 		ck_assert_uint_eq(heat_at(UNSEEN, part, 0), HEAT_WARM);
 	}
-	placement_note_even(&gpu);
+	placement_tell(note_even, &gpu);
 	clock_ns += 60 * SECOND;
 	poll_placement();
 	ck_assert_int_eq(world.begun, 2);
@@ -545,7 +549,7 @@ START_TEST(it_is_surveyed_for_the_tool)
 	terms.settings.survey = CONFIG_SURVEY_ALWAYS;
 	poll_placement();
 	ck_assert_int_eq(world.begun, 1);
-	ck_assert(!placement_is_awaited(&gpu));
+	ck_assert(!placement_ask(false, is_awaited, &gpu));
 	world.state = SURVEY_WITHOUT_STEPS;
 	poll_placement();
 	ck_assert_int_eq(world.state, SURVEY_TAKEN);
@@ -577,7 +581,7 @@ START_TEST(a_record_alone_moves_nothing)
 	world.state = SURVEY_DONE;
 	poll_placement();
 	ck_assert_int_eq(world.ended, 1);
-	ck_assert(!placement_is_settled(&gpu));
+	ck_assert(!placement_ask(false, is_settled, &gpu));
 	ck_assert_uint_eq(rank_at(SELDOM, 0), rank_at(OFTEN, 0));
 }
 END_TEST

@@ -30,45 +30,87 @@ enum heat { HEAT_COLD, HEAT_WARM, HEAT_MILD, HEAT_HOT };
 
 /* All but the mover's is thread-safe. */
 struct placement_calls {
-	/* --- what the program launches and copies: touch.h --- */
+	/* --- samples, after the driver took the call: else pointers are not to be trusted --- */
+	/* A kernel was launched: a CUfunction or CUkernel, parameters as for cuLaunchKernel. */
 	void (*launched)(CUfunction function, void **parameters, void **extra);
+	/* Likewise, with parameters that cannot be read. */
 	void (*launched_blindly)(void);
+	/* A copy or fill was made; addresses may be any. */
 	void (*copied)(const CUdeviceptr *addresses, size_t count);
-	void (*hide)(CUdeviceptr address);
+	/* An executable graph was launched. */
 	void (*graph_launched)(const void *graph);
+	/* --- told in any case --- */
+	/* A descriptor was made that hides this address. */
+	void (*hide)(CUdeviceptr address);
+	/* A kernel node was added, or changed, in its graph or executable graph. */
 	void (*graph_kernel)(const void *graph, const void *node, CUfunction function,
 	                     void **parameters, void **extra, bool is_changed);
+	/* A copying or filling node was added; any address. */
 	void (*graph_address)(const void *graph, CUdeviceptr address);
+	/* `to` uses the memory of `from` from now on: as well, or alone. */
 	void (*graph_add)(const void *to, const void *from);
 	void (*graph_replace)(const void *to, const void *from);
+	/* A graph was destroyed. */
 	void (*graph_forget)(const void *graph);
+	/* A capture ended; graph: its result, NULL: nothing. */
 	void (*graph_capture_ended)(const void *graph);
-	/* --- its code: parameters.h --- */
+	/* --- its code --- */
+	/* Returns whether the next three are of use: the driver does not tell parameters. */
 	bool (*needs_images)(void);
+	/*
+	 * An image was loaded as this object, a module or library. The findings are kept for the
+	 * object, and gone with it.
+	 */
 	void (*loaded)(struct resource *code, const void *image);
+	/*
+	 * A module or library (NULL: an unknown one) handed out a function or kernel by name, and a
+	 * kernel its function.
+	 */
 	void (*handed_out)(CUfunction function, struct resource *code, const char *name);
 	void (*are_those_of)(CUfunction function, CUfunction kernel);
+	/* Handles of functions are about to become invalid: the driver is asked again if needed. */
 	void (*forget_functions)(void);
-	/* --- when memory was used last: touch.h --- */
+	/* --- when memory was used last --- */
 	/* Gives the range words, all 0: never used. Returns whether there was memory for them. */
 	bool (*track)(CUdeviceptr address, size_t size);
 	/* Returns when the range's hottest part that was ever met was used; 0: none was met. */
 	uint32_t (*touched)(CUdeviceptr address, size_t size, uint32_t now);
+	/* Returns the time now, in steps of 4 ms; never 0. */
 	uint32_t (*now)(void);
 	/* Returns the first unit of the run, or part, that a unit's heat is of. */
 	uint32_t (*unit)(const struct arena *arena, uint32_t unit);
-	/* --- for the mover: placement.h --- */
+	/* --- for the mover --- */
 	/* Ranks memory: what leaves first is less. The upper half is an enum heat. */
 	uint64_t (*rank)(const struct device *device, CUdeviceptr address, uint32_t touched,
 	                 uint32_t now);
+	/*
+	 * Goes on with the survey of a device. charged: bytes of it on the device, but not those
+	 * that are kept ready; spare: those; on_host: those that could come back.
+	 */
 	void (*poll)(struct device *device, const struct terms *terms, uint64_t charged,
 	             uint64_t spare, uint64_t on_host);
+	/*
+	 * The device has no room for memory on the host, though the limit has: other jobs have the
+	 * rest, and so much stays there.
+	 */
 	void (*note_full)(const struct device *device);
+	/* Returns whether that was so, and something has been on the host ever since. */
 	bool (*is_full)(const struct device *device);
+	/*
+	 * Returns whether a first survey has still to end that may find the best order: until then
+	 * nothing is exchanged by heat, which knows only the latest fills.
+	 */
 	bool (*is_awaited)(const struct device *device);
+	/* Returns whether it is decided where this piece of memory is to be. */
 	bool (*has_decided)(const struct device *device, CUdeviceptr address);
+	/*
+	 * There is nothing to exchange any more: now it can be measured whether the decision is
+	 * worth it.
+	 */
 	void (*note_even)(const struct device *device);
+	/* Returns whether it was decided lately that memory changes places, and it has not yet. */
 	bool (*hurries)(const struct device *device);
+	/* Returns whether looking at heat would change nothing on this device. */
 	bool (*is_settled)(const struct device *device);
 };
 

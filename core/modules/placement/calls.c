@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel calls: the table of placement, hooks, and the actions by which a survey is told
- * of launches and steps. Rules: runs inside the user's process.
+ * The module's start: the table of what the kernel calls, hooks, and the actions by which a survey
+ * is told of launches and steps. Rules: runs inside the user's process.
  */
 #include <pthread.h>
 
@@ -14,42 +14,6 @@
 #include "core/modules/placement/survey.h"
 #include "core/modules/placement/touch.h"
 #include "core/registry/actions.h"
-
-static void calls_launched_blindly(void)
-{
-	heat_launched_blindly();
-	heat_sampled();
-}
-
-static const struct placement_calls table = {.launched = heat_launched,
-                                             .launched_blindly = calls_launched_blindly,
-                                             .copied = heat_copied,
-                                             .hide = heat_hide,
-                                             .graph_launched = heat_graph_launched,
-                                             .graph_kernel = heat_graph_kernel,
-                                             .graph_address = heat_graph_address,
-                                             .graph_add = heat_graph_add,
-                                             .graph_replace = heat_graph_replace,
-                                             .graph_forget = heat_graph_forget,
-                                             .graph_capture_ended = heat_graph_capture_ended,
-                                             .needs_images = parameters_need_images,
-                                             .loaded = parameters_loaded,
-                                             .handed_out = parameters_handed_out,
-                                             .are_those_of = parameters_are_those_of,
-                                             .forget_functions = parameters_forget,
-                                             .track = touched_open,
-                                             .touched = touched_within,
-                                             .now = heat_now,
-                                             .unit = heat_unit,
-                                             .rank = placement_rank,
-                                             .poll = placement_poll,
-                                             .note_full = placement_note_full,
-                                             .is_full = placement_is_full,
-                                             .is_awaited = placement_is_awaited,
-                                             .has_decided = placement_has_decided,
-                                             .note_even = placement_note_even,
-                                             .hurries = placement_hurries,
-                                             .is_settled = placement_is_settled};
 
 static int calls_before_launch(void *cookie, void *subject)
 {
@@ -110,8 +74,13 @@ static int calls_step_ended(void *cookie, void *subject)
 
 static void placement_start(bool *has_started)
 {
+	static struct placement_calls table;
 	static const struct action step = {ACTION_RESOURCES, "survey", calls_step_ended, NULL};
 
+	used_add_calls(&table);
+	touch_add_calls(&table);
+	parameters_add_calls(&table);
+	placement_add_calls(&table);
 	survey_serve(calls_survey);
 	atomic_store(&placement_calls, &table);
 	*has_started &= action_add(ACTION_STEP_END, &step) == 0;
@@ -120,13 +89,13 @@ static void placement_start(bool *has_started)
 static void placement_leave_context(CUcontext context)
 {
 	survey_leave_context(context);
-	parameters_forget();
+	placement_tell(forget_functions);
 }
 
 static void placement_left_context(CUcontext context)
 {
 	(void)context;
-	parameters_forget();
+	placement_tell(forget_functions);
 }
 
 const struct module module_placement = {.name = "placement",

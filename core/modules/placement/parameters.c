@@ -179,7 +179,7 @@ static void parameters_clear(const struct image *gone)
 	}
 }
 
-void parameters_forget(void)
+static void parameters_forget(void)
 {
 	lock_acquire(&lock);
 	parameters_clear(NULL);
@@ -200,7 +200,7 @@ struct image {
 	size_t count, room;
 };
 
-bool parameters_need_images(void)
+static bool parameters_need_images(void)
 {
 	static _Atomic int version;
 
@@ -269,7 +269,7 @@ static struct resource *image_of_nothing(void *unused)
 	return NULL;
 }
 
-void parameters_loaded(struct resource *code, const void *image)
+static void parameters_loaded(struct resource *code, const void *image)
 {
 	resource_release(object_kept(code, &image_type, image_read, (void *)image));
 }
@@ -283,7 +283,7 @@ static const struct parameters *find_kernel(const struct image *image, const cha
 	return NULL;
 }
 
-void parameters_handed_out(CUfunction function, struct resource *code, const char *name)
+static void parameters_handed_out(CUfunction function, struct resource *code, const char *name)
 {
 	struct image *image =
 	    code ? (struct image *)object_kept(code, &image_type, image_of_nothing, NULL) : NULL;
@@ -297,7 +297,7 @@ void parameters_handed_out(CUfunction function, struct resource *code, const cha
 }
 
 /* Parameters that the driver told are asked for again: they are the entry's own. */
-void parameters_are_those_of(CUfunction function, CUfunction kernel)
+static void parameters_are_those_of(CUfunction function, CUfunction kernel)
 {
 	const struct known *k;
 
@@ -308,4 +308,13 @@ void parameters_are_those_of(CUfunction function, CUfunction kernel)
 	else
 		parameters_put(function, NULL, NULL);
 	lock_release(&lock);
+}
+
+void parameters_add_calls(struct placement_calls *calls)
+{
+	calls->needs_images = parameters_need_images;
+	calls->loaded = parameters_loaded;
+	calls->handed_out = parameters_handed_out;
+	calls->are_those_of = parameters_are_those_of;
+	calls->forget_functions = parameters_forget;
 }

@@ -52,26 +52,7 @@ void image_each_kernel(const void *image, image_kernel *found, void *cookie);
 bool parameters_hold(CUfunction function, bool wait, const struct parameters **parameters);
 void parameters_release(void);
 
-/*
- * Forgets the driver's answers about all functions, because handles are about to become invalid; it
- * is asked again if needed.
- */
-void parameters_forget(void);
-
-/* --- where the driver does not tell --- */
-
-/* Returns whether the calls below are of use. */
-bool parameters_need_images(void);
-/*
- * Reads an image that was loaded as this object, a module or library. The findings are kept for the
- * object, and gone with it.
- */
-void parameters_loaded(struct resource *code, const void *image);
-/*
- * Notes that a module or library (NULL: an unknown one) handed out a function or kernel by name,
- * and a kernel its function.
- */
-void parameters_handed_out(CUfunction function, struct resource *code, const char *name);
-void parameters_are_those_of(CUfunction function, CUfunction kernel);
+/* Fills in what the kernel says of modules, libraries and their functions. */
+void parameters_add_calls(struct placement_calls *calls);
 
 #endif

@@ -472,8 +472,8 @@ static uint64_t in(enum heat heat, uint32_t order)
 	return (uint64_t)heat << 32 | order;
 }
 
-uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
-                        uint32_t now)
+static uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
+                               uint32_t now)
 {
 	const struct placement *p = placement_of(device);
 	const struct ranked *ranked = weighed_find(&p->weighed, address);
@@ -493,35 +493,35 @@ uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32
 	return in(heat, touched);
 }
 
-bool placement_is_awaited(const struct device *device)
+static bool placement_is_awaited(const struct device *device)
 {
 	return placement_of(device)->is_awaited;
 }
 
-bool placement_has_decided(const struct device *device, CUdeviceptr address)
-{
-	return placement_is_settled(device) &&
-	       weighed_find(&placement_of(device)->weighed, address);
-}
-
-bool placement_is_settled(const struct device *device)
+static bool placement_is_settled(const struct device *device)
 {
 	const struct placement *p = placement_of(device);
 
 	return p->weighed.pieces && !p->is_surveyed;
 }
 
-void placement_note_full(const struct device *device)
+static bool placement_has_decided(const struct device *device, CUdeviceptr address)
+{
+	return placement_is_settled(device) &&
+	       weighed_find(&placement_of(device)->weighed, address);
+}
+
+static void placement_note_full(const struct device *device)
 {
 	placement_of(device)->is_full = true;
 }
 
-bool placement_is_full(const struct device *device)
+static bool placement_is_full(const struct device *device)
 {
 	return placement_of(device)->is_full;
 }
 
-void placement_note_even(const struct device *device)
+static void placement_note_even(const struct device *device)
 {
 	struct placement *p = placement_of(device);
 
@@ -529,7 +529,7 @@ void placement_note_even(const struct device *device)
 		p->is_even = true;
 }
 
-bool placement_hurries(const struct device *device)
+static bool placement_hurries(const struct device *device)
 {
 	const struct placement *p = placement_of(device);
 
@@ -752,8 +752,8 @@ static void placement_go_on(struct device *device, struct placement *p, const st
 	}
 }
 
-void placement_poll(struct device *device, const struct terms *terms, uint64_t charged,
-                    uint64_t spare, uint64_t on_host)
+static void placement_poll(struct device *device, const struct terms *terms, uint64_t charged,
+                           uint64_t spare, uint64_t on_host)
 {
 	struct placement *p = placement_of(device);
 	bool is_wanted = terms_limit_of_movable(terms) &&
@@ -774,4 +774,17 @@ void placement_poll(struct device *device, const struct terms *terms, uint64_t c
 	if (!may_be_found(terms))
 		placement_forget(p);
 	placement_show(device, p, terms, on_host);
+}
+
+void placement_add_calls(struct placement_calls *calls)
+{
+	calls->rank = placement_rank;
+	calls->poll = placement_poll;
+	calls->note_full = placement_note_full;
+	calls->is_full = placement_is_full;
+	calls->is_awaited = placement_is_awaited;
+	calls->has_decided = placement_has_decided;
+	calls->note_even = placement_note_even;
+	calls->hurries = placement_hurries;
+	calls->is_settled = placement_is_settled;
 }

@@ -50,7 +50,7 @@ static void widen(CUdeviceptr low, CUdeviceptr high)
 		;
 }
 
-bool touched_open(CUdeviceptr address, size_t size)
+static bool touched_open(CUdeviceptr address, size_t size)
 {
 	uint64_t first = address / TOUCHED_UNIT, last = (address + size - 1) / TOUCHED_UNIT;
 
@@ -172,7 +172,7 @@ static bool heat_is_hotter(uint32_t a, uint32_t b, uint32_t now)
 	return of_a == of_b ? a > b : of_a > of_b;
 }
 
-uint32_t touched_within(CUdeviceptr address, size_t size, uint32_t now)
+static uint32_t touched_within(CUdeviceptr address, size_t size, uint32_t now)
 {
 	uint32_t hottest = 0;
 
@@ -184,66 +184,6 @@ uint32_t touched_within(CUdeviceptr address, size_t size, uint32_t now)
 			hottest = touched;
 	}
 	return hottest;
-}
-
-/* --- sampling --- */
-
-/* A thread keeps this besides; it is apart, because only a sampled thread needs it. */
-static __thread struct {
-	uint64_t at;    /* CLOCK_MONOTONIC at the last sample, ns */
-	uint64_t saved; /* time that was not spent on samples, ns */
-	uint32_t mean;  /* of the interval to the next one, launches */
-	uint32_t random;
-} thread __attribute__((tls_model("initial-exec")));
-
-/* A look of some 0.15 us is counted as so long; so much of it may be saved up. */
-enum { LOOK_NS = 100000, MANY = 8, SAVED_MAX = 64 };
-
-static uint32_t heat_draw(void)
-{
-	uint32_t x = thread.random;
-
-	if (!x)
-		x = (uint32_t)(uintptr_t)&thread | 1;
-	x ^= x << 13;
-	x ^= x >> 17;
-	x ^= x << 5;
-	thread.random = x;
-	return x;
-}
-
-static uint64_t passed_since_last(void)
-{
-	uint64_t now = clock_now(), passed = now - thread.at;
-
-	thread.at = now;
-	return passed < SAVED_MAX * (uint64_t)LOOK_NS ? passed : SAVED_MAX * (uint64_t)LOOK_NS;
-}
-
-/*
- * Intervals are random, because a fixed one would meet the same launches of each step. Their mean
- * follows the time between launches, so that looks take a thousandth or two of it; after a pause
- * each launch is looked at for a while.
- */
-void heat_sampled(void)
-{
-	uint32_t most = atomic_load_explicit(&heat_sampling, memory_order_relaxed);
-	uint64_t saved = thread.saved + passed_since_last();
-	uint32_t mean = thread.mean;
-
-	if (saved >= MANY * LOOK_NS)
-		mean = 1;
-	else if (saved >= LOOK_NS)
-		mean /= 2;
-	else
-		mean *= 2;
-	mean = mean > most ? most : mean;
-	mean = mean < 1 ? 1 : mean;
-	saved = saved > LOOK_NS ? saved - LOOK_NS : 0;
-	thread.saved =
-	    saved < SAVED_MAX * (uint64_t)LOOK_NS ? saved : SAVED_MAX * (uint64_t)LOOK_NS;
-	thread.mean = mean;
-	heat_countdown.left = (int32_t)(1 + heat_draw() % (2 * mean - 1));
 }
 
 /* --- touching --- */
@@ -279,7 +219,7 @@ static uint32_t part_of(uint32_t unit, uint32_t first)
 	return unit - (unit - first) % ARENA_PART_UNITS;
 }
 
-uint32_t heat_unit(const struct arena *arena, uint32_t unit)
+static uint32_t heat_unit(const struct arena *arena, uint32_t unit)
 {
 	uint32_t first = atomic_load_explicit(&arena->units[unit].run, memory_order_relaxed);
 
@@ -378,4 +318,12 @@ struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t 
 void heat_launched_blindly(void)
 {
 	atomic_store_explicit(&blind_at, heat_work(), memory_order_relaxed);
+}
+
+void touch_add_calls(struct placement_calls *calls)
+{
+	calls->track = touched_open;
+	calls->touched = touched_within;
+	calls->now = heat_now;
+	calls->unit = heat_unit;
 }

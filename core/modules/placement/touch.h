@@ -73,14 +73,10 @@ struct heat_touched {
  * last of these, one.
  */
 struct heat_touched heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now);
-/* Returns the first unit of the run, or part, that a unit's heat is of. */
-uint32_t heat_unit(const struct arena *arena, uint32_t unit);
 /* Notes a launch with parameters that cannot be read. */
 void heat_launched_blindly(void);
 /* Returns the time now, and notes that the program is at work. */
 uint32_t heat_work(void);
-/* Puts this thread's next sample off for a while. */
-void heat_sampled(void);
 
 /*
  * When memory outside of arenas was used last: a word for each 2 MiB of addresses that the
@@ -95,10 +91,8 @@ extern struct touched_span {
 	_Atomic CUdeviceptr low, high;
 } touched_span;
 
-/* Gives the range words, all 0: never used. Returns whether there was memory for them. */
-bool touched_open(CUdeviceptr address, size_t size);
-/* Returns when the range's hottest part that was ever met was used; 0: none was met. */
-uint32_t touched_within(CUdeviceptr address, size_t size, uint32_t now);
+/* Fills in what the kernel asks of heat. */
+void touch_add_calls(struct placement_calls *calls);
 
 /*
  * Use of memory by the program: launches, copies and descriptors, and graphs. All of it ends as
@@ -112,17 +106,10 @@ uint32_t touched_within(CUdeviceptr address, size_t size, uint32_t now);
  * graph with more than HEAT_GRAPH_RUNS runs the rest is used blindly. Thread-safe.
  */
 
-/* --- samples: after the driver took the call, else the pointers are not to be trusted --- */
+enum { HEAT_GRAPH_RUNS = 4096, HEAT_GIVEN = 1 << 17 };
 
-/* Looks at a kernel that was launched; CUfunction or CUkernel, parameters as for cuLaunchKernel. */
-void heat_launched(CUfunction function, void **parameters, void **extra);
-/* Looks at a copy or fill; addresses may be any. */
-void heat_copied(const CUdeviceptr *addresses, size_t count);
-
-/* --- looked at in any case --- */
-
-/* Notes that a descriptor was made that hides this address. */
-void heat_hide(CUdeviceptr address);
+/* Fills in what the kernel says of launches, copies and graphs. */
+void used_add_calls(struct placement_calls *calls);
 
 /* --- queries of a survey --- */
 
@@ -145,26 +132,5 @@ uint64_t heat_value_of_uses(const void *graph, CUfunction function, void **param
  * A B 0 B 0. Returns how many words; 0: not all are known, or there are more than the room.
  */
 size_t heat_given(CUdeviceptr *words, size_t room);
-
-/* --- graphs --- */
-
-enum { HEAT_GRAPH_RUNS = 4096, HEAT_GIVEN = 1 << 17 };
-
-/* Ends a capture; graph: its result, NULL: nothing. */
-void heat_graph_capture_ended(const void *graph);
-
-/* Adds a kernel node, or changes it, in its graph or executable graph. */
-void heat_graph_kernel(const void *graph, const void *node, CUfunction function, void **parameters,
-                       void **extra, bool is_changed);
-/* Adds a copying or filling node; any address. */
-void heat_graph_address(const void *graph, CUdeviceptr address);
-/* Has `to` use the memory of `from` from now on: as well, or alone. */
-void heat_graph_add(const void *to, const void *from);
-void heat_graph_replace(const void *to, const void *from);
-/* Forgets a graph that is destroyed. */
-void heat_graph_forget(const void *graph);
-
-/* Touches the memory of a launched executable graph. Sampled as launches are. */
-void heat_graph_launched(const void *graph);
 
 #endif

@@ -10,6 +10,7 @@
 #define HASH_NONFATAL_OOM 1 /* uthash would end the user's process */
 #include <uthash.h>
 
+#include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/memory/arena/arena.h"
 #include "core/modules/placement/touch.h"
@@ -40,6 +41,66 @@ static LOCK_OF(HEAT_GRAPHS) lock = LOCK_FREE;
 static struct graph *graphs;
 static struct runs captured; /* since a capture became active */
 static struct runs asked;    /* by a survey, last */
+
+/* --- sampling --- */
+
+/* A thread keeps this besides; it is apart, because only a sampled thread needs it. */
+static __thread struct {
+	uint64_t at;    /* CLOCK_MONOTONIC at the last sample, ns */
+	uint64_t saved; /* time that was not spent on samples, ns */
+	uint32_t mean;  /* of the interval to the next one, launches */
+	uint32_t random;
+} thread __attribute__((tls_model("initial-exec")));
+
+/* A look of some 0.15 us is counted as so long; so much of it may be saved up. */
+enum { LOOK_NS = 100000, MANY = 8, SAVED_MAX = 64 };
+
+static uint32_t heat_draw(void)
+{
+	uint32_t x = thread.random;
+
+	if (!x)
+		x = (uint32_t)(uintptr_t)&thread | 1;
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	thread.random = x;
+	return x;
+}
+
+static uint64_t passed_since_last(void)
+{
+	uint64_t now = clock_now(), passed = now - thread.at;
+
+	thread.at = now;
+	return passed < SAVED_MAX * (uint64_t)LOOK_NS ? passed : SAVED_MAX * (uint64_t)LOOK_NS;
+}
+
+/*
+ * Intervals are random, because a fixed one would meet the same launches of each step. Their mean
+ * follows the time between launches, so that looks take a thousandth or two of it; after a pause
+ * each launch is looked at for a while.
+ */
+static void heat_sampled(void)
+{
+	uint32_t most = atomic_load_explicit(&heat_sampling, memory_order_relaxed);
+	uint64_t saved = thread.saved + passed_since_last();
+	uint32_t mean = thread.mean;
+
+	if (saved >= MANY * LOOK_NS)
+		mean = 1;
+	else if (saved >= LOOK_NS)
+		mean /= 2;
+	else
+		mean *= 2;
+	mean = mean > most ? most : mean;
+	mean = mean < 1 ? 1 : mean;
+	saved = saved > LOOK_NS ? saved - LOOK_NS : 0;
+	thread.saved =
+	    saved < SAVED_MAX * (uint64_t)LOOK_NS ? saved : SAVED_MAX * (uint64_t)LOOK_NS;
+	thread.mean = mean;
+	heat_countdown.left = (int32_t)(1 + heat_draw() % (2 * mean - 1));
+}
 
 /* --- lists; with the lock held --- */
 
@@ -314,7 +375,7 @@ static void note_captured_runs(const struct heat_touched *touched)
 	lock_release(&lock);
 }
 
-void heat_graph_capture_ended(const void *handle)
+static void heat_graph_capture_ended(const void *handle)
 {
 	struct graph *graph;
 
@@ -329,8 +390,8 @@ void heat_graph_capture_ended(const void *handle)
 	lock_release(&lock);
 }
 
-void heat_graph_kernel(const void *handle, const void *node, CUfunction function, void **parameters,
-                       void **extra, bool is_changed)
+static void heat_graph_kernel(const void *handle, const void *node, CUfunction function,
+                              void **parameters, void **extra, bool is_changed)
 {
 	struct graph *graph;
 	size_t newest;
@@ -345,7 +406,7 @@ void heat_graph_kernel(const void *handle, const void *node, CUfunction function
 	lock_release(&lock);
 }
 
-void heat_graph_address(const void *handle, CUdeviceptr address)
+static void heat_graph_address(const void *handle, CUdeviceptr address)
 {
 	struct heat_touched touched = heat_touch(address, HEAT_COPIED, heat_work());
 	struct graph *graph;
@@ -359,7 +420,7 @@ void heat_graph_address(const void *handle, CUdeviceptr address)
 	lock_release(&lock);
 }
 
-void heat_graph_add(const void *to, const void *from)
+static void heat_graph_add(const void *to, const void *from)
 {
 	struct graph *source, *target;
 
@@ -382,14 +443,14 @@ static void heat_used_forget(const void *handle)
 	free(graph);
 }
 
-void heat_graph_forget(const void *handle)
+static void heat_graph_forget(const void *handle)
 {
 	lock_acquire(&lock);
 	heat_used_forget(handle);
 	lock_release(&lock);
 }
 
-void heat_graph_replace(const void *to, const void *from)
+static void heat_graph_replace(const void *to, const void *from)
 {
 	heat_graph_forget(to);
 	heat_graph_add(to, from);
@@ -407,7 +468,7 @@ static bool touch_all(const void *handle, uint32_t now)
 	return graph && graph->runs.is_blind;
 }
 
-void heat_graph_launched(const void *handle)
+static void heat_graph_launched(const void *handle)
 {
 	uint32_t now = heat_work();
 	bool is_blind;
@@ -423,7 +484,7 @@ void heat_graph_launched(const void *handle)
 
 /* --- launches and copies --- */
 
-void heat_launched(CUfunction function, void **parameters, void **extra)
+static void heat_launched(CUfunction function, void **parameters, void **extra)
 {
 	if (capture_is_active())
 		note_captured(function, parameters, extra);
@@ -432,7 +493,7 @@ void heat_launched(CUfunction function, void **parameters, void **extra)
 	heat_sampled();
 }
 
-void heat_copied(const CUdeviceptr *addresses, size_t count)
+static void heat_copied(const CUdeviceptr *addresses, size_t count)
 {
 	uint32_t now = heat_work();
 
@@ -517,7 +578,28 @@ size_t heat_given(CUdeviceptr *words, size_t room)
 	return count;
 }
 
-void heat_hide(CUdeviceptr address)
+static void heat_hide(CUdeviceptr address)
 {
 	heat_touch(address, HEAT_HIDDEN, heat_work());
+}
+
+static void used_launched_blindly(void)
+{
+	heat_launched_blindly();
+	heat_sampled();
+}
+
+void used_add_calls(struct placement_calls *calls)
+{
+	calls->launched = heat_launched;
+	calls->launched_blindly = used_launched_blindly;
+	calls->copied = heat_copied;
+	calls->hide = heat_hide;
+	calls->graph_launched = heat_graph_launched;
+	calls->graph_kernel = heat_graph_kernel;
+	calls->graph_address = heat_graph_address;
+	calls->graph_add = heat_graph_add;
+	calls->graph_replace = heat_graph_replace;
+	calls->graph_forget = heat_graph_forget;
+	calls->graph_capture_ended = heat_graph_capture_ended;
 }
