@@ -17,18 +17,14 @@
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/job/module.h"
-#include "core/modules/ipc/ipc.h"
 #include "tests/unit/fake_driver.h"
 
-extern const struct module module_ipc;
-
-static CUresult open_with_room(const struct context *context, const CUipcMemHandle *handle,
-                               unsigned int flags, CUdeviceptr *address)
+static const struct ipc_calls *calls(void)
 {
 	bool has_started = true;
 
 	module_ipc.start(&has_started);
-	return atomic_load(&ipc_calls)->open(context, handle, flags, address);
+	return atomic_load(&ipc_calls);
 }
 
 #define MIB  ((uint64_t)1 << 20)
@@ -322,7 +318,7 @@ static CUresult open_memory(CUdeviceptr *address)
 {
 	CUipcMemHandle handle = handle_of(7);
 
-	return open_with_room(&context, &handle, LAZY, address);
+	return calls()->open(&context, &handle, LAZY, address);
 }
 
 static void expect_nothing_left(unsigned int descriptors)
@@ -346,7 +342,7 @@ static void expect_open_and_close(uint32_t pieces)
 	ck_assert_uint_eq(seen.mapped, pieces * shared->piece_size);
 	ck_assert_uint_eq(seen.access, seen.mapped);
 	ck_assert_uint_eq(address, seen.base + shared->offset);
-	ck_assert(ipc_close(address, NULL, &result));
+	ck_assert(calls()->close(address, NULL, &result));
 	ck_assert_int_eq(result, CUDA_SUCCESS);
 	expect_nothing_left(descriptors);
 }
@@ -356,7 +352,7 @@ static void expect_refused(CUresult expected, const CUipcMemHandle *handle)
 	unsigned int descriptors = descriptors_open();
 	CUdeviceptr address = 42;
 
-	ck_assert_int_eq(open_with_room(&context, handle, LAZY, &address), expected);
+	ck_assert_int_eq(calls()->open(&context, handle, LAZY, &address), expected);
 	ck_assert_uint_eq(address, 42);
 	expect_nothing_left(descriptors);
 }
@@ -406,27 +402,27 @@ START_TEST(opened_twice_is_one_address)
 	ck_assert_int_eq(open_memory(&again), CUDA_SUCCESS);
 	ck_assert_uint_eq(again, address);
 	ck_assert_uint_eq(seen.pieces, 3);
-	ck_assert(ipc_find(address + 100, &place));
+	ck_assert(calls()->find(address + 100, &place));
 	ck_assert_uint_eq(place.base, address);
 	ck_assert_uint_eq(place.size, 6 * MIB - 512);
-	ck_assert(!ipc_find(address - 1, &place));
-	ck_assert(!ipc_find(address + place.size, &place));
-	ck_assert(!ipc_close(address + 1, NULL, &result));
-	ck_assert(ipc_close(address, NULL, &result));
+	ck_assert(!calls()->find(address - 1, &place));
+	ck_assert(!calls()->find(address + place.size, &place));
+	ck_assert(!calls()->close(address + 1, NULL, &result));
+	ck_assert(calls()->close(address, NULL, &result));
 	ck_assert_uint_eq(seen.pieces, 3);
-	ck_assert(ipc_close(address, NULL, &result));
+	ck_assert(calls()->close(address, NULL, &result));
 	ck_assert_uint_eq(seen.pieces, 0);
-	ck_assert(!ipc_close(address, NULL, &result));
-	ck_assert(!ipc_find(address, &place));
+	ck_assert(!calls()->close(address, NULL, &result));
+	ck_assert(!calls()->find(address, &place));
 	/* Another context has it for itself. */
 	other.handle = (CUcontext)(uintptr_t)0xbeef;
 	ck_assert_int_eq(open_memory(&address), CUDA_SUCCESS);
 	seen.pieces = seen.mapped = 0;
-	ck_assert_int_eq(open_with_room(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
+	ck_assert_int_eq(calls()->open(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
 	ck_assert_uint_ne(elsewhere, address);
-	ipc_forget_context(other.handle);
-	ck_assert(!ipc_find(elsewhere, &place));
-	ck_assert(ipc_find(address, &place));
+	module_ipc.left_context(other.handle);
+	ck_assert(!calls()->find(elsewhere, &place));
+	ck_assert(calls()->find(address, &place));
 }
 END_TEST
 
@@ -438,11 +434,11 @@ START_TEST(handles_are_judged)
 	CUdeviceptr address;
 	char message[512];
 
-	ck_assert(ipc_is_ours(&good));
+	ck_assert(calls()->is_ours(&good));
 	memset(&handle, 1, sizeof(handle));
-	ck_assert(!ipc_is_ours(&handle));
-	ck_assert_int_eq(open_with_room(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
-	ck_assert_int_eq(open_with_room(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
+	ck_assert(!calls()->is_ours(&handle));
+	ck_assert_int_eq(calls()->open(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(calls()->open(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
 	handle = good;
 	ours->size = 0;
 	expect_refused(CUDA_ERROR_INVALID_VALUE, &handle);
@@ -461,9 +457,9 @@ START_TEST(handles_are_judged)
 	ck_assert_int_eq(ipc_serve(given, &own, message, sizeof(message)), 0);
 	handle = good;
 	ours->token = own;
-	ck_assert_int_eq(open_with_room(&context, &handle, LAZY, &address),
+	ck_assert_int_eq(calls()->open(&context, &handle, LAZY, &address),
 	                 CUDA_ERROR_INVALID_CONTEXT);
-	ipc_stop();
+	module_ipc.stop();
 }
 END_TEST
 
@@ -653,7 +649,7 @@ static void serve_and_fork(void *unused)
 {
 	serve_given(unused);
 	if (fork() == 0) {
-		ipc_forked();
+		module_ipc.forked();
 		shared->child = getpid();
 		for (;;)
 			pause();
@@ -706,7 +702,7 @@ START_TEST(a_program_that_closes_all_descriptors_is_served_on)
 		ck_assert_int_lt(tries++, 300);
 		pause_ms(100);
 	}
-	ck_assert(ipc_close(address, NULL, &result));
+	ck_assert(calls()->close(address, NULL, &result));
 	expect_open_and_close(3);
 }
 END_TEST

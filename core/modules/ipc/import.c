@@ -17,10 +17,11 @@
 #include "core/base/log.h"
 #include "core/budget/device.h"
 #include "core/budget/exported.h"
+#include "core/budget/refusal.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
 #include "core/memory/arena/elastic.h"
-#include "core/modules/ipc/server.h"
+#include "core/memory/alloc/reclaim.h"
 #include "core/memory/uses/counted.h"
 
 /*
@@ -33,6 +34,12 @@
 
 #include "core/modules/ipc/ipc.h"
 #include "core/wire/wire.h"
+
+/* Room that another job's memory lacks within the limit; device NULL: none. */
+struct ipc_lack {
+	struct device *device;
+	uint64_t bytes;
+};
 
 /* Its name in this process; all bytes count. */
 struct opened_key {
@@ -107,7 +114,7 @@ static bool copy_place(void *owner, void *place)
 	return true;
 }
 
-bool ipc_find(CUdeviceptr address, struct ipc_place *place)
+static bool ipc_find(CUdeviceptr address, struct ipc_place *place)
 {
 	return address_map_hold(address, 1, ADDRESS_OF_IMPORT, copy_place, place);
 }
@@ -251,7 +258,8 @@ static bool opened_slab_begins_at(CUdeviceptr address)
 	return begins;
 }
 
-bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result)
+static bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address),
+                      CUresult *result)
 {
 	struct ipc_place place;
 	struct opened *m;
@@ -551,7 +559,10 @@ static CUresult fetch(const struct wire_handle *handle, struct opened *m)
 
 /* --- what the program calls --- */
 
-bool ipc_is_ours(const CUipcMemHandle *handle)
+/* Returns whether a handle is of this process. */
+static bool (*import_is_own)(const struct wire_token *token);
+
+static bool ipc_is_ours(const CUipcMemHandle *handle)
 {
 	return wire_handle_is_ours(handle);
 }
@@ -614,8 +625,14 @@ static CUresult open_one(const struct context *context, const struct wire_handle
 	return CUDA_SUCCESS;
 }
 
-CUresult ipc_open(const struct context *context, const CUipcMemHandle *bytes, unsigned int flags,
-                  CUdeviceptr *address, struct ipc_lack *lack)
+/*
+ * Maps it for the current context; once more in the same context is the same address, counted.
+ * MAP_FAILED: the process that gave it has freed it, is gone, does not answer, or is another user's
+ * or state directory's; INVALID_CONTEXT: it is this process's own; OUT_OF_MEMORY with *lack:
+ * nothing is left of it, and it may be tried again; else the driver's answer.
+ */
+static CUresult ipc_open(const struct context *context, const CUipcMemHandle *bytes,
+                         unsigned int flags, CUdeviceptr *address, struct ipc_lack *lack)
 {
 	struct wire_handle handle;
 	CUresult result;
@@ -632,7 +649,7 @@ CUresult ipc_open(const struct context *context, const CUipcMemHandle *bytes, un
 		    handle.pid);
 		return CUDA_ERROR_MAP_FAILED;
 	}
-	if (ipc_is_own(&handle.token))
+	if (import_is_own(&handle.token))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* It waits for others, and the program does not expect to be cancelled here. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -642,4 +659,64 @@ CUresult ipc_open(const struct context *context, const CUipcMemHandle *bytes, un
 	opened_give_turn();
 	pthread_setcancelstate(cancel, NULL);
 	return result;
+}
+
+/* lack->device: NULL where no room was lacking, but memory of the process. */
+static void note_refused_opening(const struct context *context, const struct ipc_lack *lack)
+{
+	struct refused refused = {REFUSED_PROCESS, lack->bytes, 0, REFUSED_NO_LIMIT};
+
+	if (lack->device)
+		refused = refusal_of_unmovable(lack->device, lack->bytes);
+	refusal_note(lack->device ? lack->device : context->device, REFUSED_IMPORT, &refused);
+}
+
+/* Makes room for the memory to open, on the device that the first answer of its owner names. */
+static bool import_make_room(struct reclaim *r, struct terms *terms, struct deadline *until,
+                             const struct ipc_lack *missing)
+{
+	const struct lack lack = {.tier = SEGMENT_ON_DEVICE,
+	                          .bytes = missing->bytes,
+	                          .least = missing->bytes,
+	                          .why = SPILL_LIMIT};
+
+	if (!missing->device)
+		return false;
+	if (!r->device) {
+		*terms = terms_of(missing->device);
+		*until = reclaim_deadline(terms, true);
+		*r = (struct reclaim){
+		    .device = missing->device, .terms = terms, .until = until, .may_demote = true};
+	}
+	return r->device == missing->device && reclaim(r, &lack);
+}
+
+static CUresult import_open(const struct context *context, const CUipcMemHandle *handle,
+                            unsigned int flags, CUdeviceptr *address)
+{
+	struct reclaim request = {.device = NULL};
+	struct ipc_lack lack;
+	struct deadline until;
+	struct terms terms;
+	CUresult result;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	do
+		result = ipc_open(context, handle, flags, address, &lack);
+	while (result == CUDA_ERROR_OUT_OF_MEMORY &&
+	       import_make_room(&request, &terms, &until, &lack));
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		note_refused_opening(context, &lack);
+	pthread_setcancelstate(cancel, NULL);
+	return result;
+}
+
+void import_add_calls(struct ipc_calls *calls, bool (*is_own)(const struct wire_token *token))
+{
+	import_is_own = is_own;
+	calls->is_ours = ipc_is_ours;
+	calls->open = import_open;
+	calls->close = ipc_close;
+	calls->find = ipc_find;
 }

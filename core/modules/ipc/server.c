@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server of shared memory. Rules: runs inside the user's process, on a thread of its own that
- * blocks every signal; a descriptor that the program closed behind our back is not used any more.
+ * Giving memory away: an allocation that is given comes to the device and stays there, and a thread
+ * answers other processes that open it. Rules: runs inside the user's process.
+ *
+ * The thread starts with the first handle that is given away, needs no context and blocks every
+ * signal. It waits for no peer: a reply fits its socket, and a peer without a request for long
+ * gives its place to another. A descriptor that the program closed behind our back is not used any
+ * more.
+ *
+ * It answers one request with one packet of at most 32 descriptors, so much memory needs few. Its
+ * socket is a file in the state directory, no abstract name, so it is reached across network
+ * namespaces; a path too long for a socket goes by /proc/self/fd.
  */
-#include "core/modules/ipc/server.h"
+#include "core/modules/ipc/ipc.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,10 +32,22 @@
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/budget/exported.h"
-#include "core/cuda/driver.h"
+#include "core/budget/refusal.h"
+#include "core/budget/wanted.h"
+#include "core/cuda/capture.h"
+#include "core/job/module.h"
+#include "core/memory/alloc/allocate.h"
+#include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/slab.h"
-#include "core/modules/ipc/ipc.h"
+#include "core/memory/arena/small.h"
+
+/*
+ * Fills the reply, and its descriptors as far as the request asks for them; the server closes them.
+ * On its thread.
+ */
+typedef void ipc_answer(const struct wire_request *request, struct wire_reply *reply,
+                        int descriptors[WIRE_BATCH]);
 
 enum { CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50, REFUSED_LOOK_NS = 10000000 };
 #define IDLE_NS 1000000000ull /* less than the patience of a process that waits for its place */
@@ -47,6 +68,11 @@ static struct {
 	struct connection connection[CONNECTIONS];
 	size_t count;
 } server = {.lock = LOCK_FREE, .listener = -1};
+
+static bool ipc_is_own(const struct wire_token *token)
+{
+	return atomic_load(&server.started) && memcmp(token, &server.token, sizeof(*token)) == 0;
+}
 
 static void close_ours(int fd)
 {
@@ -233,12 +259,8 @@ static int ipc_serve(ipc_answer *answer, struct wire_token *token, char *message
 	return error;
 }
 
-bool ipc_is_own(const struct wire_token *token)
-{
-	return atomic_load(&server.started) && memcmp(token, &server.token, sizeof(*token)) == 0;
-}
-
-void ipc_forked(void)
+/* Forgets the socket in a forked child: it is the parent's. Takes no lock. */
+static void ipc_forked(void)
 {
 	if (!atomic_load(&server.started))
 		return;
@@ -248,15 +270,16 @@ void ipc_forked(void)
 	atomic_store(&server.started, false);
 }
 
-void ipc_stop(void)
+/* Takes the socket's name out of the state directory, when the process ends. */
+static void ipc_stop(void)
 {
 	if (atomic_load(&server.started))
 		wire_unlink(&server.token);
 }
 
 /*
- * Giving memory to other processes. Rules: runs inside the user's process, within its calls and on
- * the server's thread; a request names memory that was given away, and nothing else can be had.
+ * What was given away, by the program's calls and on the server's thread. A request names memory
+ * that was given away, and nothing else can be had.
  */
 
 struct given {
@@ -346,6 +369,20 @@ static void server_answer(const struct wire_request *request, struct wire_reply 
 /* --- the program's calls --- */
 
 /*
+ * Memory that is given away: of an arena, by now all on the device for good and exportable, or a
+ * block of a slab of the driver's.
+ */
+struct ipc_gift {
+	struct device *device;
+	CUdeviceptr address; /* its first */
+	size_t size;
+	const CUipcMemHandle *of_slab; /* the driver's, of the slab; NULL: of an arena */
+	uint64_t offset;               /* in the slab */
+	_Atomic uint64_t
+	    *number; /* its number, kept by the owner of the memory; 0: it was never given */
+};
+
+/*
  * Enters the given memory, with the lock held. Returns its number, or 0 where there is no memory.
  */
 static uint64_t server_enter(const struct ipc_gift *gift)
@@ -368,7 +405,8 @@ static uint64_t server_enter(const struct ipc_gift *gift)
 	return 0;
 }
 
-CUresult ipc_give(const struct ipc_gift *gift, CUipcMemHandle *handle)
+/* Makes the handle of it, always the same one. MAP_FAILED: no memory can be given now. */
+static CUresult ipc_give(const struct ipc_gift *gift, CUipcMemHandle *handle)
 {
 	struct wire_handle ours = wire_handle_new();
 	char message[512] = "";
@@ -391,7 +429,11 @@ CUresult ipc_give(const struct ipc_gift *gift, CUipcMemHandle *handle)
 	return CUDA_SUCCESS;
 }
 
-void ipc_withdraw(_Atomic uint64_t *number)
+/*
+ * Takes it back before the memory goes: no process may open it from now on, or is doing so when
+ * this returns.
+ */
+static void ipc_withdraw(_Atomic uint64_t *number)
 {
 	struct given *given;
 
@@ -405,3 +447,142 @@ void ipc_withdraw(_Atomic uint64_t *number)
 	lock_release(&lock);
 	free(given);
 }
+
+#define EXPORT_PATIENCE_NS 60000000000ull
+#define EXPORT_LOOK_NS     10000000ull
+
+static bool can_export(const struct device *device)
+{
+	int can = 0;
+
+	return driver.cuDeviceGetAttribute(
+	           &can, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+	           device->handle) == CUDA_SUCCESS &&
+	       can;
+}
+
+/*
+ * Brings it to the device in memory that can be exported. Waits until nothing is in flight, too;
+ * the mover gives up before a caller that waits anyway need do so.
+ */
+static CUresult make_exportable(struct allocation *a)
+{
+	struct deadline until = DEADLINE_IN(EXPORT_PATIENCE_NS);
+	CUresult result;
+
+	if (!can_export(a->context.device)) {
+		log_once(LOG_WARNING,
+		         "gpu %d: its memory cannot be shared with another process "
+		         "(cuIpcGetMemHandle) and be moved as well",
+		         a->context.device->id.ordinal);
+		return CUDA_ERROR_MAP_FAILED;
+	}
+	a->is_shared = true;
+	while ((result = wanted_pin(a->context.device, a->address, true,
+	                            &DEADLINE_IN(WANTED_ANSWER_NS))) == CUDA_ERROR_NOT_READY &&
+	       !capture_is_active() && deadline_nap(&until, EXPORT_LOOK_NS))
+		;
+	return result;
+}
+
+static void note_refused_gift(const struct allocation *a)
+{
+	const struct refused refused = refusal_of_unmovable(a->context.device, a->size);
+
+	refusal_note(a->context.device, REFUSED_GIVE, &refused);
+}
+
+/* Gives it away: once it is freed it may still be open elsewhere. */
+static CUresult give_in_arena(struct allocation *a, CUipcMemHandle *handle)
+{
+	const struct ipc_gift gift = {.device = a->context.device,
+	                              .address = a->address,
+	                              .size = a->size,
+	                              .number = &a->shared_as};
+
+	a->is_given_away = true;
+	return ipc_give(&gift, handle);
+}
+
+static CUresult give_in_slab(struct allocation *a, CUipcMemHandle *handle)
+{
+	CUipcMemHandle of_slab;
+	struct ipc_gift gift = {.device = a->context.device,
+	                        .address = a->address,
+	                        .size = a->size,
+	                        .of_slab = &of_slab,
+	                        .number = &a->shared_as};
+	CUresult result = small_export(a->address, &of_slab, &gift.offset);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	a->is_shared = a->is_given_away = true;
+	return ipc_give(&gift, handle);
+}
+
+/*
+ * Gives a block of a slab away, by a handle of ours. The driver's handle would be of the whole
+ * slab, and open at its first block: only an importer under Spillway knows the block's offset. A
+ * block cannot move to memory of its own either, because its address would not stay. So memory that
+ * the process allocates from now on has the driver's own handles, which any importer can open.
+ */
+static bool give_block(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
+{
+	struct allocation *a = allocation_in_slab(address);
+	int cancel;
+
+	if (!a)
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	vmem_share_small();
+	*result = give_in_slab(a, handle);
+	if (*result == CUDA_SUCCESS)
+		log_once(
+		    LOG_WARNING,
+		    "gpu %d: an allocation of %zu bytes that is given to another process "
+		    "(cuIpcGetMemHandle) lies in a block of 2 MiB with others: only a process "
+		    "under Spillway, of this user and state directory, can open it. Any process "
+		    "can open what this one allocates from now on",
+		    a->context.device->id.ordinal, a->size);
+	pthread_setcancelstate(cancel, NULL);
+	resource_release(&a->resource);
+	return true;
+}
+
+static bool server_give_any(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
+{
+	struct allocation *a = handle ? allocation_in_arena(address) : NULL;
+	bool is_ours = a && !a->pool; /* pools have export calls of their own */
+	int cancel;
+
+	if (!a)
+		return handle && give_block(address, handle, result);
+	if (is_ours) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		*result = make_exportable(a);
+		if (*result == CUDA_SUCCESS)
+			*result = give_in_arena(a, handle);
+		else if (*result == CUDA_ERROR_OUT_OF_MEMORY)
+			note_refused_gift(a);
+		else
+			*result = CUDA_ERROR_MAP_FAILED;
+		pthread_setcancelstate(cancel, NULL);
+	}
+	resource_release(&a->resource);
+	return is_ours;
+}
+
+static void ipc_start(bool *has_started)
+{
+	static struct ipc_calls calls = {.give = server_give_any, .withdraw = ipc_withdraw};
+
+	(void)has_started;
+	import_add_calls(&calls, ipc_is_own);
+	atomic_store(&ipc_calls, &calls);
+}
+
+const struct module module_ipc = {.name = "ipc",
+                                  .start = ipc_start,
+                                  .stop = ipc_stop,
+                                  .forked = ipc_forked,
+                                  .left_context = ipc_forget_context};
