@@ -10,7 +10,7 @@
  * A paced launch goes through pacer_before(), the driver, pacer_after(). Within a round that costs
  * a lock, a look into two small tables and a clock; events are recorded where a burst begins and
  * where it ends. Between rounds pacer_before() waits: while the share is 0 (pause); for work in
- * flight; for the slot; for the turn, where other jobs want the device (turn.h); for the common
+ * flight; for the slot; for the turn, where other jobs want the device (pacer_private.h); for the common
  * slot of a job's devices (align.h).
  *
  * Every wait has a bound: a running kernel may need the very launch that is held back. While a

@@ -18,7 +18,7 @@
  * emptied by root alone (turns_clean()), and until then a user's own serves.
  *
  * Its contents are not trusted all the same: with any contents, a wait for it ends
- * (core/pace/turn.h).
+ * (core/pace/pacer_private.h).
  *
  * lane  one process that paces this device; free while its owner is 0
  *

@@ -261,6 +261,9 @@ struct process {
 	uint64_t watcher_looks;
 };
 
+/* The devices' tables of turns. */
+extern struct turns world_turns[WORLD_DEVICES];
+
 struct job *world_job(void);
 /* Paced on the devices of the mask; share in percent. */
 struct process *process_create(struct job *job, uint32_t devices);

@@ -8,7 +8,7 @@
 
 enum { KEPT = 4096 };
 
-static struct turns turns[WORLD_DEVICES];
+struct turns world_turns[WORLD_DEVICES];
 static struct job *jobs[WORLD_PROCESSES];
 static int job_count;
 /* A pacer lives as long as its process: these outlive their world. */
@@ -81,7 +81,7 @@ struct process *process_create(struct job *job, uint32_t devices)
 	world.process[world.processes++] = p;
 	p->job = job;
 	for (int i = 0; i < WORLD_DEVICES; i++) {
-		struct pacer_place place = {.turns = &turns[i],
+		struct pacer_place place = {.turns = &world_turns[i],
 		                            .lanes = &job->lanes,
 		                            .lane = job->processes,
 		                            .device = i,
@@ -197,8 +197,9 @@ void process_exit(struct process *p)
 void processes_start(void)
 {
 	for (int i = 0; i < WORLD_DEVICES; i++) {
-		turns[i] = (struct turns){.version = TURNS_VERSION, .size = sizeof(turns[i])};
-		memcpy(turns[i].magic, "SPILTURN", sizeof(turns[i].magic));
+		world_turns[i] =
+		    (struct turns){.version = TURNS_VERSION, .size = sizeof(world_turns[i])};
+		memcpy(world_turns[i].magic, "SPILTURN", sizeof(world_turns[i].magic));
 	}
 	job_count = 0;
 }

@@ -324,6 +324,23 @@ START_TEST(a_paused_job_does_not_hold_the_turn)
 }
 END_TEST
 
+/* A process that was about to take a lane, and was late, may write to it once more. */
+START_TEST(a_lane_says_its_own_job)
+{
+	struct turn_lane *lane = world_turns[0].lane;
+	uint64_t job;
+
+	start("jobs2", 1, 2);
+	world_run_until(1 * S);
+	job = lane->job;
+	ck_assert(lane->owner && job);
+	lane->job = job + 1000;
+	world_run_until(2 * S);
+	ck_assert_uint_eq(lane->job, job);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pace_jobs");
@@ -342,6 +359,7 @@ int main(void)
 	suite_add_worlds(one, a_job_stopped_in_its_turn_loses_it, TURNS_OF * TIMES);
 	suite_add_worlds(one, who_stays_by_weight_gets_all, 6);
 	suite_add_worlds(one, a_paused_job_does_not_hold_the_turn, 6);
+	tcase_add_test(one, a_lane_says_its_own_job);
 	suite_add_tcase(suite, one);
 	return run_suite(suite);
 }

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "core/pace/turn.h"
 #include "core/state/directory.h"
 #include "core/pages/turns.h"
 
@@ -413,21 +412,6 @@ START_TEST(racing_makers_share_one_file)
 }
 END_TEST
 
-/* Who was about to take the lane, and was late, may write to it once more. */
-START_TEST(a_lane_says_its_own_job)
-{
-	static struct turns turns;
-	struct turn turn = {.turns = &turns, .owner = 2, .job = 20};
-
-	turn_tell(&turn, 1000, 50000, 0, 0);
-	ck_assert_ptr_eq(turn.lane, &turns.lane[0]);
-	ck_assert_uint_eq(turns.lane[0].job, 20);
-	atomic_store(&turns.lane[0].job, 10);
-	turn_tell(&turn, 2000, 50000, 0, 0);
-	ck_assert_uint_eq(turns.lane[0].job, 20);
-}
-END_TEST
-
 /* In memory, where the kernel knows the writers of a file. */
 static void setup_in_memory(void)
 {
@@ -558,7 +542,6 @@ int main(void)
 	tcase_add_test(tests, a_stopped_maker_is_waited_for_with_an_end);
 	tcase_add_test(tests, a_file_size_limit_is_no_signal);
 	tcase_add_test(tests, racing_makers_share_one_file);
-	tcase_add_test(tests, a_lane_says_its_own_job);
 	suite_add_tcase(suite, tests);
 	tests = tcase_create("other versions");
 	tcase_add_checked_fixture(tests, setup_in_memory, teardown);
