@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration of one process. Rules: runs inside the user's process. */
+/*
+ * The configuration of one process, and new settings. Rules: runs inside the user's process, on one
+ * thread at a time.
+ */
 #include "core/job/config.h"
 
 #include <errno.h>
@@ -10,10 +13,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/file_status.h"
 #include "core/base/log.h"
 #include "core/budget/device.h"
+#include "core/budget/growth.h"
+#include "core/budget/terms.h"
+#include "core/budget/wanted.h"
+#include "core/job/launch.h"
 #include "core/job/module.h"
+#include "core/job/pace.h"
+#include "core/job/process.h"
+#include "core/job/sharing.h"
+#include "core/memory/alloc/allocate.h"
+#include "core/memory/move/idle_point.h"
+#include "core/registry/actions.h"
+#include "core/rings/event.h"
 #include "core/state/directory.h"
 #include "core/state/segment.h"
 
@@ -188,6 +203,20 @@ bool job_config_binds(void)
 	return config_machine()->enforces || config_machine()->requires;
 }
 
+/* Returns whether the memory of one of the devices, or its host memory, is limited. */
+static bool job_config_is_limited(const struct job_config *c, const struct device_set *devices)
+{
+	struct config_gpu settings;
+	bool limited = false;
+
+	for (int i = 0; i < devices->count; i++) {
+		config_for_device(c->now, &devices->device[i].id, &settings);
+		limited |=
+		    settings.memory != CONFIG_UNLIMITED || settings.host_memory < CONFIG_AUTO;
+	}
+	return limited;
+}
+
 /* Returns whether launches on one of the devices are held to a share. */
 static bool has_share(const struct job_config *c, const struct device_set *devices)
 {
@@ -202,24 +231,15 @@ static bool has_share(const struct job_config *c, const struct device_set *devic
 	return found;
 }
 
-bool job_config_must_hold(const struct job_config *c, const struct device_set *devices)
+/*
+ * Returns whether the process must not use the devices unless it has its part in the job. The
+ * machine's file wants that of every process, or is enforced and the job is limited.
+ */
+static bool job_config_must_hold(const struct job_config *c, const struct device_set *devices)
 {
 	return config_machine()->requires ||
 	       (config_machine()->enforces &&
 	        (job_config_is_limited(c, devices) || has_share(c, devices)));
-}
-
-bool job_config_is_limited(const struct job_config *c, const struct device_set *devices)
-{
-	struct config_gpu settings;
-	bool limited = false;
-
-	for (int i = 0; i < devices->count; i++) {
-		config_for_device(c->now, &devices->device[i].id, &settings);
-		limited |=
-		    settings.memory != CONFIG_UNLIMITED || settings.host_memory < CONFIG_AUTO;
-	}
-	return limited;
 }
 
 void job_config_settle(struct job_config *c, const struct device_set *devices)
@@ -229,7 +249,8 @@ void job_config_settle(struct job_config *c, const struct device_set *devices)
 	locate_override(c);
 }
 
-bool job_config_lost_override(const struct job_config *c)
+/* Returns whether an override counts that is no longer there. */
+static bool job_config_lost_override(const struct job_config *c)
 {
 	struct stat found;
 
@@ -245,6 +266,32 @@ void job_config_distrust(struct job_config *c)
 		close(directory);
 	else
 		c->override_path[0] = c->pause_path[0] = '\0';
+}
+
+/*
+ * Reads all layers again, for these devices. Of a bad layer its last good values stay in force; the
+ * complaint is logged once. Returns whether every layer is good. A pause holds with any fault of
+ * the layers.
+ */
+static bool job_config_reload(struct job_config *c, const struct device_set *devices)
+{
+	struct config *loaded = NULL;
+	struct config_error complaint;
+	bool is_refused, was_said;
+
+	if (load_all(c, c->now, devices, &loaded, &c->pause, &complaint) == 0) {
+		config_release(c->now);
+		c->now = loaded;
+	}
+	is_refused = config_job(c->now)->override_is_refused;
+	was_said = strcmp(c->complaint + (c->is_refused ? strlen(JOB_CONFIG_NOT_TAKEN) : 0),
+	                  complaint.message) == 0;
+	c->is_refused = is_refused;
+	snprintf(c->complaint, sizeof(c->complaint), "%s%s", is_refused ? JOB_CONFIG_NOT_TAKEN : "",
+	         complaint.message);
+	if (!was_said && complaint.message[0])
+		log_error("%s; its last good text stays in force", complaint.message);
+	return !complaint.message[0];
 }
 
 /* Returns whether there is something at the path, or it cannot be known. */
@@ -266,35 +313,22 @@ static bool is_ambiguous(const struct config *loaded, const struct device_set *d
 	return config_check_devices(loaded, ids, (size_t)devices->count, &error) != 0;
 }
 
-void job_config_complete(struct job_config *c, const struct device_set *devices)
+/*
+ * Reads them again for the first time, for facts that were not known when the process started: the
+ * devices and the override's place. Where there is no override nothing is read.
+ */
+static void job_config_complete(struct job_config *c, const struct device_set *devices)
 {
 	if (is_anything_at(c->override_path) || is_anything_at(c->pause_path) || c->complaint[0] ||
 	    is_ambiguous(c->now, devices))
 		job_config_reload(c, devices);
 }
 
-bool job_config_reload(struct job_config *c, const struct device_set *devices)
-{
-	struct config *loaded = NULL;
-	struct config_error complaint;
-	bool is_refused, was_said;
-
-	if (load_all(c, c->now, devices, &loaded, &c->pause, &complaint) == 0) {
-		config_release(c->now);
-		c->now = loaded;
-	}
-	is_refused = config_job(c->now)->override_is_refused;
-	was_said = strcmp(c->complaint + (c->is_refused ? strlen(JOB_CONFIG_NOT_TAKEN) : 0),
-	                  complaint.message) == 0;
-	c->is_refused = is_refused;
-	snprintf(c->complaint, sizeof(c->complaint), "%s%s", is_refused ? JOB_CONFIG_NOT_TAKEN : "",
-	         complaint.message);
-	if (!was_said && complaint.message[0])
-		log_error("%s; its last good text stays in force", complaint.message);
-	return !complaint.message[0];
-}
-
-void job_config_begin_life(struct job_config *c, uint64_t began_ns)
+/*
+ * Ends the pause of earlier processes, or of another boot, where this process is the first of the
+ * job's life; it has begun to join at began_ns (CLOCK_MONOTONIC). A later pause stays.
+ */
+static void job_config_begin_life(struct job_config *c, uint64_t began_ns)
 {
 	struct config_pause pause;
 
@@ -320,7 +354,8 @@ static const char *since_text(const struct config_pause *pause, char *text, size
 	return text;
 }
 
-void job_config_say_if_held(const struct job_config *c, const struct device_set *devices)
+/* Logs in a line that the job is paused or has a share of 0, by which user, and how to go on. */
+static void job_config_say_if_held(const struct job_config *c, const struct device_set *devices)
 {
 	char since[64];
 
@@ -344,4 +379,173 @@ void job_config_say_if_held(const struct job_config *c, const struct device_set 
 		            c->name);
 		return;
 	}
+}
+
+/* --- new settings take effect --- */
+
+bool job_settings_are_any(void)
+{
+	bool is_limited = false;
+
+	for (int i = 0; i < this_job.devices.count; i++)
+		is_limited |=
+		    terms_of(&this_job.devices.device[i]).settings.memory != CONFIG_UNLIMITED ||
+		    config_reserve(this_job.config.now, &this_job.devices.device[i].id);
+	return !this_job.config.is_unnamed || this_job.config.file || is_limited;
+}
+
+static int change_devices(void *cookie, void *subject)
+{
+	const struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		struct device *device = &change->devices->device[i];
+		struct config_gpu settings;
+
+		config_for_device(change->config, &device->id, &settings);
+		if (device_apply(device, &settings))
+			wanted_wake(device);
+	}
+	return CUDA_SUCCESS;
+}
+
+static int change_pacers(void *cookie, void *subject)
+{
+	struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		struct config_gpu settings;
+
+		config_for_device(change->config, &change->devices->device[i].id, &settings);
+		if (job_pace_set(i, &settings))
+			change->paced |= 1U << i;
+		sharing_set(i, &settings);
+	}
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Notifies the mover and the growth of limits that a step has ended: memory moves best where
+ * nothing of a step is in flight yet.
+ */
+static int job_settings_end_step(void *cookie, void *subject)
+{
+	(void)cookie;
+	idle_point_has_come();
+	if (growth_step_ended(subject, clock_now()))
+		wanted_wake(subject);
+	return CUDA_SUCCESS;
+}
+
+bool job_settings_start(void)
+{
+	static const struct {
+		enum action_group group;
+		struct action action;
+	} ours[] = {
+	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "devices", change_devices, NULL}},
+	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "pacing", change_pacers, NULL}},
+	    {ACTION_STEP_END, {ACTION_RESOURCES, "memory", job_settings_end_step, NULL}},
+	};
+	bool has_started = true;
+
+	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
+		if (action_add(ours[i].group, &ours[i].action) != 0)
+			return false;
+	modules_call(start, &has_started);
+	return has_started && job_launches_start();
+}
+
+/* Lets new settings take effect. */
+static void job_settings_do_apply(void)
+{
+	struct job_change change = {.config = this_job.config.now, .devices = &this_job.devices};
+
+	atomic_store(&this_job.tells_nvml, config_job(this_job.config.now)->nvml);
+	actions_run(ACTION_CONFIG_CHANGED, &change);
+	if (job_settings_are_any())
+		vmem_count_exactly();
+	if (!job_launches_pace(change.paced))
+		log_error("out of memory: launches are %s",
+		          change.paced ? "not paced" : "paced as before");
+}
+
+/*
+ * Writes into the segment the fault of the configuration, and which override the process follows:
+ * for `stat`, and for commands that wait until every process follows.
+ */
+static void job_settings_tell(void)
+{
+	const char *complaint = this_job.config.complaint;
+
+	if (!this_job.segment)
+		return;
+	if (!*complaint)
+		complaint = config_job(this_job.config.now)->warnings;
+	segment_complain(this_job.segment, complaint);
+	segment_follow(this_job.segment, config_job(this_job.config.now)->override_hash);
+	segment_lack(this_job.segment,
+	             (config_lacks_module("events") ? SEGMENT_MODULE_events : 0) |
+	                 (config_lacks_module("resources") ? SEGMENT_MODULE_resources : 0));
+}
+
+/*
+ * Returns whether the override is gone although no command took it back. The tool takes a setting
+ * back by writing the file anew, never by removing it under living processes. So an override that
+ * is gone went with the state directory, file by file, as logind's RemoveIPC has it.
+ */
+static bool has_lost_override(void)
+{
+	if (!this_job.segment || !job_config_lost_override(&this_job.config))
+		return false;
+	log_once(
+	    LOG_WARNING,
+	    "job %s: %s was removed while it runs (by RemoveIPC of logind?); its settings stay "
+	    "until it is there again",
+	    this_job.config.name, this_job.config.override_path);
+	return true;
+}
+
+void job_settings_reload(bool is_news)
+{
+	uint64_t hash_before = config_job(this_job.config.now)->override_hash;
+	bool is_lost = has_lost_override();
+	bool accepted = !is_lost && job_config_reload(&this_job.config, &this_job.devices);
+	struct config_cause cause = {0};
+
+	if (!is_lost) /* of a faulty layer the last good settings, and the rest as it is now */
+		job_settings_do_apply();
+	if (config_job(this_job.config.now)->override_hash != hash_before)
+		cause = config_job(this_job.config.now)->cause;
+	if (is_news || !accepted)
+		event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted,
+		           .b = cause.through, .c = cause.by);
+	job_settings_tell();
+}
+
+bool job_settings_hold_alone(void)
+{
+	job_config_reload(&this_job.config, &this_job.devices);
+	return job_config_is_limited(&this_job.config, &this_job.devices);
+}
+
+bool job_settings_must_hold(void)
+{
+	return job_config_must_hold(&this_job.config, &this_job.devices);
+}
+
+void job_settings_begin(void)
+{
+	struct job_config *config = &this_job.config;
+	uint64_t began_ns;
+
+	if (this_job.segment && segment_begins_job(this_job.segment, &began_ns))
+		job_config_begin_life(config, began_ns);
+	/* The override's place is known now: it holds from the first allocation on. */
+	job_config_complete(config, &this_job.devices);
+	job_config_say_if_held(config, &this_job.devices);
+	job_settings_do_apply();
+	job_settings_tell();
 }

@@ -23,7 +23,7 @@
 #include "core/job/module.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
-#include "core/job/settings.h"
+#include "core/job/config.h"
 #include "core/job/sharing.h"
 #include "core/memory/uses/measured.h"
 #include "core/pages/page.h"

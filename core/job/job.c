@@ -26,7 +26,7 @@
 #include "core/job/helper.h"
 #include "core/job/module.h"
 #include "core/job/pace.h"
-#include "core/job/settings.h"
+#include "core/job/config.h"
 #include "core/job/sharing.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
@@ -261,18 +261,11 @@ static enum outcome start_books(void)
 
 static enum outcome start_settings(void)
 {
-	uint64_t began_ns;
-
 	if (!job_settings_start())
 		return say_off("out of memory", job_settings_must_hold());
 	if (*no_helper)
 		log_error("%s; " HELPER_NOT_IN_THE_BOOKS, no_helper);
-	if (this_job.segment && segment_begins_job(this_job.segment, &began_ns))
-		job_config_begin_life(&this_job.config, began_ns);
-	/* The override's place is known now: it holds from the first allocation on. */
-	job_config_complete(&this_job.config, &this_job.devices);
-	job_config_say_if_held(&this_job.config, &this_job.devices);
-	job_settings_apply();
+	job_settings_begin();
 	return job_pace_holds() || !job_settings_must_hold() ? GOES_ON
 	                                                     : say_off("out of memory", true);
 }

@@ -238,7 +238,8 @@ bool nvml_memory_reported(const struct config_device *device, struct reported *m
 	struct books books;
 
 	if (taken)
-		return job_tells_nvml() && report_memory(taken, memory);
+		return atomic_load_explicit(&this_job.tells_nvml, memory_order_relaxed) &&
+		       report_memory(taken, memory);
 	c = configuration();
 	if (!c || !nvml_memory_read_settings(c, device, &settings))
 		return false;

@@ -20,11 +20,6 @@ const struct job_config *job_configuration(void)
 	                                                                        : NULL;
 }
 
-bool job_tells_nvml(void)
-{
-	return atomic_load_explicit(&this_job.tells_nvml, memory_order_relaxed);
-}
-
 struct device_set *job_devices(void)
 {
 	return &this_job.devices;

@@ -40,7 +40,7 @@ enum action_group {
 	ACTION_POST_ALLOC,     /* the same; after the allocation or the refusal */
 	ACTION_STEP_END,       /* struct device: a step of the program has ended there */
 	ACTION_STEP_BEGIN,     /* likewise: the next one begins, with the time and counts of now */
-	ACTION_CONFIG_CHANGED, /* struct job_change (job/settings.h): new settings take effect */
+	ACTION_CONFIG_CHANGED, /* struct job_change (job/config.h): new settings take effect */
 	ACTION_REFUSED,        /* struct refusal (budget/refusal.h): the program is refused */
 	ACTION_GROUPS
 };

@@ -17,7 +17,6 @@
 #include "core/job/helper.h"
 #include "core/job/job.h"
 #include "core/job/process.h"
-#include "core/job/settings.h"
 #include "tests/unit/fake_driver.h"
 #include "tests/unit/state_directory.h"
 #include "tests/unit/suite.h"

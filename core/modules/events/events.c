@@ -6,7 +6,7 @@
 #include "core/base/log.h"
 #include "core/job/module.h"
 #include "core/job/process.h"
-#include "core/job/settings.h"
+#include "core/job/config.h"
 #include "core/registry/actions.h"
 #include "core/rings/ring.h"
 

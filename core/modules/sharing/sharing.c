@@ -5,7 +5,7 @@
  */
 #include "core/job/module.h"
 #include "core/job/process.h"
-#include "core/job/settings.h"
+#include "core/job/config.h"
 #include "core/modules/sharing/parts.h"
 #include "core/modules/sharing/exclusive_hold.h"
 #include "core/registry/actions.h"

@@ -11,7 +11,7 @@
 #include "core/cuda/capture.h"
 #include "core/job/launch.h"
 #include "core/job/module.h"
-#include "core/job/settings.h"
+#include "core/job/config.h"
 #include "core/modules/steps/step.h"
 #include "core/modules/steps/step_record.h"
 #include "core/modules/steps/step_time.h"

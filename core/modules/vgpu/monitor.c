@@ -21,7 +21,7 @@
 #include "core/job/helper.h"
 #include "core/job/module.h"
 #include "core/job/process.h"
-#include "core/job/settings.h"
+#include "core/job/config.h"
 #include "core/ledger/statistics.h"
 #include "core/state/directory.h"
 #include "core/modules/vgpu/region.h"
