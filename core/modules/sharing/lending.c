@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Lending. Rules: on the sharing thread; no driver call while a capture is active. */
-#include "core/modules/sharing/parts.h"
-
+/*
+ * Lending, as this process takes part in it, and the module's hooks. Rules: on the sharing thread;
+ * no driver call while a capture is active.
+ *
+ * It writes on the own peer records the memory that the process holds, needs and claims. It decides
+ * by grant.h, and has memory leave and come (core/budget/terms.h, wanted.h). It runs when another
+ * process claims, something has changed, or a call must have memory on the device.
+ */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,13 +18,18 @@
 #include "core/cuda/capture.h"
 #include "core/cuda/gate.h"
 #include "core/cuda/idle.h"
+#include "core/job/config.h"
+#include "core/job/module.h"
+#include "core/job/process.h"
 #include "core/job/sharing.h"
 #include "core/memory/move/copy_window.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/uses/overhead.h"
 #include "core/rings/event.h"
 #include "core/modules/sharing/bytes.h"
+#include "core/modules/sharing/exclusive.h"
 #include "core/modules/sharing/grant.h"
+#include "core/registry/actions.h"
 
 #define MS     1000000ull
 #define SECOND (1000 * MS)
@@ -266,7 +276,8 @@ static bool has_news(const struct lent *l, uint64_t now)
 	       l->told[SEGMENT_ON_HOST] != device_used(s->device, SEGMENT_ON_HOST);
 }
 
-uint64_t lending_step(uint64_t now)
+/* Goes one step on. Returns after how long the next is due. By the sharing thread. */
+static uint64_t lending_step(uint64_t now)
 {
 	static uint32_t called; /* the sharing thread's */
 	uint32_t calls = atomic_load(&shortage_called);
@@ -286,7 +297,8 @@ uint64_t lending_step(uint64_t now)
 	return due_ns == UINT64_MAX ? due_ns : minus(due_ns, now);
 }
 
-bool lending_has_news(uint64_t now)
+/* Returns whether our peer record is no longer true, or another claims. */
+static bool lending_has_news(uint64_t now)
 {
 	for (int i = 0; i < lending.devices->count; i++)
 		if (sharing_of(i) && (!lending.of[i] || has_news(lending.of[i], now)))
@@ -302,8 +314,55 @@ static bool lending_begin(const struct device *device)
 	return sharing_join(device->id.ordinal) && sharing_begin();
 }
 
-void lending_start(struct device_set *devices)
+/* Keeps the devices. Called once, before other threads of the shim. */
+static void lending_start(struct device_set *devices)
 {
 	lending.devices = devices;
 	shortage_serve(lending_begin);
 }
+
+/* --- the module's hooks --- */
+
+static int sharing_change(void *cookie, void *subject)
+{
+	const struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		struct config_gpu settings;
+
+		config_for_device(change->config, &change->devices->device[i].id, &settings);
+		exclusive_set(change->devices, i, &settings);
+	}
+	return CUDA_SUCCESS;
+}
+
+static void sharing_module_start(bool *has_started)
+{
+	static const struct action change = {ACTION_RESOURCES, "sharing", sharing_change, NULL};
+
+	exclusive_keep_environment();
+	lending_start(&this_job.devices);
+	*has_started &= action_add(ACTION_CONFIG_CHANGED, &change) == 0;
+}
+
+static void sharing_share(uint64_t now_ns, uint64_t *again_ns)
+{
+	uint64_t lending_ns = lending_step(now_ns), exclusive_ns = exclusive_step(now_ns);
+
+	if (*again_ns > lending_ns)
+		*again_ns = lending_ns;
+	if (*again_ns > exclusive_ns)
+		*again_ns = exclusive_ns;
+}
+
+static void sharing_look(uint64_t now_ns, bool *has_news)
+{
+	*has_news |= lending_has_news(now_ns);
+}
+
+const struct module module_sharing = {.name = "sharing",
+                                      .start = sharing_module_start,
+                                      .share = sharing_share,
+                                      .look = sharing_look,
+                                      .let_go = exclusive_hold_let_go};
