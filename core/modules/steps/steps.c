@@ -3,7 +3,10 @@
  * Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation. The
  * driver is called where a step has ended, some thousand times a second at most.
  */
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "core/base/clock.h"
 #include "core/base/lock.h"
@@ -13,9 +16,9 @@
 #include "core/job/module.h"
 #include "core/job/config.h"
 #include "core/modules/steps/step.h"
-#include "core/modules/steps/step_record.h"
 #include "core/modules/steps/step_time.h"
 #include "core/registry/actions.h"
+#include "core/registry/step_container.h"
 #include "core/rings/event.h"
 
 /* All steps are counted; a reader that waits for an end need not hear of each this short. */
@@ -195,6 +198,150 @@ static int steps_configured(void *cookie, void *subject)
 	}
 	return CUDA_SUCCESS;
 }
+
+/* --- records --- */
+
+/*
+ * The container of the step that runs now on a device, and the record in it, which is made at the
+ * first request. The record has the counters when the step began, so that its own part can be told.
+ * Both go with the step (core/registry/step_container.h). Before a step has ended on a device there
+ * is none. Thread-safe.
+ *
+ * At the end of a step that is reported, once a millisecond at most, the counting begins anew; a
+ * record of it is made when `stat --resources` asks.
+ */
+
+struct step_counts {
+	uint64_t launches, moved_bytes, idle_ns;
+};
+
+struct step_record {
+	struct resource resource;
+	struct device *device;
+	uint64_t began_ns; /* of core/base/clock.h */
+	struct step_counts before;
+};
+
+static struct {
+	LOCK_OF(STEP_RECORDS) lock;
+	bool is_begun;
+	struct step_container container;
+	uint64_t began_ns;
+	struct step_counts before;
+} step_records[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
+
+static uint64_t launches(const struct counters *s)
+{
+	return counters_get(s, launches) + counters_get(s, graph_launches);
+}
+
+static uint64_t moved_bytes(const struct counters *s)
+{
+	return statistics_get(&s->demoted_bytes) + statistics_get(&s->promoted_bytes);
+}
+
+static void record_describe(const struct resource *resource, char *buf, size_t size)
+{
+	const struct step_record *r = (const struct step_record *)resource;
+	const struct counters *s = r->device->statistics;
+
+	snprintf(buf, size,
+	         "%" PRIu64 " launches, %" PRIu64 " bytes moved, %" PRIu64 " ns idle, in %" PRIu64
+	         " ns so far",
+	         launches(s) - r->before.launches, moved_bytes(s) - r->before.moved_bytes,
+	         statistics_get(&s->idle_ns) - r->before.idle_ns, clock_now() - r->began_ns);
+}
+
+static void record_destroy(struct resource *resource)
+{
+	free(resource);
+}
+
+static const struct resource_type step_record_type = {
+    .name = "step_statistics", .describe = record_describe, .destroy = record_destroy};
+
+static struct resource *record_create(void *cookie)
+{
+	struct device *device = cookie;
+	struct step_record *r = malloc(sizeof(*r));
+
+	if (!r)
+		return NULL;
+	*r = (struct step_record){.device = device,
+	                          .began_ns = step_records[device->id.ordinal].began_ns,
+	                          .before = step_records[device->id.ordinal].before};
+	resource_init(&r->resource, &step_record_type);
+	return &r->resource;
+}
+
+/*
+ * Ends the step's container. It runs within a launch, so it allocates nothing: step_record_of()
+ * makes the record of the next step when a caller first asks for it.
+ */
+static int step_record_end_step(void *cookie, void *subject)
+{
+	int ordinal = ((struct device *)subject)->id.ordinal;
+
+	(void)cookie;
+	lock_acquire(&step_records[ordinal].lock);
+	if (step_records[ordinal].is_begun)
+		step_container_end(&step_records[ordinal].container);
+	step_records[ordinal].is_begun = false;
+	lock_release(&step_records[ordinal].lock);
+	return CUDA_SUCCESS;
+}
+
+static int step_record_begin_step(void *cookie, void *subject)
+{
+	struct device *device = subject;
+	const struct counters *s = device->statistics;
+	int ordinal = device->id.ordinal;
+
+	(void)cookie;
+	lock_acquire(&step_records[ordinal].lock);
+	step_container_begin(&step_records[ordinal].container, device->registry,
+	                     statistics_get(&s->steps) + 1);
+	step_records[ordinal].is_begun = true;
+	step_records[ordinal].began_ns = clock_now();
+	step_records[ordinal].before =
+	    (struct step_counts){launches(s), moved_bytes(s), statistics_get(&s->idle_ns)};
+	lock_release(&step_records[ordinal].lock);
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Returns the record of the step that runs now, with a reference for the caller; NULL if none runs,
+ * or without memory for it.
+ */
+static struct resource *step_record_of(struct device *device)
+{
+	int ordinal = device->id.ordinal;
+	struct resource *record = NULL;
+
+	lock_acquire(&step_records[ordinal].lock);
+	if (step_records[ordinal].is_begun)
+		record = step_container_lookup_or_create(&step_records[ordinal].container,
+		                                         &step_record_type, "record", record_create,
+		                                         device);
+	lock_release(&step_records[ordinal].lock);
+	return record;
+}
+
+/*
+ * Adds the actions that follow the steps to ACTION_STEP_END and ACTION_STEP_BEGIN. Returns false
+ * without memory for it.
+ */
+static bool step_record_start(void)
+{
+	static const struct action ends = {ACTION_STATISTICS, "record", step_record_end_step, NULL};
+	static const struct action begins = {ACTION_STATISTICS, "record", step_record_begin_step,
+	                                     NULL};
+
+	return action_add(ACTION_STEP_END, &ends) == 0 &&
+	       action_add(ACTION_STEP_BEGIN, &begins) == 0;
+}
+
+/* --- the module --- */
 
 static void steps_start(bool *has_started)
 {
