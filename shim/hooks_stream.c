@@ -6,6 +6,7 @@
  */
 #include "core/cuda/idle.h"
 #include "core/job/job.h"
+#include "core/job/pace.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/move/idle_point.h"
@@ -37,7 +38,7 @@ static CUresult stream_do_destroy(CUstream stream, CUresult (*real)(CUstream))
 	KEEP_ERRNO;
 	CUresult result;
 
-	job_leave_stream(stream);
+	job_pace_leave_stream(stream);
 	idle_streams_leave();
 	result = NOTED(DESTROYED(PASSING_GATE(real(stream)), stream, stream));
 	idle_streams_left();

@@ -11,8 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/base/file_status.h"
-
 enum { STACK = 1 << 20 }; /* drivers take more than they say */
 
 int thread_can_wait(void)
@@ -44,15 +42,4 @@ int thread_start(void *(*function)(void *cookie))
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return -error;
-}
-
-int thread_count(void)
-{
-	enum { OWN_LINKS = 2 }; /* of any directory */
-	struct stat status;
-
-	/* The kernel counts each thread's directory as a link. */
-	if (file_status("/proc/self/task", &status) != 0 || status.st_nlink <= OWN_LINKS)
-		return -1;
-	return (int)(status.st_nlink - OWN_LINKS);
 }

@@ -11,10 +11,5 @@
 int thread_start(void *(*function)(void *cookie));
 /* Returns whether threads can wait for each other: 0, or a negative errno. */
 int thread_can_wait(void);
-/*
- * Returns the number of threads of the process, ours too; -1: not known. Opens no file, so that a
- * program that closes descriptors and opens new ones is not disturbed.
- */
-int thread_count(void);
 
 #endif

@@ -142,16 +142,6 @@ void device_note_blocker(struct device *device, uint64_t generation, enum move_p
 	lock_release(&device->lock);
 }
 
-enum move_pending device_blocker(struct device *device)
-{
-	enum move_pending why;
-
-	lock_acquire(&device->lock);
-	why = (enum move_pending)device->facts.blocker;
-	lock_release(&device->lock);
-	return why;
-}
-
 void device_note_elastic(struct device *device, enum elastic elastic)
 {
 	struct facts facts;
@@ -185,11 +175,6 @@ uint64_t device_spare(const struct device *device, enum segment_tier tier)
 	return atomic_load_explicit(&device->ledger->spare[tier], memory_order_relaxed);
 }
 
-uint64_t device_refusals(const struct device *device)
-{
-	return atomic_load_explicit(&device->refusals, memory_order_relaxed);
-}
-
 uint64_t device_job_generation(const struct device *device)
 {
 	return segment_generation(device->segment, device->index);
@@ -208,19 +193,6 @@ void device_agree(struct device *device, uint64_t generation)
 		facts.generation = generation;
 		publish_facts(device, &facts);
 	}
-	lock_release(&device->lock);
-}
-
-bool device_judges_growth(struct device *device, uint64_t interval_ns)
-{
-	return device->is_in_books &&
-	       segment_judges_growth(device->segment, device->index, interval_ns);
-}
-
-void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
-{
-	lock_acquire(&device->lock);
-	segment_set_grown(device->segment, device->index, limit, bytes);
 	lock_release(&device->lock);
 }
 
@@ -376,11 +348,6 @@ void device_uncharge_exported(struct device *device, uint64_t key, uint64_t byte
 	}
 }
 
-void device_count_imported(struct device *device, int64_t change)
-{
-	atomic_fetch_add(&device->imported, (uint64_t)change);
-}
-
 uint64_t device_uncharged(struct device *device)
 {
 	uint64_t bytes = atomic_load(&device->given_up),
@@ -393,11 +360,6 @@ uint64_t device_uncharged(struct device *device)
 	if (bytes > most && atomic_compare_exchange_strong(&device->given_up, &bytes, most))
 		bytes = most;
 	return bytes + atomic_load(&device->imported);
-}
-
-bool device_let_orphans_go(struct device *device)
-{
-	return segment_judge_exports(device->segment);
 }
 
 void device_count_elsewhere(struct device *device, int64_t change)

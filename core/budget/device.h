@@ -44,7 +44,7 @@ struct device {
 	_Atomic uint32_t reached_by;  /* peers of its memory: a bit per ordinal */
 	_Atomic uint64_t elsewhere;   /* device_count_elsewhere() */
 	_Atomic uint64_t given_up;    /* exported memory, on the device */
-	_Atomic uint64_t imported;    /* device_count_imported() */
+	_Atomic uint64_t imported;    /* bytes of its job's exported memory that it has open */
 	_Atomic bool has_new_charges; /* device_take_new_charges() */
 
 	LOCK_OF(SETTINGS) lock;                /* of the thread that changes the settings */
@@ -117,15 +117,6 @@ bool device_apply(struct device *device, const struct config_gpu *settings);
  * limit.
  */
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
-/*
- * Lets the limit of the whole job rise by so much, for growth; at most to memory_max. limit:
- * the one it was judged for.
- */
-void device_grow(struct device *device, uint64_t limit, uint64_t bytes);
-/*
- * Returns whether this process is the one of the job that judges growth now: one in interval_ns is.
- */
-bool device_judges_growth(struct device *device, uint64_t interval_ns);
 /* Publishes which limit is in force, as far as it has risen, and tells the reader of events. */
 void device_note_limit(struct device *device);
 /*
@@ -133,8 +124,6 @@ void device_note_limit(struct device *device);
  * generation than those it was found under, of which that says nothing.
  */
 void device_note_blocker(struct device *device, uint64_t generation, enum move_pending why);
-/* Returns the last one published so. */
-enum move_pending device_blocker(struct device *device);
 /* Publishes whether memory of the process on the device can move. */
 void device_note_elastic(struct device *device, enum elastic elastic);
 enum elastic device_elastic(const struct device *device);
@@ -152,8 +141,6 @@ uint64_t device_spare(const struct device *device, enum segment_tier tier);
  */
 uint64_t device_job_generation(const struct device *device);
 void device_agree(struct device *device, uint64_t generation);
-/* Returns how many out-of-memory answers the program had, for spill_after. */
-uint64_t device_refusals(const struct device *device);
 /* Writes the limit and share in force into the ring. */
 void device_note_settings(struct device *device);
 
@@ -187,8 +174,6 @@ void device_uncharge_driver(struct device *device, uint64_t bytes);
  * none). The part that other processes may hold stays charged to the job.
  */
 void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes);
-/* Uncharges the part of it that no process holds any more. Returns whether there was any. */
-bool device_let_orphans_go(struct device *device);
 /* Returns false when not even the whole device has so much, and the driver will refuse it. */
 static inline bool device_can_hold(const struct device *device, uint64_t bytes)
 {
@@ -200,8 +185,6 @@ static inline bool device_can_hold(const struct device *device, uint64_t bytes)
  */
 void device_count_elsewhere(struct device *device, int64_t change);
 uint64_t device_elsewhere(const struct device *device);
-/* Counts bytes of its job's exported memory that this process has open. */
-void device_count_imported(struct device *device, int64_t change);
 /*
  * Returns the most bytes that this process is not charged, and that the driver may count as its
  * own. They are exported memory of its job that it has open, or has exported and given up while

@@ -116,7 +116,7 @@ static bool count_import(struct device *device, uint64_t key)
 			return false;
 		}
 		i->bytes = segment_exported_bytes(device->segment, key);
-		device_count_imported(device, (int64_t)i->bytes);
+		atomic_fetch_add(&device->imported, i->bytes);
 	}
 	i->count++;
 	return true;
@@ -165,7 +165,7 @@ void imported_leave(struct device *device, uint64_t key)
 	if (was_last) {
 		HASH_DEL(by_key, i);
 		segment_import_left(device->segment, key);
-		device_count_imported(device, -(int64_t)i->bytes);
+		atomic_fetch_sub(&device->imported, i->bytes);
 		free(i);
 	}
 	lock_release(&lock);

@@ -98,6 +98,24 @@ static bool growth_is_due(struct device *device, uint64_t now_ns)
 	       atomic_exchange(&s->is_new, false);
 }
 
+/* Returns whether this process is the one of the job that judges growth now. */
+static bool growth_is_ours(const struct device *device)
+{
+	return device->is_in_books &&
+	       segment_judges_growth(device->segment, device->index, GROWTH_INTERVAL_NS);
+}
+
+/*
+ * Lets the limit of the whole job rise by so much, at most to memory_max. limit: the one it was
+ * judged for.
+ */
+static void growth_set(struct device *device, uint64_t limit, uint64_t bytes)
+{
+	lock_acquire(&device->lock);
+	segment_set_grown(device->segment, device->index, limit, bytes);
+	lock_release(&device->lock);
+}
+
 bool growth_tick(struct device *device)
 {
 	const struct terms terms = terms_of(device);
@@ -105,13 +123,12 @@ bool growth_tick(struct device *device)
 
 	if (terms.settings.evict || !growth_look(device, &terms, &g))
 		return false;
-	if (!capture_is_active() && growth_is_due(device, clock_now()) &&
-	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
+	if (!capture_is_active() && growth_is_due(device, clock_now()) && growth_is_ours(device)) {
 		if (device->is_in_books && !yield_is_on_call(device))
 			g.owed = plus(segment_owed(device->segment, device->index),
 			              yield_beside_owed[device->id.ordinal]);
 		if (in_use_free(device, &g.free))
-			device_grow(device, g.limit, growth_limit(&g) - g.limit);
+			growth_set(device, g.limit, growth_limit(&g) - g.limit);
 	}
 	device_note_limit(device);
 	return true;

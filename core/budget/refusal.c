@@ -21,7 +21,8 @@
 bool refusal_is_wanted(const struct device *device, const struct terms *terms)
 {
 	return terms->settings.spill_after != CONFIG_AUTO && !capture_is_active() &&
-	       device_refusals(device) < terms->settings.spill_after;
+	       atomic_load_explicit(&device->refusals, memory_order_relaxed) <
+	           terms->settings.spill_after;
 }
 
 /* --- why --- */

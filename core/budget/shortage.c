@@ -84,14 +84,12 @@ void shortage_serve(bool (*function)(const struct device *device))
 	atomic_store(&begin, function);
 }
 
-uint64_t shortage_claimed(const struct device *device)
+uint64_t shortage_claimed(const struct device *device, bool *is_tried)
 {
-	return atomic_load(&claims[device->id.ordinal].bytes);
-}
+	uint64_t bytes = atomic_load(&claims[device->id.ordinal].bytes);
 
-uint64_t shortage_being_tried(const struct device *device)
-{
-	return atomic_load(&claims[device->id.ordinal].tried);
+	*is_tried = !bytes && (bytes = atomic_load(&claims[device->id.ordinal].tried));
+	return bytes;
 }
 
 void shortage_decide(const struct device *device)

@@ -42,9 +42,8 @@ extern _Atomic uint32_t shortage_called;
 void shortage_serve(bool (*begin)(const struct device *device));
 /* Wakes the deciding thread. */
 void shortage_call(void);
-/* Returns the bytes that calls wait for, and those that are being tried by now. */
-uint64_t shortage_claimed(const struct device *device);
-uint64_t shortage_being_tried(const struct device *device);
+/* Returns the bytes that calls wait for. Where there are none, those that are tried by now. */
+uint64_t shortage_claimed(const struct device *device, bool *is_tried);
 /* Has those that wait try again. */
 void shortage_decide(const struct device *device);
 

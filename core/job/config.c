@@ -258,16 +258,6 @@ static bool job_config_lost_override(const struct job_config *c)
 	       file_status(c->override_path, &found) != 0;
 }
 
-void job_config_distrust(struct job_config *c)
-{
-	int directory = directory_open(0, NULL, 0);
-
-	if (directory >= 0)
-		close(directory);
-	else
-		c->override_path[0] = c->pause_path[0] = '\0';
-}
-
 /*
  * Reads all layers again, for these devices. Of a bad layer its last good values stay in force; the
  * complaint is logged once. Returns whether every layer is good. A pause holds with any fault of

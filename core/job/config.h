@@ -30,8 +30,6 @@ bool job_config_start(struct job_config *config);
  * without a limited device shares nothing. Finds the job's override.
  */
 void job_config_settle(struct job_config *config, const struct device_set *devices);
-/* Ignores the override in the state directory if that directory is not ours. */
-void job_config_distrust(struct job_config *config);
 /*
  * Reads the layers as they are now, without those that are bad.
  * The caller releases the result; NULL: no memory. Says nothing, and reads nothing that

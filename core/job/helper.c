@@ -11,10 +11,12 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/bells.h"
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
+#include "core/base/file_status.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/config/listener.h"
@@ -29,6 +31,7 @@
 #include "core/pages/page.h"
 #include "core/pages/status.h"
 #include "core/rings/ring.h"
+#include "core/state/directory.h"
 
 #define COUNT_NS 1000000000ull
 #define LEAST_NS 5000000ull
@@ -121,6 +124,21 @@ static void push_status(void)
 		log_once(LOG_WARNING, "status_file = %s: %s", path, strerror(-error));
 }
 
+/*
+ * Returns the number of threads of the process, ours too; -1: not known. Opens no file, so that a
+ * program that closes descriptors and opens new ones is not disturbed.
+ */
+static int helper_thread_count(void)
+{
+	enum { OWN_LINKS = 2 }; /* of any directory */
+	struct stat found;
+
+	/* The kernel counts each thread's directory as a link. */
+	if (file_status("/proc/self/task", &found) != 0 || found.st_nlink <= OWN_LINKS)
+		return -1;
+	return (int)(found.st_nlink - OWN_LINKS);
+}
+
 /* Counts threads and contexts for `stat`, once a second at most. */
 static void helper_count(void)
 {
@@ -130,7 +148,7 @@ static void helper_count(void)
 	if (counted_ns && now - counted_ns < COUNT_NS)
 		return;
 	counted_ns = now;
-	segment_count(this_job.segment, thread_count(), contexts_known());
+	segment_count(this_job.segment, helper_thread_count(), contexts_known());
 }
 
 /*
@@ -344,6 +362,17 @@ int helper_start(void)
 	return error;
 }
 
+/* Ignores the override in the state directory if that directory is not ours. */
+static void helper_distrust(struct job_config *c)
+{
+	int directory = directory_open(0, NULL, 0);
+
+	if (directory >= 0)
+		close(directory);
+	else
+		c->override_path[0] = c->pause_path[0] = '\0';
+}
+
 void helper_join(void)
 {
 	char message[512] = "";
@@ -358,7 +387,7 @@ void helper_join(void)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	helper_tell(HELPER_JOINED);
 	if (failed) {
-		job_config_distrust(&this_job.config);
+		helper_distrust(&this_job.config);
 		say_not_joined(message[0] ? message : strerror(-failed));
 	}
 }

@@ -367,11 +367,6 @@ void job_left_context(const struct context *context)
 	graph_memory_settle();
 }
 
-void job_leave_stream(CUstream stream)
-{
-	job_pace_leave_stream(stream);
-}
-
 bool job_keeps_of_streams(void)
 {
 	return capture_is_active() || freed_is_any(FREED_OF_STREAM);

@@ -30,13 +30,9 @@ bool job_start(void);
 void job_leave_context(const struct context *context);
 void job_stay_context(const struct context *context);
 void job_left_context(const struct context *context);
-/*
- * Ends the measurements of a stream that the driver is asked to destroy. Once it has agreed,
- * job_left_stream() releases the records of the stream.
- */
-void job_leave_stream(CUstream stream);
 /* Returns whether anything is kept of any stream, so that job_left_stream() is to be called. */
 bool job_keeps_of_streams(void);
+/* Releases the records of a stream that the driver has agreed to destroy. */
 void job_left_stream(CUstream stream);
 
 #endif

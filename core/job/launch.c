@@ -41,7 +41,11 @@ struct counters *job_current_statistics(void)
 	return last.statistics;
 }
 
-uint64_t job_launch_key(const struct job_launch *launch)
+/*
+ * Returns a key that is the same for launches of a function that differ little in size: their cost
+ * is learnt together.
+ */
+static uint64_t job_launch_key(const struct job_launch *launch)
 {
 	uint64_t threads = launch->threads;
 	unsigned int octave = threads ? 63 - (unsigned int)__builtin_clzll(threads) : 0;
@@ -76,7 +80,6 @@ static int hold_back(void *cookie, void *subject)
 		return CUDA_SUCCESS;
 	launch->at.context = launch->context;
 	launch->at.stream = launch->stream;
-	launch->at.key = job_launch_key(launch);
 	pacer_before(launch->pacer, &launch->at);
 	return CUDA_SUCCESS;
 }
@@ -175,6 +178,7 @@ CUresult job_begin_launch(struct job_launch *launch)
 	launch->is_counted = false;
 	launch->pacer = NULL;
 	launch->survey = 0;
+	launch->at.key = job_launch_key(launch);
 	if (!context)
 		return CUDA_SUCCESS;
 	launch->device = context->device;

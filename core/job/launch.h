@@ -68,12 +68,6 @@ struct job_launch {
 	size_t survey_launch;
 };
 
-/*
- * Returns a key that is the same for launches of a function that differ little in size: their cost
- * is learnt together.
- */
-uint64_t job_launch_key(const struct job_launch *launch);
-
 /* Decides before the driver's launch whether it is to be. May sleep. */
 CUresult job_begin_launch(struct job_launch *launch);
 /* Ends job_begin_launch(), after the driver's launch or instead of it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pacers of this process, one per device, and where they meet those of other processes. Private
- * to core/job.
+ * The pacers of this process, one per device, and where they meet those of other processes. For
+ * core/job, but for job_pace_leave_stream().
  */
 #ifndef SPILLWAY_JOB_PACE_H
 #define SPILLWAY_JOB_PACE_H
@@ -45,6 +45,7 @@ void job_pace_meet(void);
 /* Tells all pacers, as pacer_leave_context() and pacer_forget_context() tell one. */
 void job_pace_leave_context(CUcontext context, bool is_leaving);
 void job_pace_forget_context(CUcontext context);
+/* Ends the measurements of a stream that the driver is asked to destroy. */
 void job_pace_leave_stream(CUstream stream);
 
 /* Lets waiting launches go on, because the process exits. */

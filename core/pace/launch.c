@@ -63,17 +63,12 @@ static void wake_all(struct pacer *p)
 		clock_in_use->wake(&p->turns->changed);
 }
 
-static bool pace_launch_gives_way(const struct pacer_settings *settings)
-{
-	return settings->gives_way || settings->priority == PRIORITY_OPPORTUNISTIC;
-}
-
 void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 {
 	/* Single words, so that the holder of the lock need not be waited for. */
 	bool differs = settings->share != p->share || settings->policy != p->policy ||
 	               settings->priority != p->priority ||
-	               pace_launch_gives_way(settings) != p->gives_way;
+	               pacer_gives_way(settings) != p->gives_way;
 
 	/*
 	 * Debt or savings under another share are not carried over; a process that joins a job
@@ -82,19 +77,13 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 	if (differs && (p->paces || atomic_load(p->paid_until) < clock_now()))
 		atomic_store(p->paid_until, clock_now());
 	p->priority = settings->priority;
-	p->gives_way = pace_launch_gives_way(settings);
+	p->gives_way = pacer_gives_way(settings);
 	p->window_ns = settings->window_ns;
 	p->policy = settings->policy;
 	p->share = settings->share;
 	p->paces = pacer_would_pace(settings);
 	if (differs)
 		wake_all(p);
-}
-
-bool pacer_would_pace(const struct pacer_settings *settings)
-{
-	return settings->share < ACCOUNT_FULL_SHARE || settings->policy == POLICY_WEIGHT ||
-	       pace_launch_gives_way(settings);
 }
 
 void pacer_let_go(struct pacer *p)

@@ -10,8 +10,8 @@
  * A paced launch goes through pacer_before(), the driver, pacer_after(). Within a round that costs
  * a lock, a look into two small tables and a clock; events are recorded where a burst begins and
  * where it ends. Between rounds pacer_before() waits: while the share is 0 (pause); for work in
- * flight; for the slot; for the turn, where other jobs want the device (pacer_private.h); for the common
- * slot of a job's devices (align.h).
+ * flight; for the slot; for the turn, where other jobs want the device (pacer_private.h); for the
+ * common slot of a job's devices (align.h).
  *
  * Every wait has a bound: a running kernel may need the very launch that is held back. While a
  * capture is active nothing is measured and no slot inserted. One pacer per device and process;
@@ -25,6 +25,7 @@
 
 #include "core/config/config.h"
 #include "core/cuda/driver.h"
+#include "core/pace/account.h"
 #include "core/pages/turns.h"
 #include "core/state/layout.h"
 
@@ -75,6 +76,12 @@ struct pacer_settings {
 	bool gives_way; /* it works in gaps alone, as one that is opportunistic does anyway */
 };
 
+/* Returns whether launches are made in gaps alone, where there are peer records. */
+static inline bool pacer_gives_way(const struct pacer_settings *settings)
+{
+	return settings->gives_way || settings->priority == PRIORITY_OPPORTUNISTIC;
+}
+
 /* Makes the pacer of a device, with the statistics it counts in. Returns NULL without memory. */
 struct pacer *pacer_create(int ordinal, struct counters *statistics);
 /* Lets the pacer meet those of other processes, jobs and devices; it is alone until then. */
@@ -89,7 +96,11 @@ void pacer_set(struct pacer *pacer, const struct pacer_settings *settings);
  * Returns whether launches are to go through a pacer of these settings: a share below 100 %, or one
  * that is a weight, or of one that gives way.
  */
-bool pacer_would_pace(const struct pacer_settings *settings);
+static inline bool pacer_would_pace(const struct pacer_settings *settings)
+{
+	return settings->share < ACCOUNT_FULL_SHARE || settings->policy == POLICY_WEIGHT ||
+	       pacer_gives_way(settings);
+}
 bool pacer_is_pacing(const struct pacer *pacer);
 
 /* One launch on its way: between pacer_before() and pacer_after(). */

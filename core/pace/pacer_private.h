@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part that the files of the pacer share: enter.c, charge.c, hold.c, watch.c, launch.c; no
+ * The part that the files of the pacer share: enter.c, hold.c, gap.c, watch.c, launch.c; no
  * other file includes it.
  */
 #ifndef SPILLWAY_PACER_PRIVATE_H
@@ -68,12 +68,8 @@ struct turn {
 
 /* Returns whether another process is active. */
 bool turn_is_contended(const struct turn *turn, uint64_t now_ns);
+/* Returns whether we have the turn, or there are none. */
 bool turn_is_ours(const struct turn *turn);
-/*
- * Returns the share of a job with share_policy = weight: all, or by its part of the sum of those
- * that have work for the device.
- */
-uint32_t turn_weighted(const struct turn *turn, uint64_t now_ns, uint32_t share);
 
 /* Work in flight that should have been done so long ago may wait for work of another device. */
 #define OVERDUE_NS 1000000u
@@ -150,7 +146,7 @@ bool pacer_enter(struct pacer *p);
 bool pacer_may_call(struct pacer *p);
 void pacer_leave(struct pacer *p);
 
-/* --- charge.c: used time, and debt; the lock is held --- */
+/* --- hold.c: used time, and debt; the lock is held --- */
 
 /*
  * Returns the share that is in force now: under share_policy = weight the share binds only while

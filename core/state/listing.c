@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/file_status.h"
 #include "core/base/log.h"
 
@@ -19,10 +18,6 @@ struct listing_entry {
 	unsigned char type;
 	char name[];
 };
-
-#define NS_A_SECOND 1000000000ull
-
-static _Atomic int readers;
 
 /* Lists an open directory from where it stands. */
 static int listing_walk(int fd, bool (*each)(void *cookie, int directory, const char *name),
@@ -104,67 +99,4 @@ int listing_read_path(const char *path, bool (*each)(void *cookie, int directory
 		listing_tell_crowd(path, fd, count);
 	close(fd);
 	return count;
-}
-
-bool listing_is_due(struct listing *listing, uint64_t now_ns)
-{
-	if (now_ns < listing->next_ns)
-		return false;
-	if (!listing->is_counted)
-		atomic_fetch_add(&readers, 1);
-	*listing = (struct listing){.is_counted = true, .glance_ns = listing->glance_ns};
-	return true;
-}
-
-/* Returns when a reader may read again that has read so many names in this time. */
-static uint64_t listing_next(uint64_t ended_ns, uint64_t took_ns, int entries)
-{
-	uint64_t by_duty = took_ns * LISTING_DUTY;
-	uint64_t by_count = (uint64_t)entries * (2 * NS_A_SECOND / LISTING_A_SECOND);
-
-	return ended_ns +
-	       (by_duty > by_count ? by_duty : by_count) * (uint64_t)atomic_load(&readers);
-}
-
-int listing_look(struct listing *listing, const char *path,
-                 bool (*each)(void *cookie, int directory, const char *name), void *cookie)
-{
-	uint64_t began = clock_now(), ended;
-	int count = listing_read_path(path, each, cookie);
-
-	ended = clock_now();
-	listing->took_ns += ended - began;
-	listing->entries += count > 0 ? count : 0;
-	if (listing->entries > LISTING_SMALL)
-		listing->next_ns = listing_next(ended, listing->took_ns, listing->entries);
-	return count;
-}
-
-/* The names that a glance may still see. */
-struct listing_first {
-	bool (*each)(void *cookie, int directory, const char *name);
-	void *cookie;
-	int left;
-};
-
-static bool listing_see_first(void *cookie, int directory, const char *name)
-{
-	struct listing_first *first = cookie;
-
-	return first->each(first->cookie, directory, name) && --first->left > 0;
-}
-
-bool listing_glance(struct listing *listing, const char *path, uint64_t now_ns,
-                    bool (*each)(void *cookie, int directory, const char *name), void *cookie)
-{
-	struct listing_first first = {each, cookie, LISTING_SMALL};
-	uint64_t began = clock_now(), ended;
-	int count;
-
-	if (now_ns < listing->glance_ns)
-		return false;
-	count = listing_read_path(path, listing_see_first, &first);
-	ended = clock_now();
-	listing->glance_ns = listing_next(ended, ended - began, count > 0 ? count : 0);
-	return true;
 }

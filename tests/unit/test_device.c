@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/budget/applied.h"
 #include "core/cuda/driver.h"
 #include "core/budget/terms.h"
 #include "tests/unit/devices.h"
@@ -144,15 +145,15 @@ START_TEST(growth_is_of_the_limit_it_was_judged_for)
 	struct config_gpu settings = {.memory = 2 * GIB, .memory_max = 16 * GIB};
 	struct device *device = device_of(&settings);
 
-	device_grow(device, 2 * GIB, GIB);
+	segment_set_grown(device->segment, device->index, 2 * GIB, GIB);
 	ck_assert_uint_eq(terms_of(device).limit, 3 * GIB);
 	settings.memory = 4 * GIB;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(terms_of(device).limit, 4 * GIB);
 	/* It was judged before the limit changed. */
-	device_grow(device, 2 * GIB, 3 * GIB);
+	segment_set_grown(device->segment, device->index, 2 * GIB, 3 * GIB);
 	ck_assert_uint_eq(terms_of(device).limit, 4 * GIB);
-	device_grow(device, 4 * GIB, GIB);
+	segment_set_grown(device->segment, device->index, 4 * GIB, GIB);
 	ck_assert_uint_eq(terms_of(device).limit, 5 * GIB);
 	free(device);
 }
@@ -196,8 +197,7 @@ START_TEST(without_the_books_any_limit_is_zero)
 	/* Nor does it rise, and what the host may hold is a quota, too, where it is a number. */
 	settings.memory_max = 60 * GIB;
 	ck_assert(device_apply(device, &settings));
-	ck_assert(!device_judges_growth(device, 0));
-	device_grow(device, 40 * GIB, 10 * GIB);
+	segment_set_grown(device->segment, device->index, 40 * GIB, 10 * GIB);
 	ck_assert_uint_eq(terms_of(device).limit, 0);
 	ck_assert_uint_gt(host_memory(device), 0);
 	settings.host_memory = 8 * GIB;
@@ -232,10 +232,10 @@ START_TEST(a_charge_is_within_the_limit_in_force)
 	device = device_in(segment, &settings);
 	ck_assert_int_eq(device_charge(device, 2 * GIB + 1), -ENOSPC);
 	ck_assert_int_eq(device_charge(device, 2 * GIB), 0);
-	device_grow(device, 2 * GIB, GIB);
+	segment_set_grown(device->segment, device->index, 2 * GIB, GIB);
 	ck_assert_int_eq(device_charge_moved(device, GIB, 3 * GIB - 1), -ENOSPC);
 	ck_assert_int_eq(device_charge_moved(device, GIB, 3 * GIB), 0);
-	device_grow(device, 2 * GIB, 0);
+	segment_set_grown(device->segment, device->index, 2 * GIB, 0);
 	device_uncharge(device, SEGMENT_ON_DEVICE, GIB);
 	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
 	settings.memory = GIB;

@@ -110,7 +110,7 @@ START_TEST(a_refusal_is_noted_whole)
 	const struct refused refused = {REFUSED_HOST_LIMIT, 12 * MIB, 2 * MIB, 10 * MIB};
 
 	refusal_note(&device, REFUSED_ALLOCATION, &refused);
-	ck_assert_uint_eq(device_refusals(&device), 1);
+	ck_assert_uint_eq(device.refusals, 1);
 	ck_assert_uint_eq(device.statistics->refusals, 1);
 	ck_assert_uint_eq(device.statistics->refused_reason, REFUSED_HOST_LIMIT);
 	ck_assert_uint_eq(device.statistics->refused_bytes, 12 * MIB);

@@ -103,7 +103,7 @@ bool reclaim_all_freed(struct reclaim *r, uint64_t bytes, bool in_order)
 static bool give_orphans(struct reclaim *r, const struct lack *lack)
 {
 	(void)lack;
-	return device_let_orphans_go(r->device);
+	return segment_judge_exports(r->device->segment);
 }
 
 static uint64_t limit_on(const struct reclaim *r, enum segment_tier tier)

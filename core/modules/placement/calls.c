@@ -39,7 +39,7 @@ static int calls_after_launch(void *cookie, void *subject)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	survey_after(&(struct survey_mark){launch->survey, launch->survey_launch},
 	             &(struct survey_launch){
-	                 .key = job_launch_key(launch),
+	                 .key = launch->at.key,
 	                 .stream = launch->stream,
 	                 .graph = is_graph ? (CUgraphExec)(uintptr_t)launch->function : NULL,
 	                 .function = (CUfunction)(uintptr_t)launch->function,

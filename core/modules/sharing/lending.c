@@ -149,7 +149,12 @@ static void lending_fill(struct lent *l, struct peer_record *record)
 /* Returns whether memory on the host finds no room on the device, for other jobs' sake. */
 static bool is_blocked(struct device *device, const struct terms *terms)
 {
-	return !terms->settings.evict && device_blocker(device) == MOVE_DEVICE_FULL;
+	uint32_t blocker;
+
+	lock_acquire(&device->lock);
+	blocker = device->facts.blocker;
+	lock_release(&device->lock);
+	return !terms->settings.evict && blocker == MOVE_DEVICE_FULL;
 }
 
 /*
@@ -225,8 +230,7 @@ static void lending_poll_device(struct lent *l, uint64_t now)
 	 * nothing.
 	 */
 	if (!meets || l->grant.since_ns) {
-		needs.must = shortage_claimed(device);
-		needs.tries = !needs.must && (needs.must = shortage_being_tried(device));
+		needs.must = shortage_claimed(device, &needs.tries);
 		needs.is_blocked = is_blocked(device, &terms);
 	}
 	if (needs.must && !capture_is_active())
