@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,24 +92,12 @@ static uint64_t host_memory_auto(const char *root, uint64_t charged)
 	return host_memory_least(part_of_machine(total, available, charged), cgroup.left / 2);
 }
 
-uint64_t host_memory_limit(uint64_t setting, uint64_t charged)
+uint64_t host_memory_limit(uint64_t setting, bool at_most_auto, uint64_t charged)
 {
-	return setting == CONFIG_AUTO ? host_memory_auto("", charged) : setting;
-}
+	uint64_t most;
 
-static uint64_t bound(uint64_t setting, bool at_most_auto, uint64_t charged)
-{
-	uint64_t limit = host_memory_limit(setting, charged);
-
-	return at_most_auto ? host_memory_least(limit, host_memory_auto("", charged)) : limit;
-}
-
-uint64_t host_memory_of(const struct config_gpu *settings, uint64_t charged)
-{
-	return bound(settings->host_memory, settings->host_at_most_auto, charged);
-}
-
-uint64_t host_memory_of_moves(const struct config_gpu *settings, uint64_t charged)
-{
-	return bound(settings->host_limit_of_moves, settings->moves_at_most_auto, charged);
+	if (setting != CONFIG_AUTO && !at_most_auto)
+		return setting;
+	most = host_memory_auto("", charged);
+	return setting == CONFIG_AUTO ? most : host_memory_least(setting, most);
 }

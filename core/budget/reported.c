@@ -85,7 +85,7 @@ static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardw
 
 	if (settings->spill == SPILL_OFF || !reported_with_host(settings))
 		return total;
-	host = host_memory_of(settings, on_host);
+	host = host_memory_limit(settings->host_memory, settings->host_at_most_auto, on_host);
 	total = host > UINT64_MAX - total ? UINT64_MAX : total + host;
 	return settings->reported_memory == REPORTED_AUTO && total > hardware ? hardware : total;
 }

@@ -113,24 +113,24 @@ enum spill_reason terms_host_first(const struct terms *terms, struct device *dev
 }
 
 /*
- * Returns whether the job has no host memory: as the limit on the device, a number of bytes is the
- * whole job's; the machine's free memory belongs to no job.
+ * Returns a limit of host memory now. As the limit on the device, a number of bytes is the whole
+ * job's, and 0 to a process outside its books; the machine's free memory belongs to no job.
  */
-static bool has_none(const struct device *device, uint64_t setting)
+static uint64_t terms_limit_of_host(struct device *device, uint64_t setting, bool at_most_auto)
 {
-	return !device->is_in_books && setting < CONFIG_AUTO;
+	if (!device->is_in_books && setting < CONFIG_AUTO)
+		return 0;
+	return host_memory_limit(setting, at_most_auto, device_charged(device, SEGMENT_ON_HOST));
 }
 
 uint64_t terms_host_limit(const struct terms *terms, struct device *device)
 {
-	if (has_none(device, terms->settings.host_memory))
-		return 0;
-	return host_memory_of(&terms->settings, device_charged(device, SEGMENT_ON_HOST));
+	return terms_limit_of_host(device, terms->settings.host_memory,
+	                           terms->settings.host_at_most_auto);
 }
 
 uint64_t terms_host_limit_of_moves(const struct terms *terms, struct device *device)
 {
-	if (has_none(device, terms->settings.host_limit_of_moves))
-		return 0;
-	return host_memory_of_moves(&terms->settings, device_charged(device, SEGMENT_ON_HOST));
+	return terms_limit_of_host(device, terms->settings.host_limit_of_moves,
+	                           terms->settings.moves_at_most_auto);
 }

@@ -199,8 +199,7 @@ END_TEST
 
 START_TEST(what_cannot_be_read_limits_nothing)
 {
-	const struct config_gpu small = {.host_memory = 42, .host_at_most_auto = 1};
-	const struct config_gpu large = {.host_memory = UINT64_C(1) << 60, .host_at_most_auto = 1};
+	const uint64_t large = UINT64_C(1) << 60;
 	char mounts[8192];
 	struct cgroup_memory m = look();
 
@@ -208,10 +207,10 @@ START_TEST(what_cannot_be_read_limits_nothing)
 	ck_assert_uint_eq(m.used, UINT64_MAX);
 	ck_assert_str_eq(m.tightest, "");
 	ck_assert_uint_eq(host_memory_auto(scratch_folder, 0), UINT64_MAX);
-	ck_assert_uint_eq(host_memory_limit(42, 7), 42);
-	ck_assert_uint_eq(host_memory_of(&(struct config_gpu){.host_memory = 42}, 7), 42);
-	ck_assert_uint_eq(host_memory_of(&small, 7), 42);
-	ck_assert_uint_lt(host_memory_of(&large, 7), large.host_memory);
+	ck_assert_uint_eq(host_memory_limit(42, false, 7), 42);
+	ck_assert_uint_eq(host_memory_limit(42, true, 7), 42);
+	ck_assert_uint_eq(host_memory_limit(large, false, 7), large);
+	ck_assert_uint_lt(host_memory_limit(large, true, 7), large);
 
 	process("0::/a/b\n", V2_MOUNT); /* no such folders */
 	ck_assert_uint_eq(look().left, UINT64_MAX);

@@ -389,7 +389,7 @@ static void exclusive_ask(void)
 	if (exclusive.asked_ns && exclusive.now_ns - exclusive.asked_ns < ASK_NS)
 		return;
 	exclusive.asked_ns = exclusive.now_ns;
-	exclusive.facts.host_room = host_memory_limit(CONFIG_AUTO, 0);
+	exclusive.facts.host_room = host_memory_limit(CONFIG_AUTO, false, 0);
 	exclusive.facts.why = find_why();
 	watch_movable(&exclusive.on_device, SEGMENT_ON_DEVICE);
 	watch_movable(&exclusive.on_host, SEGMENT_ON_HOST);
