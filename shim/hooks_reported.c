@@ -7,6 +7,15 @@
 #include "core/budget/reported.h"
 #include "core/memory/alloc/pointer.h"
 
+static void report_info(struct device *device, size_t *free, size_t *total)
+{
+	struct reported memory = {.total = *total, .free = *free};
+
+	report_memory(device, &memory);
+	*total = memory.total;
+	*free = memory.free;
+}
+
 /* Corrects the driver's answer, as far as the program asked: a figure without a pointer is NULL. */
 static void tell_info(size_t *free, size_t *total)
 {
@@ -37,9 +46,10 @@ AFTER(cuMemGetInfo_v2, (size_t *, free), (size_t *, total))
 AFTER(cuDeviceTotalMem_v2, (size_t *, bytes), (CUdevice, dev))
 {
 	struct device *device = device_set_by_handle(job_devices(), dev);
+	struct reported memory = {.total = *bytes};
 
-	if (device)
-		*bytes = report_total(device, *bytes);
+	if (device && report_memory(device, &memory))
+		*bytes = memory.total;
 }
 
 static void keep_asked(CUdeviceptr address, const void *caller, bool is_for_network)

@@ -74,16 +74,16 @@ static bool reported_with_host(const struct config_gpu *settings)
 
 /*
  * Returns the total a program is told. hardware: bytes the device has; on_host: bytes the job holds
- * in place of device memory. By `auto` it is never more than the device has, so that a framework
+ * in place of device memory; with_host: they are among the total. By `auto` it is never more than the device has, so that a framework
  * allocates as it does without a limit.
  */
 static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware,
-                               uint64_t on_host)
+                               uint64_t on_host, bool with_host)
 {
 	uint64_t total = settings->memory < hardware ? settings->memory : hardware;
 	uint64_t host;
 
-	if (settings->spill == SPILL_OFF || !reported_with_host(settings))
+	if (settings->spill == SPILL_OFF || !with_host)
 		return total;
 	host = host_memory_limit(settings->host_memory, settings->host_at_most_auto, on_host);
 	total = host > UINT64_MAX - total ? UINT64_MAX : total + host;
@@ -93,16 +93,18 @@ static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardw
 bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint64_t on_host,
                      struct reported *memory)
 {
+	bool with_host;
 	uint64_t left;
 
 	if (settings->memory == CONFIG_UNLIMITED &&
 	    settings->reported_memory != REPORTED_LIMIT_AND_HOST && !settings->evict)
 		return false;
+	with_host = reported_with_host(settings);
 	memory->used = on_device;
 	/* Evicted memory is still the program's, as far as it can tell. */
-	if (reported_with_host(settings) || settings->evict)
+	if (with_host || settings->evict)
 		memory->used += on_host;
-	memory->total = reported_total(settings, memory->total, on_host);
+	memory->total = reported_total(settings, memory->total, on_host, with_host);
 	/*
 	 * A limit that has risen, or was lowered, may be below the used memory; programs subtract.
 	 */
@@ -129,16 +131,6 @@ static void report_note(struct device *device, const struct config_gpu *settings
 		statistics_add(&device->statistics->reported_limit, 1);
 }
 
-uint64_t report_total(struct device *device, uint64_t hardware)
-{
-	const struct terms terms = terms_of(device);
-	uint64_t total =
-	    reported_total(&terms.settings, hardware, device_charged(device, SEGMENT_ON_HOST));
-
-	report_note(device, &terms.settings, hardware, total);
-	return total;
-}
-
 bool report_memory(struct device *device, struct reported *memory)
 {
 	struct terms terms = terms_of(device);
@@ -152,13 +144,4 @@ bool report_memory(struct device *device, struct reported *memory)
 		return false;
 	report_note(device, &terms.settings, hardware, memory->total);
 	return true;
-}
-
-void report_info(struct device *device, size_t *free, size_t *total)
-{
-	struct reported memory = {.total = *total, .free = *free};
-
-	report_memory(device, &memory);
-	*total = memory.total;
-	*free = memory.free;
 }

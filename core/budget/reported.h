@@ -13,8 +13,6 @@
 #ifndef SPILLWAY_REPORTED_H
 #define SPILLWAY_REPORTED_H
 
-#include <stddef.h>
-
 #include "core/budget/device.h"
 
 struct reported {
@@ -28,9 +26,7 @@ struct reported {
 bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint64_t on_host,
                      struct reported *memory);
 
-/* Reports the device's memory by the job's charges: all of it, and the free part. */
-uint64_t report_total(struct device *device, uint64_t hardware);
-bool report_memory(struct device *device, struct reported *memory); /* as reported_memory() */
-void report_info(struct device *device, size_t *free, size_t *total);
+/* Does so for a device by its settings and the job's charges. */
+bool report_memory(struct device *device, struct reported *memory);
 
 #endif

@@ -271,7 +271,7 @@ START_TEST(reported_memory_is_the_limit)
 {
 	struct config_gpu settings = {.memory = 64 * MIB, .memory_max = 128 * MIB};
 	struct reported grown = {.total = 256 * MIB, .free = 100 * MIB};
-	size_t free_bytes = 200 * MIB, total = 256 * MIB;
+	struct reported told = {.total = 256 * MIB, .free = 200 * MIB};
 	CUdeviceptr p;
 
 	/* What it was told of stays the total while the job holds more. */
@@ -291,20 +291,22 @@ START_TEST(reported_memory_is_the_limit)
 	ck_assert_uint_eq(grown.free, 240 * MIB);
 
 	start();
-	ck_assert_uint_eq(report_total(gpu, 256 * MIB), 64 * MIB);
+	ck_assert(report_memory(gpu, &told));
+	ck_assert_uint_eq(told.total, 64 * MIB);
+	told = (struct reported){.total = 256 * MIB, .free = 200 * MIB};
 	ck_assert_int_eq(allocate(16 * MIB, &p), CUDA_SUCCESS);
-	report_info(gpu, &free_bytes, &total);
-	ck_assert_uint_eq(total, 64 * MIB);
-	ck_assert_uint_eq(free_bytes, 48 * MIB);
+	ck_assert(report_memory(gpu, &told));
+	ck_assert_uint_eq(told.total, 64 * MIB);
+	ck_assert_uint_eq(told.free, 48 * MIB);
 	set_limits(8 * MIB, 0); /* lowered below what is held: free is 0, never negative */
-	total = 256 * MIB;
-	report_info(gpu, &free_bytes, &total);
-	ck_assert_uint_eq(total, 8 * MIB);
-	ck_assert_uint_eq(free_bytes, 0);
+	told.total = 256 * MIB;
+	ck_assert(report_memory(gpu, &told));
+	ck_assert_uint_eq(told.total, 8 * MIB);
+	ck_assert_uint_eq(told.free, 0);
 	set_limits(CONFIG_UNLIMITED, 0);
-	free_bytes = 7, total = 9;
-	report_info(gpu, &free_bytes, &total);
-	ck_assert_uint_eq(total, 9);
+	told = (struct reported){.free = 7, .total = 9};
+	ck_assert(!report_memory(gpu, &told));
+	ck_assert_uint_eq(told.total, 9);
 	release(p);
 	ck_assert_nothing_left();
 }
