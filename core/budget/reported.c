@@ -74,8 +74,8 @@ static bool reported_with_host(const struct config_gpu *settings)
 
 /*
  * Returns the total a program is told. hardware: bytes the device has; on_host: bytes the job holds
- * in place of device memory; with_host: they are among the total. By `auto` it is never more than the device has, so that a framework
- * allocates as it does without a limit.
+ * in place of device memory; with_host: they are among the total. By `auto` it is never more than
+ * the device has, so that a framework allocates as it does without a limit.
  */
 static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware,
                                uint64_t on_host, bool with_host)

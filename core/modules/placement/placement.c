@@ -2,7 +2,11 @@
 /* Placement. Rules: by the mover thread, inside the user's process. */
 #include "core/modules/placement/placement.h"
 
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
@@ -17,6 +21,7 @@
 #include "core/modules/placement/weigh.h"
 #include "core/memory/move/copy_window.h"
 #include "core/memory/move/plan.h"
+#include "core/state/segment.h"
 
 /*
  * Weighed memory: the movable memory of a device, as a survey (survey.h) found kernels to use
@@ -296,6 +301,62 @@ static void weighed_take_back(struct weighed *w)
 		w->piece[i].is_used = true;
 	w->bytes += w->unknown;
 	w->unknown = 0;
+}
+
+/* --- the record of a survey; a disk that is full costs it alone --- */
+
+/* A record that is being written; all zero at first. */
+struct record {
+	char *text;
+	size_t size, room;
+	bool is_short; /* of memory: nothing is published */
+};
+
+enum { RECORD_LINE_MAX = 160, RECORD_ROOM = 1 << 16 };
+
+/* Returns whether another line fits. */
+static bool record_has_room(struct record *record)
+{
+	size_t room = record->room ? record->room * 2 : RECORD_ROOM;
+	char *text;
+
+	if (record->room - record->size >= RECORD_LINE_MAX)
+		return true;
+	text = record->is_short ? NULL : realloc(record->text, room);
+	record->is_short |= !text;
+	if (!text)
+		return false;
+	record->text = text;
+	record->room = room;
+	return true;
+}
+
+static __attribute__((format(printf, 2, 3))) void record_add(struct record *record,
+                                                             const char *format, ...)
+{
+	va_list arguments;
+
+	if (!record_has_room(record))
+		return;
+	va_start(arguments, format);
+	record->size +=
+	    (size_t)vsnprintf(record->text + record->size, RECORD_LINE_MAX, format, arguments);
+	va_end(arguments);
+}
+
+/* Gives the record its name, in the place of an earlier one, and frees it. */
+static void record_publish(struct record *record, const struct device *device)
+{
+	int error = record->is_short  ? -ENOMEM
+	            : device->segment ? segment_put_survey(device->segment, device->index,
+	                                                   record->text, record->size)
+	                              : 0;
+
+	if (error)
+		log_info("device %d: its survey is not written for what-if: %s", device->index,
+		         strerror(-error));
+	free(record->text);
+	*record = (struct record){0};
 }
 
 /* Writes the addresses that a kernel was given, up to a 0. Returns where that is. */

@@ -29,24 +29,6 @@
 #ifndef SPILLWAY_RECORD_H
 #define SPILLWAY_RECORD_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-struct device;
-
 enum { RECORD_VERSION = 2 };
-
-/* A record that is being written; all zero at first. */
-struct record {
-	char *text;
-	size_t size, room;
-	bool is_short; /* of memory: nothing is published */
-};
-
-void record_add(struct record *record, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-/* Gives the record its name, in the place of an earlier one, and frees it. */
-void record_publish(struct record *record, const struct device *device);
 
 #endif
