@@ -52,20 +52,6 @@ uint64_t segment_apply_limit(struct segment *segment, int device, const struct a
 	return generation;
 }
 
-uint64_t segment_generation(const struct segment *segment, int device)
-{
-	const struct segment_applied *applied = applied_of(segment, device);
-
-	return applied ? atomic_load_explicit(&applied->generation, memory_order_acquire) : 0;
-}
-
-uint64_t segment_grown(const struct segment *segment, int device)
-{
-	const struct segment_applied *applied = applied_of(segment, device);
-
-	return applied ? atomic_load_explicit(&applied->grown, memory_order_relaxed) : 0;
-}
-
 void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes)
 {
 	struct segment_applied *applied = applied_of(segment, device);

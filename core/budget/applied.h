@@ -22,10 +22,6 @@ struct applied_limit {
  * where another process has published the same before, else a new one.
  */
 uint64_t segment_apply_limit(struct segment *segment, int device, const struct applied_limit *told);
-/* Returns the generation of the settings that a process of the job was told of last. One load. */
-uint64_t segment_generation(const struct segment *segment, int device);
-/* Returns the bytes by which the limit of all processes of the job has risen. One load. */
-uint64_t segment_grown(const struct segment *segment, int device);
 /* Sets by how much the limit has risen. limit: the one it was judged for; when another limit
  * was applied meanwhile nothing is set. */
 void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes);

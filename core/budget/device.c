@@ -19,11 +19,18 @@
 #include "core/budget/applied.h"
 #include "core/pages/page.h"
 #include "core/rings/event.h"
+#include "core/state/layout.h"
 
 static struct segment_limit limit_of(const struct config_gpu *settings)
 {
 	return (struct segment_limit){
 	    .bytes = settings->memory, .most = settings->memory_max, .evict = settings->evict};
+}
+
+/* Returns the limit that the job's processes keep to, as they told it last. */
+static const struct segment_applied *device_applied(const struct device *device)
+{
+	return &device->segment->file->header.applied[device->index];
 }
 
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings)
@@ -38,7 +45,8 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 		return limit.bytes == CONFIG_UNLIMITED ? limit.bytes : 0;
 	if (limit.most <= limit.bytes) /* it does not grow */
 		return limit.bytes;
-	return segment_limit_with(&limit, segment_grown(device->segment, device->index));
+	return segment_limit_with(
+	    &limit, atomic_load_explicit(&device_applied(device)->grown, memory_order_relaxed));
 }
 
 /* Reads the settings; with the lock held, so that no thread changes them meanwhile. */
@@ -177,7 +185,7 @@ uint64_t device_spare(const struct device *device, enum segment_tier tier)
 
 uint64_t device_job_generation(const struct device *device)
 {
-	return segment_generation(device->segment, device->index);
+	return atomic_load_explicit(&device_applied(device)->generation, memory_order_acquire);
 }
 
 void device_agree(struct device *device, uint64_t generation)

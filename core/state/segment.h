@@ -163,7 +163,7 @@ enum segment_tier { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 int segment_reserve(struct segment *segment, int device, enum segment_tier tier, uint64_t bytes,
                     uint64_t limit);
 /*
- * The limit of the calling process's charges on a device: how far it may rise (segment_grown()),
+ * The limit of the calling process's charges on a device: how far it may rise,
  * and whether movable memory is to be on the host.
  */
 struct segment_limit {
