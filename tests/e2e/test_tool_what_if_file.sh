@@ -85,6 +85,20 @@ says "$out" '^frozen, GPU 0 \(A GPU\): no steps; kernels run for 1000 ms of a se
 says "$out" '^ *LIMIT +ON HOST +BUSY PER SECOND +RANGE +TIMES +READ FROM HOST$'
 says "$out" '^ *20.0 MiB +100 MiB +1125 ms +1000 ms to [0-9]+ ms +1.1[23] '
 
+# A living job whose steps take longer than predicted for its limit has a cost that is not modelled.
+for step in 2100 2600; do
+	start_job slow$step -c steps=3 -c step_ns=${step}000000
+	token=$("$spillway" stat slow$step --json | sed 's/.*"token":"\([0-9a-f]*\)".*/\1/')
+	survey "$(printf %u "0x$token")" 2 0 0 >"$SPILLWAY_STATE_DIR/slow$step.survey-0"
+	expect 0 "$spillway" what-if slow$step --link "$link"
+	kill "$pid"
+	wait "$pid"
+	case $step in
+	2100) says_not "$out" 'measured now' ;;
+	2600) says "$out" '^measured now: a step takes 2.60 s, predicted 2.00 s: this program has a cost ' ;;
+	esac
+done
+
 # The end of a run says the price and the limit that avoids it, as the survey of that run has them:
 # 4 of 5 short kernels take 50 ms more of 2 s.
 priced() { # priced HELD_UP

@@ -22,6 +22,8 @@
 /* Where nothing else is asked. */
 static const double usual_parts[] = {1, 0.9, 0.75, 0.5, 0.25};
 #define USUAL_SLOWDOWN 0.1
+/* A living job's steps that take so many times as long as predicted have another cost. */
+#define NOW_MOST 1.25
 /* Of so much of the kernels' time it need not be known how long they compute. */
 #define UNKNOWN_MOST 0.1
 
@@ -37,6 +39,7 @@ struct subject {
 	const char *name;
 	struct records records;
 	struct model model;
+	struct statistics now; /* of a job on that GPU; all 0 of a file */
 };
 
 /* --- the command line --- */
@@ -186,8 +189,8 @@ static bool whatif_is_file(const char *name)
 	return slash && (slash == name || *name == '.' || strchr(slash + 1, '/'));
 }
 
-/* Returns the text of its records, or ends the tool. */
-static char *subject_text(const char *name)
+/* Returns the text of its records, or ends the tool. Notes how the job is now. */
+static char *subject_text(struct subject *subject, const char *name, int gpu)
 {
 	struct segment_view *view;
 	char *records;
@@ -208,6 +211,8 @@ static char *subject_text(const char *name)
 		fail("%s: no steps were measured; they are once memory is on the host, and from "
 		     "the start of 'spillway run --record FILE'",
 		     name);
+	if (gpu < view->device_count)
+		subject->now = view->job_total[gpu];
 	segment_view_free(view);
 	return records;
 }
@@ -223,7 +228,7 @@ static const struct survey_record *whatif_find_gpu(const struct records *records
 static void subject_open(struct subject *subject, const char *name, int gpu)
 {
 	const struct survey_record *record;
-	char message[200], *records = subject_text(name);
+	char message[200], *records = subject_text(subject, name, gpu);
 
 	subject->name = name;
 	if (!records_parse(&subject->records, records, message, sizeof message))
@@ -342,6 +347,29 @@ static void say_measured(const struct subject *subject, const struct whatif_grid
 		    "long they compute is not known, and steps with more memory take longer than "
 		    "said here\n",
 		    100 * m->unknown);
+}
+
+/*
+ * Says where a job's steps take longer now than predicted for its limit and share. For example, a
+ * program that allocates in each step waits for memory that moves.
+ */
+static void say_now(const struct subject *subject)
+{
+	const struct model *m = &subject->model;
+	const struct statistics *now = &subject->now;
+	struct model_question question = {.limit = now->limit_set,
+	                                  .share = (double)now->share_set / 100000};
+	struct model_answer answer;
+	char step[32], predicted[32];
+
+	if (!now->step_ns || !m->record->steps)
+		return;
+	model_ask(m, &question, &answer);
+	if ((double)now->step_ns > NOW_MOST * answer.step_ns)
+		printf("measured now: a step takes %s, predicted %s: this program has a cost that "
+		       "is not modelled\n",
+		       duration((double)now->step_ns, step, sizeof step),
+		       duration(answer.step_ns, predicted, sizeof predicted));
 }
 
 /* Writes a time of a step; of a program without steps: of kernels in each second of its work. */
@@ -630,6 +658,7 @@ int command_what_if(int argc, char **argv)
 		whatif_print_json(&subject, &w.grid);
 	} else if (!w.svg || strcmp(w.svg, "-") != 0) {
 		say_measured(&subject, &w.grid);
+		say_now(&subject);
 		whatif_print_table(&subject.model, &w.grid);
 		print_advice(&subject.model, &w.grid);
 	}
