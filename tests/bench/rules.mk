@@ -56,10 +56,10 @@ run-bench-sharing: all $(BUILD)/bench/sharer $(BUILD)/bench/alone $(BUILD)/bench
 run-bench-engines: all $(BUILD)/bench/engine
 	@BUILD=$(BUILD) tests/bench/engines $(if $(PEERS),--peers $(PEERS)) $(TABLES)
 
-# Predictions of what-if, frozen in a file, beside what is measured then. It draws the curve of
-# README.
+# Predictions of what-if, frozen in files, beside what is measured then: two tables and the curve of
+# README. PROGRAMS="training tinygrad": those alone; ARGUMENTS=--resume: what is missing.
 run-bench-what-if: all $(BUILD)/bench/training
-	@BUILD=$(BUILD) SVG=$(or $(SVG),tests/bench/what-if.svg) tests/bench/what_if
+	@BUILD=$(BUILD) tests/bench/what_if --write --svg tests/bench/what-if.svg $(ARGUMENTS) $(PROGRAMS)
 
 # The pictures of README, each recorded from a run; PICTURES=top: that one alone.
 run-pictures: all $(BUILD)/bench/sharer

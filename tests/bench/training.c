@@ -16,6 +16,8 @@
  *         direct  without Spillway
  * later   the limit falls only when all is allocated and used
  *
+ * MARKS names a file that gets a line "NS mark DURATION_NS" at the end of each step.
+ *
  * Before a step is measured it waits until Spillway has decided where memory is best, and nothing
  * has moved for a while; "settled_PERCENT% NS" is how long that took, without this while. On a busy
  * machine the steps may be found later than that: memory that moves while steps are measured was
@@ -80,6 +82,7 @@ static CUfunction forward, loss, backward, optimise;
 static CUdeviceptr buffers[BUFFERS_MOST], table;
 static unsigned uses[BUFFERS_MOST], count, layers;
 static int by_table;
+static FILE *marks; /* NULL: none are wanted */
 static struct {
 	unsigned input, handed[2], weights[LAYERS_MOST], activation[LAYERS_MOST],
 	    gradient[LAYERS_MOST], moment[LAYERS_MOST][2];
@@ -103,8 +106,24 @@ static void use(CUfunction function, unsigned a, unsigned b, unsigned c, unsigne
 	CU(cuLaunchKernel(function, BLOCKS, 1, 1, THREADS, 1, 1, 0, NULL, arguments, NULL));
 }
 
+static void open_marks(void)
+{
+	const char *path = getenv("MARKS");
+
+	if (!path)
+		return;
+	marks = fopen(path, "we");
+	if (!marks) {
+		perror(path);
+		exit(1);
+	}
+	setvbuf(marks, NULL, _IOLBF, 0);
+}
+
 static void step(void)
 {
+	double began = now_ns();
+
 	for (unsigned l = 0; l < layers; l++)
 		use(forward, of.weights[l], l ? of.activation[l - 1] : of.input, of.activation[l],
 		    NONE, NONE);
@@ -115,6 +134,8 @@ static void step(void)
 		use(optimise, of.weights[l], of.gradient[l], of.moment[l][0], of.moment[l][1],
 		    NONE);
 	CU(cuCtxSynchronize());
+	if (marks)
+		fprintf(marks, "%.0f mark %.0f\n", now_ns(), now_ns() - began);
 }
 
 /* In the order in which a program allocates them. */
@@ -304,6 +325,7 @@ int main(int argc, char **argv)
 	CU(cuModuleGetFunction(&optimise, module, "optimise"));
 	CU(cuMemAlloc(&table, sizeof(buffers)));
 	number_buffers();
+	open_marks();
 	if (is_limited)
 		used = control_counter("device_used");
 	if (is_limited && !is_later)

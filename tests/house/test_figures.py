@@ -110,6 +110,14 @@ for label, row in table_with(readme, "a training beside a best-effort job that n
     for figure in numbers(row[1]):
         if figure not in known:
             wrong.append(f"README.md: {label}: {figure} is not in tests/bench/README.md")
+# The price of spilling is the first row of the training in the bench's table. A script writes both.
+limits, price = table_with(readme, "predicted")
+headings, trained = next((headings, rows) for headings, rows in bench if headings[0].startswith("training of"))
+row = next(iter(trained.values()))
+for place, limit in enumerate(limits[1:], 1):
+    says, has = [price[label][place] for label in ("predicted", "measured")], numbers(row[headings.index(limit)])[:2]
+    if says != has:
+        wrong.append(f"README.md: the price of {limit}: {says}; the bench has {has}")
 for line in wrong:
     print(line)
 print(f"{len(ROWS) + len(SENTENCES)} rows compared, {len(wrong)} wrong")

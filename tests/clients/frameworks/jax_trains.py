@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """jax_trains.py WHAT[:STEPS]...: trains with JAX on one GPU, in each way that is named. It prints
 losses, a checksum of the final weights and the most memory that XLA had in use. Then come the
-number of steps and the mean time of one in milliseconds."""
+number of steps and the mean time of one in milliseconds. MARKS names a file that gets a line
+"NS mark DURATION_NS" at the end of each step, of Keras at the end of each epoch of four."""
 import hashlib
 import os
 import sys
@@ -13,6 +14,14 @@ import numpy as np
 import optax
 
 STEPS = 0
+MARKS = open(os.environ.get("MARKS", os.devnull), "w", encoding="ascii", buffering=1)
+
+
+def mark(begin):
+    """Returns the seconds of a step that began then."""
+    end = time.monotonic()
+    MARKS.write(f"{end * 1e9:.0f} mark {(end - begin) * 1e9:.0f}\n")
+    return end - begin
 
 
 def finish(what, losses, weights, times):
@@ -34,7 +43,7 @@ def train(what, step, state, batch):
         begin = time.monotonic()
         *state, loss = step(*state, *batch, jax.random.key(i))
         losses.append(float(loss))
-        times.append(time.monotonic() - begin)
+        times.append(mark(begin))
     finish(what, losses, state[0], times[1:] or times)
 
 
@@ -116,10 +125,17 @@ def layers():
     model = keras.Model(inputs, outputs)
     model.compile(keras.optimizers.Adam(0.002),
                   loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    class Marks(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.begin = time.monotonic()
+
+        def on_epoch_end(self, epoch, logs=None):
+            mark(self.begin)
+
     random = np.random.default_rng(7).standard_normal((64, 256), dtype=np.float32)
     begin = time.monotonic()
     told = model.fit(random, random[:, :10].argmax(axis=1), batch_size=16, epochs=STEPS // 2,
-                     verbose=0)
+                     verbose=0, callbacks=[Marks()] if "MARKS" in os.environ else None)
     losses = told.history["loss"]
     finish("keras", losses, model.get_weights(), [(time.monotonic() - begin) / len(losses)])
 

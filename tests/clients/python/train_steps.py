@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Trains with tinygrad in the ways that programs loop, and says how long a step took.
 
-A step is one run of the optimizer. With `--marks` each step's end is written down as "NS mark
-DURATION_NS", by the clock that the software GPU's trace has. Validations are not part of steps.
-JIT=1 makes steps graphs."""
+A step is one run of the optimizer. With `--marks` (MARKS) each step's end is written down as "NS
+mark DURATION_NS", by the clock that the software GPU's trace has. Validations are not part of
+steps. JIT=1 makes steps graphs."""
 
 import argparse
+import os
 import time
 
 import numpy
@@ -67,7 +68,7 @@ def main():
     options.add_argument("--validation-batches", type=int, default=3)
     options.add_argument("--skip", type=float, default=0, help="share of steps that leave the optimizer out")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--marks", help="file for the ends of steps")
+    options.add_argument("--marks", default=os.environ.get("MARKS", os.devnull), help="file for the ends of steps")
     options = options.parse_args()
 
     rows = numpy.loadtxt(options.digits, delimiter=",", dtype=numpy.int32)
@@ -109,9 +110,9 @@ def main():
         chosen = generator.integers(0, len(rows), options.batch)
         return Tensor(pixels[chosen]).realize(), Tensor(labels[chosen]).realize()
 
-    marks = []
+    durations = []
     separate = options.accumulate > 1 or options.skip > 0
-    with Tensor.train():
+    with Tensor.train(), open(options.marks, "w", encoding="ascii", buffering=1) as marks:
         for number in range(options.steps):
             start = time.monotonic_ns()
             if separate:
@@ -123,15 +124,13 @@ def main():
                 loss = whole(*draw())
             value = loss.item()
             end = time.monotonic_ns()
-            marks.append((end, end - start))
+            durations.append(end - start)
+            marks.write(f"{end} mark {end - start}\n")
             if options.validate and number % options.validate == options.validate - 1:
                 right = [validate(*draw()).item() for _ in range(options.validation_batches)]
                 print(f"step {number + 1}: loss {value:.4f}, right {numpy.mean(right):.3f}", flush=True)
-    step_ms = numpy.mean([duration for _, duration in marks]) / 1e6
-    print(f"train_steps: steps={len(marks)} step_ms={step_ms:.3f} loss={value:.4f}")
-    if options.marks:
-        with open(options.marks, "w", encoding="ascii") as file:
-            file.writelines(f"{end} mark {duration}\n" for end, duration in marks)
+    step_ms = numpy.mean(durations) / 1e6
+    print(f"train_steps: steps={len(durations)} step_ms={step_ms:.3f} loss={value:.4f}")
 
 
 main()
