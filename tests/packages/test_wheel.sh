@@ -14,10 +14,16 @@ name=${wheel##*/}
 
 "$bin/twine" check --strict "$wheel" >"$scratch/twine" 2>&1 || fail "twine: $(cat "$scratch/twine")"
 # What it wants of others is glibc's, and the driver's two libraries, which no package has.
-"$bin/auditwheel" -v show "$wheel" >"$scratch/auditwheel" 2>&1 || fail "auditwheel: $(cat "$scratch/auditwheel")"
-tr '\n' ' ' <"$scratch/auditwheel" | grep -Eq 'constrains the platform tag to "manylinux_2_(1[0-9]|2[0-8])_' ||
-	fail "auditwheel: $(cat "$scratch/auditwheel")"
-same 'libraries that are not part of manylinux' 'libcuda.so.1, libnvidia-ml.so.1' "$(grep '^lib[a-z-]*\.so' "$scratch/auditwheel" | sort -u)"
+"$bin/auditwheel" show --json "$wheel" >"$scratch/auditwheel" 2>"$scratch/err" || fail "auditwheel: $(cat "$scratch/err")"
+found=$(python3 -c '
+import json, sys
+found = json.load(sys.stdin)
+print(found["sym_tag"], *sorted(found["external_libs"]))' <"$scratch/auditwheel")
+case $found in
+manylinux_2_1[0-9]_* | manylinux_2_2[0-8]_*) ;;
+*) fail "auditwheel: its symbols: expected manylinux_2_28 or older, got $found" ;;
+esac
+same 'libraries that are not part of manylinux' 'libcuda.so.1 libnvidia-ml.so.1' "${found#* }"
 bytes=$(wc -c <"$wheel")
 [ "$bytes" -le $((6 << 20)) ] || fail "the wheel has $bytes bytes, more than 6 MiB"
 make --no-print-directory -s run-wheel BUILD="$build" >/dev/null
