@@ -49,4 +49,4 @@ has "one refusal behind PyTorch's own bound" "$said" "torch.OutOfMemoryError"
 said=$(SPILLWAY_SPILL_AFTER=1 limited captured 32MiB python3 $here/torch_spills.py 32 graph) ||
 	fail "captured: $said"
 same "captured: refused" 0 "$(counter captured refusals)"
-judged "same bits, expandable segments and its bound on itself told limit and host"
+judged "same bits, two cases with \`--reported-memory limit+host\`"
