@@ -346,6 +346,35 @@ START_TEST(the_range_of_a_graph_holds)
 END_TEST
 
 /*
+ * Kernels of a graph share an address for tensors of unlike lengths. A kernel reads there as much
+ * as of its other tensor, or as the next kernel with that address does of its own. Two of the four
+ * here have one of 1 MiB, then two one of 9 MiB: 1 + 9 + 9 + 9 MiB are read.
+ */
+START_TEST(an_address_has_several_lengths)
+{
+	static const unsigned int other[] = {18, 19, 0, 9}; /* MiB */
+	struct records records;
+	struct model model;
+	struct model_answer answer;
+
+	*text_of = '\0';
+	strcat(text_of, "spillway-record 1\njob bert\nspillway-survey 2\nname A GPU\n");
+	add("gpu 0 %llu 7\nlimit %llu\nheld %llu\nlink 0 0\n", 1ull << 30, 1ull << 30, 36 * MIB, 0);
+	add("how 2 0 1\npieces 2\n0 0 %llu %llu\n1 0 %llu %llu\n", 20 * MIB, 20 * MIB, 16 * MIB,
+	    16 * MIB);
+	strcat(text_of, "kernels 2\n5 1000 0 2 0 1\n5 1000 1000 2 0 1\nnodes\n");
+	for (unsigned int k = 0; k < 8; k++)
+		add("%llu 0 %llu 1 0\n", k / 4, other[k % 4] * 1ull * MIB, 0, 0);
+	strcat(text_of, "end\n");
+	open_world(&records, &model);
+	answer = ask(&model, 20 * MIB, 1e9, 1);
+	ck_assert_uint_eq(answer.host, 16 * MIB);
+	ck_assert_near(answer.bus, 28.0 * MIB, 0.001);
+	close_world(&records, &model);
+}
+END_TEST
+
+/*
  * A program without steps: its prediction is of the kernels alone, for all that was measured. The
  * pauses between them stay as they are, whatever the share.
  */
@@ -414,6 +443,7 @@ int main(void)
 	tcase_add_test(tests, shares_and_neighbours);
 	tcase_add_test(tests, graphs_are_told_apart);
 	suite_add_worlds(tests, the_range_of_a_graph_holds, 100);
+	tcase_add_test(tests, an_address_has_several_lengths);
 	tcase_add_test(tests, without_steps);
 	tcase_add_test(tests, damaged_records_are_refused);
 	return suite_run("what-if", tests);

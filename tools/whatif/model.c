@@ -154,7 +154,8 @@ static int by_kernel(const void *a, const void *b)
 }
 
 /* Returns the longest tensor of a kernel, besides one. */
-static uint64_t node_longest(const struct model *m, const struct model_node *node, uint32_t besides)
+static uint64_t node_longest_besides(const struct model *m, const struct model_node *node,
+                                     uint32_t besides)
 {
 	uint64_t longest = 0;
 
@@ -183,15 +184,15 @@ static int by_length(const void *a, const void *b)
 static void mark_open(const struct model *m, bool *is_open)
 {
 	uint64_t *length = allocate((m->tensors + 2) * sizeof *length);
+	size_t runs = m->record->runs, count = m->tensors - runs;
 
-	for (size_t i = 0; i < m->tensors; i++)
-		length[i] = tensor_bytes(&m->tensor[i]);
-	qsort(length, m->tensors, sizeof *length, by_length);
-	for (size_t i = m->record->runs; i < m->tensors; i++) {
+	for (size_t i = 0; i < count; i++)
+		length[i] = tensor_bytes(&m->tensor[runs + i]);
+	qsort(length, count, sizeof *length, by_length);
+	for (size_t i = runs; i < m->tensors; i++) {
 		const struct model_tensor *t = &m->tensor[i];
 		uint64_t bytes = tensor_bytes(t);
-		const uint64_t *same =
-		    bsearch(&bytes, length, m->tensors, sizeof *length, by_length);
+		const uint64_t *same = bsearch(&bytes, length, count, sizeof *length, by_length);
 
 		is_open[i] = same && same[1] != bytes && (same == length || same[-1] != bytes);
 	}
@@ -218,6 +219,48 @@ static uint64_t longest_in_pool(const struct model *m, const bool *is_open)
 	return longest;
 }
 
+/* Returns the longest tensor of a kernel of which it is known where it ends; 0: there is none. */
+static uint64_t node_longest(const struct model *m, const struct model_node *node,
+                             const bool *is_open)
+{
+	uint64_t longest = 0;
+
+	for (uint32_t i = 0; i < node->count; i++) {
+		uint32_t tensor = m->use[node->first + i];
+
+		if (!is_open[tensor] && tensor_bytes(&m->tensor[tensor]) > longest)
+			longest = tensor_bytes(&m->tensor[tensor]);
+	}
+	return longest;
+}
+
+/*
+ * Notes up to where each kernel reads its tensors. At the address of an open one programs have
+ * tensors of several lengths, one after the other. It is as long as the longest tensor of the
+ * kernel, or of the next kernel with that address, which reads the result. For example, a kernel
+ * writes a gradient of 9 MiB there, and the next one adds it to a momentum of 9 MiB.
+ */
+static void model_end_uses(struct model *m, const bool *is_open)
+{
+	uint64_t *next = allocate((m->tensors + 1) * sizeof *next);
+
+	for (size_t n = m->nodes; n-- > 0;) {
+		const struct model_node *node = &m->node[n];
+		uint64_t own = node_longest(m, node, is_open);
+
+		for (uint32_t u = node->first; u < node->first + node->count; u++) {
+			const struct model_tensor *t = &m->tensor[m->use[u]];
+			uint64_t most = own > next[m->use[u]] ? own : next[m->use[u]];
+
+			m->use_to[u] = t->to;
+			if (is_open[m->use[u]] && most && most < tensor_bytes(t))
+				m->use_to[u] = t->from + most;
+			next[m->use[u]] = own;
+		}
+	}
+	free(next);
+}
+
 /* Notes how long the longest other tensor of each reading kernel is. Returns how many there are. */
 static size_t list_longest(const struct model *m, uint32_t tensor, uint64_t *longest)
 {
@@ -226,15 +269,30 @@ static size_t list_longest(const struct model *m, uint32_t tensor, uint64_t *lon
 	for (size_t n = 0; n < m->nodes; n++)
 		for (uint32_t i = 0; i < m->node[n].count; i++)
 			if (m->use[m->node[n].first + i] == tensor && m->node[n].count > 1)
-				longest[count++] = node_longest(m, &m->node[n], tensor);
+				longest[count++] = node_longest_besides(m, &m->node[n], tensor);
 	return count;
+}
+
+/*
+ * Has an open tensor end where the longest other one of a kernel does that reads it, by the median
+ * of these kernels.
+ */
+static void model_end_tensor(struct model *m, uint32_t tensor, uint64_t *longest)
+{
+	struct model_tensor *t = &m->tensor[tensor];
+	size_t count = list_longest(m, tensor, longest);
+
+	if (!count)
+		return;
+	qsort(longest, count, sizeof *longest, by_length);
+	if (longest[count / 2] < tensor_bytes(t))
+		t->to = t->from + longest[count / 2];
 }
 
 /*
  * Tensors come several of a length: weights, their gradients and moments. A length in a pool that
  * comes once may have free memory in it. Such a tensor is taken to be no longer than the longest of
- * the others, nor than the longest other one of a kernel that reads it, by the median of these
- * kernels. `most` is the first of these bounds alone, and all of a run with no other tensor.
+ * the others. `most` is this bound, and all of a run with no other tensor.
  */
 static void model_end_tensors(struct model *m)
 {
@@ -243,24 +301,19 @@ static void model_end_tensors(struct model *m)
 
 	mark_open(m, is_open);
 	bound = longest_in_pool(m, is_open);
-	for (uint32_t i = 0; i < m->tensors && bound; i++) {
+	for (uint32_t i = 0; i < m->tensors; i++) {
 		struct model_tensor *t = &m->tensor[i];
 
+		is_open[i] &= bound != 0;
 		if (!is_open[i] || tensor_bytes(t) <= bound)
 			continue;
 		t->to = t->from + bound;
 		t->most = is_alone(m, i) ? t->most : t->to;
 	}
-	for (uint32_t i = 0; i < m->tensors && bound; i++) {
-		struct model_tensor *t = &m->tensor[i];
-		size_t count = is_open[i] ? list_longest(m, i, longest) : 0;
-
-		if (!count)
-			continue;
-		qsort(longest, count, sizeof *longest, by_length);
-		if (longest[count / 2] < t->to - t->from)
-			t->to = t->from + longest[count / 2];
-	}
+	for (uint32_t i = 0; i < m->tensors; i++)
+		if (is_open[i])
+			model_end_tensor(m, i, longest);
+	model_end_uses(m, is_open);
 	free(is_open);
 	free(longest);
 }
@@ -272,6 +325,7 @@ static void model_list_nodes(struct model *m)
 
 	m->node = allocate((r->nodes + r->kernels + 1) * sizeof *m->node);
 	m->use = allocate((r->addresses + r->uses + 1) * sizeof *m->use);
+	m->use_to = allocate((r->addresses + r->uses + 1) * sizeof *m->use_to);
 	m->node_first = allocate((r->kernels + 2) * sizeof *m->node_first);
 	for (size_t i = 0; i < r->nodes; i++) {
 		const struct record_node *node = &r->node[i];
@@ -338,28 +392,31 @@ static double host_up_to(const struct model *m, const double *before, uint32_t r
 	return before[low] + lower(most, part);
 }
 
-/* Returns the bytes of each tensor that are on the host; the caller frees them. */
-static double *host_of_tensors(const struct model *m, const struct weigh_piece *piece, bool at_most)
+/*
+ * Returns the bytes on the host that each kernel reads of each of its tensors, in the order of
+ * uses. The caller frees them.
+ */
+static double *host_of_uses(const struct model *m, const struct weigh_piece *piece, bool at_most)
 {
 	double *before = host_before(m, piece);
-	double *bytes = allocate((m->tensors + 1) * sizeof *bytes);
+	double *bytes = allocate((m->uses + 1) * sizeof *bytes);
 
-	for (size_t i = 0; i < m->tensors; i++) {
-		const struct model_tensor *t = &m->tensor[i];
+	for (size_t u = 0; u < m->uses; u++) {
+		const struct model_tensor *t = &m->tensor[m->use[u]];
 
-		bytes[i] = host_up_to(m, before, t->run, at_most ? t->most : t->to) -
+		bytes[u] = host_up_to(m, before, t->run, at_most ? t->most : m->use_to[u]) -
 		           host_up_to(m, before, t->run, t->from);
 	}
 	free(before);
 	return bytes;
 }
 
-static double node_bytes(const struct model *m, const struct model_node *node, const double *host)
+static double node_bytes(const struct model_node *node, const double *host)
 {
 	double bytes = 0;
 
-	for (uint32_t i = 0; i < node->count; i++)
-		bytes += host[m->use[node->first + i]];
+	for (uint32_t u = node->first; u < node->first + node->count; u++)
+		bytes += host[u];
 	return bytes;
 }
 
@@ -497,18 +554,18 @@ static double model_learn_kernels(struct model *m, const double *host)
 {
 	const struct survey_record *r = m->record;
 	struct weigh_kernel *kernel = allocate((r->kernels + 1) * sizeof *kernel);
-	struct weigh_piece *piece = allocate((m->tensors + 1) * sizeof *piece);
+	struct weigh_piece *piece = allocate((m->uses + 1) * sizeof *piece);
 	uint32_t *use = allocate((m->uses + 1) * sizeof *use);
 	struct weigh_case given = {.kernel = kernel,
 	                           .kernels = r->kernels,
 	                           .use = use,
 	                           .piece = piece,
-	                           .pieces = m->tensors,
-	                           .runs = (uint32_t)m->tensors,
+	                           .pieces = m->uses,
+	                           .runs = (uint32_t)m->uses,
 	                           .is_shared = r->is_shared};
 	double ns_of_byte = 0;
 
-	for (uint32_t i = 0; i < m->tensors; i++) {
+	for (uint32_t i = 0; i < m->uses; i++) {
 		uint64_t bytes = (uint64_t)host[i];
 
 		piece[i] = (struct weigh_piece){i, bytes != 0, bytes, bytes};
@@ -518,7 +575,7 @@ static double model_learn_kernels(struct model *m, const double *host)
 		kernel[k].first = (uint32_t)given.uses;
 		for (size_t n = m->node_first[k]; n < m->node_first[k + 1]; n++)
 			for (uint32_t i = 0; i < m->node[n].count; i++)
-				use[given.uses++] = m->use[m->node[n].first + i];
+				use[given.uses++] = m->node[n].first + i;
 		kernel[k].uses = (uint32_t)given.uses - kernel[k].first;
 	}
 	if (!weigh_learn(&given, m->known, &ns_of_byte))
@@ -536,7 +593,7 @@ static double launch_ns(const struct model *m, size_t k, double computes, const 
 	double sum = 0;
 
 	for (size_t n = m->node_first[k]; n < m->node_first[k + 1]; n++)
-		sum += higher(computes, node_bytes(m, &m->node[n], host) * ns_of_byte);
+		sum += higher(computes, node_bytes(&m->node[n], host) * ns_of_byte);
 	return sum;
 }
 
@@ -570,7 +627,7 @@ static void model_learn_graph(struct model *m, size_t k, const double *host)
 static void model_learn(struct model *m)
 {
 	const struct survey_record *r = m->record;
-	double *host = host_of_tensors(m, m->piece, false), ns_of_byte, unknown = 0, all = 0;
+	double *host = host_of_uses(m, m->piece, false), ns_of_byte, unknown = 0, all = 0;
 	bool has_graphs = false;
 
 	for (size_t i = 0; i < m->pieces; i++)
@@ -638,6 +695,7 @@ void model_free(struct model *model)
 	free(model->tensor);
 	free(model->node);
 	free(model->use);
+	free(model->use_to);
 	free(model->node_first);
 	free(model->base);
 	free(model->run_first);
@@ -815,7 +873,7 @@ static struct guess_sum guess_add_up(const struct guess *g, const struct guess_h
                                      struct weigh_kernel *to)
 {
 	const struct model *m = g->m;
-	double *host = host_of_tensors(m, g->piece, how->graphs == GRAPHS_WAIT);
+	double *host = host_of_uses(m, g->piece, how->graphs == GRAPHS_WAIT);
 	struct guess_sum sum = {0};
 
 	for (size_t k = 0; k < m->record->kernels; k++) {

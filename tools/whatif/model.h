@@ -72,7 +72,8 @@ struct model {
 	size_t tensors;
 	struct model_node *node;
 	size_t nodes;
-	uint32_t *use; /* tensors */
+	uint32_t *use;    /* tensors */
+	uint64_t *use_to; /* of each: the kernel reads up to there, in bytes of the run */
 	size_t uses;
 	size_t *node_first; /* of each launch, and one more: its first kernel */
 	uint64_t *base;     /* of each of the record's pieces: its offset in its run */
