@@ -29,6 +29,7 @@ says log "$(cat "$scratch/err")" "^spillway: warning: gpu 0: $sentence"
 says summary "$(cat "$scratch/err")" '^spillway: host: .*; [0-9]+ allocations? (was|were) refused(, the latest)?: host memory is used up$'
 same "the sentence stands once" 1 "$(grep -c 'Raise it with' "$scratch/err")"
 says stat "$("$spillway" stat host)" "^gpu 0: the latest of [0-9]+ refusals?, at .*: $sentence"
+says json "$("$spillway" stat --json host)" ",\"refused_text\":\"$sentence\","
 says metrics "$("$spillway" stat --format prometheus)" \
 	'^spillway_refused_reason\{spillway_job="host",.*reason="host_memory"\} 1$'
 says metrics "$("$spillway" stat --format prometheus)" '^spillway_refused_short_bytes\{spillway_job="host",.*\} 6291456$'

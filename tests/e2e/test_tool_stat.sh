@@ -93,6 +93,25 @@ expect 0 "$spillway" set moves --memory 8MiB
 says "$out" '^gpu 0: limit 8\.00 MiB \(grown by 4\.00 MiB\), share 100 %; 12\.0 MiB in use: exported, registered or pinned memory cannot leave the GPU \(pinned\)\. New memory goes to the host until less than the limit is in use$'
 kill "$pid"
 wait "$pid" 2>/dev/null
+# Why memory is on the host just now: the limit, though the GPU was full before; what is past; an eviction.
+SPILLWAY_MEMORY=8MiB start_job hosted -m 8388608 -s 1048576 -c spill_reason=3
+expect 0 "$spillway" stat hosted
+says "$out" '^gpu 0: 1\.00 MiB on the host: its limit of 8\.00 MiB is used up$'
+expect 0 "$spillway" stat --json hosted
+json 'd["devices"][0]["host_text"] == "its limit of 8.00 MiB is used up" and d["devices"][0]["refused_text"] is None'
+expect 0 "$spillway" set hosted --memory 64MiB
+expect 0 "$spillway" stat hosted
+says "$out" '^gpu 0: 1\.00 MiB on the host: the GPU had no room for it$'
+kill "$pid"
+wait "$pid" 2>/dev/null
+expect 0 "$spillway" stat --json hosted
+json 'd["devices"][0]["host_text"] is None'
+start_job away -m 4096 -s 1048576 -c spill_reason=1 -c evicted=1
+expect 0 "$spillway" stat away
+says "$out" "^gpu 0: 1\\.00 MiB on the host: the job is evicted: 'spillway resume away' brings it back\$"
+kill "$pid"
+wait "$pid" 2>/dev/null
+rm "$SPILLWAY_STATE_DIR"/hosted* "$SPILLWAY_STATE_DIR"/away*
 SPILLWAY_MEMORY=8MiB start_job waits -m 12582912 -c elastic=1 -c move_pending=2
 expect 0 "$spillway" stat waits
 says "$out" '^ +0 +yes .* +capture$'

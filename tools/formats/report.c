@@ -11,6 +11,7 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/formats/device_table.h"
+#include "tools/formats/on_host.h"
 #include "tools/formats/refused.h"
 #include "tools/formats/report_moves.h"
 #include "tools/formats/report_unmanaged.h"
@@ -377,6 +378,27 @@ static void json_device(struct json *json, const struct segment_device *device,
 	json_number(json, "host_charged", charged[SEGMENT_ON_HOST]);
 }
 
+/* Writes a sentence; an empty one is none. */
+static void report_json_sentence(struct json *json, const char *key, const char *sentence)
+{
+	if (sentence && *sentence)
+		json_text(json, key, sentence);
+	else
+		json_null(json, key);
+}
+
+/* Writes the sentences of `stat JOB` about memory on the host and about the latest refusal. */
+static void report_json_sentences(struct json *json, const struct segment_view *view, int gpu)
+{
+	const struct statistics *total = &view->job_total[gpu];
+	char host[ON_HOST_TEXT], refused[400];
+
+	report_json_sentence(json, "host_text", on_host_text(view, gpu, host));
+	report_json_sentence(json, "refused_text",
+	                     total->refused_at ? refused_latest(total, refused, sizeof refused)
+	                                       : NULL);
+}
+
 static void report_json_change(struct json *json, const char *job)
 {
 	struct jobs_change change;
@@ -414,6 +436,7 @@ void report_json(struct json *json, const struct segment_view *view, const char 
 		json_device(json, &view->device[i], view->charged[i]);
 		json_number(json, "device_orphaned", view->orphaned[i]);
 		json_statistics(json, &view->job_total[i]);
+		report_json_sentences(json, view, i);
 		json_bool(json, "share_apart", is_apart[i]);
 		report_sharing_json(json, view, i);
 		json_close(json, '}');

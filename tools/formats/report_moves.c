@@ -8,6 +8,7 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/formats/device_table.h"
+#include "tools/formats/on_host.h"
 #include "tools/formats/value.h"
 #include "tools/view/counters.h"
 #include "tools/view/jobs.h"
@@ -163,8 +164,12 @@ static void print_placement(int gpu, const struct statistics *total)
 static void report_moves_print_notes(const struct segment_view *view, int gpu)
 {
 	const struct statistics *total = &view->job_total[gpu];
-	char size[32];
+	char size[32], why[ON_HOST_TEXT];
 
+	if (on_host_text(view, gpu, why))
+		printf("gpu %d: %s on the host%s%s\n", gpu,
+		       units_format_size(view->charged[gpu][SEGMENT_ON_HOST], size, sizeof size),
+		       *why ? ": " : "", why);
 	if (total->elastic > ELASTIC_YES)
 		printf("gpu %d: elastic no: %s\n", gpu, report_inelastic(view, gpu, total));
 	/* The pause ends with the job. */
