@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 
-PATIENCE = 120  # seconds that nothing should need
+PATIENCE = int(os.environ.get("PATIENCE", "120"))  # seconds that nothing should need
 
 
 class Browser:
@@ -84,7 +84,7 @@ class Browser:
             if value:
                 return value, time.monotonic() - begin
             time.sleep(0.05)
-        raise SystemExit(f"waited in vain for {what or script}; the page: {self.run('document.body.innerText')}")
+        raise SystemExit(f"the page: {self.run('document.body.innerText')}\nwaited in vain for {what or script}")
 
     def open(self, url):
         """Loads a page that is not the one that is there, but for its fragment."""

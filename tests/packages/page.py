@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from browser import Browser
+from browser import PATIENCE, Browser
 
 FOLDER, SPILLWAY, SERVER, AXE, PICTURES = sys.argv[1:]
 OTHER = os.environ["OTHER"]  # another user, with a job called theirs; "": none
@@ -35,7 +35,30 @@ def row(name):
 
 
 def spillway(*arguments):
-    return subprocess.run([SPILLWAY, *arguments], check=True, capture_output=True, text=True).stdout
+    env = {**os.environ, "LD_LIBRARY_PATH": os.environ["SOFTGPU"]}  # for NVML's answers
+    return subprocess.run([SPILLWAY, *arguments], check=True, capture_output=True, text=True, env=env).stdout
+
+
+def stat(name=None):
+    """Returns the document of one job or of all."""
+    return json.loads(spillway("stat", "--json", *([name] if name else [])))
+
+
+def size(amount):
+    """Writes bytes as the page does."""
+    unit = 0
+    while amount >= 1024:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.{0 if not unit or amount >= 100 else 1 if amount >= 10 else 2}f} {'B KiB MiB GiB'.split()[unit]}"
+
+
+def agrees(what, seen, known):
+    """Waits until the page shows what stat knows just then."""
+    begin = time.monotonic()
+    while (found := browser.run(seen)) != (wanted := known()):
+        if time.monotonic() - begin > PATIENCE:
+            expect(what, found, wanted)
+        time.sleep(0.1)
 
 
 def press(key, code):
@@ -48,17 +71,57 @@ browser = Browser(FOLDER)
 first = url("web")
 browser.look(1280)
 browser.open(first)
-browser.wait(f"document.querySelectorAll('tr.job').length === {3 if OTHER else 2}", "the jobs")
+browser.wait(f"document.querySelectorAll('tr.job').length === {5 if OTHER else 4}", "the jobs")
 expect("the code in the address", browser.run("location.hash"), "")
 expect("languages", browser.run("document.documentElement.lang"), "en")
 headings = browser.run("[...document.querySelectorAll('table')][0].tHead.innerText")
 for word in "Job", "Held, of limit", "On the host", "Share held, of set", "Step":
     assert word in headings, headings
-assert "its limit is used up" in browser.run(f"({row('resnet')}).innerText")
+assert "its limit of 40.0 MiB is used up" in browser.run(f"({row('resnet')}).innerText")
 expect("jobs that have ended", browser.run("document.getElementById('ended-text').textContent"), "ended jobs (1)")
 browser.run("document.getElementById('ended').click()")
 browser.wait("!!" + row("ended"))
 browser.run("document.getElementById('ended').click()")
+
+# Each job has a row with what stat knows of it.
+CELLS = "r => [...['button', '.who', '.held', '.hosted', '.share'].map(name => r.querySelector(name).textContent), r.querySelector('.reason').textContent !== '']"
+
+
+def cells(job, device):
+    """Returns the text of a job's row."""
+    host, limit, charged = device["host_charged"], size(device["limit_set"]), size(device["device_charged"])
+    held = charged.split()[0] if charged.split()[1] == limit.split()[1] else charged
+    return [job["job"], job["user"] + (f" \u00b7 {job['labels']}" if job["labels"] else ""), f"{held} of {limit}", size(host) if host else "\u2013",
+            f"of {device['share_set'] // 1000} %", bool(host)]
+
+
+def rows_of(names):
+    return [cells(job, job["devices"][0]) for job in stat()["jobs"] if job["job"] in names]
+
+
+for name in "resnet", "bert":
+    agrees(f"the row of {name}", f"(c => (c[4] = c[4].replace(/^.* (?=of )| \\*$/g, ''), c.map(t => typeof t === 'string' ? t.replaceAll('\u00a0', ' ') : t)))(({CELLS})({row(name)}))",
+           lambda: rows_of([name])[0])
+browser.wait(f"/^~?[0-9.]+ % of 60 %/.test(({row('resnet')}).querySelector('.share').textContent.replaceAll('\u00a0', ' '))", "a share held")
+browser.wait(f"/^[0-9.]+ m?s$/.test(({row('resnet')}).querySelector('.step').textContent.replaceAll('\u00a0', ' '))", "the time of a step")
+
+# Each GPU has a bar: the memory of each job and of programs without Spillway. The rest is free.
+PARTS = "[...document.querySelector('.bar.main').children].map(s => s.title.replaceAll('\u00a0', ' ')).sort()"
+
+
+def parts():
+    """Returns the titles of the bar's parts."""
+    node = stat()
+    held = {job["job"]: job["devices"][0]["device_charged"] for job in node["jobs"] if job["state"] == "running"}
+    others = node["gpus"][0]["device_used"] - sum(held.values())
+    return sorted([f"{name}: {size(bytes)}" for name, bytes in held.items()] + [f"programs without Spillway: {size(others)}"])
+
+
+agrees("the parts of the bar", PARTS, parts)
+WIDTHS = "[...document.querySelector('.bar.main').children].reduce((sum, s) => sum + parseFloat(s.style.width), 0)"
+assert 10 < browser.run(WIDTHS) < 100, browser.run(WIDTHS)
+told = browser.run("document.querySelector('.figures').textContent.replaceAll('\u00a0', ' ')")
+assert re.fullmatch(r"[0-9.]+ MiB held \u00b7 [0-9.]+ MiB others( \u00b7 [0-9.]+ MiB lent)? \u00b7 [0-9.]+ MiB free of 288 MiB", told), told
 
 # A limit changes, and the page shows it by the second look after that.
 browser.run("window.looks = 0; const of = window.fetch; window.fetch = (...a) => { if (a[0].endsWith('/stat')) looks++; return of(...a); }; 0")
@@ -81,8 +144,10 @@ press("ArrowLeft", 37)
 press("ArrowLeft", 37)
 command, _ = browser.wait("document.querySelector('.limitbox code').textContent")
 assert re.fullmatch(r"spillway set bert --memory 9[0-9]MiB", command), command
+browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
 browser.run("document.querySelector('.copy').click()")
-browser.wait("document.querySelector('.result').textContent")
+expect("what the copying says", browser.wait("document.querySelector('.result').textContent")[0], "Copied.")
+expect("the clipboard", browser.run("navigator.clipboard.readText()"), command)
 expect("buttons that change", browser.run("[...document.querySelectorAll('.set, .hold')].filter(b => !b.hidden).length"), 0)
 
 # Where the job was measured a dragged limit has its price.
@@ -100,7 +165,47 @@ if OTHER:
     browser.run(f"const r = {theirs}.querySelector('input[type=range]'); r.value = 64; r.dispatchEvent(new Event('input')); 0")
     browser.wait(f"/^predicted step /.test({theirs}.querySelector('.price').textContent)", "a prediction for another user's job")
     text = browser.run(f"{theirs}.querySelector('code').textContent")
-    assert re.fullmatch(r"spillway set theirs --memory 80MiB", text), text
+    assert re.fullmatch(r"spillway set theirs --memory 72MiB", text), text
+
+# The latest refusal, with the limit that refused and the next step.
+browser.run(f"({row('refused')}).querySelector('button').click()")
+more = f"({row('refused')}).nextElementSibling"
+said = browser.wait(f"{more}.querySelector('.refusals').textContent.replaceAll('\u00a0', ' ')", "the refusal")[0]
+assert said.endswith(": refused 8.00 MiB: host memory is used up (limit 10.0 MiB, 6.00 MiB too little). Raise it with --host-memory."), said
+browser.wait(f"{more}.querySelector('.events').innerText.replaceAll('\u00a0', ' ').includes('8.00 MiB refused: its host memory is used up (limit 10.0 MiB)')", "its event")
+browser.run(f"({row('refused')}).querySelector('button').click()")
+
+# The notebook lends memory while another job needs it: its part of the host is hatched, and the page says so.
+spillway("set", "bert", "--memory", "unlimited")
+browser.wait(f"/^[0-9.]+ MiB lent to other jobs, and back with its next call$/.test(({row('notebook')}).querySelector('.reason').textContent)", "lent memory")
+browser.wait("[...document.querySelectorAll('.bar.host .seg.borrowed')].some(s => s.title.startsWith('notebook, lent: '))", "lent memory in the bar")
+browser.wait("/ MiB lent /.test(document.querySelector('.figures').textContent.replaceAll('\u00a0', ' '))", "lent memory of the GPU")
+browser.wait("document.querySelector('.legend').innerText.includes('lent: on the host while other jobs use its place')", "a legend of lent memory")
+spillway("set", "bert", "--memory", "96MiB")
+
+# A mouse opens a row, too.
+box = browser.run(f"(b => [b.x + b.width / 2, b.y + b.height / 2])(({row('resnet')}).querySelector('.held').getBoundingClientRect())")
+for kind in "mousePressed", "mouseReleased":
+    browser.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+browser.wait(f"({row('resnet')}).nextElementSibling.classList.contains('more')", "the job that was clicked")
+browser.run(f"({row('resnet')}).querySelector('button').click()")
+
+# A screen reader has a table with its heads, the bar in words, and the limit as it is dragged.
+tree = [node for node in browser.call("Accessibility.getFullAXTree")["nodes"] if not node["ignored"]]
+
+
+def named(role):
+    return [node.get("name", {}).get("value", "").replace("\u00a0", " ") for node in tree if node["role"]["value"] == role]
+
+
+assert "Jobs on this GPU" in named("table"), named("table")
+assert {"Job", "Held, of limit", "On the host", "Share held, of set", "Step", "Steps", "GPU time", "Time", "Event"} <= set(named("columnheader")), named("columnheader")
+assert any("resnet" in name for name in named("rowheader")) and "Limit" in named("slider"), (named("rowheader"), named("slider"))
+images = named("image") + named("img")
+assert any(re.match(r"Memory of GPU 0: .*resnet [0-9.]+ MiB.*programs without Spillway .*free [0-9.]+ M?i?B", name) for name in images), images
+assert any(re.match(r"GPU time in the last ten minutes, now [0-9.]+ %", name) for name in images), images
+assert any(re.match(r"Memory in the last ten minutes, now [0-9.]+ MiB on the GPU", name) for name in images), images
+assert len(named("status")) >= 2, named("status")
 
 # Other users' text is text.
 text = browser.run("document.querySelector('tr.more').innerText")
@@ -145,20 +250,29 @@ browser.run(f"({row('resnet')}).querySelector('button').click()")
 browser.wait("!!document.querySelector('input[type=range]')")
 browser.run("const r = document.querySelector('input[type=range]'); r.value = 64; r.dispatchEvent(new Event('input')); 0")
 browser.run("document.querySelector('.set').click()")
-assert "80MiB" in browser.wait("document.getElementById('ask').open && document.getElementById('ask-what').textContent")[0]
+assert "72MiB" in browser.wait("document.getElementById('ask').open && document.getElementById('ask-what').textContent")[0]
 expect("a change that is not confirmed", json.loads(spillway("stat", "--json", "resnet"))["devices"][0]["limit_set"], 56 << 20)
 browser.run("document.getElementById('ask-yes').click()")
-browser.wait("document.querySelector('.result').textContent.startsWith('gpu 0: limit 80.0 MiB')", "what set says")
-browser.wait(f"({row('resnet')}).innerText.includes('80.0')", "the new limit")
-browser.wait("document.querySelector('.events').innerText.includes('by the page: set --memory=80MiB')", "the page as the cause of the change")
+browser.wait("document.querySelector('.result').textContent.startsWith('gpu 0: limit 72.0 MiB')", "what set says")
+browser.wait(f"({row('resnet')}).innerText.includes('72.0')", "the new limit")
+browser.wait("document.querySelector('.events').innerText.includes('by the page: set --memory=72MiB')", "the page as the cause of the change")
 browser.wait("/settings read: changed by [^ ]+, through the page/.test(document.querySelector('.events').innerText)", "the cause in the job's own events")
+for word, share, event in ("Pause", 0, "paused"), ("Resume", 60000, None):
+    browser.wait(f"document.querySelector('.hold').textContent.startsWith('{word}')", word)
+    browser.run("document.querySelector('.hold').click()")
+    expect("the question", browser.run("document.getElementById('ask-what').textContent"), f"{word} resnet?")
+    browser.run("document.getElementById('ask-yes').click()")
+    browser.wait(f"document.querySelector('.events').innerText.includes('by the page: {word.lower()}')", f"the page as the cause of a {word.lower()}")
+    expect(f"share after {word}", stat("resnet")["devices"][0]["share_set"], share)
+    if event:
+        browser.wait(f"({row('resnet')}).querySelector('.pill').textContent === '{event}'", event)
 if OTHER:
     browser.run(f"({row('theirs')}).querySelector('button').click()")
     browser.wait(f"!!{theirs}.querySelector('input[type=range]')")
     browser.run(f"const s = {theirs}.querySelector('input[type=range]'); s.value = 56; s.dispatchEvent(new Event('input')); 0")
     browser.run(f"{theirs}.querySelector('.set').click()")
     browser.run("document.getElementById('ask-yes').click()")
-    browser.wait(f"({row('theirs')}).innerText.includes('70.0')", "the new limit of another user's job")
+    browser.wait(f"({row('theirs')}).innerText.includes('63.0')", "the new limit of another user's job")
 
 asked = {event["params"]["request"]["url"] for event in browser.events if event["method"] == "Network.requestWillBeSent"}
 outside = [one for one in asked if not re.match(r"http://127\.0\.0\.1:\d+/|data:image/svg|about:", one)]

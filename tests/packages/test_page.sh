@@ -21,7 +21,7 @@ name = next(name for name in wheel.namelist() if name.endswith("axe.min.js"))
 open(sys.argv[1] + "/axe.js", "wb").write(wheel.read(name))' $axe
 fi
 mkdir -p "$build/packages/page" "$SPILLWAY_NODE_DIR"
-SOFTGPU_MEMORY=320MiB # so that a quarter of the bar is visible
+SOFTGPU_MEMORY=288MiB # so that a quarter of the bar is visible, and an idle job lends
 export SOFTGPU_MEMORY
 
 # Its command line is what another user might write.
@@ -43,7 +43,7 @@ if [ "$(id -u)" -eq 0 ] && setpriv --reuid 65533 --regid 65533 --clear-groups tr
 fi
 cp "$build/clients/train_mlp" "$scratch/$evil"
 cp "$build/clients/train_kernels.ptx" "$build/clients/digits.csv" "$scratch/"
-begin() { # begin NAME PROGRAM OPTION...
+begin() { # begin NAME OPTION... PROGRAM ARGUMENT...
 	name=$1
 	shift
 	"$spillway" run --softgpu --name "$name" "$@" >"$scratch/$name" 2>&1 &
@@ -54,6 +54,19 @@ begin() { # begin NAME PROGRAM OPTION...
 SPILLWAY_LABELS=team=vision begin resnet --memory 40MiB --share 60 "$build/clients/train_mlp" --scale 4 --epochs 1000000
 begin bert --memory 96MiB --share 40 "$scratch/$evil" --scale 3 --epochs 1000000
 
+# Two idle jobs: a notebook that lends, and one that was refused memory.
+idle() { # idle NAME OPTION... -- ARGUMENT...: a program that holds memory
+	name=$1
+	shift
+	options=
+	while [ "$1" != -- ]; do options="$options $1" && shift; done
+	shift
+	# shellcheck disable=SC2086 # options
+	"$spillway" run --softgpu --name "$name" $options "$build/tests/e2e/allocate" "$@" --hold-ms 100000000 --ready "$scratch/$name.ready" >"$scratch/$name" 2>&1 &
+	until_true $patience test -e "$scratch/$name.ready" || fail "$name: $(cat "$scratch/$name")"
+}
+idle notebook --idle-yield 1s -- --mib 8 --count 8
+idle refused --memory 16MiB --host-memory 10MiB -- --mib 8 --count 8
 if [ -n "$other" ]; then
 	# A label has no such characters, but its segment is that user's to write.
 	label=team=$(printf '%075d' 0 | tr 0 v)
@@ -72,6 +85,9 @@ with open(sys.argv[1], "r+b") as file:
 END
 fi
 
+# A program without Spillway, whose memory is no job's.
+LD_LIBRARY_PATH=$softgpu "$build/tests/e2e/allocate" --mib 16 --count 1 --hold-ms 100000000 --ready "$scratch/ready" >"$scratch/none" 2>&1 &
+until_true $patience test -e "$scratch/ready" || fail "no program without Spillway: $(cat "$scratch/none")"
 control=--control
 [ "$(id -u)" -ne 0 ] || control=--control-as-root
 LD_LIBRARY_PATH=$softgpu "$spillway" web >"$scratch/web" 2>&1 &
@@ -81,5 +97,5 @@ LD_LIBRARY_PATH=$softgpu "$spillway" web $control >"$scratch/control" 2>&1 &
 until_true $patience grep -q '#' "$scratch/web" || fail "$(cat "$scratch/web")"
 until_true $patience grep -q '#' "$scratch/exporter" || fail "$(cat "$scratch/exporter")"
 until_true $patience grep -q '#' "$scratch/control" || fail "$(cat "$scratch/control")"
-OTHER=$other PYTHONDONTWRITEBYTECODE=1 python3 tests/packages/page.py "$scratch" "$spillway" $exporter $axe/axe.js "$build/packages/page" ||
+OTHER=$other SOFTGPU=$softgpu PYTHONDONTWRITEBYTECODE=1 python3 tests/packages/page.py "$scratch" "$spillway" $exporter $axe/axe.js "$build/packages/page" ||
 	fail 'see above'
