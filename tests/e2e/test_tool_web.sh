@@ -41,16 +41,18 @@ ends='#[0-9a-f]\{32\}$'
 mkdir "$TMPDIR/bin" "$TMPDIR/runtime"
 cat >"$TMPDIR/bin/xdg-open" <<'EOS'
 #!/bin/sh
+echo called >>"$TMPDIR/opened.calls"
 printf '%s\n' "$@" >"$TMPDIR/opened.new"
 stat -c %a "$1" >"$TMPDIR/opened.mode"
 cp "$1" "$TMPDIR/opened.file"
 mv "$TMPDIR/opened.new" "$TMPDIR/opened"
 EOS
 chmod +x "$TMPDIR/bin/xdg-open"
-export TMPDIR
+PATH=$TMPDIR/bin:$PATH
+export PATH TMPDIR
 served web web
 web=$server
-PATH=$TMPDIR/bin:$PATH XDG_RUNTIME_DIR=$TMPDIR/runtime served open web --open
+XDG_RUNTIME_DIR=$TMPDIR/runtime served open web --open
 served control web $control
 served page stat --listen 127.0.0.1:0 --page
 served one stat --listen 127.0.0.1:0 --page one
@@ -78,6 +80,7 @@ says "$out" "^settings: last changed .* by $(id -un), through the page\$"
 says "$TMPDIR/control" "^spillway: asked for by the page: set --memory=16MiB -- one@"
 says "$TMPDIR/control" '^spillway: changed by the page: gpu 0: limit 16.0 MiB'
 says "$TMPDIR/control" "^spillway: refused by the page: spillway: no job"
+[ "$(cat "$TMPDIR/opened.calls")" = called ] || fail 'a browser is opened unasked'
 says_not "$TMPDIR/opened" '[0-9a-f]{32}'
 says "$TMPDIR/opened.file" '#[0-9a-f]{32}"'
 says "$TMPDIR/opened.mode" '^600$'
