@@ -88,7 +88,7 @@ assert board["schemaVersion"] == 42 and len({p["id"] for p in board["panels"]}) 
 assert all(p["description"] and all(t["legendFormat"] for t in p["targets"]) for p in panels)
 queries = [t["expr"] for p in panels for t in p["targets"]]
 assert len(queries) > 30
-# A panel each for shares held beside set, steps, refusals, GPU seconds by user, and why memory is on the host.
+# Panels of shares held beside set, steps, refusals, GPU seconds by user, why memory is on the host.
 for words in (("spillway_share_held_ratio", "spillway_share_set_ratio"), ("spillway_steps_total",), ("spillway_refusals_total",),
               ("sum by (user)", "spillway_busy_seconds_total", "$__range"), ("spillway_spill_reason", "spillway_host_charged_bytes")):
     assert any(all(word in " ".join(t["expr"] for t in p["targets"]) for word in words) for p in panels), words

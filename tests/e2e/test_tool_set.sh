@@ -103,6 +103,7 @@ says "$out" '^bert is paused already$'
 says "$out" "share 0 %, paused until 'spillway resume bert'\$"
 expect 0 "$spillway" stat bert
 says "$out" "^paused by $(id -un) since 20.*: 'spillway resume bert' lets it go on$"
+says "$out" '^job bert: paused, began 20'
 says "$out" ' yes +0 +- +0$'
 expect 0 "$spillway" set bert --memory 4MiB
 says "$out" 'limit 768 MiB' # the one GPU's own is stronger

@@ -93,7 +93,7 @@ expect 0 "$spillway" set moves --memory 8MiB
 says "$out" '^gpu 0: limit 8\.00 MiB \(grown by 4\.00 MiB\), share 100 %; 12\.0 MiB in use: exported, registered or pinned memory cannot leave the GPU \(pinned\)\. New memory goes to the host until less than the limit is in use$'
 kill "$pid"
 wait "$pid" 2>/dev/null
-# Why memory is on the host just now: the limit, though the GPU was full before; what is past; an eviction.
+# Why memory is on the host: the limit, though the GPU was full before; the past; an eviction.
 SPILLWAY_MEMORY=8MiB start_job hosted -m 8388608 -s 1048576 -c spill_reason=3
 expect 0 "$spillway" stat hosted
 says "$out" '^gpu 0: 1\.00 MiB on the host: its limit of 8\.00 MiB is used up$'

@@ -171,19 +171,22 @@ if OTHER:
 browser.run(f"({row('refused')}).querySelector('button').click()")
 more = f"({row('refused')}).nextElementSibling"
 said = browser.wait(f"{more}.querySelector('.refusals').textContent.replaceAll('\u00a0', ' ')", "the refusal")[0]
-assert said.endswith(": refused 8.00 MiB: host memory is used up (limit 10.0 MiB, 6.00 MiB too little). Raise it with --host-memory."), said
+assert said.endswith(": refused 8.00 MiB: host memory is used up (limit 10.0 MiB, 6.00 MiB too little). Raise it with --host-memory. "
+                     "For example: spillway set refused --host-memory 16MiB"), said
+assert re.search(r"\b[0-9]+ refused", browser.run(f"({row('refused')}).innerText"))
 browser.wait(f"{more}.querySelector('.events').innerText.replaceAll('\u00a0', ' ').includes('8.00 MiB refused: its host memory is used up (limit 10.0 MiB)')", "its event")
 browser.run(f"({row('refused')}).querySelector('button').click()")
 
-# The notebook lends memory while another job needs it: its part of the host is hatched, and the page says so.
+# The notebook lends memory while another job needs it. Its part of the host is hatched.
 spillway("set", "bert", "--memory", "unlimited")
-browser.wait(f"/^[0-9.]+ MiB lent to other jobs, and back with its next call$/.test(({row('notebook')}).querySelector('.reason').textContent)", "lent memory")
+browser.wait(f"/^[0-9.]+ MiB lent to other jobs: no data is lost, and its next call brings it back$/.test(({row('notebook')}).querySelector('.reason').textContent)", "lent memory")
 browser.wait("[...document.querySelectorAll('.bar.host .seg.borrowed')].some(s => s.title.startsWith('notebook, lent: '))", "lent memory in the bar")
 browser.wait("/ MiB lent /.test(document.querySelector('.figures').textContent.replaceAll('\u00a0', ' '))", "lent memory of the GPU")
 browser.wait("document.querySelector('.legend').innerText.includes('lent: on the host while other jobs use its place')", "a legend of lent memory")
 spillway("set", "bert", "--memory", "96MiB")
 
 # A mouse opens a row, too.
+browser.run(f"({row('resnet')}).scrollIntoView({{block: 'center'}})")
 box = browser.run(f"(b => [b.x + b.width / 2, b.y + b.height / 2])(({row('resnet')}).querySelector('.held').getBoundingClientRect())")
 for kind in "mousePressed", "mouseReleased":
     browser.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
@@ -266,6 +269,7 @@ for word, share, event in ("Pause", 0, "paused"), ("Resume", 60000, None):
     expect(f"share after {word}", stat("resnet")["devices"][0]["share_set"], share)
     if event:
         browser.wait(f"({row('resnet')}).querySelector('.pill').textContent === '{event}'", event)
+        browser.wait("document.querySelector('.facts').textContent.startsWith('paused: spillway resume resnet lets it go on')", "the command that resumes")
 if OTHER:
     browser.run(f"({row('theirs')}).querySelector('button').click()")
     browser.wait(f"!!{theirs}.querySelector('input[type=range]')")

@@ -72,9 +72,10 @@ const char *on_host_text(const struct segment_view *view, int gpu, char buf[ON_H
 		on_host_add(buf, "the job is evicted: 'spillway resume %s' brings it back",
 		            view->job);
 	if (!total->evicted && seen.lent)
-		on_host_add(buf, "%s lent to other jobs, and back %s",
+		on_host_add(buf, "%s lent to other jobs: no data is lost, and %s",
 		            units_format_size(seen.lent, size, sizeof size),
-		            seen.is_idle ? "with its next call" : "when there is room");
+		            seen.is_idle ? "its next call brings it back"
+		                         : "it comes back when there is room");
 	if (!total->evicted && limit != CONFIG_UNLIMITED &&
 	    view->charged[gpu][SEGMENT_ON_DEVICE] + PIECE > limit)
 		on_host_add(buf, "its limit of %s is used up",

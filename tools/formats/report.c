@@ -34,10 +34,12 @@ static void print_job(const struct segment_view *view)
 	struct config_pause pause;
 	struct jobs_change change;
 	char by[NODE_USER_MAX];
+	bool is_paused = lives && jobs_pause(view->job, &pause);
 
 	time_text(view->created_ns, began, sizeof began);
 	if (lives)
-		printf("job %s: running since %s", view->job, began);
+		printf("job %s: %s %s", view->job, is_paused ? "paused, began" : "running since",
+		       began);
 	else if (view->ended_ns)
 		printf("job %s: ended %s, began %s", view->job,
 		       time_text(view->ended_ns, ended, sizeof ended), began);
@@ -46,7 +48,7 @@ static void print_job(const struct segment_view *view)
 	if (*view->labels)
 		printf("; labels %s", view->labels);
 	printf("\n");
-	if (lives && jobs_pause(view->job, &pause)) {
+	if (is_paused) {
 		printf("paused%s%s", *pause.by ? " by " : "", pause.by);
 		if (pause.since_ns)
 			printf(" since %s", time_text(pause.since_ns, since, sizeof since));
@@ -93,7 +95,7 @@ static const struct device_column memory[] = {
     DEVICE_COUNTER("HOST PEAK", host_peak),
     DEVICE_COUNTER("SPILLS", spills),
     DEVICE_COUNTER("SPILLED", spilled_bytes),
-    DEVICE_COUNTER("WHY", spill_reason),
+    DEVICE_COUNTER("WORST SO FAR", spill_reason),
     {0},
 };
 
@@ -125,7 +127,9 @@ static const char *paused(const struct segment_view *view, int device, char *buf
 {
 	(void)buf;
 	(void)size;
-	return view->job_total[device].paused ? "yes" : "no";
+	const struct statistics *total = &view->job_total[device];
+
+	return total->paused || !total->share_set ? "yes" : "no";
 }
 
 static const char *report_step(const struct segment_view *view, int device, char *buf, size_t size)
@@ -165,16 +169,21 @@ static void report_print_outside(int gpu, const struct statistics *of)
 }
 
 /*
- * Prints for each GPU the driver's own memory, the limit of a peak that is more than the limit now,
- * and the reason of the job's last refusal.
+ * Prints for each GPU why memory is on the host, the driver's own memory, the limit of a peak that
+ * is more than the limit now, and the reason of the job's last refusal.
  */
 static void report_print_notes(const struct segment_view *view)
 {
-	char text[400], size[32];
+	char text[400], size[32], why[ON_HOST_TEXT];
 
 	for (int i = 0; i < view->device_count; i++) {
 		const struct statistics *of = &view->job_total[i];
 
+		if (on_host_text(view, i, why))
+			printf(
+			    "gpu %d: %s on the host: %s\n", i,
+			    units_format_size(view->charged[i][SEGMENT_ON_HOST], size, sizeof size),
+			    *why ? why : "no reason is known");
 		if (of->driver_used) {
 			printf("gpu %d: %s used", i,
 			       units_format_size(of->device_used, size, sizeof size));

@@ -8,10 +8,10 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/formats/device_table.h"
-#include "tools/formats/on_host.h"
 #include "tools/formats/value.h"
 #include "tools/view/counters.h"
 #include "tools/view/jobs.h"
+#include "tools/view/sharing.h"
 
 static const char nothing_moves[] =
     "it was allocated where nothing moves: in a pool that can be exported or is bounded, during a "
@@ -164,12 +164,10 @@ static void print_placement(int gpu, const struct statistics *total)
 static void report_moves_print_notes(const struct segment_view *view, int gpu)
 {
 	const struct statistics *total = &view->job_total[gpu];
-	char size[32], why[ON_HOST_TEXT];
+	char size[32];
+	struct sharing_seen seen;
 
-	if (on_host_text(view, gpu, why))
-		printf("gpu %d: %s on the host%s%s\n", gpu,
-		       units_format_size(view->charged[gpu][SEGMENT_ON_HOST], size, sizeof size),
-		       *why ? ": " : "", why);
+	sharing_see(view, gpu, &seen);
 	if (total->elastic > ELASTIC_YES)
 		printf("gpu %d: elastic no: %s\n", gpu, report_inelastic(view, gpu, total));
 	/* The pause ends with the job. */
@@ -179,7 +177,9 @@ static void report_moves_print_notes(const struct segment_view *view, int gpu)
 	if (total->evicted && total->held_reason != HELD_NONE)
 		printf("gpu %d: stays on the GPU: %s (%s)\n", gpu,
 		       report_held_meaning(total->held_reason), COUNTER_WORD(total, held_reason));
-	if (total->move_pending != MOVE_NONE)
+	/* Lent memory waits for the job's next call alone. */
+	if (total->move_pending != MOVE_NONE &&
+	    !(seen.lent && total->move_pending == MOVE_DEVICE_FULL))
 		printf("gpu %d: a move waits: %s\n", gpu, report_pending(total));
 	if (report_held(total))
 		printf("gpu %d: %s in use, above the limit: %s (%s)\n", gpu,

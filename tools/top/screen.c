@@ -419,7 +419,7 @@ static void draw_help(void)
 	    "  a                            show jobs that have ended, too",
 	    "  z  e                         pause the job; and move its memory to the host",
 	    "  r                            let it go on",
-	    "                               (z, e and keys on another user's job want a \"y\")",
+	    "                               (z, e and root's keys on others' jobs want a \"y\")",
 	    "  h ?                          this",
 	    "  q                            quit",
 	    "GPU     device memory of this user's jobs, of others' jobs, and the rest;",
