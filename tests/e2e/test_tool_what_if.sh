@@ -35,6 +35,15 @@ says "$out" '^link to host memory: .*, modelled link: nothing was on the host'
 says "$out" '^ *LIMIT +ON HOST +STEP +RANGE +TIMES +READ FROM HOST$'
 says "$out" '^within 10 %: --memory [0-9]+MiB'
 # So it is by each of its names, also from elsewhere on the node.
+says_not "$out" SHARE
+# A living job is asked about at its own share.
+expect 0 "$spillway" set bert --share 60 --timeout 100
+expect 0 "$spillway" what-if bert
+says "$out" '^ *LIMIT +SHARE +ON HOST '
+says "$out" ' 60 % '
+expect 0 "$spillway" what-if bert --share 100
+says_not "$out" SHARE
+expect 0 "$spillway" set bert --share 100 --timeout 100
 token=$("$spillway" stat bert --json | sed 's/.*"token":"\([0-9a-f]*\)".*/\1/')
 for name in "bert@$token" "$(id -un)/bert" "$(id -un)/bert@$token"; do
 	expect 0 env SPILLWAY_STATE_DIR="$TMPDIR/elsewhere" "$spillway" what-if "$name"

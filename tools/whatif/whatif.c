@@ -265,6 +265,13 @@ static void grid_complete(struct whatif_grid *grid)
 		grid->slowdown = USUAL_SLOWDOWN;
 }
 
+/* Asks for the share of a living job, of which the page and its user think. */
+static void grid_take_share(struct whatif_grid *grid, const struct statistics *now)
+{
+	if (!grid->shares && now->share_set && now->share_set < 100000)
+		grid->share[grid->shares++] = (double)now->share_set / 100000;
+}
+
 static struct model_question grid_question(const struct whatif_grid *grid,
                                            const struct model *model, int limit, int link,
                                            int share)
@@ -646,8 +653,10 @@ int command_what_if(int argc, char **argv)
 		usage_error("'%s': at most two jobs are asked about", operands[2]);
 	if (operands[1] && (w.is_json || w.svg))
 		usage_error("--%s: of one job alone", w.is_json ? "json" : "svg");
-	grid_complete(&w.grid);
 	subject_open(&subject, operands[0], (int)w.gpu);
+	if (!operands[1])
+		grid_take_share(&w.grid, &subject.now);
+	grid_complete(&w.grid);
 	if (operands[1]) {
 		subject_open(&other, operands[1], (int)w.gpu);
 		say_measured(&subject, &w.grid);
