@@ -375,6 +375,34 @@ START_TEST(an_address_has_several_lengths)
 END_TEST
 
 /*
+ * A graph that comes again exactly after two steps is counted as two, unless its launches are
+ * kernels, which may be layers of one step.
+ */
+START_TEST(alike_graphs_are_steps)
+{
+	struct records records;
+	struct model model;
+
+	*text_of = '\0';
+	strcat(text_of, "spillway-record 1\njob bert\nspillway-survey 2\nname A GPU\n");
+	strcat(text_of, "gpu 0 1000 7\nlimit 1000\nheld 300\nlink 0 0\nhow 2 0 0\npieces 2\n");
+	strcat(text_of, "0 0 100 100\n1 0 200 200\nkernels 8\n");
+	for (unsigned int k = 0; k < 8; k++)
+		add("%llu 1000 %llu 1 %llu\n", 5 + k % 2, 1000ull * k, k / 2 % 2, 0);
+	strcat(text_of, "nodes\n");
+	for (unsigned int k = 0; k < 8; k++) {
+		add("%llu %llu 0\n", k, k / 2 % 2, 0, 0);
+		if (_i && k % 2)
+			add("%llu %llu 8\n", k, k / 2 % 2, 0, 0);
+	}
+	strcat(text_of, "end\n");
+	open_world(&records, &model);
+	ck_assert_near(model.step_ns, _i ? 2000 : 4000, 0.001);
+	close_world(&records, &model);
+}
+END_TEST
+
+/*
  * A program without steps: its prediction is of the kernels alone, for all that was measured. The
  * pauses between them stay as they are, whatever the share.
  */
@@ -444,6 +472,7 @@ int main(void)
 	tcase_add_test(tests, graphs_are_told_apart);
 	suite_add_worlds(tests, the_range_of_a_graph_holds, 100);
 	tcase_add_test(tests, an_address_has_several_lengths);
+	tcase_add_loop_test(tests, alike_graphs_are_steps, 0, 2);
 	tcase_add_test(tests, without_steps);
 	tcase_add_test(tests, damaged_records_are_refused);
 	return suite_run("what-if", tests);

@@ -511,18 +511,49 @@ static double model_union(const struct survey_record *r)
 	return sum;
 }
 
+/* Returns whether the first launches are the same functions again and again, so many at a time. */
+static bool has_period(const struct survey_record *r, size_t launches, size_t period)
+{
+	for (size_t k = period; k < launches; k++)
+		if (r->kernel[k].key != r->kernel[k - period].key)
+			return false;
+	return launches % period == 0;
+}
+
+/*
+ * Returns how many times as many steps there are, by their functions. For example, a graph that
+ * reads one copy of the weights and writes the other comes again exactly after two steps. Kernels
+ * alone do not tell this: a program has the same ones for each of its layers.
+ */
+static double count_alike(const struct model *m)
+{
+	const struct survey_record *r = m->record;
+	size_t launches = r->kernels / (size_t)r->steps;
+	bool has_graph = false;
+
+	for (size_t period = 1; period < launches; period++) {
+		has_graph |= nodes_of(m, period - 1) > 1;
+		if (has_graph && has_period(r, launches, period))
+			return (double)launches / (double)period;
+	}
+	return 1;
+}
+
 /*
  * Returns how many steps of the program were measured. What comes again exactly may be several of
- * its steps, as where each has other data: then their number is that of the launches.
+ * its steps, as where each has other data. Then their number is that of the launches, or where no
+ * steps were seen that of alike ones.
  */
-static double count_steps(const struct survey_record *r)
+static double count_steps(const struct model *m)
 {
+	const struct survey_record *r = m->record;
 	double launches = r->seen_steps ? (double)r->seen_launches / (double)r->seen_steps : 0;
-	double found = launches > 0 ? (double)r->kernels / r->steps / launches : 1;
-	double whole = (double)(uint64_t)(found + 0.5);
+	double found, whole;
 
 	if (!r->steps)
 		return 1;
+	found = launches > 0 ? (double)r->kernels / r->steps / launches : count_alike(m);
+	whole = (double)(uint64_t)(found + 0.5);
 	return r->steps * (whole >= 2 ? whole : 1);
 }
 
@@ -534,8 +565,7 @@ static void model_measure(struct model *m)
 	double sum = 0, together;
 	size_t half = r->kernels / 2;
 
-	m->steps = count_steps(r);
-
+	m->steps = count_steps(m);
 	for (size_t k = 0; k < r->kernels; k++)
 		sum += (double)r->kernel[k].ns;
 	together = last->at_ns ? model_union(r) : sum;
