@@ -10,6 +10,7 @@ frameworks=$(cd build/frameworks 2>/dev/null && pwd) || frameworks=
 
 # Python keeps its bytecode outside the packages: without it TensorFlow takes 4 s more to start.
 export PYTHONPATH="$frameworks/packages" PYTHONPYCACHEPREFIX="$frameworks/bytecode"
+unset PYTHONDONTWRITEBYTECODE # some machines set it, and JAX then takes twice as long
 export OPTIONS=--softgpu
 unset LD_LIBRARY_PATH # `run --softgpu` finds all
 

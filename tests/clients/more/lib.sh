@@ -9,5 +9,7 @@ here=tests/clients/more
 more=$(cd build/more 2>/dev/null && pwd) || more=
 [ -n "$more" ] && [ -e "$more/made" ] ||
 	skip "$(cat build/more.why 2>/dev/null || echo 'no packages: make more-clients')"
-export PYTHONPATH="$more/packages"
+# Python keeps its bytecode outside the packages, which are fetched without.
+export PYTHONPATH="$more/packages" PYTHONPYCACHEPREFIX="$more/bytecode"
+unset PYTHONDONTWRITEBYTECODE
 python=$python_env/bin/python

@@ -9,6 +9,9 @@ set -eu
 mkdir "$scratch/hidden"
 : >"$scratch/hidden/libnvJitLink.so.13"
 export LD_LIBRARY_PATH="$scratch/hidden:$LD_LIBRARY_PATH" PYTHON="$python_env/bin/python"
+# numba-cuda and pytest have their bytecode beside them, and the suite's folder is new each time.
+export PYTHONDONTWRITEBYTECODE=1
+unset PYTHONPYCACHEPREFIX
 export SOFTGPU_MEMORY=4G # doc_examples/test_random.py takes 1.8
 # A copy: in its place pytest would put first the folder of numba-cuda's `cuda`, which
 # hides NVIDIA's. The wheel lacks core/__init__.py, which tests there need to import what is beside
