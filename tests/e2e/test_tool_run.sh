@@ -119,6 +119,12 @@ says_not "$err" 'sets TRITON_PTXAS_PATH='
 says_not "$err" 'sets SOFTGPU_HOST_BANDWIDTH=' # tests have set it
 expect 0 env -u SOFTGPU_HOST_BANDWIDTH "$spillway" run --softgpu sh -c 'echo "link: $SOFTGPU_HOST_BANDWIDTH"'
 says "$out" '^link: 421M$'
+# shellcheck disable=SC2016
+inductor='echo "inductor: $TORCHINDUCTOR_NATIVE_MATMUL $TORCHINDUCTOR_SHAPE_PADDING $TORCHINDUCTOR_COMPILE_THREADS"'
+expect 0 env SPILLWAY_LOG=debug TORCHINDUCTOR_SHAPE_PADDING=1 "$spillway" run --softgpu sh -c "$inductor"
+says "$out" '^inductor: 1 1 1$'
+says "$err" 'debug: --softgpu sets TORCHINDUCTOR_NATIVE_MATMUL=1$'
+says_not "$err" 'sets TORCHINDUCTOR_SHAPE_PADDING='
 expect 0 env XLA_FLAGS=/a/file JAX_SKIP_CUDA_CONSTRAINTS_CHECK= "$spillway" run --softgpu sh -c "$frameworks"
 says "$out" "^ $tree/softgpu/cuda/bin/ptxas /a/file$"
 expect 0 env -u XLA_FLAGS "$spillway" run sh -c 'echo "flags: $XLA_FLAGS"'

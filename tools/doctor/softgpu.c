@@ -19,9 +19,9 @@
 typedef void softgpu_say(const char *name, const char *value);
 
 /*
- * "%s" is the software GPU's folder. XLA emits products itself, because the software GPU has no
- * cuBLAS. Autotuning, of PyTorch too, would choose kernels by their time, so that two runs might
- * differ.
+ * "%s" is the software GPU's folder. XLA emits products itself, because the software GPU's cuBLAS
+ * has no complex and no 8-bit types. Autotuning, of PyTorch too, would choose kernels by their
+ * time, so that two runs might differ.
  */
 static const struct {
 	const char *name, *value;
