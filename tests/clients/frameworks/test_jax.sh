@@ -15,6 +15,16 @@ member "JAX, Flax, Keras" "$(version jax), $(version flax), $(version keras)" \
 program="python3 $here/jax_trains.py ${WAYS:-mlp fp32 bf16 keras}"
 judge
 
+# Products by cuBLAS, where the user's flag asks XLA for them. Without graphs each launch is traced.
+export XLA_FLAGS="--xla_gpu_gemm_rewrite_size_threshold=100 --xla_gpu_enable_command_buffer="
+program="python3 $here/jax_trains.py mlp:2"
+# shellcheck disable=SC2086 # its words
+SOFTGPU_TRACE=$scratch/launches told direct directly $program
+grep -q product_f32_f32 "$scratch/launches" || fail "XLA has asked cuBLAS for no product: $(head "$scratch/launches")"
+within dots $((16 << 10))
+weigh dots
+unset XLA_FLAGS
+
 # Its steps: those of the first training are counted and timed as it does. Those of the second are
 # too few to be found, but for some, so that the number is said to be of steps that were seen.
 printf '[gpu]\nsteps = on\n' >"$scratch/on.ini"

@@ -15,3 +15,11 @@ program="python3 $here/torch_trains.py"
 told compiled directly $program
 judge
 same "the run that compiled" "$(cat "$scratch/compiled")" "$(cat "$scratch/direct")"
+
+# Products by cuBLAS, where the user asks Inductor for them
+export TORCHINDUCTOR_NATIVE_MATMUL=0
+# shellcheck disable=SC2086 # its words
+SOFTGPU_TRACE=$scratch/launches told direct directly $program
+grep -q product_f32_f32 "$scratch/launches" || fail "PyTorch has asked cuBLAS for no product"
+within products $((peak_kib / 2))
+weigh products
