@@ -68,7 +68,7 @@ gives_to() {
 	until_true $patience counter_at_least idle lent $((32 * mib)) || fail "idle: stat says that $(counter idle lent) bytes are lent"
 	same "$1 waits" none "$(counter "$1" waits)"
 	has 'stat of the idle job' "$("$spillway" stat idle)" ENTITLED
-	has 'stat of the idle job' "$("$spillway" stat idle)" ' MiB lent to other jobs: no data is lost, and its next call brings it back'
+	has 'stat of the idle job' "$("$spillway" stat idle)" 'lent to other jobs: no data is lost, and its next call brings it back'
 	has 'top' "$("$spillway" top idle)" ' lent '
 	metrics=$("$spillway" stat --format prometheus)
 	lent=$(printf '%s\n' "$metrics" | sed -n 's/^spillway_lent_bytes{spillway_job="idle",.*} //p')

@@ -38,7 +38,7 @@ says "$out" '^~ an estimate: '
 expect 0 "$spillway" stat
 expect 0 "$spillway" stat one
 says "$out" '^job one: running since '
-says "$out" '^ +0  Fake GPU +12\.0 MiB +12\.0 MiB +none +none +8\.00 MiB +8\.00 MiB +1 +8\.00 MiB +limit$'
+says "$out" '^ +0  Fake GPU +12\.0 MiB +12\.0 MiB +none +none +8\.00 MiB +8\.00 MiB +1 +8\.00 MiB$'
 says "$out" "^ *$one +live +12\.0 MiB +8\.00 MiB +0 +0 +- +- +.*fake_job -m 12582912"
 expect 0 "$spillway" stat one --json
 json 'd["state"] == "running" and d["ended_ns"] is None'

@@ -173,13 +173,13 @@ more = f"({row('refused')}).nextElementSibling"
 said = browser.wait(f"{more}.querySelector('.refusals').textContent.replaceAll('\u00a0', ' ')", "the refusal")[0]
 assert said.endswith(": refused 8.00 MiB: host memory is used up (limit 10.0 MiB, 6.00 MiB too little). Raise it with --host-memory. "
                      "For example: spillway set refused --host-memory 16MiB"), said
-assert re.search(r"\b[0-9]+ refused", browser.run(f"({row('refused')}).innerText"))
+assert re.search(r"\b[0-9]+ refused: its host memory is used up", browser.run(f"({row('refused')}).innerText"))
 browser.wait(f"{more}.querySelector('.events').innerText.replaceAll('\u00a0', ' ').includes('8.00 MiB refused: its host memory is used up (limit 10.0 MiB)')", "its event")
 browser.run(f"({row('refused')}).querySelector('button').click()")
 
 # The notebook lends memory while another job needs it. Its part of the host is hatched.
 spillway("set", "bert", "--memory", "unlimited")
-browser.wait(f"/^[0-9.]+ MiB lent to other jobs: no data is lost, and its next call brings it back$/.test(({row('notebook')}).querySelector('.reason').textContent)", "lent memory")
+browser.wait(f"/^([0-9.]+ MiB )?lent to other jobs: no data is lost, and its next call brings it back$/.test(({row('notebook')}).querySelector('.reason').textContent)", "lent memory")
 browser.wait("[...document.querySelectorAll('.bar.host .seg.borrowed')].some(s => s.title.startsWith('notebook, lent: '))", "lent memory in the bar")
 browser.wait("/ MiB lent /.test(document.querySelector('.figures').textContent.replaceAll('\u00a0', ' '))", "lent memory of the GPU")
 browser.wait("document.querySelector('.legend').innerText.includes('lent: on the host while other jobs use its place')", "a legend of lent memory")
@@ -259,7 +259,7 @@ browser.run("document.getElementById('ask-yes').click()")
 browser.wait("document.querySelector('.result').textContent.startsWith('gpu 0: limit 72.0 MiB')", "what set says")
 browser.wait(f"({row('resnet')}).innerText.includes('72.0')", "the new limit")
 browser.wait("document.querySelector('.events').innerText.includes('by the page: set --memory=72MiB')", "the page as the cause of the change")
-browser.wait("/settings read: changed by [^ ]+, through the page/.test(document.querySelector('.events').innerText)", "the cause in the job's own events")
+browser.wait("/settings changed by [^ ]+, through the page/.test(document.querySelector('.events').innerText)", "the cause in the job's own events")
 for word, share, event in ("Pause", 0, "paused"), ("Resume", 60000, None):
     browser.wait(f"document.querySelector('.hold').textContent.startsWith('{word}')", word)
     browser.run("document.querySelector('.hold').click()")

@@ -63,17 +63,20 @@ const char *on_host_text(const struct segment_view *view, int gpu, char buf[ON_H
 	uint64_t limit = total->limit_set;
 	struct sharing_seen seen;
 	char size[32];
+	bool is_all;
 
 	if (!view->charged[gpu][SEGMENT_ON_HOST] || !jobs_live_process(view))
 		return NULL;
 	sharing_see(view, gpu, &seen);
+	is_all = seen.lent >= view->charged[gpu][SEGMENT_ON_HOST];
 	*buf = '\0';
 	if (total->evicted)
 		on_host_add(buf, "the job is evicted: 'spillway resume %s' brings it back",
 		            view->job);
 	if (!total->evicted && seen.lent)
-		on_host_add(buf, "%s lent to other jobs: no data is lost, and %s",
-		            units_format_size(seen.lent, size, sizeof size),
+		on_host_add(buf, "%s%slent to other jobs: no data is lost, and %s",
+		            is_all ? "" : units_format_size(seen.lent, size, sizeof size),
+		            is_all ? "" : " ",
 		            seen.is_idle ? "its next call brings it back"
 		                         : "it comes back when there is room");
 	if (!total->evicted && limit != CONFIG_UNLIMITED &&

@@ -95,7 +95,6 @@ static const struct device_column memory[] = {
     DEVICE_COUNTER("HOST PEAK", host_peak),
     DEVICE_COUNTER("SPILLS", spills),
     DEVICE_COUNTER("SPILLED", spilled_bytes),
-    DEVICE_COUNTER("WORST SO FAR", spill_reason),
     {0},
 };
 
