@@ -52,7 +52,8 @@ int main(int argc, char **argv)
 
 		CHECK(cuMemcpyDtoH_v2(&words[0], at + i * size, 4));
 		CHECK(cuMemcpyDtoH_v2(&words[1], at + (i + 1) * size - 4, 4));
-		printf("block %u: %s\n", i, words[0] == 77 + i && words[1] == 77 + i ? "right" : "wrong");
+		printf("block %u: %s\n", i,
+		       words[0] == 77 + i && words[1] == 77 + i ? "right" : "wrong");
 	}
 	return 0;
 }
