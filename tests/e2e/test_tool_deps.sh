@@ -12,7 +12,7 @@ if [ -d "$system" ] && [ -z "${COVERED:-}" ] && unshare -rm true 2>/dev/null; th
 fi
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
-unset CUDA_WHEEL
+unset CUDA_WHEEL DEPS
 
 header() { # header FOLDER VERSION
 	mkdir -p "$TMPDIR/$1/include"
