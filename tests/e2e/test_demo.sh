@@ -6,6 +6,8 @@ set -eu
 . tests/e2e/lib.sh
 
 unset MAKEFLAGS MFLAGS MAKELEVEL
+# It leaves the link to the host as `run --softgpu` models it (test_tool_run.sh).
+! grep -q 'SOFTGPU_HOST_BANDWIDTH' tests/demo || fail "the demo has a link of its own"
 demo=$(sed -n '/^## /q; s/^    \(make demo\) .*/\1/p' README.md)
 [ -z "${SANITIZER:-}" ] || demo=tests/demo
 # shellcheck disable=SC2086 # its words
