@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The own tests of cuda-bindings and cuda-core, directly and under Spillway. Neither their wheels
-# nor PyPI hold them: CUDA_PYTHON names a checkout of their repository (NVIDIA/cuda-python).
+# nor PyPI hold them: CUDA_PYTHON names a checkout of their repository (NVIDIA/cuda-python). For the
+# pinned versions, cuda_bindings/tests are those of tag v13.0.3, and cuda_core/tests and the helpers
+# those of 1.1.0 (July 2026).
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/python/lib.sh
