@@ -11,7 +11,6 @@
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/job/job.h"
-#include "core/memory/alloc/advice.h"
 #include "core/memory/alloc/managed.h"
 
 AFTER(cuMemAllocManaged, (CUdeviceptr *, dptr), (size_t, bytesize), (unsigned int, flags))
@@ -60,7 +59,7 @@ static const CUmemLocation host = {.type = CU_MEM_LOCATION_TYPE_HOST};
 BOTH(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz, (CUdeviceptr, devPtr), (size_t, count),
      (CUdevice, dstDevice), (CUstream, hStream))
 {
-	const CUmemLocation location = advice_location(dstDevice);
+	const CUmemLocation location = managed_location(dstDevice);
 	size_t follow = count;
 	CUdevice to = managed_may_go(devPtr, &follow, location) ? dstDevice : CU_DEVICE_CPU;
 	CUresult result = PASSING_GATE(real(devPtr, follow, to, hStream));
@@ -106,7 +105,7 @@ static void advised(CUdeviceptr address, size_t count, CUmem_advise advice, CUme
 
 HOOK(cuMemAdvise, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
-	const CUmemLocation location = advice_location(device);
+	const CUmemLocation location = managed_location(device);
 	const uint64_t mark = managed_mark();
 	size_t follow = count;
 	bool may = may_follow(devPtr, &follow, advice, location);

@@ -118,7 +118,7 @@ static void program_advises(size_t page, size_t pages, CUmem_advise advice, CUde
 		to = CU_DEVICE_CPU;
 	}
 	ck_assert_int_eq(driver.cuMemAdvise(address, follow, given, to), CUDA_SUCCESS);
-	managed_advised(address, pages * PAGE, advice, advice_location(device), mark);
+	managed_advised(address, pages * PAGE, advice, managed_location(device), mark);
 	keep(wanted, address, pages * PAGE, advice, device);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/memory/alloc/managed.h"
 #include "core/base/address_map.h"
 #include "core/base/clock.h"
 #include "core/base/kept.h"

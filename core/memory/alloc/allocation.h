@@ -16,7 +16,6 @@
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/cuda/events.h"
-#include "core/memory/alloc/advice.h"
 #include "core/memory/uses/pool.h"
 #include "core/registry/factory.h"
 
@@ -30,6 +29,7 @@
  * device.
  */
 
+struct advice_book;
 struct allocation;
 
 struct backing {

@@ -2,10 +2,268 @@
 /* Managed memory. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/alloc/managed.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/lock.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/reclaim.h"
 
 #define BLOCK ((uint64_t)2 << 20) /* the unit in which the driver moves pages at most */
+#define PAGE  ((uint64_t)4096)    /* the driver rounds to the host's pages */
+
+static const CUmemLocation managed_nowhere = {.type = CU_MEM_LOCATION_TYPE_INVALID,
+                                              .id = CU_DEVICE_INVALID};
+
+/* --- the program's advice --- */
+
+enum { ADVICE_DEVICES = 64 }; /* of further devices it is not known which use the memory */
+
+struct advice {
+	CUmemLocation preferred, prefetched; /* of type CU_MEM_LOCATION_TYPE_INVALID: none */
+	uint64_t accessed_by;                /* devices, by bit */
+	bool accessed_by_host, read_mostly;
+};
+
+struct piece {
+	uint64_t from; /* to the next one's */
+	struct advice advice;
+};
+
+/*
+ * A book of advice. The driver keeps the program's advice itself, but where the limit holds memory
+ * back our own advice stands there in place of the program's. So a book is kept for that part of an
+ * allocation, page by page in pieces that are alike. From it the program's questions are answered
+ * and its advice is given to the driver once the memory may come. It is thread-safe by itself, and
+ * no driver is called for it.
+ */
+struct advice_book {
+	LOCK_OF(LEAF) lock; /* waits for nothing */
+	uint64_t from, to;
+	_Atomic uint64_t changes;
+	struct piece *piece; /* by address, neighbours differ; the first begins the book */
+	size_t count, capacity;
+};
+
+/* Makes a book of [from, to), where nothing was advised yet. Returns NULL without memory for it. */
+static struct advice_book *advice_book_new(uint64_t from, uint64_t to)
+{
+	enum { FEW = 4 };
+	struct advice_book *book = malloc(sizeof *book);
+	struct piece *piece = malloc(FEW * sizeof *piece);
+
+	if (!book || !piece) {
+		free(book);
+		free(piece);
+		return NULL;
+	}
+	*book = (struct advice_book){.from = from,
+	                             .to = (to + PAGE - 1) / PAGE * PAGE,
+	                             .piece = piece,
+	                             .count = 1,
+	                             .capacity = FEW};
+	lock_init(&book->lock);
+	piece[0] =
+	    (struct piece){from, {.preferred = managed_nowhere, .prefetched = managed_nowhere}};
+	return book;
+}
+
+void advice_book_free(struct advice_book *book)
+{
+	if (!book)
+		return;
+	lock_destroy(&book->lock);
+	free(book->piece);
+	free(book);
+}
+
+static bool same_location(CUmemLocation a, CUmemLocation b)
+{
+	return a.type == b.type && (a.id == b.id || a.type == CU_MEM_LOCATION_TYPE_INVALID ||
+	                            a.type == CU_MEM_LOCATION_TYPE_HOST);
+}
+
+static bool same(const struct advice *a, const struct advice *b)
+{
+	return same_location(a->preferred, b->preferred) &&
+	       same_location(a->prefetched, b->prefetched) && a->accessed_by == b->accessed_by &&
+	       a->accessed_by_host == b->accessed_by_host && a->read_mostly == b->read_mostly;
+}
+
+/* Returns the piece that holds an address of the book. */
+static size_t advice_piece_at(const struct advice_book *book, uint64_t at)
+{
+	size_t first = 0, last = book->count;
+
+	while (last - first > 1) {
+		size_t middle = first + (last - first) / 2;
+
+		if (book->piece[middle].from <= at)
+			first = middle;
+		else
+			last = middle;
+	}
+	return first;
+}
+
+/* Makes a piece begin at an address of the book; there is room for it. Returns it. */
+static size_t cut(struct advice_book *book, uint64_t at)
+{
+	size_t i = advice_piece_at(book, at);
+
+	if (book->piece[i].from == at)
+		return i;
+	memmove(&book->piece[i + 1], &book->piece[i], (book->count - i) * sizeof *book->piece);
+	book->count++;
+	book->piece[i + 1].from = at;
+	return i + 1;
+}
+
+static bool advice_grow(struct advice_book *book)
+{
+	struct piece *grown;
+
+	if (book->capacity - book->count >= 2)
+		return true;
+	grown = realloc(book->piece, 2 * book->capacity * sizeof *grown);
+	if (!grown)
+		return false;
+	book->piece = grown;
+	book->capacity *= 2;
+	return true;
+}
+
+/* Joins neighbours that have become alike, from the one before `first` to `last`. */
+static void advice_join(struct advice_book *book, size_t first, size_t last)
+{
+	size_t kept = first ? first - 1 : 0;
+	size_t end = last < book->count - 1 ? last : book->count - 1;
+
+	for (size_t i = kept + 1; i <= end; i++)
+		if (!same(&book->piece[kept].advice, &book->piece[i].advice))
+			book->piece[++kept] = book->piece[i];
+	memmove(&book->piece[kept + 1], &book->piece[end + 1],
+	        (book->count - end - 1) * sizeof *book->piece);
+	book->count -= end - kept;
+}
+
+struct change {
+	CUmem_advise advice; /* 0: a prefetch */
+	CUmemLocation location;
+};
+
+static void advice_apply(struct advice *advice, const struct change *change)
+{
+	bool is_device = change->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+	uint64_t bit = is_device && change->location.id >= 0 && change->location.id < ADVICE_DEVICES
+	                   ? UINT64_C(1) << change->location.id
+	                   : 0;
+
+	switch ((int)change->advice) {
+	case 0:
+		advice->prefetched = change->location;
+		break;
+	case CU_MEM_ADVISE_SET_READ_MOSTLY:
+	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+		advice->read_mostly = change->advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		break;
+	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+		advice->preferred = change->location;
+		break;
+	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+		advice->preferred = managed_nowhere;
+		break;
+	case CU_MEM_ADVISE_SET_ACCESSED_BY:
+		advice->accessed_by |= bit;
+		advice->accessed_by_host |= !is_device;
+		break;
+	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+		advice->accessed_by &= ~bit;
+		advice->accessed_by_host &= is_device;
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * Writes down the part of a change of [from, to), which the driver has taken, that concerns the
+ * book. Without memory for it the older advice stays.
+ */
+static void advice_change(struct advice_book *book, uint64_t from, uint64_t to,
+                          const struct change *change)
+{
+	size_t first, last;
+
+	from = from / PAGE * PAGE;
+	to = to > book->to - PAGE ? book->to : (to + PAGE - 1) / PAGE * PAGE;
+	if (from < book->from)
+		from = book->from;
+	if (from >= to)
+		return;
+	lock_acquire(&book->lock);
+	if (advice_grow(book)) {
+		first = cut(book, from);
+		last = to < book->to ? cut(book, to) : book->count;
+		for (size_t i = first; i < last; i++)
+			advice_apply(&book->piece[i].advice, change);
+		advice_join(book, first, last);
+		atomic_fetch_add(&book->changes, 1);
+	}
+	lock_release(&book->lock);
+}
+
+/* Narrows `all` to the advice that is common to both. */
+static void advice_narrow(struct advice *all, const struct advice *other)
+{
+	if (!same_location(all->preferred, other->preferred))
+		all->preferred = managed_nowhere;
+	if (!same_location(all->prefetched, other->prefetched))
+		all->prefetched = managed_nowhere;
+	all->accessed_by &= other->accessed_by;
+	all->accessed_by_host = all->accessed_by_host && other->accessed_by_host;
+	all->read_mostly = all->read_mostly && other->read_mostly;
+}
+
+/* Reads the advice that is common to all of [from, to), which is in the book. */
+static struct advice advice_common(struct advice_book *book, uint64_t from, uint64_t to)
+{
+	struct advice all;
+
+	lock_acquire(&book->lock);
+	size_t i = advice_piece_at(book, from);
+	all = book->piece[i].advice;
+	while (++i < book->count && book->piece[i].from < to)
+		advice_narrow(&all, &book->piece[i].advice);
+	lock_release(&book->lock);
+	return all;
+}
+
+/* Reads the advice at `from` and how far it holds, at most to `to`. Returns that end. */
+static uint64_t advice_piece(struct advice_book *book, uint64_t from, uint64_t to,
+                             struct advice *advice)
+{
+	uint64_t end = to;
+
+	lock_acquire(&book->lock);
+	size_t i = advice_piece_at(book, from);
+	*advice = book->piece[i].advice;
+	if (i + 1 < book->count && book->piece[i + 1].from < to)
+		end = book->piece[i + 1].from;
+	lock_release(&book->lock);
+	return end;
+}
+
+/* Returns how a location is told where there is but a number for it. */
+static int advice_ordinal(CUmemLocation location)
+{
+	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return location.id;
+	return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
+}
+
+/* --- what is charged --- */
 
 static uint64_t managed_rounded(uint64_t size)
 {
@@ -91,15 +349,15 @@ static void let_come(const struct allocation *a, uint64_t from, uint64_t to)
 
 	if (!a->advice)
 		return;
-	if (from < advice_book_from(a->advice))
-		from = advice_book_from(a->advice);
+	if (from < a->advice->from)
+		from = a->advice->from;
 	if (to > a->size)
 		to = a->size;
 	do {
-		changes = advice_changes(a->advice);
+		changes = atomic_load(&a->advice->changes);
 		managed_tell(a, from, to);
 		turns++;
-	} while (changes != advice_changes(a->advice));
+	} while (changes != atomic_load(&a->advice->changes));
 }
 
 /* pool: that the memory was asked of, or NULL. */
@@ -249,7 +507,7 @@ static void put_ours_back(const struct part *part, CUmem_advise advice, CUmemLoc
 static void tell_what_came(const struct part *part)
 {
 	const struct allocation *a = part->allocation;
-	uint64_t from = advice_book_from(a->advice), to = a->charged;
+	uint64_t from = a->advice->from, to = a->charged;
 
 	managed_tell(a, from > part->from ? from : part->from, to < part->to ? to : part->to);
 }
@@ -264,7 +522,7 @@ void managed_advised(CUdeviceptr address, size_t size, CUmem_advise advice, CUme
 		struct advice_book *book = part.allocation->advice;
 
 		if (book) {
-			advice_given(book, part.from, part.to, advice, location);
+			advice_change(book, part.from, part.to, &(struct change){advice, location});
 			put_ours_back(&part, advice, location);
 			if (turns != mark)
 				tell_what_came(&part);
@@ -280,7 +538,8 @@ void managed_prefetched(CUdeviceptr address, size_t size, CUmemLocation location
 	for (size_t done = 0; done < size && part_at(&part, address + done, size - done);
 	     done += part.to - part.from) {
 		if (part.allocation->advice)
-			advice_prefetched(part.allocation->advice, part.from, part.to, location);
+			advice_change(part.allocation->advice, part.from, part.to,
+			              &(struct change){0, location});
 		resource_release(&part.allocation->resource);
 	}
 }
@@ -291,7 +550,7 @@ void managed_prefetched(CUdeviceptr address, size_t size, CUmemLocation location
 static CUmemLocation ask_location(CUdeviceptr address, size_t size, CUmem_range_attribute type,
                                   CUmem_range_attribute id, CUmem_range_attribute ordinal)
 {
-	CUmemLocation location = advice_location(CU_DEVICE_INVALID);
+	CUmemLocation location = managed_nowhere;
 	int value = CU_DEVICE_INVALID, number = 0;
 
 	if (driver.cuMemRangeGetAttribute(&value, sizeof value, type, address, size) == 0 &&
@@ -302,14 +561,13 @@ static CUmemLocation ask_location(CUdeviceptr address, size_t size, CUmem_range_
 	}
 	value = CU_DEVICE_INVALID;
 	driver.cuMemRangeGetAttribute(&value, sizeof value, ordinal, address, size);
-	return advice_location(value);
+	return managed_location(value);
 }
 
 /* Asks the driver for an attribute of a range that is not in a book. */
 static struct advice managed_ask(CUmem_range_attribute attribute, CUdeviceptr address, size_t size)
 {
-	struct advice all = {.preferred = advice_location(CU_DEVICE_INVALID),
-	                     .prefetched = advice_location(CU_DEVICE_INVALID)};
+	struct advice all = {.preferred = managed_nowhere, .prefetched = managed_nowhere};
 	int list[ADVICE_DEVICES + 1], value = 0;
 
 	switch ((int)attribute) {
@@ -394,7 +652,7 @@ static void narrow_to(struct advice *all, const struct part *part, CUmem_range_a
                       bool is_first)
 {
 	const struct allocation *a = part->allocation;
-	uint64_t from = a->advice ? advice_book_from(a->advice) : part->to;
+	uint64_t from = a->advice ? a->advice->from : part->to;
 	struct advice one;
 
 	if (from > part->from) {
@@ -421,7 +679,7 @@ static bool is_in_book(CUdeviceptr address, size_t size)
 
 	for (size_t done = 0; !is && done < size && part_at(&part, address + done, size - done);
 	     done += part.to - part.from) {
-		is = part.allocation->advice && part.to > advice_book_from(part.allocation->advice);
+		is = part.allocation->advice && part.to > part.allocation->advice->from;
 		resource_release(&part.allocation->resource);
 	}
 	return is;
