@@ -15,7 +15,6 @@
 
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
-#include "core/cuda/events.h"
 #include "core/memory/uses/pool.h"
 #include "core/registry/factory.h"
 
@@ -55,6 +54,15 @@ struct provider {
  */
 CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
                            struct backing *backing);
+
+/* How far a stream had come where something was freed (freed.c). */
+struct stream_point {
+	CUcontext context;
+	CUstream stream; /* NULL: it is gone */
+	uint64_t thread; /* the thread of this default stream; 0: any other stream */
+	uint64_t order;  /* of the frees: later is more */
+	CUevent event;   /* recorded there; NULL: it has been passed */
+};
 
 struct allocation {
 	struct resource resource;

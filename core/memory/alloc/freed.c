@@ -6,6 +6,7 @@
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
 #include "core/cuda/capture.h"
+#include "core/cuda/context.h"
 #include "core/cuda/events.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/allocation.h"
@@ -165,6 +166,88 @@ static bool wait_and_give_back(struct allocation *list)
 
 /* --- memory that waits for its stream --- */
 
+static _Atomic uint64_t threads;
+static __thread uint64_t thread_number __attribute__((tls_model("initial-exec")));
+
+/*
+ * Makes a point of a stream, by its explicit name. Returns false when the driver does not know the
+ * stream.
+ */
+static bool stream_point_of(CUstream stream, struct stream_point *point)
+{
+	*point = (struct stream_point){.stream = stream};
+	if (stream == CU_STREAM_PER_THREAD) {
+		if (!thread_number)
+			thread_number = atomic_fetch_add(&threads, 1) + 1;
+		point->thread = thread_number;
+	}
+	return driver.cuStreamGetCtx(stream, &point->context) == CUDA_SUCCESS;
+}
+
+static bool stream_point_is_same(const struct stream_point *a, const struct stream_point *b)
+{
+	return a->stream && a->stream == b->stream && a->context == b->context &&
+	       a->thread == b->thread;
+}
+
+/* Ends a point, which is waited for no more. */
+static void stream_point_end(struct stream_point *point)
+{
+	events_give(point->context, point->event);
+	point->event = NULL;
+}
+
+/*
+ * Records where the stream is now; not while a capture is active. Returns false where the driver
+ * does not.
+ */
+static bool stream_point_record(struct stream_point *point)
+{
+	CUcontext current = NULL;
+	bool is_recorded;
+
+	driver.cuCtxGetCurrent(&current);
+	if (current != point->context && context_push(point->context) != CUDA_SUCCESS)
+		return false;
+	point->event = events_take(point->context);
+	is_recorded =
+	    point->event && driver.cuEventRecord(point->event, point->stream) == CUDA_SUCCESS;
+	if (!is_recorded)
+		stream_point_end(point);
+	if (current != point->context)
+		context_pop(point->context);
+	return is_recorded;
+}
+
+/*
+ * Returns whether the work before the point is done. Of a context that is broken or gone no work is
+ * left.
+ */
+static bool stream_point_has_passed(struct stream_point *point)
+{
+	CUresult result;
+
+	if (!point->event)
+		return true;
+	if (context_push(point->context) != CUDA_SUCCESS) {
+		if (context_is_leaving(point->context))
+			return false;
+		point->event = NULL; /* it went with its context */
+		return true;
+	}
+	result = CUDA_ERROR_NOT_READY;
+	if (capture_sync_enter()) {
+		result = driver.cuEventQuery(point->event);
+		capture_sync_leave();
+	}
+	context_pop(point->context);
+	/* With any other error the context is broken and runs nothing more. */
+	if (result == CUDA_ERROR_NOT_READY || idle_is_refused(result))
+		return false;
+	stream_point_end(point);
+	return true;
+}
+
 static bool keep_for_stream(struct allocation *a, CUstream stream)
 {
 	struct stream_point point;
@@ -309,6 +392,127 @@ void freed_stream_gone(CUstream stream)
 }
 
 /* --- memory that waits for the fence --- */
+
+/*
+ * The fence: the point up to which the contexts of this process had been given work when it was
+ * set. It has been passed when all that work is done.
+ *
+ * One event per context says it, recorded over everything the context has: streams known to us or
+ * not, other threads' default streams, green contexts. Nothing is put into the program's own
+ * streams, so none waits for another by it. There is one fence at a time, set and asked with the
+ * lock held. While a capture is active no fence is set, nor is one passed: the captures would be
+ * invalidated. An event in the legacy stream would make the program's streams wait for each other.
+ */
+enum { POINTS_MAX = 64 };
+
+/* The point of one context. */
+static struct point {
+	CUcontext context;
+	CUevent event;
+	bool is_ahead; /* not known to have been passed */
+} points[POINTS_MAX];
+static size_t point_count;
+
+static struct point *point_of(CUcontext context)
+{
+	for (size_t i = 0; i < point_count; i++) {
+		if (points[i].context == context)
+			return &points[i];
+	}
+	return NULL;
+}
+
+/* Makes the context's point of the fence, with the context current. */
+static struct point *make_point(CUcontext context)
+{
+	struct point *p = &points[point_count];
+
+	if (point_count == POINTS_MAX || !(p->event = events_take(context)))
+		return NULL;
+	p->context = context;
+	p->is_ahead = false;
+	point_count++;
+	return p;
+}
+
+static bool set_in(CUcontext context)
+{
+	struct point *p;
+
+	if (context_push(context) != CUDA_SUCCESS)
+		return false;
+	p = point_of(context);
+	if (!p)
+		p = make_point(context);
+	if (p && capture_sync_enter()) {
+		p->is_ahead = driver.cuCtxRecordEvent(context, p->event) == CUDA_SUCCESS;
+		capture_sync_leave();
+	} else {
+		p = NULL;
+	}
+	context_pop(context);
+	return p && p->is_ahead;
+}
+
+/*
+ * Sets the fence, in the place of an earlier one. Returns false where the driver cannot (before CUDA 12.5)
+ * or does not.
+ */
+static bool fence_set(void)
+{
+	unsigned int generation;
+	struct context context;
+
+	/* An entry that is forgotten during the walk may hide another. */
+	do {
+		generation = context_generation();
+		for (size_t i = 0; context_at(i, &context); i++) {
+			if (!set_in(context.handle))
+				return false;
+		}
+	} while (generation != context_generation());
+	return true;
+}
+
+static bool is_still_ahead(const struct point *p)
+{
+	CUresult result;
+
+	if (!capture_sync_enter())
+		return true;
+	result = context_push(p->context);
+	if (result == CUDA_SUCCESS) {
+		result = driver.cuEventQuery(p->event);
+		context_pop(p->context);
+	} else if (context_is_leaving(p->context)) {
+		result = CUDA_ERROR_NOT_READY; /* the thread that destroys it waits for its work */
+	}
+	capture_sync_leave();
+	return result == CUDA_ERROR_NOT_READY || idle_is_refused(result);
+}
+
+/*
+ * Returns whether the fence has been passed; true where none is set. Of a context that is broken or
+ * gone no work is left.
+ */
+static bool fence_has_passed(void)
+{
+	for (size_t i = 0; i < point_count; i++) {
+		if (points[i].is_ahead && is_still_ahead(&points[i]))
+			return false;
+		points[i].is_ahead = false;
+	}
+	return true;
+}
+
+/* Waits no more for a context that is gone, and its event with it. */
+static void fence_forget_context(CUcontext context)
+{
+	struct point *p = point_of(context);
+
+	if (p)
+		*p = points[--point_count];
+}
 
 /* Keeps an allocation for the next fence. Returns false if there can be no fence. */
 static bool keep_for_fence(struct allocation *a)

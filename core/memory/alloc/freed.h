@@ -8,7 +8,7 @@
  *          that has been passed. Then it is given back when the program waits for work, as far as
  *          the pool's release threshold allows, when the pool is trimmed, and when room is wanted
  * fence    deferred_free says so, or it was freed in stream order: all work that the contexts had
- *          been given (events.h). Later calls look whether it is done. Where there can be no fence
+ *          been given (freed.c). Later calls look whether it is done. Where there can be no fence
  *          it is waited for after all
  * wait     the driver forbids to wait while a stream is captured. Where its own free would succeed
  *          in spite of that, the program is told it did; the memory goes when no capture is active
