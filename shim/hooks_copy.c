@@ -5,10 +5,55 @@
  */
 #include "core/cuda/idle.h"
 #include "core/job/job.h"
+#include "core/memory/alloc/pointer.h"
 #include "core/memory/copy/async.h"
 #include "core/memory/move/idle_point.h"
 #include "shim/sampled.h"
 #include "shim/shape.h"
+
+/*
+ * Has the ends of a copy looked at. Addresses that are none, or no device's, do no harm. Apart from
+ * the hooks, because it is rare.
+ */
+static __attribute__((noinline)) void sampled_copy(CUdeviceptr a, CUdeviceptr b)
+{
+	KEEP_ERRNO;
+	const CUdeviceptr both[] = {a, b};
+
+	if (job_is_active())
+		placement_tell(copied, both, 2);
+}
+
+/* Hook as GATED and GATED_2 do, for copies and fills. */
+#define COPIES(symbol, look, ...)                                                               \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                             \
+	{                                                                                       \
+		job_break();                                                                    \
+		return SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
+	}
+#define COPIES_2(symbol, other, look, ...) \
+	COPIES(symbol, look, __VA_ARGS__)  \
+	COPIES(other, look, __VA_ARGS__)
+
+/*
+ * Copies and fills without "Async": what is to be in order with the host is done when they return.
+ */
+#define COPIED_NOW(call, stream, to, from)                                              \
+	({                                                                              \
+		CUresult copied_ = SAMPLED(PASSING_GATE(call), sampled_copy(to, from)); \
+		if (copied_ == CUDA_SUCCESS && pointer_is_in_order(to, from))           \
+			copied_ = REAL(cuStreamSynchronize)(stream);                    \
+		copied_;                                                                \
+	})
+#define COPIES_NOW(symbol, stream, to, from, ...)                                                \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                              \
+	{                                                                                        \
+		job_break();                                                                     \
+		return COPIED_NOW(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), stream, to, from); \
+	}
+#define COPIES_NOW_2(symbol, other, to, from, ...)                  \
+	COPIES_NOW(symbol, CU_STREAM_LEGACY, to, from, __VA_ARGS__) \
+	COPIES_NOW(other, CU_STREAM_PER_THREAD, to, from, __VA_ARGS__)
 
 /*
  * Copies with "Async" in their names: they go on when their memory is on the host, too

@@ -123,6 +123,18 @@ static bool copy_batch_plain(const struct batch *batch, CUresult *result)
 	       copy_batch_make(batch, result);
 }
 
+/* Addresses that are none, or no device's, do no harm. */
+static __attribute__((noinline)) void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b,
+                                                     size_t count)
+{
+	KEEP_ERRNO;
+
+	if (!job_is_active())
+		return;
+	placement_tell(copied, a, count);
+	placement_tell(copied, b, count);
+}
+
 #define PLAIN(symbol, how, is_older, failed, ...)                                        \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                      \
 	{                                                                                \

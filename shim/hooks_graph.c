@@ -4,11 +4,123 @@
  * an executable graph knows the sum, and that it was changed. Addresses in nodes stay valid:
  * Spillway never moves memory to another address.
  */
+#include "shim/owner.h"
 #include "shim/sampled.h"
+#include "shim/shape.h"
 #include "shim/track.h"
 
 #include "core/job/job.h"
+#include "core/memory/copy/async.h"
 #include "core/memory/uses/graph_memory.h"
+
+/*
+ * --- memory that a graph uses, which it is credited with (core/memory/arena/heat.h). It is not
+ * sampled. The caller keeps errno ---
+ */
+
+/* A node's use of memory: a kernel's parameters, or addresses, or another graph. */
+struct node_use {
+	CUfunction function;
+	void **parameters, **extra;
+	CUdeviceptr a, b;
+	CUgraph child;
+	const CUDA_MEMCPY3D *copy; /* a copy node's */
+};
+
+#define KERNEL_USE(p)                                             \
+	((p) ? (struct node_use){.function = (p)->func,           \
+	                         .parameters = (p)->kernelParams, \
+	                         .extra = (p)->extra}             \
+	     : (struct node_use){0})
+
+/* Deeper than conditional nodes are nested. */
+enum { DEPTH_MAX = 32 };
+
+/* Finds the whole graph, which uses what a conditional node's body uses. */
+static const void *whole_of(CUgraph graph)
+{
+	uint64_t whole = HANDLE(graph);
+
+	for (int i = 0; i < DEPTH_MAX; i++) {
+		uint64_t node = owner_of(&object_type_graph_body, whole);
+
+		if (node == whole)
+			break;
+		whole = owner_of(&object_type_graph_node, node);
+	}
+	return (const void *)(uintptr_t)whole;
+}
+
+static void credit(const void *graph, CUgraphNode node, const struct node_use *use, bool is_changed)
+{
+	if (use->function)
+		placement_tell(graph_kernel, graph, node, use->function, use->parameters,
+		               use->extra, is_changed);
+	if (use->a)
+		placement_tell(graph_address, graph, use->a);
+	if (use->b)
+		placement_tell(graph_address, graph, use->b);
+	if (use->child)
+		placement_tell(graph_add, graph, use->child);
+}
+
+/* Keeps the ends of a copy where they are that is the host's from here on. */
+static void keep_ends(const struct node_use *use)
+{
+	struct async_copy shape;
+
+	if (use->copy && async_is_concerned() && job_is_active() && shape_of_3d(use->copy, &shape))
+		async_keep_ends(&shape);
+}
+
+/* node: where the driver wrote its handle, or NULL. */
+static void sampled_node(CUgraph graph, const CUgraphNode *node, const struct node_use *use)
+{
+	keep_ends(use);
+	if (sampled_is_wanted())
+		credit(whole_of(graph), node ? *node : NULL, use, false);
+}
+
+/*
+ * Credits a changed node. The node of a captured graph is not in the books: it may be any graph's.
+ */
+static void sampled_changed_node(CUgraphNode node, const struct node_use *use)
+{
+	uint64_t graph;
+
+	keep_ends(use);
+	if (!sampled_is_wanted())
+		return;
+	graph = owner_of(&object_type_graph_node, HANDLE(node));
+	credit(graph == HANDLE(node) ? HEAT_ANY_GRAPH : whole_of((CUgraph)(uintptr_t)graph), node,
+	       use, true);
+}
+
+static void sampled_exec_node(CUgraphExec exec, CUgraphNode node, const struct node_use *use)
+{
+	keep_ends(use);
+	if (sampled_is_wanted())
+		credit(exec, node, use, true);
+}
+
+/* Notes that `to` was made from `from`, or is now what that is. */
+static void sampled_made_graph(const void *to, CUgraph from)
+{
+	if (sampled_is_wanted())
+		placement_tell(graph_add, to, whole_of(from));
+}
+
+static void sampled_updated_graph(CUgraphExec exec, CUgraph from)
+{
+	if (sampled_is_wanted())
+		placement_tell(graph_replace, exec, whole_of(from));
+}
+
+void sampled_captured_graph(CUgraph graph)
+{
+	if (sampled_is_wanted())
+		placement_tell(graph_capture_ended, graph ? whole_of(graph) : NULL);
+}
 
 /* --- graphs --- */
 

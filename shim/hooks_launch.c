@@ -21,6 +21,43 @@ static uint64_t launch_threads_of(const CUlaunchConfig *c)
 	         : 0;
 }
 
+/* --- what was launched is looked at, apart from the hooks, because that is rare --- */
+
+static __attribute__((noinline)) void sampled_launch(CUfunction function, void **parameters,
+                                                     void **extra)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active())
+		placement_tell(launched, function, parameters, extra);
+}
+
+static __attribute__((noinline)) void sampled_launches(const CUDA_LAUNCH_PARAMS *launches,
+                                                       unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		sampled_launch(launches[i].function, launches[i].kernelParams, NULL);
+}
+
+static __attribute__((noinline)) void sampled_blind_launch(void)
+{
+	KEEP_ERRNO;
+
+	if (!job_is_active())
+		return;
+	placement_tell(launched_blindly);
+}
+
+static __attribute__((noinline)) void sampled_graph(CUgraphExec graph)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active())
+		placement_tell(graph_launched, graph);
+}
+
+/* --- hooks --- */
+
 /* The slow path around any form of launch; call is the driver's own call with its arguments. */
 #define HELD_BACK(kind_, stream_, what, threads_, given, more, call) \
 	({                                                           \

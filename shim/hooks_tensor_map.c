@@ -3,6 +3,15 @@
 #include "shim/sampled.h"
 #include "shim/track.h"
 
+/* Notes that a descriptor was made that leads to this address. */
+static __attribute__((noinline)) void sampled_hide(CUdeviceptr address)
+{
+	KEEP_ERRNO;
+
+	if (sampled_is_wanted())
+		placement_tell(hide, address);
+}
+
 #define HIDES(call)                                                          \
 	({                                                                   \
 		CUresult hidden_ = (call);                                   \

@@ -29,6 +29,13 @@ static bool keeps_more(const struct resource_type *type)
 	       type == &object_type_module || type == &object_type_library;
 }
 
+/* Forgets a graph or executable graph that is destroyed. */
+static void sampled_forget_graph(const void *graph)
+{
+	if (sampled_is_wanted())
+		placement_tell(graph_forget, graph);
+}
+
 /* Forgets the records of an object elsewhere. Called with the lock held. */
 static void forget_kept(const struct resource_type *type, uint64_t object)
 {
