@@ -25,7 +25,6 @@
 #include "core/memory/move/copy_window.h"
 #include "core/memory/move/idle_point.h"
 #include "core/memory/move/movable.h"
-#include "core/memory/move/moving.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/own/books.h"
 #include "core/state/layout.h"

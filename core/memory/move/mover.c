@@ -32,9 +32,219 @@
 #include "core/memory/arena/heat.h"
 #include "core/memory/move/copy_window.h"
 #include "core/memory/move/idle_point.h"
-#include "core/memory/move/moving.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/uses/measured.h"
+
+/*
+ * One move at a time: memory is chosen, a plan is made of it, and copy windows carry the plan out.
+ * Each says why nothing has moved, or MOVE_NONE where something has.
+ */
+
+static struct plan moving_plan;
+
+/* How long a swap waits for an idle point: it is not worth more. */
+#define IDLE_POINT_PATIENCE_NS 500000000ull
+
+/*
+ * Returns whether the plan may go on, which may take long: it makes way for a call's request, and
+ * for other settings than it was made under.
+ */
+static bool moving_goes_on(const struct terms *now)
+{
+	return now->generation == moving_plan.terms->generation && !wanted_is_asked();
+}
+
+static bool moving_is_beyond_limit(struct device *device)
+{
+	const struct terms now = terms_of(device);
+
+	return device_charged(device, SEGMENT_ON_DEVICE) > terms_limit_of_movable(&now) &&
+	       moving_goes_on(&now);
+}
+
+static bool moving_is_within_limit(struct device *device)
+{
+	const struct terms now = terms_of(device);
+
+	return device_charged(device, SEGMENT_ON_DEVICE) <= terms_limit_of_movable(&now) &&
+	       moving_goes_on(&now);
+}
+
+/*
+ * Returns the same; a plan that waits for a good moment while more room comes is made anew for all
+ * of it.
+ */
+static bool moving_has_all_room(struct device *device)
+{
+	return moving_is_within_limit(device) && (moving_plan.moved || !wanted_has_fill(device));
+}
+
+static bool moving_is_gentle(const struct terms *terms)
+{
+	return terms->settings.shrink == SHRINK_GENTLE;
+}
+
+/* Returns how long a good moment is waited for: once, however many plans a move takes. */
+static struct deadline moving_deadline(const struct terms *terms)
+{
+	return DEADLINE_IN(terms->settings.demote_deadline);
+}
+
+/*
+ * Returns the same for memory that is to leave: an opportunistic job, which gives way to all other
+ * jobs, keeps none of them waiting.
+ */
+static struct deadline moving_shrink_deadline(const struct terms *terms)
+{
+	bool gives_way = terms->settings.priority == PRIORITY_OPPORTUNISTIC &&
+	                 terms->yields_above < terms->limit;
+
+	return gives_way ? DEADLINE_IN(0) : moving_deadline(terms);
+}
+
+/* Returns for how long the gate was closed by the last of them. */
+static uint64_t moving_closed_ns(void)
+{
+	return moving_plan.closed_ns;
+}
+
+/*
+ * Has so much of the choice leave. Returns MOVE_NONE once something was moved, else why nothing
+ * was.
+ */
+static enum move_pending moving_leave(struct device *device, uint64_t bytes,
+                                      const struct choice *choice, struct deadline *until)
+{
+	enum move_pending why;
+
+	moving_plan.to = SEGMENT_ON_HOST;
+	plan_fill(&moving_plan, device, choice, bytes);
+	if (!moving_plan.count) {
+		/*
+		 * Memory that the program has freed since the spares were let go is among them: it
+		 * goes next time.
+		 */
+		bool has_spares = moving_plan.spares_go && device_spare(device, SEGMENT_ON_DEVICE);
+
+		why = has_spares ? MOVE_SOON : MOVE_PINNED;
+		device_note_blocker(device, moving_plan.terms->generation, why);
+		return why;
+	}
+	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
+	if (moving_plan.spares_go)
+		device_note_blocker(device, moving_plan.terms->generation, MOVE_SOON);
+	return copy_window_carry_out(&moving_plan, device, until);
+}
+
+/* Has so much of the choice leave, at an idle point, while the device is within its limit. */
+static enum move_pending moving_demote(struct device *device, const struct terms *terms,
+                                       uint64_t bytes, const struct choice *choice)
+{
+	moving_plan =
+	    (struct plan){.terms = terms, .is_gentle = true, .is_wanted = moving_is_within_limit};
+	return moving_leave(device, bytes, choice, &DEADLINE_IN(IDLE_POINT_PATIENCE_NS));
+}
+
+/*
+ * Does the same where it is decided that it leaves, as gently as a shrink. insists: the gate is
+ * held where there was no idle point. Else nothing is begun without one.
+ */
+static enum move_pending moving_demote_decided(struct device *device, const struct terms *terms,
+                                               uint64_t bytes, const struct choice *choice,
+                                               bool insists)
+{
+	moving_plan = (struct plan){.terms = terms,
+	                            .is_gentle = moving_is_gentle(terms),
+	                            .is_patient = !insists,
+	                            .has_time = true,
+	                            .is_wanted = moving_is_within_limit};
+	return moving_leave(device, bytes, choice, &DEADLINE_IN(IDLE_POINT_PATIENCE_NS));
+}
+
+/* Has the coldest memory leave. After a failure a moment is waited for anew. */
+static enum move_pending moving_demote_coldest(struct device *device, uint64_t bytes,
+                                               CUdeviceptr except, struct deadline *until)
+{
+	struct choice choice;
+	enum move_pending why;
+
+	plan_choose(device, SEGMENT_ON_DEVICE, except, &choice);
+	why = moving_leave(device, bytes, &choice, until);
+	if (why != MOVE_NONE)
+		*until = moving_deadline(moving_plan.terms);
+	return why;
+}
+
+/*
+ * Has so much of the coldest memory leave, while the device is beyond its limit, and insists on it
+ * once the deadline has passed. A failure begins a new one, as of all that follow.
+ */
+static enum move_pending moving_shrink(struct device *device, const struct terms *terms,
+                                       uint64_t bytes, struct deadline *until)
+{
+	moving_plan = (struct plan){.terms = terms,
+	                            .spares_go = true,
+	                            .is_gentle = moving_is_gentle(terms),
+	                            .is_wanted = moving_is_beyond_limit};
+	return moving_demote_coldest(device, bytes, 0, until);
+}
+
+/*
+ * Does the same for a call that waits, with any limit, with all except this run (0: with all).
+ * *done: so many bytes more have left.
+ */
+static enum move_pending moving_make_room(struct device *device, const struct terms *terms,
+                                          uint64_t bytes, CUdeviceptr except,
+                                          struct deadline *until, uint64_t *done)
+{
+	enum move_pending why;
+
+	moving_plan = (struct plan){.terms = terms, .spares_go = true};
+	why = moving_demote_coldest(device, bytes, except, until);
+	*done += moving_plan.moved;
+	return why;
+}
+
+/* Brings so much of the choice to the device. Returns MOVE_SOON also where nothing of it fits. */
+static enum move_pending moving_promote(struct device *device, const struct terms *terms,
+                                        uint64_t bytes, const struct choice *choice,
+                                        struct deadline *until)
+{
+	enum move_pending why;
+
+	moving_plan = (struct plan){.terms = terms,
+	                            .to = SEGMENT_ON_DEVICE,
+	                            .is_gentle = moving_is_gentle(terms),
+	                            .is_wanted = moving_has_all_room};
+	plan_fill(&moving_plan, device, choice, bytes);
+	if (!moving_plan.count)
+		return MOVE_SOON;
+	why = copy_window_carry_out(&moving_plan, device, until);
+	if (why != MOVE_NONE && !wanted_has_fill(device))
+		*until = moving_deadline(moving_plan.terms);
+	return why;
+}
+
+/*
+ * Brings the choice to the device at once, to stay there. *lacks: there is no memory to move it to.
+ */
+static enum move_pending moving_pin(struct device *device, const struct terms *terms,
+                                    const struct choice *choice, bool is_exportable, bool *lacks)
+{
+	enum move_pending why;
+
+	moving_plan = (struct plan){.terms = terms,
+	                            .to = SEGMENT_ON_DEVICE,
+	                            .is_exportable = is_exportable,
+	                            .pins = true,
+	                            .spares_go = true};
+	plan_fill(&moving_plan, device, choice, UINT64_MAX);
+	if (!moving_plan.count)
+		return MOVE_PINNED;
+	why = copy_window_carry_out(&moving_plan, device, &DEADLINE_IN(0));
+	*lacks = !moving_plan.moved && moving_plan.lacks != MOVE_NONE;
+	return why;
+}
 
 /*
  * The balance: what is needed more than what is on the device comes there. By the mover alone.
