@@ -13,6 +13,7 @@
 #include "core/memory/arena/arena.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/alloc/own_memory.h"
+#include "core/memory/arena/spare.h"
 #include "core/memory/own/own.h"
 #include "core/memory/alloc/pointer.h"
 
@@ -134,6 +135,26 @@ HOOK(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *prop,
 	if (result == CUDA_SUCCESS && prop && job_is_active())
 		own_properties(handle, prop);
 	return result;
+}
+
+/*
+ * Returns the granularity that memory of these properties needs so that it can be on the host as
+ * well; `granularity` where it cannot be there.
+ */
+static size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
+                       CUmemAllocationGranularity_flags option, size_t granularity)
+{
+	struct chunk_source source;
+	struct device *device = NULL;
+	size_t on_host;
+
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		device = device_set_by_handle(devices, prop->location.id);
+	if (!device)
+		return granularity;
+	source = spare_source(device);
+	on_host = chunk_granularity(&source, SEGMENT_ON_HOST, option);
+	return on_host > granularity ? on_host : granularity;
 }
 
 AFTER(cuMemGetAllocationGranularity, (size_t *, granularity), (const CUmemAllocationProp *, prop),

@@ -246,19 +246,3 @@ bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *pr
 	lock_release(&own_lock);
 	return spilled;
 }
-
-size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
-                       CUmemAllocationGranularity_flags option, size_t granularity)
-{
-	struct chunk_source source;
-	struct device *device = NULL;
-	size_t on_host;
-
-	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		device = device_set_by_handle(devices, prop->location.id);
-	if (!device)
-		return granularity;
-	source = spare_source(device);
-	on_host = chunk_granularity(&source, SEGMENT_ON_HOST, option);
-	return on_host > granularity ? on_host : granularity;
-}

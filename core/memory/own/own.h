@@ -125,11 +125,5 @@ bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *pr
 /* Answers as pointer_attribute(), of memory that the driver has on the host. */
 bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
                    CUresult *result);
-/*
- * Returns the granularity that memory of these properties needs so that it can be on the host as
- * well; `granularity` where it cannot be there.
- */
-size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
-                       CUmemAllocationGranularity_flags option, size_t granularity);
 
 #endif
