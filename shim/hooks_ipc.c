@@ -54,7 +54,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		return result;
 	if (!ipc && cannot_be_given(dptr))
 		return CUDA_ERROR_MAP_FAILED;
-	a = allocation_spilled_at(dptr);
+	a = allocation_mapped_at(dptr, false);
 	if (a) {
 		refused = refusal_of_unmovable(a->context.device, a->size);
 		refusal_note(a->context.device, REFUSED_GIVE, &refused);

@@ -12,7 +12,7 @@
 #include "core/memory/uses/pool.h"
 #include "core/memory/uses/counted.h"
 #include "core/memory/alloc/allocate.h"
-#include "core/memory/alloc/free.h"
+#include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/managed.h"
 #include "shim/allocate.h"
 

@@ -7,7 +7,7 @@
 #include "core/cuda/idle.h"
 #include "core/job/job.h"
 #include "core/job/pace.h"
-#include "core/memory/alloc/free.h"
+#include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/move/idle_point.h"
 #include "shim/shim.h"
@@ -166,6 +166,13 @@ RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (un
 
 /* Waiting for the GPU: then memory can be given back, and moved. */
 
+/* Gives back memory that the program has freed and need not be kept. */
+static void stream_has_waited(void)
+{
+	freed_waited();
+	pools_settle();
+}
+
 /*
  * Hooks a wait. Where work is waited for, the driver gives back memory that its pools need not
  * keep; where all of it was, freed memory goes. idle_point_has_come() is last: from then on memory
@@ -180,7 +187,7 @@ RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (un
 		job_break();                             \
 		result = REAL(symbol)(arguments);        \
 		if (job_is_active())                     \
-			vmem_waited();                   \
+			stream_has_waited();             \
 		idle_note(result);                       \
 		if (result != CUDA_SUCCESS)              \
 			return result;                   \

@@ -29,7 +29,7 @@
 #include "core/job/config.h"
 #include "core/job/sharing.h"
 #include "core/memory/alloc/allocate.h"
-#include "core/memory/alloc/free.h"
+#include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/move/movable.h"

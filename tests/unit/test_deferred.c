@@ -11,7 +11,7 @@
 #include "core/cuda/context.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/alloc/free.h"
+#include "core/memory/alloc/allocation.h"
 #include "core/cuda/capture.h"
 #include "fake_driver.h"
 #include "calls.h"

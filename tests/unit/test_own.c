@@ -18,7 +18,6 @@
 #include "core/memory/own/own.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/alloc/allocate.h"
-#include "core/memory/alloc/free.h"
 #include "core/memory/alloc/allocation.h"
 #include "fake_driver.h"
 #include "suite.h"

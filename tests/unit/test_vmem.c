@@ -16,7 +16,6 @@
 #include "core/memory/alloc/pointer.h"
 #include "core/budget/reported.h"
 #include "core/memory/uses/counted.h"
-#include "core/memory/alloc/free.h"
 #include "core/memory/alloc/allocation.h"
 #include "fake_driver.h"
 #include "calls.h"

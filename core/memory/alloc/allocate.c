@@ -17,7 +17,6 @@
 #include "core/cuda/context.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/allocation.h"
-#include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/elastic.h"

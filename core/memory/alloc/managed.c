@@ -437,7 +437,7 @@ struct part {
 
 static bool part_at(struct part *part, CUdeviceptr address, size_t size)
 {
-	struct allocation *a = allocation_managed_at(address);
+	struct allocation *a = allocation_mapped_at(address, true);
 
 	if (!a)
 		return false;
