@@ -97,6 +97,15 @@ static bool array_is_full(struct making *making, CUresult result)
 	return true;
 }
 
+/*
+ * Returns the most that its layout takes beyond so many bytes. Padding and tiles at most double an
+ * array that is not tiny. For unknown formats there is no figure, and 1 GiB is much.
+ */
+static uint64_t array_most_beyond(uint64_t bytes)
+{
+	return bytes && bytes < (uint64_t)1 << 62 ? bytes + ((uint64_t)4 << 20) : (uint64_t)1 << 30;
+}
+
 static void array_end(const struct making *making, CUresult result, const void *array)
 {
 	struct device *device = making->context.device;

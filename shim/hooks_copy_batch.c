@@ -40,8 +40,7 @@ static bool copy_batch_would_wait(const struct batch *batch)
 	struct async_copy shape;
 
 	for (size_t i = 0; i < batch->count; i++)
-		if (shape_of(batch, i, &shape) && !async_keep_captured(&shape) &&
-		    async_would_wait(&shape))
+		if (shape_of(batch, i, &shape) && async_would_wait(&shape))
 			return true;
 	return false;
 }

@@ -209,17 +209,6 @@ bool reclaim(struct reclaim *r, const struct lack *lack)
 	return false;
 }
 
-bool reclaim_unused(struct device *device)
-{
-	const struct lack all = {.tier = SEGMENT_ON_DEVICE, .bytes = UINT64_MAX};
-	struct reclaim r = {.device = device};
-	bool came = false;
-
-	while (reclaim(&r, &all))
-		came = true;
-	return came;
-}
-
 /* --- charging with room made --- */
 
 int reclaim_and_charge(struct reclaim *r, enum segment_tier tier, uint64_t bytes)

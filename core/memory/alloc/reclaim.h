@@ -59,8 +59,6 @@ bool reclaim(struct reclaim *request, const struct lack *lack);
  * Returns whether anything came back.
  */
 bool reclaim_all_freed(struct reclaim *request, uint64_t bytes, bool in_order);
-/* Gives back unused memory of a device, for the mover. Returns whether there was any. */
-bool reclaim_unused(struct device *device);
 
 /*
  * Charges bytes of a tier, with all the room that can be made. Returns 0 or a negative

@@ -51,26 +51,6 @@ uint32_t run_first(const struct arena *arena, CUdeviceptr address)
 	return unit->kind == UNIT_FREE ? ADDRESS_NONE : unit->run;
 }
 
-uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit)
-{
-	uint32_t next = unit + arena->units[unit].units;
-
-	/* The run ends where another begins, or nothing is mapped. */
-	return next < arena->top && arena->units[next].kind != UNIT_FREE &&
-	               arena->units[next].run == first
-	           ? next
-	           : ADDRESS_NONE;
-}
-
-uint32_t run_units(const struct arena *arena, uint32_t first)
-{
-	uint32_t units = 0;
-
-	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
-		units += arena->units[i].units;
-	return units;
-}
-
 /* Returns the units of a run's next chunk: 1, 4 or 16 (2, 8, 32 MiB), smaller ones at the end. */
 static uint32_t chunk_units(const struct run *run)
 {

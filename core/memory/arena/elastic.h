@@ -41,13 +41,31 @@ static inline CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
 	return arena->base + unit * ARENA_UNIT;
 }
 /*
- * Returns the first unit of the run around an address, or the first unit of the chunk that follows
- * one in it; ADDRESS_NONE if there is none. The arena's lock is held.
+ * Returns the first unit of the run around an address; ADDRESS_NONE if there is none. The arena's
+ * lock is held.
  */
 uint32_t run_first(const struct arena *arena, CUdeviceptr address);
-uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit);
+/* Returns the first unit of the chunk that follows one in a run; likewise. */
+static inline uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit)
+{
+	uint32_t next = unit + arena->units[unit].units;
+
+	/* The run ends where another begins, or nothing is mapped. */
+	return next < arena->top && arena->units[next].kind != UNIT_FREE &&
+	               arena->units[next].run == first
+	           ? next
+	           : ADDRESS_NONE;
+}
+
 /* Returns how many units the run has that begins with this one. The arena's lock is held. */
-uint32_t run_units(const struct arena *arena, uint32_t first);
+static inline uint32_t run_units(const struct arena *arena, uint32_t first)
+{
+	uint32_t units = 0;
+
+	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
+		units += arena->units[i].units;
+	return units;
+}
 /* Keeps all chunks of the run around the address where they are. The arena's lock is held. */
 void run_pin(struct arena *arena, CUdeviceptr address);
 /*

@@ -391,28 +391,6 @@ static bool copy_here(const struct async_copy *copy, CUresult *result)
 	       queue(copy, context.handle, result);
 }
 
-bool async_copy(const struct async_copy *copy, CUresult *result)
-{
-	bool is_made;
-
-	if (async_keep_captured(copy))
-		return false;
-	gate_enter();
-	is_made = copy_here(copy, result);
-	gate_leave();
-	return is_made;
-}
-
-bool async_would_wait(const struct async_copy *copy)
-{
-	bool would;
-
-	gate_enter();
-	would = async_do_would_wait(copy);
-	gate_leave();
-	return would;
-}
-
 static void async_keep(const struct async_copy *copy, const struct async_end *end)
 {
 	struct arena *arena = arena_at(end->address);
@@ -444,11 +422,38 @@ void async_keep_ends(const struct async_copy *copy)
 	gate_leave();
 }
 
-bool async_keep_captured(const struct async_copy *copy)
+/*
+ * Keeps both ends where the copy's stream is being captured. Returns whether any stream is.
+ */
+static bool async_keep_captured(const struct async_copy *copy)
 {
 	if (!capture_is_active())
 		return false;
 	if (is_captured(copy->stream))
 		async_keep_ends(copy);
 	return true;
+}
+
+bool async_copy(const struct async_copy *copy, CUresult *result)
+{
+	bool is_made;
+
+	if (async_keep_captured(copy))
+		return false;
+	gate_enter();
+	is_made = copy_here(copy, result);
+	gate_leave();
+	return is_made;
+}
+
+bool async_would_wait(const struct async_copy *copy)
+{
+	bool would;
+
+	if (async_keep_captured(copy))
+		return false;
+	gate_enter();
+	would = async_do_would_wait(copy);
+	gate_leave();
+	return would;
 }

@@ -43,16 +43,14 @@ static inline bool async_is_concerned(void)
  */
 bool async_copy(const struct async_copy *copy, CUresult *result);
 /*
- * Returns whether the driver's own call would wait for the stream's work before it made the copy.
- * Passes the gate.
+ * Returns whether the driver's own call would wait for the stream's work before it made the copy. A
+ * copy that is captured does not; its ends are kept as by async_keep_ends(). Passes the gate.
  */
 bool async_would_wait(const struct async_copy *copy);
 /*
  * Keeps both ends of a copy that becomes a node of a graph where they are, for good, if both are
- * the host's and the driver at hand makes it a node that the CPU executes. async_keep_captured()
- * does so where the copy's stream is being captured, and returns whether any is.
+ * the host's and the driver at hand makes it a node that the CPU executes.
  */
 void async_keep_ends(const struct async_copy *copy);
-bool async_keep_captured(const struct async_copy *copy);
 
 #endif

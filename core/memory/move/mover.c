@@ -526,6 +526,18 @@ static uint64_t mover_missing(struct device *device, const struct terms *terms, 
 /* The program may be at work just then: tried again, so that its call does not fail for that. */
 enum { ROOM_TRIES = 3 };
 
+/* Gives back unused memory of a device, for the mover. Returns whether there was any. */
+static bool reclaim_unused(struct device *device)
+{
+	const struct lack all = {.tier = SEGMENT_ON_DEVICE, .bytes = UINT64_MAX};
+	struct reclaim r = {.device = device};
+	bool came = false;
+
+	while (reclaim(&r, &all))
+		came = true;
+	return came;
+}
+
 static CUresult answer_room(const struct wanted_request *r)
 {
 	const struct terms terms = terms_of(r->device);

@@ -172,8 +172,3 @@ uint64_t array_taken(const struct array_extent *e)
 {
 	return array_rounded(sum_of_levels(e, TAKEN), ARRAY_UNIT);
 }
-
-uint64_t array_most_beyond(uint64_t bytes)
-{
-	return bytes && bytes < (uint64_t)1 << 62 ? bytes + ((uint64_t)4 << 20) : (uint64_t)1 << 30;
-}

@@ -33,10 +33,5 @@ uint64_t array_bytes(const struct array_extent *extent);
 uint64_t array_taken(const struct array_extent *extent);
 /* The driver takes memory in blocks of this size. */
 #define ARRAY_UNIT ((uint64_t)2 << 20)
-/*
- * Returns the most that its layout takes beyond so many bytes. Padding and tiles at most double an
- * array that is not tiny. For unknown formats there is no figure, and 1 GiB is much.
- */
-uint64_t array_most_beyond(uint64_t bytes);
 
 #endif
