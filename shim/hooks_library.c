@@ -63,6 +63,12 @@ static void note_function_of(CUfunction function, CUkernel kernel)
 
 /* --- loaded --- */
 
+/* most: the bytes that it may come to. */
+static void enter_loaded(const struct resource_type *type, uint64_t object, uint64_t most)
+{
+	track_enter(&(struct object_entry){.type = type, .address = object, .weight.most = most});
+}
+
 /*
  * A library remembers what it may come to: its memory is taken when something of it is asked for in
  * a context.
@@ -72,8 +78,7 @@ static void note_function_of(CUfunction function, CUkernel kernel)
 		uint64_t most_ = IMAGE_MOST_UNKNOWN;                                            \
 		CUresult loaded_ = MEASURED(call, (out) ? HANDLE(*(out)) : 0, most_ = (bound)); \
 		if (loaded_ == CUDA_SUCCESS && (out)) {                                         \
-			track_weighed(&object_type_##type, HANDLE(*(out)),                      \
-			              &(struct object_weight){.most = most_});                  \
+			enter_loaded(&object_type_##type, HANDLE(*(out)), most_);               \
 			note_image(&object_type_##type, HANDLE(*(out)), image);                 \
 		}                                                                               \
 		loaded_;                                                                        \

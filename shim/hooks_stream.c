@@ -123,7 +123,8 @@ GATED_2(cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync_ptsz,
 AFTER(cuEventCreate, (CUevent *, phEvent), (unsigned int, Flags))
 {
 	if (phEvent)
-		track_flagged(&object_type_event, HANDLE(*phEvent), Flags);
+		track_enter(&(struct object_entry){
+		    .type = &object_type_event, .address = HANDLE(*phEvent), .flags = Flags});
 }
 
 CREATES(cuIpcOpenEventHandle, event, phEvent, (CUevent *, phEvent), (CUipcEventHandle, handle))

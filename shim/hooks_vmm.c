@@ -142,7 +142,7 @@ HOOK(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *prop,
  * well; `granularity` where it cannot be there.
  */
 static size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
-                       CUmemAllocationGranularity_flags option, size_t granularity)
+                              CUmemAllocationGranularity_flags option, size_t granularity)
 {
 	struct chunk_source source;
 	struct device *device = NULL;

@@ -89,8 +89,12 @@ static void enter_alone(const struct object_entry *entry)
 	object_enter(registry, container, entry);
 }
 
-static void track_enter(const struct object_entry *entry)
+void track_enter(const struct object_entry *entry)
 {
+	KEEP_ERRNO;
+
+	if (!job_is_active())
+		return;
 	if (!keeps_more(entry->type)) {
 		enter_alone(entry);
 		return;
@@ -100,34 +104,6 @@ static void track_enter(const struct object_entry *entry)
 	forget_kept_of_last(entry);
 	enter_alone(entry);
 	lock_release(&kept_lock);
-}
-
-void track(const struct resource_type *type, uint64_t object, uint64_t bytes)
-{
-	KEEP_ERRNO;
-	struct object_entry entry = {.type = type, .address = object, .weight.bytes = bytes};
-
-	if (job_is_active())
-		track_enter(&entry);
-}
-
-void track_weighed(const struct resource_type *type, uint64_t object,
-                   const struct object_weight *weight)
-{
-	KEEP_ERRNO;
-	struct object_entry entry = {.type = type, .address = object, .weight = *weight};
-
-	if (job_is_active())
-		track_enter(&entry);
-}
-
-void track_flagged(const struct resource_type *type, uint64_t object, unsigned int flags)
-{
-	KEEP_ERRNO;
-	struct object_entry entry = {.type = type, .address = object, .flags = flags};
-
-	if (job_is_active())
-		track_enter(&entry);
 }
 
 /* Returns whether this very owner has handed the object out before. */

@@ -124,10 +124,11 @@ struct tracked {
 };
 
 /* Enters an object made in the current context; the object that had its address before is gone. */
-void track(const struct resource_type *type, uint64_t object, uint64_t bytes);
-void track_weighed(const struct resource_type *type, uint64_t object,
-                   const struct object_weight *weight);
-void track_flagged(const struct resource_type *type, uint64_t object, unsigned int flags);
+void track_enter(const struct object_entry *entry);
+static inline void track(const struct resource_type *type, uint64_t object, uint64_t bytes)
+{
+	track_enter(&(struct object_entry){.type = type, .address = object, .weight.bytes = bytes});
+}
 /*
  * Tracks likewise one that goes with its owner; nothing happens when it is known. weight NULL:
  * none.

@@ -47,8 +47,6 @@ struct context {
 
 /* Takes the devices over, before any other call: until then no context is known. */
 void context_start(const struct context_device *devices, int count);
-/* Returns the devices that context_start() was given; *count is 0 before. */
-const struct context_device *context_devices(int *count);
 /*
  * Copies the calling thread's current context: handle, device and container, which do not change.
  * False when there is none or its device is unknown.

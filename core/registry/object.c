@@ -9,6 +9,7 @@
 
 #include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/registry/registry_private.h"
 
 struct object {
 	struct resource resource;
@@ -200,9 +201,8 @@ uint64_t object_owner(struct resource *object)
 	return address;
 }
 
-static bool is_owned_by(struct resource *object, const void *cookie)
+static bool is_owned_by(struct resource *object, const struct object_owner *wanted)
 {
-	const struct object_owner *wanted = cookie;
 	const struct object *owner;
 	bool is_owned;
 
@@ -214,11 +214,19 @@ static bool is_owned_by(struct resource *object, const void *cookie)
 	return is_owned && !resource_is_leaving(object);
 }
 
-bool object_belongs_to(struct registry *registry, const char *container,
+bool object_belongs_to(struct registry *registry, const char *container_name,
                        const struct resource_type *type, uint64_t object,
                        const struct object_owner *owner)
 {
-	return registry_object_is(registry, container, type, object, is_owned_by, owner);
+	const struct resource_name key = name_from_address(object);
+	bool belongs;
+
+	lock_acquire(&registry->lock);
+	const struct container *container = registry_find_container(registry, container_name);
+	struct resource *found = container ? container_find(container, type, &key) : NULL;
+	belongs = found && is_owned_by(found, owner);
+	lock_release(&registry->lock);
+	return belongs;
 }
 
 struct object_weight object_weight(struct resource *object)

@@ -293,23 +293,6 @@ struct resource *registry_lookup_object(struct registry *registry, const char *c
 	return locked_find(registry, container, type, &key);
 }
 
-bool registry_object_is(struct registry *registry, const char *container_name,
-                        const struct resource_type *type, uint64_t object,
-                        bool (*is)(struct resource *resource, const void *cookie),
-                        const void *cookie)
-{
-	const struct resource_name key = name_from_address(object);
-	bool answer = false;
-
-	lock_acquire(&registry->lock);
-	const struct container *container = registry_find_container(registry, container_name);
-	struct resource *found = container ? container_find(container, type, &key) : NULL;
-	if (found)
-		answer = is(found, cookie);
-	lock_release(&registry->lock);
-	return answer;
-}
-
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object)
 {

@@ -68,14 +68,6 @@ int registry_add_object(struct registry *registry, const char *container, uint64
                         struct resource *resource);
 struct resource *registry_lookup_object(struct registry *registry, const char *container,
                                         const struct resource_type *type, uint64_t object);
-/*
- * Returns the answer of is() for the object, under the registry's lock: is() looks at the resource
- * alone, and quickly. Returns false when the object is not there.
- */
-bool registry_object_is(struct registry *registry, const char *container,
-                        const struct resource_type *type, uint64_t object,
-                        bool (*is)(struct resource *resource, const void *cookie),
-                        const void *cookie);
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object);
 /* Adds like registry_add_object(), but deletes the resource that the address stood for before. */

@@ -119,6 +119,21 @@ static void forget_settings(struct segment_file *file)
 			ledger_forget_facts(&books_of(file, n, d)->ledger);
 }
 
+/* Releases orphaned memory: no process lives, so none of the job has it. */
+static void join_forget_orphans(struct segment_file *file)
+{
+	for (int i = 0; i < SEGMENT_EXPORTS; i++)
+		if (export_is_orphan(&file->export[i]))
+			atomic_store(&file->export[i].bytes, 0);
+}
+
+/* Says that a process of the job runs; any thread may. */
+static void join_note_polled(struct segment_header *header)
+{
+	atomic_store(&header->seen_ns, clock_of_day());
+	atomic_store(&header->polled_ns, clock_now());
+}
+
 /* Begins a job's life: no process that was in it lives. */
 static void begin_job(struct segment_file *file, const struct joiner *joiner)
 {
@@ -132,7 +147,7 @@ static void begin_job(struct segment_file *file, const struct joiner *joiner)
 	memset(&file->lanes, 0, offsetof(struct lanes, lane));
 	/* A new segment has none: its pages are left untouched. */
 	if (header->created_ns) {
-		exports_forget_orphans(file);
+		join_forget_orphans(file);
 		quota_recount(file);
 	}
 }
@@ -154,7 +169,7 @@ static void join_enter(struct segment *segment, const struct joiner *joiner)
 	segment->slot->pid_space = joiner->pid_space;
 	segment->slot->started_ns = clock_of_day();
 	memcpy(segment->slot->command, prepared, sizeof prepared);
-	slots_polled(&file->header);
+	join_note_polled(&file->header);
 	slots_enter(file, segment->number);
 	segment_change_end(&file->header);
 }
@@ -394,7 +409,7 @@ void segment_leave(struct segment *segment)
 	/* without the lock the slot is left as a dead process's and drains */
 	if (segment_lock(file) == 0) {
 		slots_retire(file, segment->number);
-		slots_polled(&file->header);
+		join_note_polled(&file->header);
 		segment_unlock(file);
 	}
 	lock_robust_release(&segment->slot->life.mutex);
@@ -427,7 +442,7 @@ void segment_poll(struct segment *segment)
 	slots_probe(segment->file);
 	quota_settle(segment);
 	exports_settle(segment);
-	slots_polled(&segment->file->header);
+	join_note_polled(&segment->file->header);
 	segment_unlock(segment->file);
 	segment_judge_exports(segment);
 }
@@ -440,7 +455,7 @@ _Atomic uint32_t *segment_bell(struct segment *segment)
 void segment_exiting(struct segment *segment)
 {
 	atomic_store(&segment->slot->exiting_ns, clock_of_day());
-	slots_polled(&segment->file->header);
+	join_note_polled(&segment->file->header);
 	if (segment->begins_run) /* one so short that no process had time for it */
 		segment_remove_rings(segment);
 }

@@ -399,8 +399,6 @@ void quota_close(struct segment_file *file, int device);
 void quota_note_limit(struct segment_file *file, int device, uint64_t limit);
 /* Makes the totals the sum over slots in use. */
 void quota_recount(struct segment_file *file);
-/* Releases orphaned memory: no process lives, so none of the job has it. */
-void exports_forget_orphans(struct segment_file *file);
 bool export_is_orphan(const struct segment_export *e);
 
 /* quota.c */
@@ -466,8 +464,6 @@ bool slots_any_lives(struct segment_file *file);
 /* Marks some of the processes that died unmarked (slot.c); others the next time. Under the lock. */
 void slots_look_for_gone(struct segment *segment);
 void slots_retire(struct segment_file *file, int number);
-/* Says that a process of the job runs; any thread may. */
-void slots_polled(struct segment_header *header);
 
 /* totals.c */
 /* Adds an ended process, or a live one, to the job's figures. */

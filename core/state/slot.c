@@ -93,13 +93,6 @@ static bool exports_forget_slot(struct segment_file *file, uint32_t slot)
 	return any;
 }
 
-void exports_forget_orphans(struct segment_file *file)
-{
-	for (int i = 0; i < SEGMENT_EXPORTS; i++)
-		if (export_is_orphan(&file->export[i]))
-			atomic_store(&file->export[i].bytes, 0);
-}
-
 void quota_recount(struct segment_file *file)
 {
 	uint64_t total[SEGMENT_DEVICES][SEGMENT_TIERS] = {0}, orphaned[SEGMENT_DEVICES];
@@ -331,12 +324,6 @@ static void slots_free(struct segment_file *file, int number)
 
 /* So many of the living are asked for by their thread ids each time. */
 enum { SLOTS_ASKED = 8 };
-
-void slots_polled(struct segment_header *header)
-{
-	atomic_store(&header->seen_ns, clock_of_day());
-	atomic_store(&header->polled_ns, clock_now());
-}
 
 static void slot_clear(struct segment_file *file, int number)
 {
