@@ -166,30 +166,12 @@ static struct device *device_for(const CUmemLocation *location, CUmemAllocationT
 	return device;
 }
 
-/* Notes of a pool that is known which memory it gives. */
-static void note_type(CUmemoryPool pool, const CUmemLocation *location, CUmemAllocationType type)
-{
-	struct pool *known = pool_find(pool);
-
-	if (known && type == CU_MEM_ALLOCATION_TYPE_MANAGED)
-		pool_gives_managed(known, location);
-	else if (known && (type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	                   (location && location->type == LOCATION_LOCALITY_DOMAIN)))
-		pool_leave_to_driver(known);
-	pool_release(known);
-}
-
 /* Learns of a pool that the program was given. */
 static void pool_meet(const CUmemoryPool *pool, const CUmemLocation *location,
                       CUmemAllocationType type)
 {
-	struct device *device = device_for(location, type);
-
-	if (!pool || !*pool)
-		return;
-	if (device)
-		pool_met(device, *pool);
-	note_type(*pool, location, type);
+	if (pool && *pool)
+		pool_met(device_for(location, type), *pool, type, location);
 }
 
 static void meet_on(const CUmemoryPool *pool, CUdevice device)
@@ -201,22 +183,13 @@ static void meet_on(const CUmemoryPool *pool, CUdevice device)
 
 AFTER(cuMemPoolCreate, (CUmemoryPool *, pool), (const CUmemPoolProps *, poolProps))
 {
-	struct device *device =
-	    poolProps ? device_for(&poolProps->location, poolProps->allocType) : NULL;
 	struct pool *known;
 
 	if (!pool || !poolProps)
 		return;
-	if (device && *pool)
-		pool_made(device, *pool);
-	note_type(*pool, &poolProps->location, poolProps->allocType);
-	known = pool_find(*pool);
-	if (!known)
-		return;
-	pool_bound(known, poolProps->maxSize);
-	if (poolProps->usage)
-		pool_leave_to_driver(known);
-	if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	pool_made(device_for(&poolProps->location, poolProps->allocType), *pool, poolProps);
+	known = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? pool_find(*pool) : NULL;
+	if (known)
 		pool_share(known);
 	pool_release(known);
 }

@@ -405,7 +405,7 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 	if (pool) {
 		pool_hold(pool);
 		a->pool = pool;
-		pool_spilled(a->pool, size);
+		pool_spilled(a->pool, (int64_t)size);
 	}
 	note_spill(s, size, a);
 	*address = a->address;

@@ -96,7 +96,7 @@ static void allocation_destroy(struct resource *resource)
 	else if (a->pool && a->tier == SEGMENT_ON_DEVICE)
 		pool_freed(a->pool, a->pool_live);
 	else if (a->pool)
-		pool_unspilled(a->pool, a->charged);
+		pool_spilled(a->pool, -(int64_t)a->charged);
 	pool_release(a->pool);
 	if (a->is_managed)
 		device_count_elsewhere(a->context.device, -(int64_t)a->charged);

@@ -318,7 +318,7 @@ static bool is_to_go(struct sweep *sweep, const struct allocation *a)
 		return a->context.device == sweep->device;
 	if (a->pool == sweep->within || (sweep->pool && a->pool != sweep->pool))
 		return false;
-	if (pool_reserved(a->pool) > (sweep->pool ? sweep->keep : pool_keeps(a->pool)))
+	if (pool_is_beyond(a->pool, sweep->pool ? &sweep->keep : NULL))
 		return true;
 	sweep->within = a->pool;
 	return false;

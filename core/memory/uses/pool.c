@@ -12,10 +12,7 @@
 #include "core/cuda/capture.h"
 #include "core/registry/object.h"
 
-enum {
-	POOL_UNIT = 512,
-	POOL_CHUNK = 2 << 20
-}; /* of sizes in a pool, and by which it grows at least */
+enum { POOL_CHUNK = 2 << 20 }; /* by which a pool grows at least */
 
 struct pool {
 	struct resource resource; /* of type pool, in the default container of its device */
@@ -204,11 +201,6 @@ static void pool_note_high(struct pool *pool)
 		pool->reserved_high = reserved;
 }
 
-uint64_t pool_rounded(size_t size)
-{
-	return (size + POOL_UNIT - 1) / POOL_UNIT * POOL_UNIT;
-}
-
 CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CUdeviceptr *address,
                        uint64_t *live)
 {
@@ -251,23 +243,6 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CU
 	return CUDA_SUCCESS;
 }
 
-void pool_leave_to_driver(struct pool *pool)
-{
-	atomic_store(&pool->is_driver_s, true);
-}
-
-void pool_gives_managed(struct pool *pool, const CUmemLocation *location)
-{
-	lock_acquire(&pool->lock);
-	/* Once: pool_is_managed() reads the location without the lock. */
-	if (!atomic_load_explicit(&pool->is_managed, memory_order_relaxed)) {
-		pool->location = *location;
-		/* Pairs with the acquire in pool_is_managed(). */
-		atomic_store_explicit(&pool->is_managed, true, memory_order_release);
-	}
-	lock_release(&pool->lock);
-}
-
 bool pool_is_managed(const struct pool *pool, CUmemLocation *location)
 {
 	/* Pairs with the release in pool_gives_managed(). */
@@ -299,14 +274,16 @@ void pool_elastic(struct pool *pool, int64_t used, int64_t reserved)
 	lock_release(&pool->lock);
 }
 
-uint64_t pool_reserved(struct pool *pool)
+bool pool_is_beyond(struct pool *pool, const uint64_t *keep)
 {
-	uint64_t reserved;
+	uint64_t keeps;
+	bool is_beyond;
 
 	lock_acquire(&pool->lock);
-	reserved = pool->charged + pool_own_reserved(pool);
+	keeps = keep ? *keep : pool->destroyed ? 0 : pool->threshold;
+	is_beyond = pool->charged + pool_own_reserved(pool) > keeps;
 	lock_release(&pool->lock);
-	return reserved;
+	return is_beyond;
 }
 
 uint64_t pool_elastic_reserved(struct pool *pool)
@@ -317,23 +294,6 @@ uint64_t pool_elastic_reserved(struct pool *pool)
 	reserved = pool->elastic_reserved;
 	lock_release(&pool->lock);
 	return reserved;
-}
-
-uint64_t pool_keeps(struct pool *pool)
-{
-	uint64_t keeps;
-
-	lock_acquire(&pool->lock);
-	keeps = pool->destroyed ? 0 : pool->threshold;
-	lock_release(&pool->lock);
-	return keeps;
-}
-
-void pool_bound(struct pool *pool, uint64_t most)
-{
-	lock_acquire(&pool->lock);
-	pool->most = most;
-	lock_release(&pool->lock);
 }
 
 bool pool_is_bounded(struct pool *pool, uint64_t bytes)
@@ -355,18 +315,12 @@ void pool_freed(struct pool *pool, uint64_t live)
 	lock_release(&pool->lock);
 }
 
-void pool_spilled(struct pool *pool, uint64_t bytes)
+void pool_spilled(struct pool *pool, int64_t bytes)
 {
 	lock_acquire(&pool->lock);
-	pool->spilled += bytes;
-	pool_note_high(pool);
-	lock_release(&pool->lock);
-}
-
-void pool_unspilled(struct pool *pool, uint64_t bytes)
-{
-	lock_acquire(&pool->lock);
-	pool->spilled -= bytes;
+	pool->spilled += (uint64_t)bytes;
+	if (bytes > 0)
+		pool_note_high(pool);
 	lock_release(&pool->lock);
 }
 
@@ -413,25 +367,18 @@ static void pool_end(struct pool *pool)
 	lock_release(&pool->lock);
 }
 
-void pool_made(struct device *device, CUmemoryPool handle)
+/* Enters a pool unless it is known. is_new: it takes the place of one that is leaving. */
+static void pool_enter_unless_known(struct device *device, CUmemoryPool handle, bool is_new)
 {
 	struct pool *last;
 
 	lock_acquire(&list_lock);
 	last = pool_do_find(handle);
-	if (last && resource_is_leaving(&last->resource)) {
+	if (is_new && last && resource_is_leaving(&last->resource)) {
 		pool_end(last);
 		last = NULL;
 	}
 	if (!last)
-		pool_enter(device, handle);
-	lock_release(&list_lock);
-}
-
-void pool_met(struct device *device, CUmemoryPool handle)
-{
-	lock_acquire(&list_lock);
-	if (!pool_do_find(handle))
 		pool_enter(device, handle);
 	lock_release(&list_lock);
 }
@@ -448,6 +395,64 @@ struct pool *pool_find(CUmemoryPool handle)
 	return pool;
 }
 
+/*
+ * Notes that it gives managed memory, which prefers a location. That is charged as managed memory
+ * is, by allocation (alloc/managed.h); the pool is charged nothing.
+ */
+static void pool_gives_managed(struct pool *pool, const CUmemLocation *location)
+{
+	lock_acquire(&pool->lock);
+	/* Once: pool_is_managed() reads the location without the lock. */
+	if (!atomic_load_explicit(&pool->is_managed, memory_order_relaxed)) {
+		pool->location = *location;
+		/* Pairs with the acquire in pool_is_managed(). */
+		atomic_store_explicit(&pool->is_managed, true, memory_order_release);
+	}
+	lock_release(&pool->lock);
+}
+
+/* Notes which memory it gives. What is no plain memory of the device is left to the driver. */
+static void pool_note_kind(struct pool *pool, CUmemAllocationType type,
+                           const CUmemLocation *location)
+{
+	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		pool_gives_managed(pool, location);
+	else if (type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	         (location && location->type == LOCATION_LOCALITY_DOMAIN))
+		atomic_store(&pool->is_driver_s, true);
+}
+
+void pool_made(struct device *device, CUmemoryPool handle, const CUmemPoolProps *properties)
+{
+	struct pool *pool;
+
+	if (device && handle)
+		pool_enter_unless_known(device, handle, true);
+	pool = pool_find(handle);
+	if (!pool)
+		return;
+	pool_note_kind(pool, properties->allocType, &properties->location);
+	if (properties->usage)
+		atomic_store(&pool->is_driver_s, true);
+	lock_acquire(&pool->lock);
+	pool->most = properties->maxSize;
+	lock_release(&pool->lock);
+	pool_release(pool);
+}
+
+void pool_met(struct device *device, CUmemoryPool handle, CUmemAllocationType type,
+              const CUmemLocation *location)
+{
+	struct pool *pool;
+
+	if (device)
+		pool_enter_unless_known(device, handle, false);
+	pool = pool_find(handle);
+	if (pool)
+		pool_note_kind(pool, type, location);
+	pool_release(pool);
+}
+
 struct pool *pool_current(struct device *device)
 {
 	CUmemoryPool handle;
@@ -458,7 +463,7 @@ struct pool *pool_current(struct device *device)
 	pool = pool_find(handle);
 	if (pool)
 		return pool;
-	pool_met(device, handle);
+	pool_enter_unless_known(device, handle, false);
 	return pool_find(handle);
 }
 

@@ -23,20 +23,20 @@
 struct pool;
 
 /*
- * Pools that the program makes, and those that it is given, which may be known; those that are not
- * on a device are left alone. One that was made takes the place of one that is leaving.
+ * Pools that the program makes, and those that it is given, which may be known, with the memory
+ * that they give. device: NULL where they are on none: then they are left alone. One that was made
+ * takes the place of one that is leaving.
  */
-void pool_made(struct device *device, CUmemoryPool handle);
-void pool_met(struct device *device, CUmemoryPool handle);
+void pool_made(struct device *device, CUmemoryPool handle, const CUmemPoolProps *properties);
+void pool_met(struct device *device, CUmemoryPool handle, CUmemAllocationType type,
+              const CUmemLocation *location);
 /*
  * Begins its leaving, when the driver is asked to destroy it, and ends it after the driver's answer
  * (registry_left()).
  */
 struct leaving pool_leave(CUmemoryPool handle);
 void pool_left(struct leaving *leaving, bool gone);
-/* Bounds the pool's memory, as the program asks; 0: it does not. */
-void pool_bound(struct pool *pool, uint64_t most);
-/* Returns whether so much more is beyond that bound. */
+/* Returns whether so much more is beyond the bound that the program has set. */
 bool pool_is_bounded(struct pool *pool, uint64_t bytes);
 /*
  * Finds it by its handle; of two, the one made last. A reference for the caller (pool_release), or
@@ -54,25 +54,23 @@ struct device *pool_device(const struct pool *pool);
 void pool_share(struct pool *pool);
 bool pool_is_shared(const struct pool *pool);
 
-/* Leaves allocations from it to the driver: it is no plain memory of the device. */
-void pool_leave_to_driver(struct pool *pool);
-/*
- * Notes that it gives managed memory, which prefers a location. That is charged as managed memory
- * is, by allocation (alloc/managed.h); the pool is charged nothing.
- */
-void pool_gives_managed(struct pool *pool, const CUmemLocation *location);
-/* Returns whether it does, with the location then. Takes no lock. */
+/* Returns whether it gives managed memory, with the location that it prefers. Takes no lock. */
 bool pool_is_managed(const struct pool *pool, CUmemLocation *location);
 /* Returns whether allocations from it may live in the arena. */
 bool pool_is_elastic(struct pool *pool);
 /* Counts elastic memory that came or went: bytes in use, bytes reserved. */
 void pool_elastic(struct pool *pool, int64_t used, int64_t reserved);
 /* Returns how much of it an allocation of this size uses. */
-uint64_t pool_rounded(size_t size);
-/* Returns the bytes that it has, those of them in the arena, and how many it keeps without use. */
-uint64_t pool_reserved(struct pool *pool);
+static inline uint64_t pool_rounded(size_t size)
+{
+	enum { POOL_UNIT = 512 };
+
+	return (size + POOL_UNIT - 1) / POOL_UNIT * POOL_UNIT;
+}
+/* Returns whether it has more bytes than it keeps without use: NULL: than its threshold. */
+bool pool_is_beyond(struct pool *pool, const uint64_t *keep);
+/* Returns the bytes that it has in the arena. */
 uint64_t pool_elastic_reserved(struct pool *pool);
-uint64_t pool_keeps(struct pool *pool);
 
 /* One allocation that the driver is to make from the pool. */
 struct pool_request {
@@ -94,10 +92,10 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CU
  */
 void pool_freed(struct pool *pool, uint64_t live);
 /*
- * Counts bytes that are on the host instead, as they come and go; the latter makes no driver call.
+ * Counts bytes that are on the host instead: more, or fewer (less than 0), which makes no driver
+ * call.
  */
-void pool_spilled(struct pool *pool, uint64_t bytes);
-void pool_unspilled(struct pool *pool, uint64_t bytes);
+void pool_spilled(struct pool *pool, int64_t bytes);
 
 /*
  * Finds the surplus that the driver has given back: after a synchronisation, a trim, the end of a
