@@ -30,12 +30,6 @@ size_t utf8_decode(const char *text, size_t left, uint32_t *code)
 	return 0;
 }
 
-/* Returns whether the character is none of C0, DEL and C1. */
-bool is_printable_code(uint32_t code)
-{
-	return code >= 0x20 && (code < 0x7f || code >= 0xa0);
-}
-
 /* Returns the bytes of the printable character at the beginning, or 0. */
 static size_t character(const char *text, size_t left)
 {

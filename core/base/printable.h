@@ -21,8 +21,11 @@
  */
 size_t utf8_decode(const char *text, size_t left, uint32_t *code);
 
-/* Returns whether the character is none that controls. */
-bool is_printable_code(uint32_t code);
+/* Returns whether the character is none of C0, DEL and C1, which control. */
+static inline bool is_printable_code(uint32_t code)
+{
+	return code >= 0x20 && (code < 0x7f || code >= 0xa0);
+}
 
 /* Puts a "?" for each byte that is not of a printable character. */
 void printable_bytes(char *text, size_t length);

@@ -88,8 +88,6 @@ static uint64_t link_copies_ns(const struct device *device, enum segment_tier to
 #define PATIENCE        (5 * MS) /* with cuCtxSynchronize, where all known streams are done */
 #define LOOK_NS         (MS / 10)
 #define BETWEEN_GLANCES (10 * MS)
-/* A copy window should take so long at most, for the bytes it copies. */
-#define COPY_NS (20 * MS)
 /* Where memory moves gently the program works for so much of the time: more than half. */
 enum { WORKS_PERCENT = 53 };
 /*
@@ -104,11 +102,6 @@ static uint64_t holds[DEVICE_MAX]; /* ns; for the next that insists; 0: HOLD_LEA
 static struct {
 	uint64_t began_ns, ended_ns, idle_ns;
 } moving;
-
-uint64_t copy_window_bytes(const struct device *device, enum segment_tier to)
-{
-	return link_bytes(device, to, COPY_NS);
-}
 
 bool copy_window_is_under_way(void)
 {
@@ -397,7 +390,7 @@ static uint64_t rested_at(uint64_t idle_ns)
 /* Returns whether the program is to work before the next copy window. */
 static bool must_open(const struct plan *plan)
 {
-	return plan->is_gentle && rested_at(COPY_NS) > clock_now();
+	return plan->is_gentle && rested_at(COPY_WINDOW_NS) > clock_now();
 }
 
 /*

@@ -22,8 +22,6 @@
  */
 enum move_pending copy_window_carry_out(struct plan *plan, struct device *device,
                                         struct deadline *until);
-/* Returns the bytes that come to this tier in one copy window; 0: nothing was measured yet. */
-uint64_t copy_window_bytes(const struct device *device, enum segment_tier to);
 /* Returns whether one is under way. Any thread. */
 bool copy_window_is_under_way(void);
 
@@ -34,5 +32,13 @@ bool copy_window_is_under_way(void);
 
 /* Returns the bytes that come to this tier in so long; 0: nothing was measured yet. */
 uint64_t link_bytes(const struct device *device, enum segment_tier to, uint64_t ns);
+
+/* A copy window should take so long at most, for the bytes it copies. */
+#define COPY_WINDOW_NS 20000000ull
+/* Returns the bytes that come to this tier in one copy window; likewise. */
+static inline uint64_t copy_window_bytes(const struct device *device, enum segment_tier to)
+{
+	return link_bytes(device, to, COPY_WINDOW_NS);
+}
 
 #endif
