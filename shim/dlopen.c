@@ -79,21 +79,12 @@ static const char *dlopen_exchange(const char *file, const struct trampolines *t
 	return file;
 }
 
-/*
- * Returns whether it is a driver, by its name or by its SONAME. A copy of another name that was
- * passed on would be a driver of its own, some of whose calls of itself reach the shim.
- */
-static bool is_driver(const char *file)
-{
-	return driver_library_is_named(file) || (strchr(file, '/') && driver_library_is_copy(file));
-}
-
 static const char *file_in(Lmid_t namespace, const char *file, int mode,
                            const struct trampolines *trampolines)
 {
 	int saved = errno;
 
-	if (file && is_driver(file) && !shim_is_disabled()) {
+	if (file && driver_library_is_asked(file) && !shim_is_disabled()) {
 		if (namespace == LM_ID_BASE)
 			file = dlopen_exchange(file, trampolines);
 		else

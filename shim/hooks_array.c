@@ -58,7 +58,7 @@ static bool array_begin(struct making *making, const struct array_extent *extent
 		begin_reclaim(making);
 	}
 	/* First, so that our own charges are no part of the growth. */
-	measured_begin(&making->measuring);
+	measured_begin(&making->measuring, false);
 	if (!making->taken ||
 	    reclaim_and_charge(&making->reclaim, SEGMENT_ON_DEVICE, making->taken) == 0)
 		return true;

@@ -59,7 +59,7 @@ static void end_making(const struct measuring *measuring, CUcontext made, CUdevi
 			result = REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__));                    \
 			end_making(&measuring, result == CUDA_SUCCESS && (out) ? *(out) : NULL, \
 			           dev);                                                        \
-		} while (others_gave(result, dev, &asking));                                    \
+		} while (others_gave(result, &dev, &asking));                                   \
 		return result;                                                                  \
 	}
 
@@ -150,7 +150,7 @@ HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
 			end_making(&measuring, result == CUDA_SUCCESS && pctx ? *pctx : NULL, dev);
 		else if (result == CUDA_SUCCESS && pctx)
 			context_enter(*pctx, dev, NULL);
-	} while (others_gave(result, dev, &asking));
+	} while (others_gave(result, &dev, &asking));
 	return result;
 }
 

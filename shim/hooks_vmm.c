@@ -316,7 +316,7 @@ HOOK(cuMulticastCreate, CUmemGenericAllocationHandle *mcHandle, const CUmulticas
 	bool made;
 
 	if (job_is_active())
-		measured_begin(&measuring);
+		measured_begin(&measuring, false);
 	result = REAL(cuMulticastCreate)(mcHandle, prop);
 	made = result == CUDA_SUCCESS && mcHandle;
 	measured_end(&measuring, made ? (const void *)(uintptr_t)*mcHandle : NULL,

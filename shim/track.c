@@ -220,19 +220,16 @@ static bool gave_after(CUresult result, struct device *device, struct asking *as
 	return true;
 }
 
-bool others_gave(CUresult result, CUdevice device, struct asking *asking)
+bool others_gave(CUresult result, const CUdevice *device, struct asking *asking)
 {
 	KEEP_ERRNO;
+	const struct context *context;
 
-	return (result == CUDA_ERROR_OUT_OF_MEMORY || asking->device) && job_is_active() &&
-	       gave_after(result, device_set_by_handle(job_devices(), device), asking);
-}
-
-bool others_gave_here(CUresult result, struct asking *asking)
-{
-	KEEP_ERRNO;
-	const struct context *context = job_is_active() ? context_here() : NULL;
-
+	if (!job_is_active())
+		return false;
+	if (device)
+		return gave_after(result, device_set_by_handle(job_devices(), *device), asking);
+	context = context_here();
 	return gave_after(result, context ? context->device : NULL, asking);
 }
 
@@ -242,10 +239,8 @@ struct measuring begin_measuring(bool seldom)
 	struct measuring measuring;
 
 	measuring.device = NULL;
-	if (job_is_active() && seldom)
-		measured_begin_seldom(&measuring);
-	else if (job_is_active())
-		measured_begin(&measuring);
+	if (job_is_active())
+		measured_begin(&measuring, seldom);
 	return measuring;
 }
 

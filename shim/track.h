@@ -91,7 +91,7 @@
 			else                                                          \
 				end_measuring(&measuring_, 0, 0);                     \
 		} while ((measured_ == CUDA_ERROR_OUT_OF_MEMORY || asking_.device) && \
-		         others_gave_here(measured_, &asking_));                      \
+		         others_gave(measured_, NULL, &asking_));                     \
 		measured_;                                                            \
 	})
 /* A call for which the driver may take or give back a little: only where NVML tells is it known how
@@ -155,11 +155,10 @@ struct asking {
 	struct deadline until;
 };
 /*
- * Return whether they have given after the device was full, so that another try is worth it: again
- * after each try, with any result. On this device; on that of the current context.
+ * Returns whether they have given after the device was full, so that another try is worth it: again
+ * after each try, with any result. device: NULL: that of the current context.
  */
-bool others_gave(CUresult result, CUdevice device, struct asking *asking);
-bool others_gave_here(CUresult result, struct asking *asking);
+bool others_gave(CUresult result, const CUdevice *device, struct asking *asking);
 
 /* Measures as measured.h does; does nothing where the job is not active. */
 struct measuring begin_measuring(bool seldom); /* most calls are then left out */

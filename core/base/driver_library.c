@@ -309,7 +309,7 @@ static bool is_driver_name(const char *file)
 	                         rest[strspn(rest, ".0123456789")] == '\0');
 }
 
-bool driver_library_is_named(const char *file)
+static bool driver_library_is_named(const char *file)
 {
 	char target[PATH_MAX];
 
@@ -380,7 +380,7 @@ static bool elf_is_known_as(struct elf *elf, const char *name)
 	return texts && known_as && elf_has_text(elf, texts + known_as, name);
 }
 
-bool driver_library_is_copy(const char *path)
+static bool driver_library_is_copy(const char *path)
 {
 	struct elf elf;
 	int cancel;
@@ -393,6 +393,11 @@ bool driver_library_is_copy(const char *path)
 		close(elf.fd);
 	pthread_setcancelstate(cancel, NULL);
 	return is;
+}
+
+bool driver_library_is_asked(const char *file)
+{
+	return driver_library_is_named(file) || (strchr(file, '/') && driver_library_is_copy(file));
 }
 
 bool driver_library_locate(const char *file, char *path, size_t size)

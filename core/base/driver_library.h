@@ -39,16 +39,13 @@ bool driver_library_find(const char *shim, const char *asked, char *path, size_t
                          const char **from, bool *named_is_bad);
 
 /*
- * Returns whether dlopen(file) asks for a driver: by a name that drivers have, or by a link to such
- * a file. errno is not preserved.
+ * Returns whether dlopen(file) asks for a driver: by a name that drivers have, by a link to such a
+ * file, or by the path of a file that says it is known as DRIVER_LIBRARY. errno is not preserved.
+ *
+ * A copy of another name that was passed on would be a driver of its own, some of whose calls of
+ * itself reach the shim.
  */
-bool driver_library_is_named(const char *file);
-
-/*
- * Returns whether a file, given by its path, is a driver under any name: says that it is known as
- * DRIVER_LIBRARY. errno is not preserved.
- */
-bool driver_library_is_copy(const char *path);
+bool driver_library_is_asked(const char *file);
 
 /*
  * Finds where dlopen(file) would find the driver it asks for: a path, or a name that is looked for

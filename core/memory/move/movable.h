@@ -10,7 +10,30 @@
 #ifndef SPILLWAY_MOVABLE_H
 #define SPILLWAY_MOVABLE_H
 
-#include "core/memory/move/exchange.h"
+#include "core/budget/device.h"
+
+enum { MOVES_MAX = 128 };
+
+/* A piece whose physical memory is exchanged; the bytes come along (copy_window.c). */
+struct move {
+	CUdeviceptr address; /* mapped, `size` bytes, by `from` */
+	size_t size;
+	CUmemGenericAllocationHandle from, to; /* `to` is made by the caller */
+	const CUmemAccessDesc *access;         /* the rights of the address's mapping */
+	size_t accesses;
+	/*
+	 * Maps this memory at the other addresses where the address's is mapped. NULL: there are
+	 * none. Returns whether the driver has done so.
+	 */
+	bool (*map_others)(const struct move *move, CUmemGenericAllocationHandle memory);
+	CUdeviceptr scratch; /* where `to` is mapped meanwhile; moves_prepare()'s */
+	bool is_done; /* `to` is mapped at the address and has the bytes; else all is as before */
+	bool is_from_device; /* the caller's, as is all that follows */
+	bool has_like;
+	CUmemAllocationProp like; /* the properties it must have on the device */
+	bool goes_on;             /* it moves together with the one before it */
+	const struct movable_kind *kind;
+};
 
 /* A piece that may be moved. */
 struct candidate {

@@ -145,14 +145,6 @@ void plan_cut(struct plan *plan, struct device *device, size_t count)
 	plan->count = count;
 }
 
-void plan_shift(struct plan *plan, size_t count)
-{
-	plan->count -= count;
-	plan->made -= count;
-	memmove(plan->moves, plan->moves + count, plan->count * sizeof(*plan->moves));
-	plan->moves[0].goes_on = false;
-}
-
 /* Makes the memory that the next move without any goes to. Returns why there is none. */
 static enum move_pending make_next(struct plan *plan, struct device *device, bool is_locked)
 {
@@ -197,22 +189,6 @@ bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns)
 	return plan->made < plan->count && known->weight > 0 &&
 	       known->value * (double)next->size <= (double)ns &&
 	       make_next(plan, device, true) == MOVE_NONE;
-}
-
-size_t plan_slice(const struct plan *plan, size_t first, uint64_t bytes)
-{
-	size_t end = first, i = first;
-	uint64_t sum = 0;
-
-	while (i < plan->count) {
-		do
-			sum += plan->moves[i++].size;
-		while (i < plan->count && plan->moves[i].goes_on);
-		if (end != first && sum > bytes)
-			break;
-		end = i;
-	}
-	return end;
 }
 
 static bool look_locked(const struct plan *plan, struct device *device, struct move *m)

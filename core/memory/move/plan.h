@@ -66,11 +66,6 @@ bool plan_make(struct plan *plan, struct device *device);
  * where it has not.
  */
 bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns);
-/*
- * Returns where the slice ends that begins with this move, for a copy window that copies so many
- * bytes; it has those that move together, at the least.
- */
-size_t plan_slice(const struct plan *plan, size_t first, uint64_t bytes);
 /* Returns how many moves have memory to go to, and so have those that move together with them. */
 size_t plan_ready(const struct plan *plan);
 /* Returns the physical memory of a move on this tier: the memory it leaves there, or needs. */
@@ -79,8 +74,6 @@ struct chunk plan_memory(const struct move *move, enum segment_tier tier);
 void plan_drop(const struct plan *plan, struct device *device, const struct move *move);
 /* Leaves out the moves from this one on. */
 void plan_cut(struct plan *plan, struct device *device, size_t count);
-/* Takes out the first so many, which have been carried out or dropped. */
-void plan_shift(struct plan *plan, size_t count);
 
 /*
  * Takes the locks of all kinds, and gives them back, around carrying it out, so that nothing else

@@ -319,18 +319,6 @@ static void measure_in(struct measuring *measuring, const struct context *contex
 	measuring->device = context->device;
 }
 
-void measured_begin(struct measuring *measuring)
-{
-	const struct context *context = can_measure(measuring);
-
-	if (!context)
-		return;
-	measure_in(measuring, context);
-	measuring->is_told = overhead_is_known(measuring->device);
-	if (!measuring->is_told && !measured_do_begin(measuring->device, BY_CONTEXT))
-		measuring->device = NULL;
-}
-
 uint64_t measured_rest_ns(const struct device *device)
 {
 	return atomic_load_explicit(&measured_is_behind[device->id.ordinal], memory_order_relaxed)
@@ -338,14 +326,10 @@ uint64_t measured_rest_ns(const struct device *device)
 	           : 0;
 }
 
-void measured_begin_seldom(struct measuring *measuring)
+static void measured_begin_seldom(struct measuring *measuring, const struct context *context)
 {
-	const struct context *context = can_measure(measuring);
-	const struct reading *r;
+	const struct reading *r = reading_of(context->device, BY_CONTEXT);
 
-	if (!context)
-		return;
-	r = reading_of(context->device, BY_CONTEXT);
 	if (overhead_is_known(context->device)) {
 		overhead_note();
 	} else if (!rest_ns(r)) {
@@ -357,6 +341,22 @@ void measured_begin_seldom(struct measuring *measuring)
 		measure_in(measuring, context);
 		measuring->is_left_out = true;
 	}
+}
+
+void measured_begin(struct measuring *measuring, bool seldom)
+{
+	const struct context *context = can_measure(measuring);
+
+	if (!context)
+		return;
+	if (seldom) {
+		measured_begin_seldom(measuring, context);
+		return;
+	}
+	measure_in(measuring, context);
+	measuring->is_told = overhead_is_known(measuring->device);
+	if (!measuring->is_told && !measured_do_begin(measuring->device, BY_CONTEXT))
+		measuring->device = NULL;
 }
 
 static void measured_leave_out(const struct measuring *measuring, const void *owner, uint64_t most)

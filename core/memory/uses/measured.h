@@ -38,7 +38,7 @@
 #define MEASURED_MOST_CONTEXT ((uint64_t)2 << 30)
 #define MEASURED_MOST_OBJECT  ((uint64_t)256 << 20) /* a function, a graph, a limit */
 
-/* How often calls of measured_begin_seldom() are measured: 50 ms; tests have other times. */
+/* How often such calls are measured as seldom take memory: 50 ms; tests have other times. */
 extern uint64_t measured_every_ns;
 
 /* One call being measured. */
@@ -51,10 +51,11 @@ struct measuring {
 	struct context context; /* the one that was current */
 };
 
-/* Begins to measure, before the call, in the context it is for. */
-void measured_begin(struct measuring *measuring);
-/* Begins likewise, for calls that are frequent and seldom take memory. */
-void measured_begin_seldom(struct measuring *measuring);
+/*
+ * Begins to measure, before the call, in the context it is for. seldom: the call is frequent and
+ * seldom takes memory.
+ */
+void measured_begin(struct measuring *measuring, bool seldom);
 /*
  * Ends the measuring after the call, with any answer. owner: the object that came to be, or that
  * grew; NULL after a failure. Returns the bytes charged.
