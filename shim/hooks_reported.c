@@ -5,7 +5,12 @@
 #include "core/job/job.h"
 #include "core/budget/network.h"
 #include "core/budget/reported.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/pointer.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/arena/small.h"
+#include "core/memory/own/own.h"
 
 static void report_info(struct device *device, size_t *free, size_t *total)
 {
@@ -52,10 +57,39 @@ AFTER(cuDeviceTotalMem_v2, (size_t *, bytes), (CUdevice, dev))
 		*bytes = memory.total;
 }
 
+/*
+ * Pins memory of ours, unless pin_new = no, where a library of the network asks about it. Does so
+ * also where any caller asks whether a network may reach it, in a process that can register memory,
+ * because registering follows unseen.
+ */
 static void keep_asked(CUdeviceptr address, const void *caller, bool is_for_network)
 {
-	if (is_for_network || !network_is_stranger(caller))
-		pointer_asked(address, caller, is_for_network);
+	const struct arena *arena;
+	struct device *device;
+
+	if (!is_for_network && network_is_stranger(caller))
+		return;
+	arena = arena_at(address);
+	device = arena ? arena->device : own_device(address);
+	/* The descriptors are looked at last, and never for the host's memory. */
+	if (device && terms_of(device).settings.pin_new &&
+	    (network_keeps(caller) || (is_for_network && network_is_open(""))))
+		pointer_pin(address, 1);
+}
+
+/* Returns whether the program has nothing at the address, although the driver still knows it. */
+static bool reported_is_gone(CUdeviceptr address)
+{
+	struct allocation *a;
+
+	if (freed_has(address))
+		return true;
+	if (!arena_at(address) && !small_holds(address))
+		return false;
+	a = vmem_at(address);
+	if (a)
+		resource_release(&a->resource);
+	return !a;
 }
 
 HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
@@ -66,7 +100,7 @@ HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 		keep_asked(dptr, __builtin_return_address(0), false);
 	if (job_is_active() && pointer_range(dptr, pbase, psize))
 		return CUDA_SUCCESS;
-	if (job_is_active() && vmem_is_gone(dptr))
+	if (job_is_active() && reported_is_gone(dptr))
 		return CUDA_ERROR_NOT_FOUND;
 	return REAL(cuMemGetAddressRange_v2)(pbase, psize, dptr);
 }
@@ -84,7 +118,7 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 		           attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
 	if (job_is_active() && pointer_attribute(attribute, ptr, data, &result))
 		return result;
-	if (job_is_active() && vmem_is_gone(ptr))
+	if (job_is_active() && reported_is_gone(ptr))
 		return CUDA_ERROR_INVALID_VALUE;
 	return REAL(cuPointerGetAttribute)(data, attribute, ptr);
 }
@@ -95,7 +129,7 @@ HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *at
 {
 	KEEP_ERRNO;
 	/* None of the driver's memory is at an odd address. */
-	CUdeviceptr known = job_is_active() && vmem_is_gone(ptr) ? 1 : ptr;
+	CUdeviceptr known = job_is_active() && reported_is_gone(ptr) ? 1 : ptr;
 	CUresult result = REAL(cuPointerGetAttributes)(numAttributes, attributes, data, known);
 	bool is_for_network = false;
 	CUresult one;

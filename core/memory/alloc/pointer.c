@@ -180,20 +180,6 @@ bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
 	return true;
 }
 
-bool vmem_is_gone(CUdeviceptr address)
-{
-	struct allocation *a;
-
-	if (freed_has(address))
-		return true;
-	if (!arena_at(address) && !small_holds(address))
-		return false;
-	a = vmem_at(address);
-	if (a)
-		resource_release(&a->resource);
-	return !a;
-}
-
 /*
  * Brings the memory there in arenas to the device and keeps it there: other processes know its
  * addresses.
@@ -230,17 +216,6 @@ void pointer_pin(CUdeviceptr address, size_t size)
 	if (pin_in_arena(address, size) != CUDA_SUCCESS)
 		log_once(LOG_WARNING, "memory that other hardware accesses does not fit on the "
 		                      "GPU: it stays on the host");
-}
-
-void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network)
-{
-	const struct arena *arena = arena_at(address);
-	struct device *device = arena ? arena->device : own_device(address);
-
-	/* The descriptors are looked at last, and never for the host's memory. */
-	if (device && terms_of(device).settings.pin_new &&
-	    (network_keeps(caller) || (is_for_network && network_is_open(""))))
-		pointer_pin(address, 1);
 }
 
 /* Set once a program has asked for it, so that copies of programs that did not pay one load. */

@@ -16,19 +16,11 @@
  */
 bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
                        CUresult *result);
-/* Returns whether the program has nothing at the address, although the driver still knows it. */
-bool vmem_is_gone(CUdeviceptr address);
 /*
  * Brings the memory there to its device, where it must stay. Waits for the mover, so it is not to
  * be called inside the gate.
  */
 void pointer_pin(CUdeviceptr address, size_t size);
-/*
- * Does so, unless pin_new = no, where a library of the network asks about it. Does so also where
- * any caller asks whether a network may reach it, in a process that can register memory, because
- * registering follows unseen.
- */
-void pointer_asked(CUdeviceptr address, const void *caller, bool is_for_network);
 /*
  * Remembers whether synchronous calls that touch the memory are to be in order with the host, which
  * drivers refuse for virtual memory (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). Returns false if it lies in
