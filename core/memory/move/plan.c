@@ -120,14 +120,6 @@ static enum move_pending get_memory(const struct plan *plan, struct device *devi
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? full : MOVE_FAILED;
 }
 
-struct chunk plan_memory(const struct move *m, enum segment_tier tier)
-{
-	const CUmemAllocationProp *like =
-	    m->has_like && tier == SEGMENT_ON_DEVICE ? &m->like : NULL;
-
-	return (struct chunk){.size = m->size, .tier = tier, .like = like};
-}
-
 void plan_drop(const struct plan *plan, struct device *device, const struct move *m)
 {
 	struct chunk chunk = plan_memory(m, plan->to);
@@ -159,15 +151,6 @@ static enum move_pending make_next(struct plan *plan, struct device *device, boo
 		plan->made++;
 	}
 	return lacks;
-}
-
-size_t plan_ready(const struct plan *plan)
-{
-	size_t ready = plan->made;
-
-	while (ready < plan->count && plan->moves[ready].goes_on)
-		ready--;
-	return ready;
 }
 
 bool plan_make(struct plan *plan, struct device *device)

@@ -67,9 +67,22 @@ bool plan_make(struct plan *plan, struct device *device);
  */
 bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns);
 /* Returns how many moves have memory to go to, and so have those that move together with them. */
-size_t plan_ready(const struct plan *plan);
+static inline size_t plan_ready(const struct plan *plan)
+{
+	size_t ready = plan->made;
+
+	while (ready < plan->count && plan->moves[ready].goes_on)
+		ready--;
+	return ready;
+}
 /* Returns the physical memory of a move on this tier: the memory it leaves there, or needs. */
-struct chunk plan_memory(const struct move *move, enum segment_tier tier);
+static inline struct chunk plan_memory(const struct move *m, enum segment_tier tier)
+{
+	const CUmemAllocationProp *like =
+	    m->has_like && tier == SEGMENT_ON_DEVICE ? &m->like : NULL;
+
+	return (struct chunk){.size = m->size, .tier = tier, .like = like};
+}
 /* Drops a move: the memory it was to go to is free. */
 void plan_drop(const struct plan *plan, struct device *device, const struct move *move);
 /* Leaves out the moves from this one on. */
