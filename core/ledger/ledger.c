@@ -66,46 +66,9 @@ void ledger_forget_peak(struct ledger *ledger)
 	ledger_set(&ledger->driver_peak, 0);
 }
 
-/* Raises a peak. A thread that charged before the charges were closed may still be at it. */
-static void raise_peak(_Atomic uint64_t *word, uint64_t now)
-{
-	uint64_t peak = ledger_get(word);
-
-	while (now > peak && !atomic_compare_exchange_weak(word, &peak, now))
-		;
-}
-
-bool ledger_change_open(struct ledger *ledger, int tier, int64_t bytes)
-{
-	uint64_t was = ledger_get(&ledger->charged[tier]), now;
-
-	do {
-		now = was + (uint64_t)bytes;
-		if (!(was & now & LEDGER_OPEN))
-			return false;
-	} while (!atomic_compare_exchange_weak_explicit(
-	    &ledger->charged[tier], &was, now, memory_order_relaxed, memory_order_relaxed));
-	if (bytes > 0)
-		raise_peak(&ledger->peak[tier], now & ~LEDGER_OPEN);
-	return true;
-}
-
-void ledger_open(struct ledger *ledger, int tier)
-{
-	atomic_fetch_or(&ledger->charged[tier], LEDGER_OPEN);
-}
-
 void ledger_close(struct ledger *ledger, int tier)
 {
 	atomic_fetch_and(&ledger->charged[tier], ~LEDGER_OPEN);
-}
-
-void ledger_charge(struct ledger *ledger, int tier, uint64_t bytes)
-{
-	uint64_t now = ledger_get(&ledger->charged[tier]) + bytes;
-
-	ledger_set(&ledger->charged[tier], now);
-	raise_peak(&ledger->peak[tier], now);
 }
 
 uint64_t ledger_give_back(struct ledger *ledger, int tier, uint64_t bytes)
@@ -114,11 +77,4 @@ uint64_t ledger_give_back(struct ledger *ledger, int tier, uint64_t bytes)
 
 	ledger_set(&ledger->charged[tier], held - given);
 	return bytes - given;
-}
-
-void ledger_note_driver(struct ledger *ledger, int64_t change)
-{
-	uint64_t before = atomic_fetch_add(&ledger->driver_used, (uint64_t)change);
-
-	raise_peak(&ledger->driver_peak, before + (uint64_t)change);
 }

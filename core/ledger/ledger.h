@@ -79,23 +79,12 @@ static inline uint64_t ledger_charged(const struct ledger *ledger, int tier)
 	return atomic_load_explicit(&ledger->charged[tier], memory_order_relaxed) & ~LEDGER_OPEN;
 }
 
-/*
- * Charges bytes, or gives them back, without the lock. Returns false, and nothing is done, where
- * the charges are not open, or are fewer than the bytes to give back.
- */
-bool ledger_change_open(struct ledger *ledger, int tier, int64_t bytes);
-void ledger_open(struct ledger *ledger, int tier);
+/* Ends the time in which the charges change without the lock (quota.c). */
 void ledger_close(struct ledger *ledger, int tier);
 /*
- * Charges bytes, or gives them back; the caller holds the lock under which all charges of the job
- * change, and they are closed.
+ * Gives charged bytes back; as in quota.c the caller holds the lock, and the charges are closed.
+ * Returns how many of the bytes were not charged, and cannot be given back.
  */
-void ledger_charge(struct ledger *ledger, int tier, uint64_t bytes);
-/* Returns how many of the bytes were not charged, and cannot be given back. */
 uint64_t ledger_give_back(struct ledger *ledger, int tier, uint64_t bytes);
-/*
- * Counts bytes, part of the charges, that the driver took for itself; negative: that it gave back.
- */
-void ledger_note_driver(struct ledger *ledger, int64_t change);
 
 #endif

@@ -23,6 +23,58 @@ static bool quota_is_valid(const struct segment *segment, int device, enum segme
 	       (unsigned)tier < SEGMENT_TIERS;
 }
 
+/* --- a ledger's charges --- */
+
+/* Raises a peak. A thread that charged before the charges were closed may still be at it. */
+static void ledger_raise_peak(_Atomic uint64_t *word, uint64_t now)
+{
+	uint64_t peak = quota_get(word);
+
+	while (now > peak && !atomic_compare_exchange_weak(word, &peak, now))
+		;
+}
+
+/*
+ * Charges bytes, or gives them back, without the lock. Returns false, and nothing is done, where
+ * the charges are not open, or are fewer than the bytes to give back.
+ */
+static bool ledger_change_open(struct ledger *ledger, int tier, int64_t bytes)
+{
+	uint64_t was = quota_get(&ledger->charged[tier]), now;
+
+	do {
+		now = was + (uint64_t)bytes;
+		if (!(was & now & LEDGER_OPEN))
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(
+	    &ledger->charged[tier], &was, now, memory_order_relaxed, memory_order_relaxed));
+	if (bytes > 0)
+		ledger_raise_peak(&ledger->peak[tier], now & ~LEDGER_OPEN);
+	return true;
+}
+
+/*
+ * Charges bytes, or gives them back; the caller holds the lock under which all charges of the job
+ * change, and they are closed.
+ */
+static void ledger_charge(struct ledger *ledger, int tier, uint64_t bytes)
+{
+	uint64_t now = quota_get(&ledger->charged[tier]) + bytes;
+
+	quota_set(&ledger->charged[tier], now);
+	ledger_raise_peak(&ledger->peak[tier], now);
+}
+
+/*
+ * Counts bytes, part of the charges, that the driver took for itself; negative: that it gave back.
+ */
+static void ledger_note_driver(struct ledger *ledger, int64_t change)
+{
+	uint64_t before = atomic_fetch_add(&ledger->driver_used, (uint64_t)change);
+
+	ledger_raise_peak(&ledger->driver_peak, before + (uint64_t)change);
+}
+
 /* --- open charges --- */
 
 /* Lets the process charge without the lock from here on, if it may; under the lock. */
@@ -35,7 +87,7 @@ static void open_if_alone(struct segment *segment, int device)
 	    quota_get(total) != ledger_charged(own, SEGMENT_ON_DEVICE))
 		return;
 	quota_set(total, LEDGER_OPEN | (uint64_t)segment->number);
-	ledger_open(own, SEGMENT_ON_DEVICE);
+	atomic_fetch_or(&own->charged[SEGMENT_ON_DEVICE], LEDGER_OPEN);
 }
 
 /* --- under the lock --- */
