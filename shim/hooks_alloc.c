@@ -3,7 +3,7 @@
 #include "core/budget/network.h"
 #include "core/job/job.h"
 #include "core/memory/alloc/allocate.h"
-#include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/freed.h"
 #include "core/memory/uses/counted.h"
 #include "shim/allocate.h"
 #include "shim/shim.h"

@@ -7,7 +7,7 @@
 #define SPILLWAY_TEST_CALLS_H
 
 #include "core/memory/alloc/allocate.h"
-#include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/freed.h"
 
 static inline CUresult native_alloc(void *cookie, CUdeviceptr *address)
 {

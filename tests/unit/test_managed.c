@@ -12,7 +12,7 @@
 #include "tests/unit/devices.h"
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
-#include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/managed.h"
 
 #include "fake_driver.h"

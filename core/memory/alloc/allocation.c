@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Allocations, and the front of freeing. Rules: runs inside the user's process, within its calls;
- * the driver is called by freeing alone.
- */
+/* Allocations. Rules: runs inside the user's process; never calls the driver. */
 #include "core/memory/alloc/allocation.h"
 
 #include <errno.h>
@@ -15,15 +12,10 @@
 #include "core/base/lock.h"
 #include "core/budget/exported.h"
 #include "core/budget/wanted.h"
-#include "core/cuda/capture.h"
-#include "core/cuda/idle.h"
-#include "core/memory/alloc/freed.h"
+#include "core/memory/alloc/advice.h"
 #include "core/memory/alloc/ipc_calls.h"
-#include "core/memory/alloc/managed.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/small.h"
-#include "core/memory/arena/spare.h"
-#include "core/memory/uses/counted.h"
 #include "core/rings/event.h"
 
 _Atomic(const struct ipc_calls *) ipc_calls;
@@ -276,40 +268,11 @@ struct allocation *allocation_in_slab(CUdeviceptr address)
 	return small_owner(address, hold_around);
 }
 
-/* --- freed by the driver, in the order of a stream --- */
-
-static CUresult release_nothing(const struct allocation *a)
-{
-	(void)a;
-	return CUDA_SUCCESS;
-}
-
-static const struct provider provider_driver = {
-    .factory = {"driver", 0},
-    .kind = SPILL_AUTO,
-    .outlives_context = true,
-    .release = release_nothing,
-};
-
-bool allocation_is_freed_by_driver(const struct allocation *a)
-{
-	return a->backing.provider == &provider_driver;
-}
-
 /* --- in the books --- */
 
 CUresult allocation_give_back(const struct allocation *a)
 {
 	return a->backing.provider->release(a);
-}
-
-/*
- * Returns whether the allocation is one that the driver does not free with its context, or that is
- * found by any address in it.
- */
-static bool allocation_is_ours(const struct allocation *a)
-{
-	return a->backing.provider || a->is_managed;
 }
 
 static int allocation_do_enter(struct allocation *a)
@@ -345,9 +308,7 @@ static void allocation_has_left(struct allocation *a)
 	allocation_note(a, EVENT_free);
 }
 
-/* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
- */
-static bool allocation_leave(struct allocation *a)
+bool allocation_leave(struct allocation *a)
 {
 	if (registry_delete_resource(a->context.device->registry, a->address, &a->resource) != 0)
 		return false;
@@ -355,12 +316,7 @@ static bool allocation_leave(struct allocation *a)
 	return true;
 }
 
-/*
- * Takes an allocation of an arena, about which no driver is asked, out of the registry and the
- * address map; the books' reference becomes the caller's. Returns NULL if there is none, or another
- * thread was quicker.
- */
-static struct allocation *allocation_take(struct device *device, CUdeviceptr address)
+struct allocation *allocation_take(struct device *device, CUdeviceptr address)
 {
 	struct allocation *a =
 	    (struct allocation *)registry_take_object(device->registry, &allocation_type, address);
@@ -370,12 +326,7 @@ static struct allocation *allocation_take(struct device *device, CUdeviceptr add
 	return a;
 }
 
-/*
- * Takes an allocation of the driver's own, which it has freed, out of the registry: the one that
- * stood under the address before the driver was asked. Returns it in the same way.
- */
-static struct allocation *allocation_take_before(CUdeviceptr address,
-                                                 const struct before_leaving *before)
+struct allocation *allocation_take_before(CUdeviceptr address, const struct before_leaving *before)
 {
 	struct allocation *a =
 	    (struct allocation *)context_take_before(&allocation_type, address, before);
@@ -385,8 +336,7 @@ static struct allocation *allocation_take_before(CUdeviceptr address,
 	return a;
 }
 
-/* Ends the leaving of an allocation, in the registry and the address map. */
-static bool allocation_left(const struct leaving *leaving, bool gone)
+bool allocation_left(const struct leaving *leaving, bool gone)
 {
 	bool left = registry_left(leaving, gone);
 
@@ -463,182 +413,4 @@ struct allocation *vmem_at(CUdeviceptr address)
 	if (!found)
 		found = allocation_in_slab(address);
 	return found ? found : allocation_mapped_at(address, false);
-}
-
-/* --- freeing: the front behind cuMemFree and its kin --- */
-
-/* Returns whether cuMemFree alone frees the memory: it was not allocated in stream order. */
-static bool is_for_free_alone(CUdeviceptr address)
-{
-	struct allocation *a = allocation_find(address);
-	bool found = a && a->backing.provider && !a->pool;
-
-	if (a)
-		resource_release(&a->resource);
-	return found;
-}
-
-/*
- * Lets memory of ours go that this thread took out of the books: now, or as soon as may be. Takes
- * over the reference.
- */
-static CUresult free_let_go(struct allocation *a, const struct vmem_free *how)
-{
-	CUresult result;
-
-	ipc_take_back(&a->shared_as);
-	result = freed_take_over(a, how->wait);
-	resource_release(&a->resource);
-	return result;
-}
-
-/*
- * Asks whether any memory may be freed now: while a capture is active the driver may refuse, with
- * the answer it gives.
- */
-static CUresult may_free(const struct vmem_free *how)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	/*
-	 * The driver answers for any address whether it may be freed now; none of its own is odd.
-	 */
-	if (capture_is_active())
-		result = how->native(how->cookie, 1);
-	return idle_is_refused(result) ? result : CUDA_SUCCESS;
-}
-
-/*
- * Lets the driver judge an address that is no allocation's. To it, the first address of a slab is
- * an allocation of its own, which would go with all its blocks.
- */
-static CUresult let_driver_judge(CUdeviceptr address, const struct vmem_free *how)
-{
-	return small_holds(address) ? CUDA_ERROR_INVALID_VALUE : how->native(how->cookie, address);
-}
-
-/*
- * Frees memory of ours, and takes over the reference. Of two threads that free the same the driver
- * judges the second.
- */
-static CUresult free_ours(const struct leaving *leaving, const struct vmem_free *how)
-{
-	struct allocation *a = (struct allocation *)leaving->resource;
-	CUresult result = may_free(how);
-
-	if (result == CUDA_SUCCESS && allocation_left(leaving, true))
-		return free_let_go(a, how);
-	if (result == CUDA_SUCCESS)
-		result = let_driver_judge(a->address, how);
-	else
-		allocation_left(leaving, false);
-	resource_release(&a->resource);
-	return result;
-}
-
-/*
- * Frees managed memory, or memory of ours while a capture is active. The driver is asked in both
- * cases. It is not asked about memory that is free already, which it may still know.
- */
-static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
-{
-	struct leaving leaving = context_leave_object(&allocation_type, address);
-	struct allocation *a = (struct allocation *)leaving.resource;
-	CUresult result;
-
-	if (!a)
-		return freed_has(address) ? CUDA_ERROR_INVALID_VALUE
-		                          : let_driver_judge(address, how);
-	if (a->backing.provider)
-		return free_ours(&leaving, how);
-	result = how->native(how->cookie, address);
-	if (allocation_left(&leaving, result == CUDA_SUCCESS) && how->wait && a->pool) {
-		a->backing.provider = &provider_driver;
-		freed_take_over(a, how->wait);
-	}
-	resource_release(leaving.resource); /* still in the books, it is still charged */
-	return result;
-}
-
-/* Frees memory in no known range: the driver's own, or memory of another process's pool. */
-static CUresult free_driver_s(CUdeviceptr address, const struct vmem_free *how)
-{
-	struct before_leaving before;
-	struct allocation *gone;
-	struct leaving imported;
-	CUresult result;
-
-	if (freed_has(address))
-		return CUDA_ERROR_INVALID_VALUE;
-	context_before_leaving(&before);
-	result = how->native(how->cookie, address);
-	if (result != CUDA_SUCCESS || !address)
-		return result;
-	gone = allocation_take_before(address, &before);
-	if (gone) {
-		resource_release(&gone->resource);
-	} else {
-		imported = context_leave_object(&counted_type_imported_memory, address);
-		counted_left(&imported, true);
-	}
-	return result;
-}
-
-CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
-{
-	struct address_range range;
-	struct allocation *ours = NULL;
-	CUresult result;
-
-	if (how->wait)
-		freed_fence();
-	else
-		freed_settle();
-	if (!address_map_find(address, &range)) {
-		result = free_driver_s(address, how);
-	} else if (how->wait && is_for_free_alone(address)) {
-		result = CUDA_ERROR_INVALID_VALUE;
-	} else {
-		if (range.kind == ADDRESS_OF_ARENA && !capture_is_active())
-			ours = allocation_take(((struct arena *)range.owner)->device, address);
-		result = ours ? free_let_go(ours, how) : free_asking(address, how);
-	}
-	pools_settle();
-	return result;
-}
-
-/* Takes memory that went with a context out of the books, because the driver has freed it. */
-static void leave_with_context(void *cookie, const struct registry_entry *entry)
-{
-	const struct context *context = cookie;
-	struct allocation *a = (struct allocation *)entry->resource;
-
-	if (a->resource.type != &allocation_type || !allocation_is_ours(a) ||
-	    a->context.handle != context->handle || !allocation_leave(a) || a->is_managed)
-		return;
-	ipc_take_back(&a->shared_as);
-	if (a->backing.provider->outlives_context)
-		freed_postpone(a);
-}
-
-void vmem_forget_context(const struct context *context)
-{
-	small_forget_context(context);
-	registry_walk(context->device->registry, leave_with_context, (void *)context);
-	freed_forget_context(context->handle);
-}
-
-void vmem_left_context(struct device_set *devices)
-{
-	for (int i = 0; i < devices->count; i++) {
-		struct device *device = &devices->device[i];
-		struct context context;
-
-		if (context_of_device(device, &context))
-			continue;
-		freed_give_back(device);
-		elastic_trim(device);
-		spare_trim(device, SEGMENT_ON_DEVICE, true);
-		spare_trim(device, SEGMENT_ON_HOST, true);
-	}
 }

@@ -2,8 +2,8 @@
 /*
  * Allocation: the application's request by cuMemAlloc and its kin, as a registry resource.
  *
- * Its last reference gives its bytes back to the quota; the memory itself is freed before that
- * (vmem_free()). Spilled and managed allocations are also in the address map, so that a pointer into the
+ * Its last reference gives its bytes back to the quota; the memory itself is freed before that by
+ * freed.c. Spilled and managed allocations are also in the address map, so that a pointer into the
  * middle of one is recognised.
  *
  * The driver's own plain memory (no arena) is charged the most that the driver takes for it: whole
@@ -110,11 +110,6 @@ struct allocation *allocation_create_elastic(const struct context *context, size
 /* Does the same for a block of a slab of the driver's (small.h). */
 struct allocation *allocation_create_small(const struct context *context, size_t size,
                                            uint64_t now_ns);
-/*
- * Returns whether the driver frees it in the order of a stream. It is charged until the stream is
- * there, and the driver alone knows when it is free.
- */
-bool allocation_is_freed_by_driver(const struct allocation *allocation);
 /* Returns whether the allocation lives in an arena. */
 bool elastic_is(const struct allocation *allocation);
 /* Returns whether it is a block of a slab of the driver's. */
@@ -131,6 +126,22 @@ uint64_t allocation_rounded(size_t size, bool is_exact);
  * takes over the reference.
  */
 int allocation_enter(struct allocation *allocation);
+/* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
+ */
+bool allocation_leave(struct allocation *allocation);
+/*
+ * Takes an allocation of an arena, about which no driver is asked, out of the registry and the
+ * address map; the books' reference becomes the caller's. Returns NULL if there is none, or another
+ * thread was quicker.
+ */
+struct allocation *allocation_take(struct device *device, CUdeviceptr address);
+/*
+ * Takes an allocation of the driver's own, which it has freed, out of the registry: the one that
+ * stood under the address before the driver was asked. Returns it in the same way.
+ */
+struct allocation *allocation_take_before(CUdeviceptr address, const struct before_leaving *before);
+/* Ends the leaving of an allocation, in the registry and the address map. */
+bool allocation_left(const struct leaving *leaving, bool gone);
 /*
  * Finds an allocation by its first address, with any context current. Returns it with a reference,
  * or NULL.
@@ -150,28 +161,5 @@ struct allocation *vmem_at(CUdeviceptr address);
  * NULL.
  */
 struct allocation *allocation_mapped_at(CUdeviceptr address, bool is_managed);
-
-/* --- freeing --- */
-
-/*
- * Frees. native() frees memory that the driver made. Before memory of ours goes, `wait` names the
- * work to wait for: all work of its context, as cuMemFree does (NULL), or the work on this stream,
- * as cuMemFreeAsync promises. Addresses Spillway does not know are the driver's to judge.
- */
-struct vmem_free {
-	CUresult (*native)(void *cookie, CUdeviceptr address);
-	void *cookie;
-	CUstream wait;
-};
-CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how);
-
-/* Releases our memory that was made in a context that the driver has destroyed. */
-void vmem_forget_context(const struct context *context);
-
-/*
- * Releases, after vmem_forget_context(), the memory that a device without a context would keep for
- * the next allocation.
- */
-void vmem_left_context(struct device_set *devices);
 
 #endif

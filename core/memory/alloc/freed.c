@@ -2,6 +2,7 @@
 /* Freed memory. Rules: runs inside the user's process, within its calls and by the mover. */
 #include "core/memory/alloc/freed.h"
 
+#include "core/base/address_map.h"
 #include "core/base/lock.h"
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
@@ -10,7 +11,12 @@
 #include "core/cuda/events.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/ipc_calls.h"
+#include "core/memory/arena/elastic.h"
 #include "core/memory/arena/slab.h"
+#include "core/memory/arena/small.h"
+#include "core/memory/arena/spare.h"
+#include "core/memory/uses/counted.h"
 
 enum { BUCKETS = 64, AHEAD_MAX = 16 };
 
@@ -32,6 +38,23 @@ static struct place {
 _Atomic size_t freed_counts[FREED_KINDS];
 static uint64_t frees;
 static _Atomic uint64_t came_back;
+
+/*
+ * Memory that the driver frees in the order of a stream: it is charged until the stream is there,
+ * and the driver alone knows when it is free.
+ */
+static CUresult release_nothing(const struct allocation *a)
+{
+	(void)a;
+	return CUDA_SUCCESS;
+}
+
+static const struct provider provider_driver = {
+    .factory = {"driver", 0},
+    .kind = SPILL_AUTO,
+    .outlives_context = true,
+    .release = release_nothing,
+};
 
 /* --- the list --- */
 
@@ -85,7 +108,11 @@ static void push(struct allocation **list, struct allocation *a)
 	*list = a;
 }
 
-void freed_postpone(struct allocation *a)
+/*
+ * Postpones an allocation that has left the books until everything was waited for. Takes a
+ * reference of its own.
+ */
+static void freed_postpone(struct allocation *a)
 {
 	resource_hold(&a->resource);
 	lock_acquire(&lock);
@@ -102,7 +129,8 @@ bool freed_has(CUdeviceptr address)
 	lock_acquire(&lock);
 	for (size_t place = BEHIND; place < PLACES; place++) {
 		for (struct allocation *a = freed[place].first; a && !found; a = a->freed_next)
-			found = address - a->address < a->size && !allocation_is_freed_by_driver(a);
+			found = address - a->address < a->size &&
+			        a->backing.provider != &provider_driver;
 	}
 	lock_release(&lock);
 	return found;
@@ -455,8 +483,8 @@ static bool set_in(CUcontext context)
 }
 
 /*
- * Sets the fence, in the place of an earlier one. Returns false where the driver cannot (before CUDA 12.5)
- * or does not.
+ * Sets the fence, in the place of an earlier one. Returns false where the driver cannot (before
+ * CUDA 12.5) or does not.
  */
 static bool fence_set(void)
 {
@@ -585,7 +613,11 @@ static CUresult wait_and_release(const struct allocation *a, CUstream wait, bool
 	return waited != CUDA_SUCCESS ? waited : released;
 }
 
-CUresult freed_take_over(struct allocation *a, CUstream wait)
+/*
+ * Frees one that has left the books. wait: it was freed in this stream's order (by its explicit
+ * name); NULL: after all work of its context. Returns the answer for the program.
+ */
+static CUresult freed_take_over(struct allocation *a, CUstream wait)
 {
 	bool is_refused = true;
 	CUresult result = CUDA_SUCCESS;
@@ -687,7 +719,12 @@ static void postpone_of(CUcontext context)
 	}
 }
 
-void freed_forget_context(CUcontext context)
+/*
+ * Gives back memory that was freed in a context that is gone, once the work of all other contexts
+ * is done, or as soon as no capture is active. Memory that the driver has freed with the context is
+ * not freed again.
+ */
+static void freed_forget_context(CUcontext context)
 {
 	lock_acquire(&lock);
 	postpone_of(context);
@@ -697,4 +734,182 @@ void freed_forget_context(CUcontext context)
 	fence_forget_context(context);
 	events_forget_context(context);
 	lock_release(&lock);
+}
+
+/* --- freeing: the front behind cuMemFree and its kin --- */
+
+/* Returns whether cuMemFree alone frees the memory: it was not allocated in stream order. */
+static bool is_for_free_alone(CUdeviceptr address)
+{
+	struct allocation *a = allocation_find(address);
+	bool found = a && a->backing.provider && !a->pool;
+
+	if (a)
+		resource_release(&a->resource);
+	return found;
+}
+
+/*
+ * Lets memory of ours go that this thread took out of the books: now, or as soon as may be. Takes
+ * over the reference.
+ */
+static CUresult free_let_go(struct allocation *a, const struct vmem_free *how)
+{
+	CUresult result;
+
+	ipc_take_back(&a->shared_as);
+	result = freed_take_over(a, how->wait);
+	resource_release(&a->resource);
+	return result;
+}
+
+/*
+ * Asks whether any memory may be freed now: while a capture is active the driver may refuse, with
+ * the answer it gives.
+ */
+static CUresult may_free(const struct vmem_free *how)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	/*
+	 * The driver answers for any address whether it may be freed now; none of its own is odd.
+	 */
+	if (capture_is_active())
+		result = how->native(how->cookie, 1);
+	return idle_is_refused(result) ? result : CUDA_SUCCESS;
+}
+
+/*
+ * Lets the driver judge an address that is no allocation's. To it, the first address of a slab is
+ * an allocation of its own, which would go with all its blocks.
+ */
+static CUresult let_driver_judge(CUdeviceptr address, const struct vmem_free *how)
+{
+	return small_holds(address) ? CUDA_ERROR_INVALID_VALUE : how->native(how->cookie, address);
+}
+
+/*
+ * Frees memory of ours, and takes over the reference. Of two threads that free the same the driver
+ * judges the second.
+ */
+static CUresult free_ours(const struct leaving *leaving, const struct vmem_free *how)
+{
+	struct allocation *a = (struct allocation *)leaving->resource;
+	CUresult result = may_free(how);
+
+	if (result == CUDA_SUCCESS && allocation_left(leaving, true))
+		return free_let_go(a, how);
+	if (result == CUDA_SUCCESS)
+		result = let_driver_judge(a->address, how);
+	else
+		allocation_left(leaving, false);
+	resource_release(&a->resource);
+	return result;
+}
+
+/*
+ * Frees managed memory, or memory of ours while a capture is active. The driver is asked in both
+ * cases. It is not asked about memory that is free already, which it may still know.
+ */
+static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
+{
+	struct leaving leaving = context_leave_object(&allocation_type, address);
+	struct allocation *a = (struct allocation *)leaving.resource;
+	CUresult result;
+
+	if (!a)
+		return freed_has(address) ? CUDA_ERROR_INVALID_VALUE
+		                          : let_driver_judge(address, how);
+	if (a->backing.provider)
+		return free_ours(&leaving, how);
+	result = how->native(how->cookie, address);
+	if (allocation_left(&leaving, result == CUDA_SUCCESS) && how->wait && a->pool) {
+		a->backing.provider = &provider_driver;
+		freed_take_over(a, how->wait);
+	}
+	resource_release(leaving.resource); /* still in the books, it is still charged */
+	return result;
+}
+
+/* Frees memory in no known range: the driver's own, or memory of another process's pool. */
+static CUresult free_driver_s(CUdeviceptr address, const struct vmem_free *how)
+{
+	struct before_leaving before;
+	struct allocation *gone;
+	struct leaving imported;
+	CUresult result;
+
+	if (freed_has(address))
+		return CUDA_ERROR_INVALID_VALUE;
+	context_before_leaving(&before);
+	result = how->native(how->cookie, address);
+	if (result != CUDA_SUCCESS || !address)
+		return result;
+	gone = allocation_take_before(address, &before);
+	if (gone) {
+		resource_release(&gone->resource);
+	} else {
+		imported = context_leave_object(&counted_type_imported_memory, address);
+		counted_left(&imported, true);
+	}
+	return result;
+}
+
+CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
+{
+	struct address_range range;
+	struct allocation *ours = NULL;
+	CUresult result;
+
+	if (how->wait)
+		freed_fence();
+	else
+		freed_settle();
+	if (!address_map_find(address, &range)) {
+		result = free_driver_s(address, how);
+	} else if (how->wait && is_for_free_alone(address)) {
+		result = CUDA_ERROR_INVALID_VALUE;
+	} else {
+		if (range.kind == ADDRESS_OF_ARENA && !capture_is_active())
+			ours = allocation_take(((struct arena *)range.owner)->device, address);
+		result = ours ? free_let_go(ours, how) : free_asking(address, how);
+	}
+	pools_settle();
+	return result;
+}
+
+/* Takes memory that went with a context out of the books, because the driver has freed it. */
+static void leave_with_context(void *cookie, const struct registry_entry *entry)
+{
+	const struct context *context = cookie;
+	struct allocation *a = (struct allocation *)entry->resource;
+
+	if (a->resource.type != &allocation_type || (!a->backing.provider && !a->is_managed) ||
+	    a->context.handle != context->handle || !allocation_leave(a) || a->is_managed)
+		return;
+	ipc_take_back(&a->shared_as);
+	if (a->backing.provider->outlives_context)
+		freed_postpone(a);
+}
+
+void vmem_forget_context(const struct context *context)
+{
+	small_forget_context(context);
+	registry_walk(context->device->registry, leave_with_context, (void *)context);
+	freed_forget_context(context->handle);
+}
+
+void vmem_left_context(struct device_set *devices)
+{
+	for (int i = 0; i < devices->count; i++) {
+		struct device *device = &devices->device[i];
+		struct context context;
+
+		if (context_of_device(device, &context))
+			continue;
+		freed_give_back(device);
+		elastic_trim(device);
+		spare_trim(device, SEGMENT_ON_DEVICE, true);
+		spare_trim(device, SEGMENT_ON_HOST, true);
+	}
 }

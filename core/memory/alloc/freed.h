@@ -34,7 +34,9 @@
 #include "core/cuda/driver.h"
 
 struct allocation;
+struct context;
 struct device;
+struct device_set;
 struct pool;
 
 enum freed_kind { FREED_OF_STREAM, FREED_OF_FENCE, FREED_OF_WAIT, FREED_KINDS };
@@ -47,16 +49,6 @@ static inline bool freed_is_any(enum freed_kind kind)
 	    atomic_load_explicit(&freed_counts[kind], memory_order_relaxed) != 0, 0);
 }
 
-/*
- * Frees one that has left the books. wait: it was freed in this stream's order (by its explicit
- * name); NULL: after all work of its context. Returns the answer for the program.
- */
-CUresult freed_take_over(struct allocation *allocation, CUstream wait);
-/*
- * Postpones an allocation that has left the books until everything was waited for. Takes a
- * reference of its own.
- */
-void freed_postpone(struct allocation *allocation);
 /*
  * Takes an allocation of the pool that serves so many bytes, for use in this stream from now on.
  * Returns it with its reference, the caller's; or NULL.
@@ -101,11 +93,28 @@ bool freed_wait(void);
 
 /* Forgets a destroyed stream: another may get its name, or has it and was given nothing yet. */
 void freed_stream_gone(CUstream stream);
+
+/* --- freeing --- */
+
 /*
- * Gives back memory that was freed in a context that is gone, once the work of all other contexts
- * is done, or as soon as no capture is active. Memory that the driver has freed with the context is
- * not freed again.
+ * Frees. native() frees memory that the driver made. Before memory of ours goes, `wait` names the
+ * work to wait for: all work of its context, as cuMemFree does (NULL), or the work on this stream,
+ * as cuMemFreeAsync promises. Addresses Spillway does not know are the driver's to judge.
  */
-void freed_forget_context(CUcontext context);
+struct vmem_free {
+	CUresult (*native)(void *cookie, CUdeviceptr address);
+	void *cookie;
+	CUstream wait;
+};
+CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how);
+
+/* Releases our memory that was made in a context that the driver has destroyed. */
+void vmem_forget_context(const struct context *context);
+
+/*
+ * Releases, after vmem_forget_context(), the memory that a device without a context would keep for
+ * the next allocation.
+ */
+void vmem_left_context(struct device_set *devices);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/lock.h"
+#include "core/memory/alloc/advice.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/reclaim.h"
 
@@ -17,34 +17,6 @@ static const CUmemLocation managed_nowhere = {.type = CU_MEM_LOCATION_TYPE_INVAL
                                               .id = CU_DEVICE_INVALID};
 
 /* --- the program's advice --- */
-
-enum { ADVICE_DEVICES = 64 }; /* of further devices it is not known which use the memory */
-
-struct advice {
-	CUmemLocation preferred, prefetched; /* of type CU_MEM_LOCATION_TYPE_INVALID: none */
-	uint64_t accessed_by;                /* devices, by bit */
-	bool accessed_by_host, read_mostly;
-};
-
-struct piece {
-	uint64_t from; /* to the next one's */
-	struct advice advice;
-};
-
-/*
- * A book of advice. The driver keeps the program's advice itself, but where the limit holds memory
- * back our own advice stands there in place of the program's. So a book is kept for that part of an
- * allocation, page by page in pieces that are alike. From it the program's questions are answered
- * and its advice is given to the driver once the memory may come. It is thread-safe by itself, and
- * no driver is called for it.
- */
-struct advice_book {
-	LOCK_OF(LEAF) lock; /* waits for nothing */
-	uint64_t from, to;
-	_Atomic uint64_t changes;
-	struct piece *piece; /* by address, neighbours differ; the first begins the book */
-	size_t count, capacity;
-};
 
 /* Makes a book of [from, to), where nothing was advised yet. Returns NULL without memory for it. */
 static struct advice_book *advice_book_new(uint64_t from, uint64_t to)
@@ -67,15 +39,6 @@ static struct advice_book *advice_book_new(uint64_t from, uint64_t to)
 	piece[0] =
 	    (struct piece){from, {.preferred = managed_nowhere, .prefetched = managed_nowhere}};
 	return book;
-}
-
-void advice_book_free(struct advice_book *book)
-{
-	if (!book)
-		return;
-	lock_destroy(&book->lock);
-	free(book->piece);
-	free(book);
 }
 
 static bool same_location(CUmemLocation a, CUmemLocation b)

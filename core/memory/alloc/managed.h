@@ -15,8 +15,6 @@
 
 #include "core/memory/uses/pool.h"
 
-struct advice_book;
-
 /* Enters managed memory that the driver made in the current context. */
 void managed_made(CUdeviceptr address, size_t size);
 /*
@@ -39,8 +37,6 @@ void managed_advised(CUdeviceptr address, size_t size, CUmem_advise advice, CUme
                      uint64_t mark);
 /* Notes a prefetch of the program's that the driver took, perhaps of a part or to the host. */
 void managed_prefetched(CUdeviceptr address, size_t size, CUmemLocation location);
-/* Frees an allocation's book of advice; NULL is fine. */
-void advice_book_free(struct advice_book *book);
 /* Returns the location that a number means where there is but a number for it. */
 static inline CUmemLocation managed_location(int ordinal)
 {
