@@ -54,6 +54,10 @@ for row in '6% 51 1.05' '11% 31 1.10' '0% 71 1.00' '3% 61 1.0[23]' '50% 21 1.1[2
 	says "$out" "^within [0-9.e-]+ %: --memory $2MiB \\($3 times\\)\$"
 done
 
+# Over a link so slow that each byte costs alike the curve is straight, and has no knee.
+expect 0 "$spillway" what-if "$TMPDIR/frozen.rec" --link 1MB/s
+says_not "$out" '^knee'
+
 # The picture has both marks, at those limits.
 expect 0 "$spillway" what-if "$TMPDIR/frozen.rec" --link "$link" --slowdown 6% --svg -
 says "$out" '>knee: 70.0 MiB, 1.00 ×</text>$'

@@ -14,6 +14,8 @@ static const double link_error[] = {[LINK_MODELLED] = 0.25, [LINK_MOVED] = 0.5, 
 #define READ_LEAST 0.25
 /* As the placer has it: memory goes back if kernels take more than so many times as long. */
 #define MODEL_WORSE 1.01
+/* A knee is so far below the line from one end to the other, as a part of its height. */
+#define MODEL_BEND 0.1
 /* A limit is found to a 256th of what is held. */
 enum { MODEL_PARTS = 256, MODEL_KNEE_PARTS = 64 };
 
@@ -1100,6 +1102,9 @@ uint64_t model_knee(const struct model *model, const struct model_question *like
 			knee = i;
 		}
 	}
+	/* A curve that is nearly straight has none. */
+	if (farthest < MODEL_BEND * (first - last))
+		knee = MODEL_KNEE_PARTS;
 	return limit_of_part(model, knee, MODEL_KNEE_PARTS);
 }
 

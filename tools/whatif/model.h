@@ -132,7 +132,10 @@ uint64_t model_held(const struct model *model);
  */
 uint64_t model_smallest(const struct model *model, const struct model_question *like,
                         double slowdown);
-/* Returns the limit below which a step becomes longer most quickly: the knee of the curve. */
+/*
+ * Returns the limit below which a step becomes longer most quickly: the knee of the curve. Where
+ * that is nearly straight: all that the job held.
+ */
 uint64_t model_knee(const struct model *model, const struct model_question *like);
 
 /*
