@@ -73,16 +73,15 @@ const char *on_host_text(const struct segment_view *view, int gpu, char buf[ON_H
 	if (total->evicted)
 		on_host_add(buf, "the job is evicted: 'spillway resume %s' brings it back",
 		            view->job);
-	if (!total->evicted && seen.lent)
+	else if (limit != CONFIG_UNLIMITED && view->charged[gpu][SEGMENT_ON_DEVICE] + PIECE > limit)
+		on_host_add(buf, "its limit of %s is used up",
+		            units_format_size(limit, size, sizeof size));
+	else if (seen.lent)
 		on_host_add(buf, "%s%slent to other jobs: no data is lost, and %s",
 		            is_all ? "" : units_format_size(seen.lent, size, sizeof size),
 		            is_all ? "" : " ",
 		            seen.is_idle ? "its next call brings it back"
 		                         : "it comes back when there is room");
-	if (!total->evicted && limit != CONFIG_UNLIMITED &&
-	    view->charged[gpu][SEGMENT_ON_DEVICE] + PIECE > limit)
-		on_host_add(buf, "its limit of %s is used up",
-		            units_format_size(limit, size, sizeof size));
 	if (!*buf)
 		on_host_add_moves(buf, total, &seen);
 	return buf;
