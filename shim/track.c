@@ -6,7 +6,9 @@
 #include "core/budget/refusal.h"
 #include "core/budget/shortage.h"
 #include "core/budget/wanted.h"
+#include "core/cuda/capture.h"
 #include "core/job/job.h"
+#include "core/memory/alloc/freed.h"
 #include "shim/sampled.h"
 
 /* Of other jobs, at first: about the size of a context, or a part of a small device. */
@@ -24,7 +26,7 @@ static LOCK_OF(KEPT) kept_lock = LOCK_FREE;
 static bool keeps_more(const struct resource_type *type)
 {
 	if (type == &object_type_stream)
-		return job_keeps_of_streams();
+		return capture_is_active() || freed_is_any(FREED_OF_STREAM);
 	return type == &object_type_graph || type == &object_type_graph_exec ||
 	       type == &object_type_module || type == &object_type_library;
 }
@@ -39,12 +41,14 @@ static void sampled_forget_graph(const void *graph)
 /* Forgets the records of an object elsewhere. Called with the lock held. */
 static void forget_kept(const struct resource_type *type, uint64_t object)
 {
-	if (type == &object_type_stream)
-		job_left_stream((CUstream)object);
-	else if (type == &object_type_graph || type == &object_type_graph_exec)
+	if (type == &object_type_stream) {
+		capture_is_over((CUstream)object);
+		freed_stream_gone((CUstream)object);
+	} else if (type == &object_type_graph || type == &object_type_graph_exec) {
 		sampled_forget_graph((const void *)object);
-	else
+	} else {
 		sampled_forget_asked(); /* its functions' handles may be another module's now */
+	}
 }
 
 /*
@@ -210,7 +214,7 @@ static bool gave_after(CUresult result, struct device *device, struct asking *as
 		asking->bytes *= 2;
 	}
 	if (asking->bytes > device->id.memory ||
-	    !shortage_claim_to_try(device, asking->bytes, &asking->until)) {
+	    !shortage_claim(device, asking->bytes, true, &asking->until)) {
 		const struct refused refused = {REFUSED_BY_DRIVER, 0, 0, REFUSED_NO_LIMIT};
 
 		refusal_note(device, REFUSED_OVERHEAD, &refused);

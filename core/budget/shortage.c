@@ -49,7 +49,13 @@ static bool wait_for_decision(int ordinal, uint64_t bytes, struct deadline *unti
 	return is_decided;
 }
 
-bool shortage_claim_to_try(const struct device *device, uint64_t bytes, struct deadline *until)
+void shortage_tried(const struct device *device, uint64_t bytes)
+{
+	atomic_fetch_sub(&claims[device->id.ordinal].tried, bytes);
+}
+
+bool shortage_claim(const struct device *device, uint64_t bytes, bool will_tell,
+                    struct deadline *until)
 {
 	bool (*now)(const struct device *) = atomic_load(&begin);
 	int saved = errno, cancel;
@@ -60,22 +66,10 @@ bool shortage_claim_to_try(const struct device *device, uint64_t bytes, struct d
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (now(device))
 		is_decided = wait_for_decision(device->id.ordinal, bytes, until);
+	if (is_decided && !will_tell)
+		shortage_tried(device, bytes);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
-	return is_decided;
-}
-
-void shortage_tried(const struct device *device, uint64_t bytes)
-{
-	atomic_fetch_sub(&claims[device->id.ordinal].tried, bytes);
-}
-
-bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline *until)
-{
-	bool is_decided = shortage_claim_to_try(device, bytes, until);
-
-	if (is_decided)
-		shortage_tried(device, bytes);
 	return is_decided;
 }
 

@@ -21,14 +21,11 @@ void shortage_say(const struct device *device);
 /*
  * Claims so many bytes for a call that must have them on the device, and waits until other jobs
  * have given them, or no job is left that could. Returns whether another try is worth it. Not to be
- * called inside the gate.
+ * called inside the gate. will_tell: the call takes long. Other jobs then leave the room alone for
+ * a while, until shortage_tried() says that the call has been tried again.
  */
-bool shortage_claim(const struct device *device, uint64_t bytes, struct deadline *until);
-/*
- * Claims likewise for a call that takes long. Where it returns true other jobs leave the room alone
- * for a while, until shortage_tried() says that the call has been tried again.
- */
-bool shortage_claim_to_try(const struct device *device, uint64_t bytes, struct deadline *until);
+bool shortage_claim(const struct device *device, uint64_t bytes, bool will_tell,
+                    struct deadline *until);
 void shortage_tried(const struct device *device, uint64_t bytes);
 
 /* --- for the deciding thread --- */

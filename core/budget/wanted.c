@@ -159,7 +159,7 @@ CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportab
 	struct wanted_request r = pin;
 	CUresult result = wanted_ask(&r, until);
 
-	if (result != CUDA_ERROR_OUT_OF_MEMORY || !shortage_claim(device, r.room, until))
+	if (result != CUDA_ERROR_OUT_OF_MEMORY || !shortage_claim(device, r.room, false, until))
 		return result;
 	r = pin;
 	return wanted_ask(&r, until);

@@ -474,11 +474,10 @@ static void job_settings_tell(void)
 		return;
 	if (!*complaint)
 		complaint = config_job(this_job.config.now)->warnings;
-	segment_complain(this_job.segment, complaint);
-	segment_follow(this_job.segment, config_job(this_job.config.now)->override_hash);
-	segment_lack(this_job.segment,
+	segment_tell(this_job.segment, config_job(this_job.config.now)->override_hash,
 	             (config_lacks_module("events") ? SEGMENT_MODULE_events : 0) |
-	                 (config_lacks_module("resources") ? SEGMENT_MODULE_resources : 0));
+	                 (config_lacks_module("resources") ? SEGMENT_MODULE_resources : 0),
+	             complaint);
 }
 
 /*

@@ -29,7 +29,6 @@
 #include "core/job/config.h"
 #include "core/job/sharing.h"
 #include "core/memory/alloc/allocate.h"
-#include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/host_probe.h"
 #include "core/memory/move/movable.h"
@@ -365,15 +364,4 @@ void job_left_context(const struct context *context)
 	vmem_left_context(&this_job.devices);
 	pools_settle();
 	graph_memory_settle();
-}
-
-bool job_keeps_of_streams(void)
-{
-	return capture_is_active() || freed_is_any(FREED_OF_STREAM);
-}
-
-void job_left_stream(CUstream stream)
-{
-	capture_is_over(stream);
-	freed_stream_gone(stream);
 }

@@ -30,9 +30,5 @@ bool job_start(void);
 void job_leave_context(const struct context *context);
 void job_stay_context(const struct context *context);
 void job_left_context(const struct context *context);
-/* Returns whether anything is kept of any stream, so that job_left_stream() is to be called. */
-bool job_keeps_of_streams(void);
-/* Releases the records of a stream that the driver has agreed to destroy. */
-void job_left_stream(CUstream stream);
 
 #endif

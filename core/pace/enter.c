@@ -22,19 +22,16 @@ bool pacer_is_pacing(const struct pacer *p)
 	return p->paces && !p->lets_go;
 }
 
-bool pacer_may_call(struct pacer *p)
+bool pacer_enter(struct pacer *p, bool is_locked)
 {
+	struct deadline until = DEADLINE_IN(PACER_LOCK_NS);
+
+	if (!is_locked && (!pacer_is_pacing(p) || !deadline_lock(&until, &p->lock)))
+		return false;
 	if (capture_sync_enter())
 		return true;
 	lock_release(&p->lock);
 	return false;
-}
-
-bool pacer_enter(struct pacer *p)
-{
-	struct deadline until = DEADLINE_IN(PACER_LOCK_NS);
-
-	return pacer_is_pacing(p) && deadline_lock(&until, &p->lock) && pacer_may_call(p);
 }
 
 void pacer_leave(struct pacer *p)

@@ -806,7 +806,7 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 		}
 		pacer_leave(p);
 		hold_wait_for(p, &wait, &seen);
-		entered = pacer_enter(p);
+		entered = pacer_enter(p, false);
 		/*
 		 * The launch passes where the pacer cannot be entered, whatever the share is. Other
 		 * threads that still wait set `paused` again.

@@ -194,7 +194,7 @@ void pacer_before(struct pacer *p, struct pacer_launch *launch)
 	}
 	/* It may sleep, and a launch is no place where a thread expects to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	if (is_locked ? pacer_may_call(p) : pacer_enter(p)) {
+	if (pacer_enter(p, is_locked)) {
 		bool has_waited = p->due || !is_locked;
 
 		if (!p->due || pacer_hold_back(p, launch->context)) {
@@ -209,7 +209,7 @@ void pacer_before(struct pacer *p, struct pacer_launch *launch)
 
 static void pace_launch_after(struct pacer *p, struct pacer_launch *launch)
 {
-	if (!pacer_enter(p)) {
+	if (!pacer_enter(p, false)) {
 		busy_leave(launch->burst);
 		return;
 	}
@@ -237,7 +237,7 @@ void pacer_after(struct pacer *p, struct pacer_launch *launch)
 
 void pacer_break(struct pacer *p, CUcontext context)
 {
-	if (!pacer_enter(p))
+	if (!pacer_enter(p, false))
 		return;
 	busy_end_bursts(p->busy, context, clock_now());
 	pacer_leave(p);
@@ -245,7 +245,7 @@ void pacer_break(struct pacer *p, CUcontext context)
 
 void pacer_before_timing(struct pacer *p, CUcontext context)
 {
-	if (!pacer_enter(p))
+	if (!pacer_enter(p, false))
 		return;
 	/* With work before it this one may end a timed span, and must not come late. */
 	if (p->due && !p->timed) {

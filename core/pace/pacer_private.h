@@ -139,11 +139,10 @@ struct pacer {
 /*
  * Takes the lock, and leave to call the driver. Returns false where a capture is active or about to
  * begin, launches are paced no more, or the lock was not had within a second: its holder may be in
- * the driver, which waits for this thread.
+ * the driver, which waits for this thread. is_locked: the lock is held already, and is given back
+ * where it returns false.
  */
-bool pacer_enter(struct pacer *p);
-/* Takes that leave with the lock held, which is given back where it is not given. */
-bool pacer_may_call(struct pacer *p);
+bool pacer_enter(struct pacer *p, bool is_locked);
 void pacer_leave(struct pacer *p);
 
 /* --- hold.c: used time, and debt; the lock is held --- */

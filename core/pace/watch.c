@@ -94,7 +94,7 @@ static uint64_t watch_paced(struct pacer *p)
 	if (!pacer_is_pacing(p))
 		return 0;
 	/* While a capture is active, or about to begin, nothing is asked. */
-	if (!pacer_enter(p))
+	if (!pacer_enter(p, false))
 		return again;
 	context = p->context;
 	pacer_leave(p);
@@ -102,7 +102,7 @@ static uint64_t watch_paced(struct pacer *p)
 		return 0;
 	if (context_push(context) != CUDA_SUCCESS)
 		return again;
-	if (pacer_enter(p)) {
+	if (pacer_enter(p, false)) {
 		again = watch_do_look(p);
 		pacer_leave(p);
 	}

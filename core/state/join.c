@@ -545,28 +545,22 @@ struct lanes *segment_lanes(struct segment *segment, int *lane)
 	return &segment->file->lanes;
 }
 
-void segment_follow(struct segment *segment, uint64_t override_hash)
-{
-	atomic_store(&segment->slot->override_hash, override_hash);
-}
-
 void segment_count(struct segment *segment, int threads, int contexts)
 {
 	atomic_store(&segment->slot->threads, threads < 0 ? 0 : (uint32_t)threads + 1);
 	atomic_store(&segment->slot->contexts, contexts < 0 ? 0 : (uint32_t)contexts + 1);
 }
 
-void segment_lack(struct segment *segment, unsigned int modules)
+void segment_tell(struct segment *segment, uint64_t override_hash, unsigned int lacks,
+                  const char *complaint)
 {
-	atomic_store(&segment->slot->lacks, modules);
-}
-
-void segment_complain(struct segment *segment, const char *message)
-{
-	if (segment_lock(segment->file) != 0)
-		return;
-	segment_change_begin(&segment->file->header);
-	segment_copy_text(segment->slot->complaint, sizeof segment->slot->complaint, message);
-	segment_change_end(&segment->file->header);
-	segment_unlock(segment->file);
+	if (segment_lock(segment->file) == 0) {
+		segment_change_begin(&segment->file->header);
+		segment_copy_text(segment->slot->complaint, sizeof segment->slot->complaint,
+		                  complaint);
+		segment_change_end(&segment->file->header);
+		segment_unlock(segment->file);
+	}
+	atomic_store(&segment->slot->override_hash, override_hash);
+	atomic_store(&segment->slot->lacks, lacks);
 }

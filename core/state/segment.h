@@ -246,18 +246,19 @@ struct segment_tag {
 void segment_tag(const struct segment *segment, int descriptor, uint64_t key, uint64_t bytes);
 struct segment_tag segment_read_tag(int descriptor);
 
-/* Tells set, pause and resume which override this process follows (config_override_hash). */
-void segment_follow(struct segment *segment, uint64_t override_hash);
 /* The modules (core/job/module.h) that the tool asks a process for, a bit each. */
 enum segment_module { SEGMENT_MODULE_events = 1, SEGMENT_MODULE_resources = 2 };
-/* Tells which of them are not built in. */
-void segment_lack(struct segment *segment, unsigned int modules);
+/*
+ * Tells the tool which override this process follows (config_override_hash), for set, pause and
+ * resume; which of those modules are not built in; and its last configuration error or warning, for
+ * stat ("": none).
+ */
+void segment_tell(struct segment *segment, uint64_t override_hash, unsigned int lacks,
+                  const char *complaint);
 /* Returns the word that segment_ring() rings. */
 _Atomic uint32_t *segment_bell(struct segment *segment);
 /* Notes how many threads and CUDA contexts this process has, for stat; negative: not known. */
 void segment_count(struct segment *segment, int threads, int contexts);
-/* Notes the last configuration error or warning of this process, for stat; "" clears. */
-void segment_complain(struct segment *segment, const char *message);
 /*
  * Writes a survey of a device for the tool, JOB.survey-DEVICE, in the place of an earlier one; it
  * goes with the job. Returns 0 or a negative errno.

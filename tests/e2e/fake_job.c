@@ -91,8 +91,7 @@ static void apply(const struct config *config, const char *complaint)
 	snprintf(text, sizeof text, "%s%s",
 	         refuses || config_job(config)->override_is_refused ? "refused: " : "",
 	         refuses ? "as it likes" : complaint);
-	segment_complain(device.segment, text);
-	segment_follow(device.segment, config_job(config)->override_hash);
+	segment_tell(device.segment, config_job(config)->override_hash, 0, text);
 }
 
 /* As the shim does: of a bad file what was good of it last stays. */

@@ -96,8 +96,7 @@ START_TEST(a_process_is_seen)
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
 	statistics_add(&segment_counters(segment, 0)->spills, 3);
-	segment_follow(segment, 77);
-	segment_complain(segment, "line 3: bad");
+	segment_tell(segment, 77, 0, "line 3: bad");
 	look();
 	ck_assert_str_eq(view.job, "job");
 	ck_assert_str_eq(view.labels, "team=a");
@@ -113,7 +112,7 @@ START_TEST(a_process_is_seen)
 	ck_assert_uint_eq(view.ended_ns, 0);
 	ck_assert_uint_ne(view.created_ns, 0);
 
-	segment_complain(segment, "");
+	segment_tell(segment, 77, 0, "");
 	look();
 	ck_assert_str_eq(view.process[0].complaint, "");
 	segment_leave(segment);
@@ -678,7 +677,7 @@ START_TEST(killed_anywhere)
 					_exit(1);
 				segment_device(segment, &gpu);
 				segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 1000);
-				segment_complain(segment, "x");
+				segment_tell(segment, 0, 0, "x");
 				segment_leave(segment);
 				if (rand() % 4 == 0)
 					segment_remove("job");

@@ -73,7 +73,7 @@ static void *decide(void *cookie)
 
 static bool claim(const struct device *of, uint64_t bytes, uint64_t patience_ns)
 {
-	return shortage_claim(of, bytes, &DEADLINE_IN(patience_ns));
+	return shortage_claim(of, bytes, false, &DEADLINE_IN(patience_ns));
 }
 
 START_TEST(nobody_waits_where_nobody_decides)
@@ -109,7 +109,7 @@ START_TEST(a_claim_is_decided_and_taken_back)
 	/* A call that takes long says when it has tried. */
 	while (is_deciding)
 		sched_yield();
-	ck_assert(shortage_claim_to_try(&device, 4096, &DEADLINE_IN(1000000 * MS)));
+	ck_assert(shortage_claim(&device, 4096, true, &DEADLINE_IN(1000000 * MS)));
 	ck_assert_uint_eq(bytes_claimed(&device), 0);
 	ck_assert_uint_eq(bytes_tried(&device), 4096);
 	shortage_tried(&device, 4096);

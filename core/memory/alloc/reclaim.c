@@ -166,7 +166,7 @@ static bool reclaim_demote(struct reclaim *r, const struct lack *lack)
 static bool claim(struct reclaim *r, const struct lack *lack)
 {
 	return r->may_demote && lack->why == SPILL_DEVICE_FULL &&
-	       shortage_claim(r->device, lack->bytes, r->until);
+	       shortage_claim(r->device, lack->bytes, false, r->until);
 }
 
 /* --- the reclaim steps --- */

@@ -21,9 +21,11 @@
 #include "core/budget/terms.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
+#include "core/job/config.h"
 #include "core/job/launch.h"
 #include "core/job/sharing.h"
 #include "core/memory/move/plan.h"
+#include "core/registry/actions.h"
 #include "core/rings/event.h"
 #include "core/modules/sharing/gang.h"
 
@@ -607,12 +609,8 @@ static bool exclusive_start(struct device_set *devices)
 	return false;
 }
 
-void exclusive_keep_environment(void)
-{
-	exclusive.has_other_nodes = gang_other_nodes(getenv) != NULL;
-}
-
-void exclusive_set(struct device_set *devices, int i, const struct config_gpu *settings)
+/* Takes new settings for the i-th device. By the helper, or before it runs. */
+static void exclusive_set(struct device_set *devices, int i, const struct config_gpu *settings)
 {
 	if (settings->turn == TURN_EXCLUSIVE) {
 		atomic_store(&exclusive.length_ns, settings->turn_length);
@@ -628,4 +626,26 @@ void exclusive_set(struct device_set *devices, int i, const struct config_gpu *s
 		log_warning("turn = exclusive: turns are fine, because no thread or no memory is "
 		            "left for exclusive ones");
 	exclusive.has_begun = true;
+}
+
+static int exclusive_change(void *cookie, void *subject)
+{
+	const struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		struct config_gpu settings;
+
+		config_for_device(change->config, &change->devices->device[i].id, &settings);
+		exclusive_set(change->devices, i, &settings);
+	}
+	return CUDA_SUCCESS;
+}
+
+bool exclusive_begin(void)
+{
+	static const struct action change = {ACTION_RESOURCES, "sharing", exclusive_change, NULL};
+
+	exclusive.has_other_nodes = gang_other_nodes(getenv) != NULL;
+	return action_add(ACTION_CONFIG_CHANGED, &change) == 0;
 }

@@ -9,17 +9,15 @@
 #ifndef SPILLWAY_EXCLUSIVE_H
 #define SPILLWAY_EXCLUSIVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "core/budget/device.h"
-
 /*
- * Keeps the environment's ranks on other machines: threads of ours do not read variables that the
- * program may change. Called once, by the thread that starts the job.
+ * Takes new settings from now on. Keeps the environment's ranks on other machines: threads of ours
+ * do not read variables that the program may change. Called once, by the thread that starts the
+ * job. Returns false without memory.
  */
-void exclusive_keep_environment(void);
-/* Takes new settings for the i-th device. By the helper, or before it runs. */
-void exclusive_set(struct device_set *devices, int i, const struct config_gpu *settings);
+bool exclusive_begin(void);
 /*
  * Goes one step on. Returns after how long the next is due; UINT64_MAX: there are no such turns. By
  * the sharing thread.

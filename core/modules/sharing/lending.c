@@ -18,7 +18,6 @@
 #include "core/cuda/capture.h"
 #include "core/cuda/gate.h"
 #include "core/cuda/idle.h"
-#include "core/job/config.h"
 #include "core/job/module.h"
 #include "core/job/process.h"
 #include "core/job/sharing.h"
@@ -29,7 +28,6 @@
 #include "core/modules/sharing/bytes.h"
 #include "core/modules/sharing/exclusive.h"
 #include "core/modules/sharing/grant.h"
-#include "core/registry/actions.h"
 
 #define MS     1000000ull
 #define SECOND (1000 * MS)
@@ -327,27 +325,10 @@ static void lending_start(struct device_set *devices)
 
 /* --- the module's hooks --- */
 
-static int sharing_change(void *cookie, void *subject)
-{
-	const struct job_change *change = subject;
-
-	(void)cookie;
-	for (int i = 0; i < change->devices->count; i++) {
-		struct config_gpu settings;
-
-		config_for_device(change->config, &change->devices->device[i].id, &settings);
-		exclusive_set(change->devices, i, &settings);
-	}
-	return CUDA_SUCCESS;
-}
-
 static void sharing_module_start(bool *has_started)
 {
-	static const struct action change = {ACTION_RESOURCES, "sharing", sharing_change, NULL};
-
-	exclusive_keep_environment();
 	lending_start(&this_job.devices);
-	*has_started &= action_add(ACTION_CONFIG_CHANGED, &change) == 0;
+	*has_started &= exclusive_begin();
 }
 
 static void sharing_share(uint64_t now_ns, uint64_t *again_ns)
