@@ -457,7 +457,7 @@ static void job_settings_do_apply(void)
 	actions_run(ACTION_CONFIG_CHANGED, &change);
 	if (job_settings_are_any())
 		vmem_count_exactly();
-	if (!job_launches_pace(change.paced))
+	if (!job_launches_hold(HELD_BY_SHARE, change.paced))
 		log_error("out of memory: launches are %s",
 		          change.paced ? "not paced" : "paced as before");
 }

@@ -344,20 +344,20 @@ bool job_start(void)
 
 void job_leave_context(const struct context *context)
 {
-	job_pace_leave_context(context->handle, true);
+	job_pace_end_context(context->handle, CONTEXT_LEAVES);
 	modules_call(leave_context, context->handle);
 }
 
 void job_stay_context(const struct context *context)
 {
 	if (context_stay(context))
-		job_pace_leave_context(context->handle, false);
+		job_pace_end_context(context->handle, CONTEXT_STAYS);
 }
 
 void job_left_context(const struct context *context)
 {
 	capture_context_gone(context->handle);
-	job_pace_forget_context(context->handle);
+	job_pace_end_context(context->handle, CONTEXT_IS_GONE);
 	vmem_forget_context(context);
 	modules_call(left_context, context->handle);
 	context_forget(context->handle);

@@ -156,15 +156,9 @@ bool job_launches_watch(struct job_watch *watch, uint64_t reason, bool is_wanted
 /* The reasons for which launches are held back: a share, or a device on which they give way. */
 static struct job_watch held_back = {.before = &holding};
 
-bool job_launches_pace(bool is_paced)
+bool job_launches_hold(uint64_t reason, bool is_held)
 {
-	return job_launches_watch(&held_back, 1, is_paced);
-}
-
-void job_launches_give_way(int ordinal, bool gives_way)
-{
-	if (!job_launches_watch(&held_back, 2ull << ordinal, gives_way))
-		log_once(LOG_WARNING, "out of memory: launches do not give way to guaranteed jobs");
+	return job_launches_watch(&held_back, reason, is_held);
 }
 
 /* --- launches on which something acts --- */

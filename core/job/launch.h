@@ -108,9 +108,12 @@ struct job_watch {
  * was then.
  */
 bool job_launches_watch(struct job_watch *watch, uint64_t reason, bool is_wanted);
-/* Sets whether launches are held back from now on. As above. */
-bool job_launches_pace(bool is_paced);
-/* Has launches on a device wait for gaps that guaranteed jobs leave, or no more. */
-void job_launches_give_way(int ordinal, bool gives_way);
+/*
+ * Sets whether launches are held back from now on for this reason: a share, or that launches on a
+ * device wait for gaps that guaranteed jobs leave. As above.
+ */
+#define HELD_BY_SHARE             1ull
+#define HELD_TO_GIVE_WAY(ordinal) (2ull << (ordinal))
+bool job_launches_hold(uint64_t reason, bool is_held);
 
 #endif

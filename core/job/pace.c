@@ -167,15 +167,6 @@ bool job_pace_set(int i, const struct config_gpu *settings)
 	return pace_apply(i);
 }
 
-bool job_pace_give_way(int i, bool gives_way)
-{
-	if (pace.settings[i].gives_way == gives_way)
-		return false;
-	pace.settings[i].gives_way = gives_way;
-	pace_apply(i);
-	return true;
-}
-
 void job_pace_share(int i, const struct pacer_peers *peers)
 {
 	struct pacer *pacer;
@@ -187,11 +178,16 @@ void job_pace_share(int i, const struct pacer_peers *peers)
 		pacer_share(pacer, peers);
 }
 
-void job_pace_heed(int i, bool is_asked)
+bool job_pace_heed(int i, bool is_asked, bool gives_way)
 {
 	/* Where there is no pacer no process has asked before. */
 	if (is_asked ? has_pacer(i) : pace.pacer[i] != NULL)
 		pacer_heed(pace.pacer[i], is_asked);
+	if (pace.settings[i].gives_way == gives_way)
+		return false;
+	pace.settings[i].gives_way = gives_way;
+	pace_apply(i);
+	return true;
 }
 
 bool job_pace_look(void)
@@ -218,18 +214,11 @@ bool job_pace_look(void)
 	return again;
 }
 
-void job_pace_leave_context(CUcontext context, bool is_leaving)
+void job_pace_end_context(CUcontext context, enum context_end end)
 {
 	for (int i = 0; i < pace.count; i++)
 		if (job_pacer(i))
-			pacer_leave_context(job_pacer(i), context, is_leaving);
-}
-
-void job_pace_forget_context(CUcontext context)
-{
-	for (int i = 0; i < pace.count; i++)
-		if (job_pacer(i))
-			pacer_forget_context(job_pacer(i), context);
+			pacer_end_context(job_pacer(i), context, end);
 }
 
 void job_pace_leave_stream(CUstream stream)

@@ -19,17 +19,14 @@ void job_pace_start(struct device_set *devices, const char *job);
 bool job_pace_set(int i, const struct config_gpu *settings);
 /* Returns false where there was no memory for a pacer that was needed. */
 bool job_pace_holds(void);
-/*
- * Gives the pacer of the i-th device its peer records, and whether other processes ask if the
- * process works.
- */
+/* Gives the pacer of the i-th device its peer records. */
 void job_pace_share(int i, const struct pacer_peers *peers);
-void job_pace_heed(int i, bool is_asked);
 /*
- * Has a normal process work in gaps alone, while a guaranteed one is there. Returns whether that is
- * new: then its launches are to be paced, or no more.
+ * Says whether other processes ask if the process works on the i-th device, and whether a normal
+ * process works in gaps alone, while a guaranteed one is there. Returns whether the latter is new:
+ * then its launches are to be paced, or no more.
  */
-bool job_pace_give_way(int i, bool gives_way);
+bool job_pace_heed(int i, bool is_asked, bool gives_way);
 /*
  * Writes the held share into the statistics, and corrects measurements beside programs that take no
  * turns. The helper thread calls it every JOB_PACE_LOOK_MS while it returns true, that is, while
@@ -42,9 +39,8 @@ struct pacer *job_pacer(int ordinal);
 struct pacer *job_pacer_to_launch(int ordinal);
 /* Lets all that pace meet those of other processes, for later launches. By the helper. */
 void job_pace_meet(void);
-/* Tells all pacers, as pacer_leave_context() and pacer_forget_context() tell one. */
-void job_pace_leave_context(CUcontext context, bool is_leaving);
-void job_pace_forget_context(CUcontext context);
+/* Tells all pacers, as pacer_end_context() tells one. */
+void job_pace_end_context(CUcontext context, enum context_end end);
 /* Ends the measurements of a stream that the driver is asked to destroy. */
 void job_pace_leave_stream(CUstream stream);
 

@@ -338,9 +338,10 @@ int sharing_poll(int at_most_ms)
 		is_any = true;
 		peer_poll(&s->own, clock_now());
 		way = atomic_load(&s->gives_way);
-		job_pace_heed(i, atomic_load(&s->is_asked));
-		if (job_pace_give_way(i, way))
-			job_launches_give_way(i, way);
+		if (job_pace_heed(i, atomic_load(&s->is_asked), way) &&
+		    !job_launches_hold(HELD_TO_GIVE_WAY(i), way))
+			log_once(LOG_WARNING,
+			         "out of memory: launches do not give way to guaranteed jobs");
 	}
 	if (!is_any && sharing.first_looks++ < FIRST_LOOKS && at_most_ms > FIRST_LOOK_MS)
 		return FIRST_LOOK_MS;

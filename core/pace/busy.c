@@ -593,20 +593,19 @@ bool busy_collect(struct busy *busy, struct busy_sum *sum)
 
 /* --- ends --- */
 
-void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving)
+void busy_end_context(struct busy *busy, CUcontext context, enum context_end end)
 {
 	for (int i = 0; i < PLACES; i++)
-		for (int j = 0; j < BUSY_BURSTS; j++)
-			if (busy->rounds[i].burst[j].context == context)
-				busy->rounds[i].burst[j].is_leaving = is_leaving;
-}
+		for (int j = 0; j < BUSY_BURSTS; j++) {
+			struct burst *burst = &busy->rounds[i].burst[j];
 
-void busy_forget_context(struct busy *busy, CUcontext context)
-{
-	for (int i = 0; i < PLACES; i++)
-		for (int j = 0; j < BUSY_BURSTS; j++)
-			if (busy->rounds[i].burst[j].context == context)
-				busy->rounds[i].burst[j] = (struct burst){0};
+			if (burst->context != context)
+				continue;
+			if (end == CONTEXT_IS_GONE)
+				*burst = (struct burst){0};
+			else
+				burst->is_leaving = end == CONTEXT_LEAVES;
+		}
 }
 
 void busy_forget_stream(struct busy *busy, CUstream stream)

@@ -121,14 +121,14 @@ int busy_running(const struct busy *busy);
 /* Returns what the closed rounds that are not collected should cost, but for the oldest ones. */
 uint64_t busy_expected(const struct busy *busy, int but_for);
 
+/* The driver is asked to destroy a context, has refused, or has destroyed it. */
+enum context_end { CONTEXT_LEAVES, CONTEXT_STAYS, CONTEXT_IS_GONE };
 /*
- * Takes note that the driver is asked to destroy a context (is_leaving), or has refused: while it
- * is asked, the context's events are not queried, because they go with it, and its work counts as
- * running.
+ * Takes note of a context's end. While the driver is asked, the context's events are not queried,
+ * because they go with it, and its work counts as running. Once it is gone its work is forgotten,
+ * and its events with it.
  */
-void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving);
-/* Forgets the work of a context that is gone, and its events with it. */
-void busy_forget_context(struct busy *busy, CUcontext context);
+void busy_end_context(struct busy *busy, CUcontext context, enum context_end end);
 /* Forgets a stream that is about to go: its handle may come again for another. */
 void busy_forget_stream(struct busy *busy, CUstream stream);
 

@@ -2,8 +2,7 @@
 /*
  * Time that other jobs leave. The watcher reads the peer records and decides
  * (sharing/best_effort.h); a launching thread looks at two words. For a job that is asked it writes
- * the peer record (heartbeat.h). Rules: as watch.c; launches call gap_binds() and gap_is_open()
- * alone.
+ * the peer record (heartbeat.h). Rules: as watch.c; launches do not come here.
  */
 #include "core/config/config.h"
 #include "core/cuda/capture.h"
@@ -47,22 +46,6 @@ void pacer_heed(struct pacer *p, bool is_asked)
 		watch_call();
 	else
 		hush(p);
-}
-
-bool gap_binds(const struct pacer *p)
-{
-	return p->has_peers && p->gives_way && !watch_is_missing;
-}
-
-bool gap_is_open(struct pacer *p, uint64_t now)
-{
-	if (!gap_binds(p))
-		return true;
-	atomic_store(&p->gap_wanted, now);
-	if (now < p->gap_until)
-		return true;
-	watch_call();
-	return false;
 }
 
 /* Says on the peer record, for a while, that we ask. Notes which peer record is ours. */

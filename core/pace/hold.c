@@ -10,6 +10,7 @@
  * Threads that wait for the same slot count as one idle time, the device's.
  */
 #include "core/pace/pacer_private.h"
+#include "core/pace/watch.h"
 #include "core/rings/event.h"
 
 /* --- turns --- */
@@ -630,6 +631,21 @@ void pacer_pass_turn(struct pacer *p, uint64_t now)
 	if (turn_pass(&p->turn, now))
 		event_note(.kind = EVENT_turn, .device = p->ordinal, .begin_ns = now - age,
 		           .duration_ns = age);
+}
+
+/*
+ * Returns whether a round may begin now. If not, the watcher is called, and wakes the waiting
+ * launch.
+ */
+static bool gap_is_open(struct pacer *p, uint64_t now)
+{
+	if (!gap_binds(p))
+		return true;
+	atomic_store(&p->gap_wanted, now);
+	if (now < p->gap_until)
+		return true;
+	watch_call();
+	return false;
 }
 
 /* Returns the wait for the turn, no longer than until its holder may have lost it. */

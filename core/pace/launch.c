@@ -258,25 +258,20 @@ void pacer_before_timing(struct pacer *p, CUcontext context)
 	pacer_leave(p);
 }
 
-void pacer_leave_context(struct pacer *p, CUcontext context, bool is_leaving)
+void pacer_end_context(struct pacer *p, CUcontext context, enum context_end end)
 {
+	if (end == CONTEXT_IS_GONE) {
+		lock_acquire(&p->heartbeat_lock);
+		heartbeat_forget_context(&p->heartbeat, context);
+		lock_release(&p->heartbeat_lock);
+	}
 	/*
 	 * The lock is waited for however long it takes: the context's events go with it, and must
 	 * not be asked for after that.
 	 */
 	lock_acquire(&p->lock);
-	busy_leave_context(p->busy, context, is_leaving);
-	lock_release(&p->lock);
-}
-
-void pacer_forget_context(struct pacer *p, CUcontext context)
-{
-	lock_acquire(&p->heartbeat_lock);
-	heartbeat_forget_context(&p->heartbeat, context);
-	lock_release(&p->heartbeat_lock);
-	lock_acquire(&p->lock);
-	busy_forget_context(p->busy, context);
-	if (p->context == context)
+	busy_end_context(p->busy, context, end);
+	if (end == CONTEXT_IS_GONE && p->context == context)
 		p->context = NULL;
 	lock_release(&p->lock);
 }

@@ -26,6 +26,7 @@
 #include "core/config/config.h"
 #include "core/cuda/driver.h"
 #include "core/pace/account.h"
+#include "core/pace/busy.h"
 #include "core/pages/turns.h"
 #include "core/state/layout.h"
 
@@ -131,12 +132,9 @@ void pacer_break(struct pacer *pacer, CUcontext context);
  */
 void pacer_before_timing(struct pacer *pacer, CUcontext context);
 
-/*
- * Takes note that the driver is asked to destroy the context (is_leaving) or has refused; and that
- * the context is gone.
- */
-void pacer_leave_context(struct pacer *pacer, CUcontext context, bool is_leaving);
-void pacer_forget_context(struct pacer *pacer, CUcontext context);
+/* Takes note of a context's end (busy.h). */
+void pacer_end_context(struct pacer *pacer, CUcontext context, enum context_end end);
+/* Ends what is measured of a stream that the driver is asked to destroy. */
 void pacer_forget_stream(struct pacer *pacer, CUstream stream);
 
 /* Holds no launch back any more, because the process exits. */

@@ -163,14 +163,14 @@ void pacer_settle(struct pacer *p, uint64_t now);
 #define GAP_TURN_SHARE 5000u
 /* The share of one that has no peer records, or no watcher, and so cannot know of gaps. */
 #define GAP_BLIND_SHARE 1000u
+/* Set where there can be no watcher: no thread would see a gap. */
+extern _Atomic bool watch_is_missing;
 
 /* Returns whether launches are made in gaps alone. */
-bool gap_binds(const struct pacer *p);
-/*
- * Returns whether a round may begin now. If not, the watcher is called, and wakes the waiting
- * launch.
- */
-bool gap_is_open(struct pacer *p, uint64_t now);
+static inline bool gap_binds(const struct pacer *p)
+{
+	return p->has_peers && p->gives_way && !watch_is_missing;
+}
 /*
  * Looks at the peer records, or writes ours, as far as is asked. Returns after how many nanoseconds
  * the watcher is to call again; 0: not before the next launch.

@@ -18,8 +18,6 @@ struct pacer;
 
 /* Says which pacers are watched: all of the process; the array stays. */
 void watch_prepare(struct pacer *const *pacers, int count);
-/* Set where there can be no watcher: no thread would see a gap. */
-extern _Atomic bool watch_is_missing;
 
 /* Private (enter.c): the values of watch_sleeps, and how the watcher is started. */
 enum { WATCH_LOOKS, WATCH_SLEEPS, WATCH_IS_NOT_THERE };

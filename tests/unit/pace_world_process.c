@@ -326,9 +326,9 @@ void call_destroy_context(int gpu)
 	struct process *p = self();
 	struct gpu_context *c = (struct gpu_context *)p->context[gpu];
 
-	pacer_leave_context(p->pacer[gpu], p->context[gpu], true);
+	pacer_end_context(p->pacer[gpu], p->context[gpu], CONTEXT_LEAVES);
 	thread_wait_for("destroys a context", c->tenant, tenant_is_idle, c->tenant);
 	c->is_destroyed = true;
-	pacer_forget_context(p->pacer[gpu], p->context[gpu]);
+	pacer_end_context(p->pacer[gpu], p->context[gpu], CONTEXT_IS_GONE);
 	p->context[gpu] = (CUcontext)context_create(c->tenant);
 }

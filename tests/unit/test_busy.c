@@ -390,13 +390,13 @@ START_TEST(a_context_that_goes_takes_its_events_along)
 	launch(busy, context, 0, 2);
 	launch(busy, other, 1, 3);
 	busy_end_bursts(busy, other, now_ns());
-	busy_leave_context(busy, context, true);
+	busy_end_context(busy, context, CONTEXT_LEAVES);
 	drain();
 	busy_close_round(busy, other, now_ns());
 	ck_assert(collect(busy, &measured_ns)); /* its events go with it, so they are not asked */
 	ck_assert_uint_eq(measured_ns, 0);
 	ck_assert_int_eq(model.live_events, 4);
-	busy_forget_context(busy, context);
+	busy_end_context(busy, context, CONTEXT_IS_GONE);
 	ck_assert_int_eq(model.live_events, 4); /* two of them went with it */
 	ck_assert(!collect(busy, &measured_ns));
 	ck_assert_uint_eq(measured_ns, 3000000);
@@ -411,9 +411,9 @@ START_TEST(a_context_that_stays_has_lost_nothing)
 
 	start();
 	launch(busy, context, 0, 2);
-	busy_leave_context(busy, context, true);
+	busy_end_context(busy, context, CONTEXT_LEAVES);
 	ck_assert(!busy_open_round_is_done(busy));
-	busy_leave_context(busy, context, false);
+	busy_end_context(busy, context, CONTEXT_STAYS);
 	busy_end_bursts(busy, context, now_ns());
 	busy_close_round(busy, context, now_ns());
 	drain();

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/config/config.h"
-#include "core/pace/watch.h"
+#include "core/pace/pacer_private.h"
 #include "tests/unit/pace_programs.h"
 #include "tests/unit/suite.h"
 

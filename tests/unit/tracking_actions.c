@@ -101,13 +101,14 @@ static void check_launches(void)
 	     launches() == counted);
 
 	/* Paced: counted once, in the first phase; and as before when it is over. */
-	TRUE(job_launches_pace(true) && job_launches_pace(true));
+	TRUE(job_launches_hold(HELD_BY_SHARE, true) && job_launches_hold(HELD_BY_SHARE, true));
 	TRUE(action_find(ACTION_PRE_LAUNCH, ACTION_STATISTICS, "statistics", NULL));
 	TRUE(action_find(ACTION_PRE_LAUNCH, ACTION_RESOURCES, "pacing", NULL));
 	TRUE(launch() == CUDA_SUCCESS && launches() == ++counted);
 	action_remove(ACTION_PRE_LAUNCH, 3, "test");
 	TRUE(launch() == CUDA_SUCCESS && launches() == ++counted);
-	TRUE(job_launch_has_actions() && job_launches_pace(false) && job_launches_pace(false));
+	TRUE(job_launch_has_actions() && job_launches_hold(HELD_BY_SHARE, false) &&
+	     job_launches_hold(HELD_BY_SHARE, false));
 	TRUE(!job_launch_has_actions() && launch() == CUDA_SUCCESS && launches() == ++counted);
 	TRUE(action_find(ACTION_POST_LAUNCH, ACTION_RESOURCES, "pacing", NULL));
 	action_remove(ACTION_POST_LAUNCH, 3, "test");
