@@ -57,6 +57,7 @@ static int device_set_do_identify(struct device *device, int ordinal)
 static int enter_in(struct device *device, struct segment *segment)
 {
 	struct segment_device entry = {.memory = device->id.memory};
+	struct segment_own own;
 
 	memcpy(entry.uuid, device->id.uuid, sizeof(entry.uuid));
 	memcpy(entry.pci_bus_id, device->id.pci_bus_id, sizeof(entry.pci_bus_id));
@@ -65,9 +66,10 @@ static int enter_in(struct device *device, struct segment *segment)
 	if (device->index < 0)
 		return device->index;
 	device->segment = segment;
-	device->statistics = segment_counters(segment, device->index);
-	device->ledger = segment_ledger(segment, device->index);
-	device->placed = segment_placed(segment, device->index);
+	own = segment_own(segment, device->index);
+	device->statistics = own.counters;
+	device->ledger = own.ledger;
+	device->placed = own.placed;
 	return device->index;
 }
 

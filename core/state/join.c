@@ -524,19 +524,14 @@ static bool join_is_known(const struct segment *segment, int device)
 	return device >= 0 && device < devices_of(&segment->file->header);
 }
 
-struct counters *segment_counters(struct segment *segment, int device)
+struct segment_own segment_own(struct segment *segment, int device)
 {
-	return join_is_known(segment, device) ? &own_books(segment, device)->counters : NULL;
-}
+	struct segment_books *books;
 
-struct ledger *segment_ledger(struct segment *segment, int device)
-{
-	return join_is_known(segment, device) ? &own_books(segment, device)->ledger : NULL;
-}
-
-_Atomic uint64_t *segment_placed(struct segment *segment, int device)
-{
-	return join_is_known(segment, device) ? &own_books(segment, device)->placed : NULL;
+	if (!join_is_known(segment, device))
+		return (struct segment_own){0};
+	books = own_books(segment, device);
+	return (struct segment_own){&books->counters, &books->ledger, &books->placed};
 }
 
 struct lanes *segment_lanes(struct segment *segment, int *lane)

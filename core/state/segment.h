@@ -141,11 +141,17 @@ void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *
  * -ENOSPC or -EBUSY otherwise. */
 int segment_device(struct segment *segment, const struct segment_device *device);
 
-/* Counters, ledger and placement (placed.h) of the calling process on one device; valid until
- * leave. NULL for no valid index. */
-struct counters *segment_counters(struct segment *segment, int device);
-struct ledger *segment_ledger(struct segment *segment, int device);
-_Atomic uint64_t *segment_placed(struct segment *segment, int device);
+/*
+ * What the calling process writes of one device: its counters, its ledger, and which of its memory
+ * is where (placed.h).
+ */
+struct segment_own {
+	struct counters *counters;
+	struct ledger *ledger;
+	_Atomic uint64_t *placed;
+};
+/* Returns where that is, until segment_leave(). NULL for no valid index. */
+struct segment_own segment_own(struct segment *segment, int device);
 
 /*
  * Returns the words by which the job's processes pace together (layout.h); valid until leave.

@@ -25,7 +25,6 @@
 #include "core/state/directory.h"
 #include "core/state/listing.h"
 
-#define WIRE_MAGIC      "spillmem"
 #define RESOURCES_MAGIC "SPILRSRC"
 
 struct wire_token resources_token(uint64_t segment_token, uint64_t started_ns)
@@ -50,14 +49,6 @@ enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_NS = 5000000 };
 bool wire_handle_is_ours(const void *bytes)
 {
 	return memcmp(bytes, WIRE_MAGIC, sizeof(WIRE_MAGIC) - 1) == 0;
-}
-
-struct wire_handle wire_handle_new(void)
-{
-	struct wire_handle handle = {.version = WIRE_VERSION};
-
-	memcpy(handle.magic, WIRE_MAGIC, sizeof(handle.magic));
-	return handle;
 }
 
 uint64_t wire_deadline(uint64_t patience_ns)

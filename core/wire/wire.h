@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/registry/registry.h"
 
@@ -28,6 +29,8 @@ enum { WIRE_VERSION = 2, WIRE_BATCH = 32 };
 struct wire_token {
 	uint8_t bytes[16];
 };
+
+#define WIRE_MAGIC "spillmem"
 
 struct wire_handle {
 	char magic[8];
@@ -70,7 +73,13 @@ struct wire_reply {
 /* Returns whether the 64 bytes are a handle of Spillway's, of this version or another. */
 bool wire_handle_is_ours(const void *bytes);
 /* Returns a handle of this version with nothing else in it. */
-struct wire_handle wire_handle_new(void);
+static inline struct wire_handle wire_handle_new(void)
+{
+	struct wire_handle handle = {.version = WIRE_VERSION};
+
+	memcpy(handle.magic, WIRE_MAGIC, sizeof(handle.magic));
+	return handle;
+}
 
 uint64_t wire_deadline(uint64_t patience_ns); /* from now */
 

@@ -200,9 +200,9 @@ static void claim(struct segment *segment, const struct claims *claims)
 	device.segment = segment;
 	device.is_in_books = true;
 	device.index = index;
-	device.ledger = segment_ledger(segment, index);
-	device.statistics = segment_counters(segment, index);
-	device.placed = segment_placed(segment, index);
+	device.ledger = segment_own(segment, index).ledger;
+	device.statistics = segment_own(segment, index).counters;
+	device.placed = segment_own(segment, index).placed;
 	device.id.memory = gpu.memory;
 	snprintf(device.id.uuid, sizeof device.id.uuid, "%s", gpu.uuid);
 	snprintf(device.id.pci_bus_id, sizeof device.id.pci_bus_id, "%s", gpu.pci_bus_id);

@@ -7,7 +7,7 @@
 
 static inline void ledger_says(struct segment *segment, const struct facts *facts)
 {
-	publish_value(&segment_ledger(segment, 0)->facts, facts);
+	publish_value(&segment_own(segment, 0).ledger->facts, facts);
 }
 
 /* Says a limit to the job, as a process does that had no settings before. */

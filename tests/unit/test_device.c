@@ -33,8 +33,8 @@ static struct device *device_in(struct segment *segment, const struct config_gpu
 	ck_assert_int_eq(segment_device(device->segment, &gpu), 0);
 
 	lock_init(&device->lock);
-	device->statistics = segment_counters(device->segment, 0);
-	device->ledger = segment_ledger(device->segment, 0);
+	device->statistics = segment_own(device->segment, 0).counters;
+	device->ledger = segment_own(device->segment, 0).ledger;
 	device->id.memory = 32 * GIB;
 	device_note_elastic(device, ELASTIC_YES);
 	device_apply(device, settings);

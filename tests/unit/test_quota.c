@@ -113,7 +113,7 @@ START_TEST(private_books_answer_as_shared_ones)
 				ck_assert_uint_eq(segment_charged(segment[k], d, tier),
 				                  held[d][tier]);
 				ck_assert_uint_eq(
-				    ledger_charged(segment_ledger(segment[k], d), tier),
+				    ledger_charged(segment_own(segment[k], d).ledger, tier),
 				    held[d][tier]);
 			}
 	}

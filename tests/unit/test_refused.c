@@ -62,8 +62,8 @@ static void setup(void)
 	lock_init(&device.lock);
 	ck_assert_int_eq(segment_device(device.segment, &(struct segment_device){.uuid = "GPU-1"}),
 	                 0);
-	device.statistics = segment_counters(device.segment, 0);
-	device.ledger = segment_ledger(device.segment, 0);
+	device.statistics = segment_own(device.segment, 0).counters;
+	device.ledger = segment_own(device.segment, 0).ledger;
 	ck_assert_int_eq(device_charge_taken(&device, 64 * MIB), 0);
 	terms = (struct terms){.limit = 64 * MIB, .yields_above = UINT64_MAX};
 	terms.settings.host_memory = CONFIG_AUTO;

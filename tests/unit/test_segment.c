@@ -85,7 +85,7 @@ static void child_join(void *unused)
 	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0 ||
 	    segment_device(segment, &gpu) != 0)
 		_exit(1);
-	statistics_add(&segment_counters(segment, 0)->launches, 5);
+	statistics_add(&segment_own(segment, 0).counters->launches, 5);
 	if (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, UINT64_MAX) != 0)
 		_exit(1);
 }
@@ -95,7 +95,7 @@ START_TEST(a_process_is_seen)
 	struct segment *segment = join("team=a");
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
-	statistics_add(&segment_counters(segment, 0)->spills, 3);
+	statistics_add(&segment_own(segment, 0).counters->spills, 3);
 	segment_tell(segment, 77, 0, "line 3: bad");
 	look();
 	ck_assert_str_eq(view.job, "job");
@@ -162,7 +162,7 @@ START_TEST(a_new_run_begins_at_zero)
 {
 	struct segment *segment = join("first");
 	segment_device(segment, &gpu);
-	statistics_add(&segment_counters(segment, 0)->spills, 3);
+	statistics_add(&segment_own(segment, 0).counters->spills, 3);
 	segment_leave(segment);
 	segment = join("second");
 	segment_device(segment, &gpu);
@@ -179,13 +179,13 @@ START_TEST(a_run_that_is_named_goes_on)
 	static char long_name[200];
 	struct segment *segment = join_run("first", "7-1");
 	segment_device(segment, &gpu);
-	statistics_add(&segment_counters(segment, 0)->spills, 3);
+	statistics_add(&segment_own(segment, 0).counters->spills, 3);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 50, 50), 0);
 	segment_leave(segment);
 	pid_t child = fork();
 	if (child == 0) {
 		segment = join_run("second", "7-1");
-		statistics_add(&segment_counters(segment, 0)->spills, 2);
+		statistics_add(&segment_own(segment, 0).counters->spills, 2);
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
@@ -208,7 +208,7 @@ START_TEST(a_run_that_is_named_goes_on)
 		segment_device(segment, &gpu);
 		look();
 		ck_assert_uint_eq(view.job_total[0].spills, 0);
-		statistics_add(&segment_counters(segment, 0)->spills, 1);
+		statistics_add(&segment_own(segment, 0).counters->spills, 1);
 		segment_leave(segment);
 	}
 	segment_leave(join_run(NULL, long_name));
@@ -243,11 +243,11 @@ START_TEST(sums_outlive_processes_and_settings_are_the_living_ones)
 	ledger_says(b, &(const struct facts){.generation = 1, .limit = 300});
 	ck_assert_int_eq(segment_reserve(a, 0, SEGMENT_ON_DEVICE, 10, 500), 0);
 	ck_assert_int_eq(segment_reserve(b, 0, SEGMENT_ON_DEVICE, 20, 500), 0);
-	statistics_set(&segment_counters(a, 0)->launches, 7);
-	statistics_set(&segment_counters(b, 0)->launches, 1);
+	statistics_set(&segment_own(a, 0).counters->launches, 7);
+	statistics_set(&segment_own(b, 0).counters->launches, 1);
 	for (int i = 0; i < COUNTERS_PLACES; i++) {
-		statistics_count(&segment_counters(a, 0)->place[i].launches);
-		statistics_count(&segment_counters(a, 0)->place[i].graph_launches);
+		statistics_count(&segment_own(a, 0).counters->place[i].launches);
+		statistics_count(&segment_own(a, 0).counters->place[i].graph_launches);
 	}
 	look();
 	ck_assert_uint_eq(view.job_total[0].device_used, 30);
@@ -258,7 +258,7 @@ START_TEST(sums_outlive_processes_and_settings_are_the_living_ones)
 	ck_assert_uint_eq(view.job_total[0].launches, 8 + COUNTERS_PLACES);
 	ck_assert_uint_eq(view.job_total[0].graph_launches, COUNTERS_PLACES);
 	a = join(NULL);
-	ck_assert_uint_eq(counters_get(segment_counters(a, 0), launches), 0);
+	ck_assert_uint_eq(counters_get(segment_own(a, 0).counters, launches), 0);
 	segment_leave(a);
 	ck_assert_uint_eq(view.job_total[0].limit_set, 300);
 	segment_leave(b);
@@ -963,7 +963,7 @@ START_TEST(full)
 		ck_assert_int_eq(segment_device(segment, &device), i);
 	}
 	ck_assert_int_eq(segment_device(segment, &gpu), -ENOSPC);
-	ck_assert_ptr_nonnull(segment_counters(segment, SEGMENT_DEVICES - 1));
+	ck_assert_ptr_nonnull(segment_own(segment, SEGMENT_DEVICES - 1).counters);
 	segment_leave(segment);
 }
 END_TEST

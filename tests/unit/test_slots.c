@@ -129,7 +129,7 @@ START_TEST(the_257th_has_a_slot_and_the_4097th_has_none)
 	segment[100] = join();
 	ck_assert_ptr_nonnull(segment[100]);
 	ck_assert_int_eq(segment[100]->number, 100);
-	ck_assert_uint_eq(segment_ledger(segment[100], 0)->charged[0], 0);
+	ck_assert_uint_eq(segment_own(segment[100], 0).ledger->charged[0], 0);
 	/* The first stays: its mapping has the mutexes of all those, which this thread holds. */
 	for (int i = 1; i < JOINED; i++)
 		segment_leave(segment[i]);
@@ -305,7 +305,7 @@ START_TEST(a_fork_storm_leaves_nothing)
 			struct segment *own = join();
 			if (!own || segment_device(own, &other_gpu) != 1 ||
 			    segment_reserve(own, 1, SEGMENT_ON_DEVICE, 7, UINT64_MAX) != 0 ||
-			    segment_ledger(own, 1)->charged[0] != 7)
+			    segment_own(own, 1).ledger->charged[0] != 7)
 				_exit(1);
 			if (i % 3 == 0)
 				raise(SIGKILL);
@@ -372,12 +372,13 @@ START_TEST(devices_and_rows_come_in_any_order)
 			ck_assert(join_again(segment, &again[i % 3]));
 		for (int i = 0; i < 3; i++)
 			for (int known = 0; known <= d; known++) {
-				ck_assert_uint_eq(segment_ledger(&again[i], known)->charged[0], 0);
+				ck_assert_uint_eq(segment_own(&again[i], known).ledger->charged[0],
+				                  0);
 				ck_assert_int_eq(segment_reserve(&again[i], known,
 				                                 SEGMENT_ON_DEVICE, 1, UINT64_MAX),
 				                 0);
 			}
-		ck_assert_ptr_null(segment_ledger(segment, d + 1));
+		ck_assert_ptr_null(segment_own(segment, d + 1).ledger);
 	}
 	late = join();
 	ck_assert_int_eq(segment_reserve(late, SEGMENT_DEVICES - 1, SEGMENT_ON_DEVICE, 1, 3),

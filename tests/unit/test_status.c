@@ -23,7 +23,7 @@ static void setup(void)
 	snprintf(path, sizeof path, "%s/status", state_directory);
 	ck_assert_int_eq(segment_join("job", "", "", &segment, message, sizeof message), 0);
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
-	counters = segment_counters(segment, 0);
+	counters = segment_own(segment, 0).counters;
 	told = (struct status){0};
 }
 

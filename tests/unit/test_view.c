@@ -142,7 +142,7 @@ START_TEST(random_bytes_never_crash)
 	} whole, damaged;
 	char message[1024];
 	struct segment *segment = join();
-	statistics_add(&segment_counters(segment, 0)->launches, 1);
+	statistics_add(&segment_own(segment, 0).counters->launches, 1);
 	int fd = open(path, O_RDONLY);
 	ssize_t size = pread(fd, &whole, sizeof whole, 0);
 	ck_assert_int_gt(size, (ssize_t)sizeof whole.header);
@@ -206,7 +206,7 @@ START_TEST(a_counter_is_never_torn)
 	uint64_t seen[2] = {0};
 	char message[1024];
 	done = false;
-	pthread_create(&thread, NULL, flip, &segment_counters(segment, 0)->launches);
+	pthread_create(&thread, NULL, flip, &segment_own(segment, 0).counters->launches);
 	for (int i = 0; i < 3000; i++) {
 		ck_assert_int_eq(look(message, sizeof message), 0);
 		uint64_t value = view.process[0].device[0].launches;
@@ -246,7 +246,7 @@ START_TEST(what_belongs_together_is_seen_together)
 	done = false;
 	segment_view_patience_ns = UINT64_MAX / 2; /* on a busy machine */
 	for (int i = 0; i < WRITERS; i++)
-		pthread_create(&thread[i], NULL, spill, segment_counters(segment, 0));
+		pthread_create(&thread[i], NULL, spill, segment_own(segment, 0).counters);
 	/* the writers may be late */
 	for (int i = 0; i < LOOKS || news <= 2; i++) {
 		ck_assert_int_eq(look(message, sizeof message), 0);
@@ -270,7 +270,7 @@ static void *allocate(void *cookie)
 
 	while (!done) {
 		ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, UINT64_MAX), 0);
-		statistics_add(&segment_counters(segment, 0)->allocations, 1);
+		statistics_add(&segment_own(segment, 0).counters->allocations, 1);
 	}
 	return NULL;
 }
@@ -353,7 +353,7 @@ END_TEST
 START_TEST(a_change_that_never_ends_keeps_nobody)
 {
 	struct segment *segment = join();
-	struct counters *s = segment_counters(segment, 0);
+	struct counters *s = segment_own(segment, 0).counters;
 	char message[1024];
 	statistics_begin(s);
 	statistics_add(&s->spills, 1);
@@ -376,7 +376,7 @@ START_TEST(sums_never_go_back)
 			struct segment *own;
 			if (segment_join("job", NULL, NULL, &own, NULL, 0) != 0)
 				_exit(1);
-			statistics_add(&segment_counters(own, 0)->launches, 1);
+			statistics_add(&segment_own(own, 0).counters->launches, 1);
 			if (visitor % 2)
 				segment_leave(own);
 			_exit(0);
@@ -412,7 +412,7 @@ START_TEST(sums_hold_while_slots_come_and_go)
 		struct segment *own;
 		if (segment_join("job", NULL, NULL, &own, NULL, 0) != 0)
 			_exit(1);
-		statistics_add(&segment_counters(own, 0)->launches, 1);
+		statistics_add(&segment_own(own, 0).counters->launches, 1);
 		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 		segment_leave(own);
 	}
