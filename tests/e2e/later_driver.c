@@ -33,48 +33,6 @@ EXPORT CUresult cuMemMap_v8(CUdeviceptr address, CUmemGenericAllocationHandle ha
 	return address && handle ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
 }
 
-/*
- * Binds, as far as their arguments go: a handle must be the driver's own, and an address that of
- * its memory. The answer is else CUDA_ERROR_INVALID_VALUE.
- */
-static CUresult later_bind(CUmemGenericAllocationHandle handle, CUdeviceptr address)
-{
-	CUmemAllocationProp properties;
-	CUdeviceptr base;
-	size_t size;
-
-	return handle ? cuMemGetAllocationPropertiesFromHandle(&properties, handle)
-	              : cuMemGetAddressRange(&base, &size, address);
-}
-
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
-EXPORT CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle to, CUdevice device, size_t at,
-                                      CUmemGenericAllocationHandle handle, size_t from, size_t size,
-                                      unsigned long long flags)
-{
-	return later_bind(handle, 0);
-}
-
-EXPORT CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle to, CUdevice device, size_t at,
-                                       CUdeviceptr address, size_t size, unsigned long long flags)
-{
-	return later_bind(0, address);
-}
-
-EXPORT CUresult cuLogicalEndpointBindMem(cuuint32_t to, CUdevice device, cuuint64_t at,
-                                         CUmemGenericAllocationHandle handle, cuuint64_t from,
-                                         cuuint64_t size, unsigned long long flags)
-{
-	return later_bind(handle, 0);
-}
-
-EXPORT CUresult cuLogicalEndpointBindAddr(cuuint32_t to, CUdevice device, cuuint64_t at,
-                                          void *address, cuuint64_t size, unsigned long long flags)
-{
-	return later_bind(0, (CUdeviceptr)(uintptr_t)address);
-}
-
 const struct entry_point later_entry_points[] = {
     {"cuInventedSum", "cuInventedSum", 13060, false, (int (*)(void))(void *)cuInventedSum},
     {"cuInventedScale", "cuInventedScale", 13060, false, (int (*)(void))(void *)cuInventedScale},

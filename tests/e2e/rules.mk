@@ -60,7 +60,7 @@ $(BUILD)/tests/e2e/linked $(BUILD)/tests/e2e/linked-now: $(BUILD)/tests/e2e/link
 
 # A driver with functions that Spillway does not know, and programs that are linked to them.
 later_driver := $(BUILD)/tests/e2e/later/libcuda.so.1
-$(later_driver): $(BUILD)/tests/e2e/later_driver.o $(softgpu_obj) $(ptx_obj)
+$(later_driver): $(BUILD)/tests/e2e/later_driver.o $(BUILD)/tests/e2e/binding_driver.o $(softgpu_obj) $(ptx_obj)
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-Bsymbolic,-z,nodelete -Wl,-soname,libcuda.so.1 $(all_ldflags) -o $@ $^ -lm $(old_glibc_libs)
