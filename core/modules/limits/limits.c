@@ -34,10 +34,13 @@ enum { LOOK_MS = 100 };
  */
 #define IN_FLIGHT ((uint64_t)64 << 20)
 /*
- * A job begins so much later at most than memory of the last borrowing job has left, and than that
- * of programs without Spillway, which never leaves.
+ * A job that starts waits so long after memory of the last borrowing job has left. For programs
+ * without Spillway, whose memory never leaves, it waits for less. While a job holds borrowed memory
+ * that can leave, the time begins anew for at most a minute: a process that gets hardly any CPU
+ * time moves memory late.
  */
 #define BORROWERS_NS      10000000000ull
+#define BORROWERS_MOST_NS 60000000000ull
 #define STRANGERS_NS      2000000000ull
 #define BORROWERS_LOOK_NS 10000000ull
 /* The kernel gives device memory in such units. */
@@ -173,30 +176,6 @@ static void limits_tell(const struct device *device)
 		atomic_store_explicit(&device->ledger->outside[i], words[i], memory_order_relaxed);
 }
 
-/* Says of a refusal by one of these limits where the limit is: the job's own may be higher. */
-static int limits_refused(void *cookie, void *subject)
-{
-	const struct limits *l = late_of(&limits_place);
-	struct refusal *refusal = subject;
-	enum refusal_reason reason = refusal->refused->reason;
-	int now = l ? atomic_load(&l->now) : 0;
-
-	(void)cookie;
-	if (reason != REFUSED_MEMORY_LIMIT && reason != REFUSED_UNMOVABLE)
-		return CUDA_SUCCESS;
-	for (int i = 0; l && i < l->count[now]; i++) {
-		const struct config_limit *limit = &l->limit[now][i];
-		bool is_soft = limit->soft && limit->soft == refusal->refused->limit;
-
-		if (config_selects(limit->pci, &refusal->device->id) &&
-		    (is_soft || limit->hard == refusal->refused->limit))
-			snprintf(refusal->more, sizeof(refusal->more),
-			         " The limit is that of %s: raise that first.",
-			         is_soft ? limit->soft_from : limit->hard_from);
-	}
-	return CUDA_SUCCESS;
-}
-
 static bool limits_are_any(void)
 {
 	struct limits *l = late_of(&limits_place);
@@ -221,23 +200,56 @@ static void limits_add_source(struct config_sources *sources)
 	sources->limit_count = (size_t)l->count[now];
 }
 
+/* Says of a refusal by one of these limits where the limit is: the job's own may be higher. */
+static int limits_refused(void *cookie, void *subject)
+{
+	struct refusal *refusal = subject;
+	const struct refused *refused = refusal->refused;
+	struct config_sources sources = {0};
+
+	(void)cookie;
+	if (refused->reason == REFUSED_MEMORY_LIMIT || refused->reason == REFUSED_UNMOVABLE)
+		limits_add_source(&sources);
+	for (size_t i = 0; i < sources.limit_count; i++) {
+		const struct config_limit *limit = &sources.limits[i];
+		bool is_soft = limit->soft && limit->soft == refused->limit;
+
+		if (config_selects(limit->pci, &refusal->device->id) &&
+		    (is_soft || limit->hard == refused->limit))
+			snprintf(refusal->more, sizeof(refusal->more),
+			         " The limit is that of %s: raise that first.",
+			         is_soft ? limit->soft_from : limit->hard_from);
+	}
+	return CUDA_SUCCESS;
+}
+
 /* --- the reserve --- */
 
-/* Returns the memory of other jobs on the device, and how many they are. */
-static uint64_t reserve_others(const struct sharing *s, const struct peers *peers, int *jobs)
+/*
+ * Other jobs on the device, and whether one holds more than its limit in memory that can leave, or
+ * has not said yet what it holds.
+ */
+struct others {
+	uint64_t held;
+	int jobs;
+	bool may_give;
+};
+
+static struct others limits_others(const struct sharing *s, const struct peers *peers)
 {
-	uint64_t bytes = 0;
+	struct others others = {0};
 
-	*jobs = 0;
 	for (int k = 0; s && k < peers->count; k++) {
-		const struct peers_other *other = &peers->other[k];
+		const struct peer_record *record = &peers->other[k].record;
 
-		if (other->record.job == s->own.now.job)
+		if (record->job == s->own.now.job)
 			continue;
-		++*jobs;
-		bytes += other->record.held;
+		others.jobs++;
+		others.held += record->held;
+		others.may_give |=
+		    !record->tells_memory || (record->held > record->limit && record->movable);
 	}
-	return bytes;
+	return others;
 }
 
 /*
@@ -264,16 +276,16 @@ static uint64_t reserve_bound(uint64_t held, uint64_t others, int jobs, uint64_t
 static bool reserve_keep(int i)
 {
 	struct device *device = &this_job.devices.device[i];
-	uint64_t reserve = config_reserve(this_job.config.now, &device->id), used, others, free;
+	uint64_t reserve = config_reserve(this_job.config.now, &device->id), used, free;
 	uint64_t bound = UINT64_MAX;
 	const struct sharing *s = reserve ? sharing_of(i) : NULL;
-	int jobs;
 
 	if (reserve && in_use_without_context(device, &used)) {
+		const struct others others = limits_others(s, s ? &s->others : NULL);
+
 		free = device->id.memory > used ? device->id.memory - used : 0;
-		others = reserve_others(s, s ? &s->others : NULL, &jobs);
-		bound = reserve_bound(device_charged(device, SEGMENT_ON_DEVICE), others, jobs, free,
-		                      reserve);
+		bound = reserve_bound(device_charged(device, SEGMENT_ON_DEVICE), others.held,
+		                      others.jobs, free, reserve);
 		/* A limit that is lower keeps it by itself, and may rise as far as that. */
 		if (terms_of(device).limit <= bound)
 			bound = UINT64_MAX;
@@ -287,29 +299,35 @@ static bool reserve_keep(int i)
 /*
  * Waits, before the program's first allocation, until jobs that borrow have made room for our soft
  * limit: they see it in our books. The driver would end them instead. It waits on while memory
- * leaves: a busy machine moves slowly.
+ * leaves, or can leave: a busy machine moves slowly.
  */
 static void limits_wait_for_borrowers(int i)
 {
 	struct device *device = &this_job.devices.device[i];
 	uint64_t whole = in_use_whole_by_nvml ? in_use_whole_by_nvml(&device->id) : 0;
 	uint64_t limit = terms_of(device).settings.memory, used, least = UINT64_MAX;
-	struct deadline until = DEADLINE_IN(STRANGERS_NS);
+	struct deadline until = DEADLINE_IN(STRANGERS_NS), most = DEADLINE_IN(BORROWERS_MOST_NS);
 	const struct sharing *s = sharing_join(i);
 	struct peers *peers = s ? calloc(1, sizeof(*peers)) : NULL;
-	int jobs;
 
 	if (peers)
 		peers_start(peers, s->others.node, s->others.state, s->own.uuid,
 		            s->own.place.token);
 	while (limit <= whole && in_use_without_context(device, &used) && used > whole - limit &&
 	       deadline_nap(&until, BORROWERS_LOOK_NS)) {
-		if (!peers || used >= least)
+		struct others others;
+
+		/* The helper does so once the start is over: a silent job is owed nothing. */
+		if (this_job.segment)
+			segment_poll(this_job.segment);
+		if (!peers)
 			continue;
 		peers_copy(peers, clock_now());
-		if (!reserve_others(s, peers, &jobs))
+		others = limits_others(s, peers);
+		if (!others.jobs ||
+		    (used >= least && (!others.may_give || deadline_has_passed(&most))))
 			continue;
-		least = used;
+		least = used < least ? used : least;
 		until = DEADLINE_IN(BORROWERS_NS);
 	}
 	if (peers)
@@ -319,13 +337,6 @@ static void limits_wait_for_borrowers(int i)
 
 /* --- all of it --- */
 
-/* Returns whether MPS or a scheduler may limit the process's memory, as NVML would say. */
-static bool limits_may_be_nvml_s(void)
-{
-	return place_variable("CUDA_MPS_PIPE_DIRECTORY") ||
-	       place_variable("NVIDIA_GPU_MEMORY_LIMIT");
-}
-
 static void limits_start(bool *has_started)
 {
 	static const struct action refused = {ACTION_STATISTICS, "limits", limits_refused, NULL};
@@ -333,14 +344,19 @@ static void limits_start(bool *has_started)
 	*has_started &= action_add(ACTION_REFUSED, &refused) == 0;
 }
 
-/* NVML was opened for a job with a name alone. */
+/*
+ * NVML was opened for a job with a name alone. MPS, or a scheduler by its variable, may keep limits
+ * of a job without one.
+ */
 static void limits_started(void)
 {
 	struct limits *l = late_of(&limits_place);
 	bool is_limited = limits_are_any();
 
 	if (in_use_open_nvml &&
-	    (is_limited || limits_may_be_nvml_s() || !this_job.config.is_unnamed ||
+	    (is_limited || !this_job.config.is_unnamed ||
+	     place_variable("CUDA_MPS_PIPE_DIRECTORY") ||
+	     place_variable("NVIDIA_GPU_MEMORY_LIMIT") ||
 	     config_reserve(this_job.config.now, &this_job.devices.device[0].id))) {
 		loading_begin();
 		in_use_open_nvml(&this_job.devices.device[0].id);
