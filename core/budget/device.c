@@ -375,16 +375,6 @@ void device_count_elsewhere(struct device *device, int64_t change)
 	atomic_fetch_add(&device->elsewhere, (uint64_t)change);
 }
 
-uint64_t device_elsewhere(const struct device *device)
-{
-	return atomic_load(&device->elsewhere);
-}
-
-bool device_take_new_charges(struct device *device)
-{
-	return atomic_exchange(&device->has_new_charges, false);
-}
-
 uint64_t device_charged(struct device *device, enum segment_tier tier)
 {
 	return segment_charged(device->segment, device->index, tier);

@@ -184,7 +184,10 @@ static inline bool device_can_hold(const struct device *device, uint64_t bytes)
  * memory, and memory of other processes. change: more, or fewer, of them.
  */
 void device_count_elsewhere(struct device *device, int64_t change);
-uint64_t device_elsewhere(const struct device *device);
+static inline uint64_t device_elsewhere(const struct device *device)
+{
+	return atomic_load(&device->elsewhere);
+}
 /*
  * Returns the most bytes that this process is not charged, and that the driver may count as its
  * own. They are exported memory of its job that it has open, or has exported and given up while
@@ -192,7 +195,10 @@ uint64_t device_elsewhere(const struct device *device);
  */
 uint64_t device_uncharged(struct device *device);
 /* Returns whether this process was charged, or gave back, since this was asked last. */
-bool device_take_new_charges(struct device *device);
+static inline bool device_take_new_charges(struct device *device)
+{
+	return atomic_exchange(&device->has_new_charges, false);
+}
 /* Returns the job-wide bytes charged now. */
 uint64_t device_charged(struct device *device, enum segment_tier tier);
 /* Returns the bytes charged to this process. */

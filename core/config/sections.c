@@ -134,14 +134,6 @@ static int fail_repeated(struct config_error *error, const struct config_item *i
 	                   item->value, line);
 }
 
-bool config_section_is_gpu(const char *section, const char **selector)
-{
-	if (strncmp(section, "gpu", 3) != 0 || (section[3] != '\0' && section[3] != ' '))
-		return false;
-	*selector = section + 3 + strspn(section + 3, " ");
-	return true;
-}
-
 /* Finds a misspelt or misplaced section even when it is empty. */
 static int sections_begin_section(const struct target *target, const struct config_item *item,
                                   struct config_error *error)

@@ -13,6 +13,8 @@
 #ifndef SPILLWAY_CONFIG_SNAPSHOT_H
 #define SPILLWAY_CONFIG_SNAPSHOT_H
 
+#include <string.h>
+
 #include "core/config/config.h"
 
 struct config_place {
@@ -200,7 +202,13 @@ int config_read(const char *file, const char *text, size_t length, config_item_h
 int config_add_text(struct config *config, enum config_layer layer, const char *file,
                     const char *text, size_t length, struct config_error *error);
 /* Returns whether a section is "gpu" or "gpu SELECTOR"; *selector is the rest then. */
-bool config_section_is_gpu(const char *section, const char **selector);
+static inline bool config_section_is_gpu(const char *section, const char **selector)
+{
+	if (strncmp(section, "gpu", 3) != 0 || (section[3] != '\0' && section[3] != ' '))
+		return false;
+	*selector = section + 3 + strspn(section + 3, " ");
+	return true;
+}
 
 /* Adds the settings of the environment (environment.c). */
 int config_add_environment(struct config *config, char *const *environment,

@@ -87,11 +87,6 @@ static bool capture_make_room(void)
 	return true;
 }
 
-void capture_began(CUstream stream)
-{
-	capture_began_in(NULL, stream);
-}
-
 void capture_began_in(CUcontext context, CUstream stream)
 {
 	int saved = errno;

@@ -40,11 +40,14 @@ void capture_announce(void);
 void capture_announced(void);
 /*
  * Notes that a capture began on this stream (NULL replaced by the explicit name of the default
- * stream).
+ * stream), which goes with this context.
  */
-void capture_began(CUstream stream);
-/* Says so of a stream that goes with this context. */
 void capture_began_in(CUcontext context, CUstream stream);
+/* Says so of a stream that goes with no context. */
+static inline void capture_began(CUstream stream)
+{
+	capture_began_in(NULL, stream);
+}
 /*
  * Notes that the stream captures no longer: it was ended, or the stream is destroyed. Harmless when
  * unknown.

@@ -131,13 +131,6 @@ CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk)
 	return driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
 }
 
-void chunk_release(const struct chunk *chunk)
-{
-	/* Asked twice: a handle that stays is memory that is never returned. */
-	if (driver.cuMemRelease(chunk->handle) != CUDA_SUCCESS)
-		driver.cuMemRelease(chunk->handle);
-}
-
 static size_t granularity_of(const CUmemAllocationProp *prop,
                              CUmemAllocationGranularity_flags option)
 {

@@ -36,7 +36,12 @@ extern _Atomic bool chunk_is_on_host;
 
 /* Makes one of this size, tier and kind, and sets its handle on success only. */
 CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk);
-void chunk_release(const struct chunk *chunk);
+static inline void chunk_release(const struct chunk *chunk)
+{
+	/* Asked twice: a handle that stays is memory that is never returned. */
+	if (driver.cuMemRelease(chunk->handle) != CUDA_SUCCESS)
+		driver.cuMemRelease(chunk->handle);
+}
 /* Returns in which units chunks of a tier can be made; 0: none can. */
 size_t chunk_granularity(const struct chunk_source *source, enum segment_tier tier,
                          CUmemAllocationGranularity_flags option);

@@ -198,11 +198,6 @@ bool job_config_start(struct job_config *c)
 	return true;
 }
 
-bool job_config_binds(void)
-{
-	return config_machine()->enforces || config_machine()->requires;
-}
-
 /* Returns whether the memory of one of the devices, or its host memory, is limited. */
 static bool job_config_is_limited(const struct job_config *c, const struct device_set *devices)
 {

@@ -20,7 +20,10 @@
 	"cuInit is refused, because " CONFIG_SYSTEM_FILE " wants no job run without its limits"
 
 /* Returns whether the machine's file is enforced or wants every process limited. */
-bool job_config_binds(void);
+static inline bool job_config_binds(void)
+{
+	return config_machine()->enforces || config_machine()->requires;
+}
 
 /* Reads all layers for the first time. One that is bad or cannot be read does not count, and that
  * is said; where the machine's file binds none does. Returns false then, and without memory. */

@@ -183,12 +183,6 @@ CUresult job_begin_launch(struct job_launch *launch)
 	return result;
 }
 
-void job_end_launch(struct job_launch *launch)
-{
-	if (launch->device)
-		actions_run(ACTION_POST_LAUNCH, launch);
-}
-
 static void tell_pacer(void (*tell)(struct pacer *pacer, CUcontext context))
 {
 	struct context context;

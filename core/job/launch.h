@@ -71,7 +71,11 @@ struct job_launch {
 /* Decides before the driver's launch whether it is to be. May sleep. */
 CUresult job_begin_launch(struct job_launch *launch);
 /* Ends job_begin_launch(), after the driver's launch or instead of it. */
-void job_end_launch(struct job_launch *launch);
+static inline void job_end_launch(struct job_launch *launch)
+{
+	if (launch->device)
+		actions_run(ACTION_POST_LAUNCH, launch);
+}
 
 void job_break_paced(void);
 void job_before_timing_paced(void);

@@ -35,13 +35,6 @@ struct ledger_copy ledger_read(const struct ledger *ledger)
 	return copy;
 }
 
-void ledger_forget_facts(struct ledger *ledger)
-{
-	const struct facts none = {0};
-
-	publish_value(&ledger->facts, &none);
-}
-
 void ledger_clear(struct ledger *ledger)
 {
 	ledger_forget_facts(ledger);

@@ -70,7 +70,12 @@ struct ledger_copy ledger_read(const struct ledger *ledger);
 /* Makes an empty one of it; a reader meanwhile finds whole facts. */
 void ledger_clear(struct ledger *ledger);
 /* Lets the facts be those of a process that has not met the device. */
-void ledger_forget_facts(struct ledger *ledger);
+static inline void ledger_forget_facts(struct ledger *ledger)
+{
+	const struct facts none = {0};
+
+	publish_value(&ledger->facts, &none);
+}
 /* Sets the peaks of a dead process to 0: a later run of its job does not count them. */
 void ledger_forget_peak(struct ledger *ledger);
 

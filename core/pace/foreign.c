@@ -279,17 +279,3 @@ uint32_t held_look(struct held *held, const struct config_device *device,
 	statistics_set(&statistics->share_estimated, verdict.estimated);
 	return verdict.thousandths;
 }
-
-bool held_rests(const struct held *held, uint64_t now_ns)
-{
-	return now_ns - held->worked_ns > HELD_OVER_NS + HELD_EVERY_NS;
-}
-
-void held_forget(struct held *held, struct counters *statistics)
-{
-	if (!held->looks)
-		return;
-	*held = (struct held){0};
-	statistics_set(&statistics->share_held, 0);
-	statistics_set(&statistics->share_estimated, 0);
-}

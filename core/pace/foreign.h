@@ -105,8 +105,18 @@ uint32_t held_look(struct held *held, const struct config_device *device,
                    struct counters *statistics, const struct turns *turns, uint64_t owner,
                    uint64_t now_ns);
 /* Returns whether nothing has run for so long that looking changes nothing. */
-bool held_rests(const struct held *held, uint64_t now_ns);
+static inline bool held_rests(const struct held *held, uint64_t now_ns)
+{
+	return now_ns - held->worked_ns > HELD_OVER_NS + HELD_EVERY_NS;
+}
 /* Forgets the held share, because the device is not paced: nothing is known. */
-void held_forget(struct held *held, struct counters *statistics);
+static inline void held_forget(struct held *held, struct counters *statistics)
+{
+	if (!held->looks)
+		return;
+	*held = (struct held){0};
+	statistics_set(&statistics->share_held, 0);
+	statistics_set(&statistics->share_estimated, 0);
+}
 
 #endif

@@ -435,12 +435,6 @@ void pacer_settle(struct pacer *p, uint64_t now)
 	    recent_longest(p->surprise_ns, p->expected_ns > now ? p->expected_ns - now : 0);
 }
 
-void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now)
-{
-	if (busy_open_round(p->busy))
-		busy_close_round(p->busy, context, now);
-}
-
 /* --- the waits between rounds --- */
 
 /*

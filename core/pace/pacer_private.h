@@ -153,7 +153,11 @@ void pacer_leave(struct pacer *p);
  */
 uint32_t pacer_share_now(const struct pacer *p, uint64_t now);
 /* Ends the open round, if there is one. context: the current one. */
-void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now);
+static inline void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now)
+{
+	if (busy_open_round(p->busy))
+		busy_close_round(p->busy, context, now);
+}
 /* Charges rounds that are done. */
 void pacer_settle(struct pacer *p, uint64_t now);
 

@@ -45,11 +45,6 @@ static bool peer_is_uuid(const char *uuid)
 	return length > 0 && length <= UUID_MAX && uuid[length] == '\0';
 }
 
-uint64_t peer_device(const char *uuid)
-{
-	return hash_text(HASH_NOTHING, uuid);
-}
-
 uint64_t peer_check(const struct peer_record *record)
 {
 	uint64_t word[WORDS], hash = HASH_NOTHING;

@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/base/hash.h"
 #include "core/base/shared_file.h"
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
@@ -163,6 +164,9 @@ void peer_forked(struct peer_own *own);
 /* Returns the check that a peer record must have. */
 uint64_t peer_check(const struct peer_record *record);
 /* Returns the hash by which peer records name a device. */
-uint64_t peer_device(const char *uuid);
+static inline uint64_t peer_device(const char *uuid)
+{
+	return hash_text(HASH_NOTHING, uuid);
+}
 
 #endif

@@ -195,12 +195,6 @@ static struct resource *address_table_remove(struct address_table *table,
 	return resource;
 }
 
-void address_table_free(struct address_table *table)
-{
-	free(table->entry);
-	*table = (struct address_table){0};
-}
-
 enum { ADDRESS_DIGITS = 16 };
 
 /* Compared as bytes: padding and the rest of name are zero. */

@@ -63,7 +63,11 @@ struct address_entry *address_table_find_before(const struct address_table *tabl
 struct address_entry *address_table_find_resource(const struct address_table *table,
                                                   uint64_t address, size_t place,
                                                   const struct resource *resource);
-void address_table_free(struct address_table *table);
+static inline void address_table_free(struct address_table *table)
+{
+	free(table->entry);
+	*table = (struct address_table){0};
+}
 
 /* A resource's name: an address when it is one (16 hexadecimal digits), else text. */
 struct resource_name {

@@ -193,12 +193,3 @@ int registry_delete_handle(struct registry *registry, const struct handle *handl
 	int error = find_type(registry, handle, &type);
 	return error ? error : registry_delete(registry, handle->container, type, handle->name);
 }
-
-bool handle_is_initialized(struct registry *registry, const struct handle *handle)
-{
-	struct resource *found;
-	if (registry_lookup_handle(registry, handle, &found) != 0)
-		return false;
-	resource_release(found);
-	return true;
-}

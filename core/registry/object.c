@@ -348,11 +348,3 @@ int object_enter(struct registry *registry, const char *container, const struct 
 		resource_release(&o->resource);
 	return error;
 }
-
-int object_track(struct registry *registry, const char *container, const struct resource_type *type,
-                 const void *address)
-{
-	struct object_entry entry = {.type = type, .address = (uintptr_t)address};
-
-	return object_enter(registry, container, &entry);
-}

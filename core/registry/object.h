@@ -89,8 +89,13 @@ struct object_entry {
 int object_enter(struct registry *registry, const char *container,
                  const struct object_entry *entry);
 /* Tracks in the same way an object with nothing but an address. */
-int object_track(struct registry *registry, const char *container, const struct resource_type *type,
-                 const void *address);
+static inline int object_track(struct registry *registry, const char *container,
+                               const struct resource_type *type, const void *address)
+{
+	struct object_entry entry = {.type = type, .address = (uintptr_t)address};
+
+	return object_enter(registry, container, &entry);
+}
 /* Returns the sum over the object's own objects of a type. */
 struct object_weight object_owned_weight(struct resource *owner, const struct resource_type *type);
 uint64_t object_owner(struct resource *object); /* its address; 0: none */

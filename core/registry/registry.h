@@ -159,7 +159,14 @@ int registry_lookup_verified(struct registry *registry, const struct handle *han
                              const struct resource_type *type, struct resource **resource,
                              char *message, size_t size);
 int registry_delete_handle(struct registry *registry, const struct handle *handle);
-bool handle_is_initialized(struct registry *registry, const struct handle *handle);
+static inline bool handle_is_initialized(struct registry *registry, const struct handle *handle)
+{
+	struct resource *found;
+	if (registry_lookup_handle(registry, handle, &found) != 0)
+		return false;
+	resource_release(found);
+	return true;
+}
 /* Returns the name of a type that was registered here; NULL: none of this hash was. */
 const char *registry_type_name(struct registry *registry, uint64_t hash);
 

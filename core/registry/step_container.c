@@ -7,13 +7,6 @@
 
 enum { IS_USED = 1, HAS_ENDED = 2 };
 
-void step_container_begin(struct step_container *step, struct registry *registry, uint64_t number)
-{
-	step->registry = registry;
-	step->number = number;
-	atomic_store(&step->state, 0);
-}
-
 /* Returns the name that the step's container has in the registry: "step17", written to `name`. */
 static const char *step_container_name(const struct step_container *step,
                                        char name[REGISTRY_NAME_MAX])

@@ -18,7 +18,13 @@ struct step_container {
 };
 
 /* Begins a new step, in a struct that is no longer in use. Allocates nothing. */
-void step_container_begin(struct step_container *step, struct registry *registry, uint64_t number);
+static inline void step_container_begin(struct step_container *step, struct registry *registry,
+                                        uint64_t number)
+{
+	step->registry = registry;
+	step->number = number;
+	atomic_store(&step->state, 0);
+}
 /* As registry_lookup_or_create() in the step's container. Returns NULL when the step has ended. */
 struct resource *step_container_lookup_or_create(struct step_container *step,
                                                  const struct resource_type *type, const char *name,

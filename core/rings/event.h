@@ -18,6 +18,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/ledger/codes.h"
 
@@ -77,7 +79,10 @@ extern _Atomic(struct ring *) event_ring;
 void ring_write(struct ring *ring, const struct event *event);
 
 /* Returns N of "ctxN"; 0: another container. */
-uint32_t event_context(const char *container);
+static inline uint32_t event_context(const char *container)
+{
+	return strncmp(container, "ctx", 3) == 0 ? (uint32_t)strtoul(container + 3, NULL, 10) : 0;
+}
 
 /*
  * event_note(.kind = EVENT_burst, .device = ordinal, ...): the arguments are evaluated only if the

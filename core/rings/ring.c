@@ -31,11 +31,6 @@ struct ring {
 
 _Atomic(struct ring *) event_ring;
 
-uint32_t event_context(const char *container)
-{
-	return strncmp(container, "ctx", 3) == 0 ? (uint32_t)strtoul(container + 3, NULL, 10) : 0;
-}
-
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif

@@ -440,11 +440,6 @@ bool feedback_look(struct feedback *f, uint64_t now_ns, uint64_t count, uint32_t
 
 /* --- gaps --- */
 
-void gaps_note(struct gaps *gaps, uint64_t length_ns)
-{
-	gaps->length_ns[gaps->count++ % GAPS_KEPT] = length_ns;
-}
-
 uint64_t gaps_expect(const struct gaps *gaps, uint64_t age_ns)
 {
 	uint64_t first = UINT64_MAX, second = UINT64_MAX;

@@ -119,7 +119,10 @@ struct gaps {
 	uint64_t length_ns[GAPS_KEPT];
 	uint32_t count;
 };
-void gaps_note(struct gaps *gaps, uint64_t length_ns);
+static inline void gaps_note(struct gaps *gaps, uint64_t length_ns)
+{
+	gaps->length_ns[gaps->count++ % GAPS_KEPT] = length_ns;
+}
 /*
  * Returns how long a gap should be that is so old: most of those that were as long were longer than
  * that. 0: unknown.

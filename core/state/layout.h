@@ -396,7 +396,13 @@ uint64_t quota_driver_of_earlier_runs(const struct segment_file *file, int devic
 /* Makes the total that of all processes where one charged in the open; under the lock. */
 void quota_close(struct segment_file *file, int device);
 /* Notes a limit that comes into force; under the lock. */
-void quota_note_limit(struct segment_file *file, int device, uint64_t limit);
+static inline void quota_note_limit(struct segment_file *file, int device, uint64_t limit)
+{
+	uint64_t *most = &file->header.limit_most[device];
+
+	if (limit > *most)
+		*most = limit;
+}
 /* Makes the totals the sum over slots in use. */
 void quota_recount(struct segment_file *file);
 bool export_is_orphan(const struct segment_export *e);
@@ -439,7 +445,11 @@ uint64_t slot_pid_space(void);
 uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now);
 /* Returns whether a draining slot's time is over. */
-bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
+static inline bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
+{
+	/* farther away than it can have been set: another clock, so it was long ago */
+	return now >= slot->drained_ns || slot->drained_ns - now > segment_drain_ns;
+}
 /*
  * Notes that the slot's process lives, once all its other words are written; that it has died and
  * may still hold memory; that the slot is free.

@@ -242,14 +242,6 @@ int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t
 	                     is_moved ? WITHIN_LIMIT_OF_MOVABLE : WITHIN_LIMIT, most);
 }
 
-void quota_note_limit(struct segment_file *file, int device, uint64_t limit)
-{
-	uint64_t *most = &file->header.limit_most[device];
-
-	if (limit > *most)
-		*most = limit;
-}
-
 void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit)
 {
 	if (!quota_is_valid(segment, device, SEGMENT_ON_DEVICE))

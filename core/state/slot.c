@@ -237,12 +237,6 @@ static bool slot_mark_lock_if_gone(struct segment_file *file)
 	return slot_mark(&file->header.lock, word);
 }
 
-bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
-{
-	/* farther away than it can have been set: another clock, so it was long ago */
-	return now >= slot->drained_ns || slot->drained_ns - now > segment_drain_ns;
-}
-
 /*
  * Returns how long the memory may still be held. The whole drain begins when the death is noticed.
  * The driver gives memory back after a death. Neither the time of exit() nor the time of an unseen

@@ -29,7 +29,11 @@ for name in sorted(os.listdir(room)):
     if is_private != (name in PRIVATE):
         sys.exit(f"core/registry/{name}: is it private or not?")
     if not is_private:
-        for function in re.findall(r"^(?!static|typedef|#)[a-z].*?\b([a-z_]+)\([^;{]*\);", code(os.path.join(room, name)), re.M | re.S):
+        text = code(os.path.join(room, name))
+        inline = r"^static inline [^;{]*?\b([a-z_]+)\([^;{]*\)\s*\{.*?^\}"
+        public.update({function: name for function in re.findall(inline, text, re.M | re.S)})
+        text = re.sub(inline, "", text, flags=re.M | re.S)
+        for function in re.findall(r"^(?!static|typedef|#)[a-z].*?\b([a-z_]+)\([^;{]*\);", text, re.M | re.S):
             public[function] = name
 
 calls = {function: set() for function in public}

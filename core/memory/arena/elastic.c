@@ -364,15 +364,6 @@ static void run_remove(struct arena *arena, uint32_t first, uint32_t units,
 		give_addresses(arena, first, units);
 }
 
-void elastic_begin(struct making *m, struct arena *arena, const struct terms *terms)
-{
-	m->run = (struct run){.arena = arena, .terms = terms, .first = ADDRESS_NONE};
-	m->on_host = 0;
-	m->turn = (struct slab_turn){false, false};
-	m->run.units =
-	    m->size <= SLAB_BLOCK_MAX ? 1 : (uint32_t)((m->size + ARENA_UNIT - 1) / ARENA_UNIT);
-}
-
 /* --- allocations of whole units --- */
 
 static CUresult take_units(struct making *m, CUdeviceptr *address)

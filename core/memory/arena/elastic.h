@@ -87,7 +87,14 @@ struct making {
 	struct slab_turn turn;
 };
 
-void elastic_begin(struct making *making, struct arena *arena, const struct terms *terms);
+static inline void elastic_begin(struct making *m, struct arena *arena, const struct terms *terms)
+{
+	m->run = (struct run){.arena = arena, .terms = terms, .first = ADDRESS_NONE};
+	m->on_host = 0;
+	m->turn = (struct slab_turn){false, false};
+	m->run.units =
+	    m->size <= SLAB_BLOCK_MAX ? 1 : (uint32_t)((m->size + ARENA_UNIT - 1) / ARENA_UNIT);
+}
 /*
  * Takes memory and sets *address on success. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no
  * room; making->run.lack names the missing bytes. It keeps its chunks, and another call goes on. It

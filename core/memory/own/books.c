@@ -54,20 +54,6 @@ void own_recount(struct own *p)
 	device_note_pinned(p->device, counts ? (int64_t)p->bytes : -(int64_t)p->bytes);
 }
 
-bool own_name(struct own *p)
-{
-	HASH_ADD(hh, own_by_name, name, sizeof(p->name), p);
-	p->is_named = p->hh.tbl != NULL;
-	return p->is_named;
-}
-
-void own_unname(struct own *p)
-{
-	if (p->is_named)
-		HASH_DEL(own_by_name, p);
-	p->is_named = false;
-}
-
 /*
  * Supersedes the memory that had a handle which the driver gives to new memory: it is leaving, or
  * gone by a way that we did not see.

@@ -57,8 +57,18 @@ extern _Atomic size_t own_imports; /* that are in the books; mostly none. Read w
 /* Finds it by the program's handle; NULL: none. */
 struct own *own_find(CUmemGenericAllocationHandle name);
 /* Enters it by its name, and takes it out. Returns whether there was memory for it. */
-bool own_name(struct own *p);
-void own_unname(struct own *p);
+static inline bool own_name(struct own *p)
+{
+	HASH_ADD(hh, own_by_name, name, sizeof(p->name), p);
+	p->is_named = p->hh.tbl != NULL;
+	return p->is_named;
+}
+static inline void own_unname(struct own *p)
+{
+	if (p->is_named)
+		HASH_DEL(own_by_name, p);
+	p->is_named = false;
+}
 /* Takes it out of the books, with its charge. The memory is released already. */
 void own_forget(struct own *p);
 /* Lets memory go that has neither mapping nor handle any more; of ours no other process has one. */

@@ -18,18 +18,6 @@ bool member_lives(const struct gang_member *m, const struct gang_member *own, ui
 	       m->beat_ns + GANG_SILENT_NS > now && m->beat_ns <= now + GANG_SILENT_NS;
 }
 
-uint64_t member_number(uid_t user, uint64_t number)
-{
-	return hash_word(hash_word(HASH_NOTHING, user), number);
-}
-
-uint32_t member_device(const struct peer_record *record)
-{
-	uint32_t hash = (uint32_t)(record->device ^ record->device >> 32);
-
-	return hash ? hash : 1;
-}
-
 struct gang_member member_of(const struct peers_other *other, bool is_trusted, uint64_t now_ns)
 {
 	const struct peer_record *record = &other->record;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/base/hash.h"
 #include "core/peers/peers.h"
 
 enum { GANG_DEVICES = 16, GANG_MEMBERS = 128 };
@@ -63,9 +64,17 @@ struct gang_member {
 /* Returns whether a member is another process that lives; a time to come is as good as none. */
 bool member_lives(const struct gang_member *m, const struct gang_member *own, uint64_t now_ns);
 /* Returns a number that no other user has, of one that a user's processes tell apart. */
-uint64_t member_number(uid_t user, uint64_t number);
+static inline uint64_t member_number(uid_t user, uint64_t number)
+{
+	return hash_word(hash_word(HASH_NOTHING, user), number);
+}
 /* Returns the hash by which members name a peer record's device; never 0. */
-uint32_t member_device(const struct peer_record *record);
+static inline uint32_t member_device(const struct peer_record *record)
+{
+	uint32_t hash = (uint32_t)(record->device ^ record->device >> 32);
+
+	return hash ? hash : 1;
+}
 /*
  * Returns a peer record's process as a member. It has no device where the peer record says nothing
  * of turns yet. A process is the same member by each of its peer records.
