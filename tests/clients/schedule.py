@@ -10,8 +10,8 @@ status is the program's, or 1 when the tool refuses a change while the program r
 The tool waits for each change for two minutes without progress. Queued work ends first, which takes
 more than its default of ten seconds on a busy machine.
 
-Environment: SPILLWAY names the tool. TOTAL_KIB is the memory that the job has (limit and host
-together), OPTIONS holds more options of `spillway run`.
+Environment: SPILLWAY names the tool. TOTAL_KIB is the memory that the job has at least (limit and
+host together), OPTIONS holds more options of `spillway run`.
 """
 import os
 import random
@@ -29,7 +29,8 @@ def main():
         return max(dice.randrange(peak // 8, peak * 5 // 4), 1)
 
     first = some_limit()
-    on_host = int(os.environ.get("TOTAL_KIB", 1536 << 10)) - first
+    # With the lowest limit, too: a change may come before the program asks for the total.
+    on_host = int(os.environ.get("TOTAL_KIB", 1536 << 10)) - max(peak // 8, 1)
     running = subprocess.Popen(
         [tool, "run", "--name", job, "--memory", f"{first}KiB", "--host-memory", f"{on_host}KiB",
          *os.environ.get("OPTIONS", "").split(), *program])

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The table of the programs that judge: README's is that of the members, and one that says
-# something else is found. A test that must run may not be skipped.
+# something else is found. A test that must run may not be skipped. A schedule leaves the job its
+# memory.
 set -eu
 . tests/e2e/lib.sh
 unset TESTS # of the run that this is part of
@@ -32,3 +33,18 @@ has "a skip" "$said" "0 passed, 0 failed, 1 skipped"
 has "a skip" "$said" "must run here, and is skipped: no time"
 ! said=$(MUST_RUN=clients/test_absent.sh tests/run "$scratch/test_skips.sh") || fail "it is absent: $said"
 has "an absent one" "$said" "clients/test_absent.sh must run here, and is not among the tests"
+
+# Limit and host memory of a job are the total or more, whatever limit is set when the program asks.
+cat >"$scratch/tool" <<'END'
+#!/bin/sh
+echo "$@" >>"$ASKED"
+[ "$1" != run ] || exec sleep 3
+END
+chmod +x "$scratch/tool"
+export ASKED="$scratch/asked" SPILLWAY="$scratch/tool" TOTAL_KIB=1000000 SEED=7
+said=$(tests/clients/schedule.py job 80000 program) || fail "a schedule: $said"
+sed -n 's/.*--memory \([0-9]*\)KiB.*/\1/p' "$scratch/asked" | sort -n >"$scratch/limits"
+[ "$(wc -l <"$scratch/limits")" -ge 2 ] || fail "no change of the limit: $(cat "$scratch/asked")"
+on_host=$(sed -n 's/.*--host-memory \([0-9]*\)KiB.*/\1/p' "$scratch/asked")
+[ $(($(head -n 1 "$scratch/limits") + on_host)) -ge 1000000 ] ||
+	fail "less than the total: $(cat "$scratch/asked")"
