@@ -7,6 +7,8 @@ would end tests in one of the two runs alone. They are ten times as long here. F
 numba-cuda waits 60 s for a process that takes 10 s alone."""
 import concurrent.futures
 import multiprocessing.process
+import multiprocessing.queues
+import multiprocessing.synchronize
 import os
 import subprocess
 
@@ -32,6 +34,8 @@ def lengthen(owner, name, place):
 lengthen(subprocess.Popen, "communicate", 1)
 lengthen(subprocess.Popen, "wait", 0)
 lengthen(multiprocessing.process.BaseProcess, "join", 0)
+lengthen(multiprocessing.queues.Queue, "get", 1)
+lengthen(multiprocessing.synchronize.Event, "wait", 0)
 lengthen(concurrent.futures.Future, "result", 0)
 
 

@@ -9,7 +9,7 @@ mkdir -p "$scratch/suite/deep" "$scratch/hanging" "$scratch/stub"
 
 # A test file has a test a line: its name, the phases that do not pass directly, and those as a job.
 # "-" is none; "dies" ends the process within the test, "hangs" never ends it, "waits" fails where a
-# process of 0.2 s may take 0.1 s.
+# process or an answer that takes 0.2 s may take 0.1 s.
 cat >"$scratch/suite/test_many.py" <<'END'
 same - -
 worse - call=failed
@@ -31,9 +31,11 @@ echo broken >"$scratch/suite/test_broken.py"
 echo 'one call=failed -' >"$scratch/suite/test_measures.py"
 cat >"$scratch/stub/pytest.py" <<'END'
 """python -m pytest ... -p outcomes ... FILE: reports the tests of FILE to the plugin, as pytest does."""
+import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import time
 import types
 
@@ -67,6 +69,9 @@ if __name__ == "__main__":
             time.sleep(1)
         if phases == "waits":
             subprocess.run(["sleep", "0.2"], timeout=0.1, check=True)
+            answers = multiprocessing.Queue()
+            threading.Timer(0.2, answers.put, "a").start()
+            answers.get(timeout=0.1)
         ends = dict([phases.split("=")] if "=" in phases else [])
         for when in ("setup", "call", "teardown"):
             outcome = ends.get(when, "passed")
