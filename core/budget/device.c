@@ -140,7 +140,7 @@ void device_note_blocker(struct device *device, uint64_t generation, enum move_p
 {
 	lock_acquire(&device->lock);
 	/* This generation counts the settings that this process published, not the job's. */
-	if (publish_turn(&device->settings) == generation) {
+	if (publish_version(&device->settings) == generation) {
 		struct facts facts = device->facts;
 
 		facts.blocker = why;

@@ -87,7 +87,8 @@ struct terms terms_of(struct device *device)
 
 bool terms_defer_free(const struct device *device)
 {
-	const _Atomic uint64_t *words = device->settings.word[publish_turn(&device->settings) % 2];
+	const _Atomic uint64_t *words =
+	    device->settings.word[publish_version(&device->settings) % 2];
 
 	return atomic_load_explicit(&words[CONFIG_KEY_deferred_free], memory_order_relaxed);
 }

@@ -17,9 +17,9 @@ static void ledger_set(_Atomic uint64_t *word, uint64_t value)
 struct ledger_copy ledger_read(const struct ledger *ledger)
 {
 	struct ledger_copy copy = {0};
-	uint64_t turn;
+	uint64_t version;
 
-	copy.is_whole = publish_read(&ledger->facts, &copy.facts, &turn);
+	copy.is_whole = publish_read(&ledger->facts, &copy.facts, &version);
 	if (!copy.is_whole)
 		copy.facts = (struct facts){0};
 	for (int tier = 0; tier < LEDGER_TIERS; tier++) {

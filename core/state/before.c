@@ -35,7 +35,7 @@ enum {
 };
 
 /*
- * The facts of the settings, published (turn and two copies), and charges, peaks, spares, pinned.
+ * The facts of the settings, published (version, two copies), and charges, peaks, spares, pinned.
  */
 struct before_ledger {
 	uint64_t word[24];
@@ -131,7 +131,7 @@ struct before_slot {
 };
 
 struct before_export {
-	uint32_t owner, left, turn, device;
+	uint32_t owner, left, generation, device;
 	uint64_t bytes, name;
 };
 

@@ -42,14 +42,19 @@
 #include "core/state/layout.h"
 
 /*
- * A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of memory
- * that weighs nothing for the quota: multicast objects, memory of the host, and memory without a
- * record.
+ * A key: 01, 30 bits of the job, 21 of the record's generation, 11 of its index. Index 0 is of
+ * memory that weighs nothing for the quota: multicast objects, memory of the host, and memory
+ * without a record.
  */
-enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_BITS = 30 };
-#define KEY_MARK  ((uint64_t)1 << (JOB_SHIFT + JOB_BITS))
-#define TURN_MASK (((uint32_t)1 << TURN_BITS) - 1)
-#define BYTES_MAX ((uint64_t)1 << 48)
+enum {
+	INDEX_BITS = 11,
+	GENERATION_BITS = 21,
+	JOB_SHIFT = INDEX_BITS + GENERATION_BITS,
+	JOB_BITS = 30
+};
+#define KEY_MARK        ((uint64_t)1 << (JOB_SHIFT + JOB_BITS))
+#define GENERATION_MASK (((uint32_t)1 << GENERATION_BITS) - 1)
+#define BYTES_MAX       ((uint64_t)1 << 48)
 /* The kernel's list holds the locks of the whole machine, and a long one costs more than its share:
  * 1000 locks are 14 pages and 0.3 ms, 20000 are 285 pages and 50 ms. A release of one piece of
  * memory reads the fewest. A call that would be refused reads more, and so does the helper. With
@@ -58,11 +63,11 @@ enum { PAGES_OF_ONE = 64, PAGES_OF_ALL = 256 };
 static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
 static_assert(SEGMENT_EXPORTS % 64 == 0, "a bit per export");
 
-static uint64_t exports_key_of(const struct segment *segment, uint32_t turn, uint32_t index)
+static uint64_t exports_key_of(const struct segment *segment, uint32_t generation, uint32_t index)
 {
 	uint64_t job = segment->file->header.token & (((uint64_t)1 << JOB_BITS) - 1);
 
-	return KEY_MARK | job << JOB_SHIFT | (uint64_t)turn << INDEX_BITS | index;
+	return KEY_MARK | job << JOB_SHIFT | (uint64_t)generation << INDEX_BITS | index;
 }
 
 static uint32_t exports_index_of(uint64_t key)
@@ -70,9 +75,9 @@ static uint32_t exports_index_of(uint64_t key)
 	return (uint32_t)key & (SEGMENT_EXPORTS - 1);
 }
 
-static uint32_t turn_of(uint64_t key)
+static uint32_t exports_generation_of(uint64_t key)
 {
-	return (uint32_t)(key >> INDEX_BITS) & TURN_MASK;
+	return (uint32_t)(key >> INDEX_BITS) & GENERATION_MASK;
 }
 
 static bool is_of_job(const struct segment *segment, uint64_t key)
@@ -87,7 +92,7 @@ static struct segment_export *record_of(const struct segment *segment, uint64_t 
 	struct segment_export *e = &segment->file->export[exports_index_of(key)];
 
 	return exports_index_of(key) && is_of_job(segment, key) && atomic_load(&e->bytes) &&
-	               e->device < SEGMENT_DEVICES && e->turn == turn_of(key)
+	               e->device < SEGMENT_DEVICES && e->generation == exports_generation_of(key)
 	           ? e
 	           : NULL;
 }
@@ -141,10 +146,10 @@ struct segment_tag segment_read_tag(int descriptor)
 
 /* --- judging --- */
 
-/* Orphans without an importer, by their turn; 0: another, or one with an open descriptor. */
+/* Orphans without an importer, by their generation; 0: another, or one with an open descriptor. */
 struct judged {
 	const struct segment *segment;
-	uint32_t turn[SEGMENT_EXPORTS];
+	uint32_t generation[SEGMENT_EXPORTS];
 	uint64_t imported[SEGMENT_EXPORTS / 64]; /* a bit for each that a process has open */
 };
 
@@ -169,8 +174,8 @@ static void exports_is_open(void *cookie, uint64_t start, uint64_t end)
 
 	(void)end;
 	if (is_of_job(judged->segment, start) &&
-	    judged->turn[exports_index_of(start)] == turn_of(start))
-		judged->turn[exports_index_of(start)] = 0;
+	    judged->generation[exports_index_of(start)] == exports_generation_of(start))
+		judged->generation[exports_index_of(start)] = 0;
 }
 
 static bool has_orphans(const struct segment *segment)
@@ -197,8 +202,8 @@ static bool exports_let_go(struct segment *segment, struct judged *judged)
 	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
 		struct segment_export *e = &segment->file->export[i];
 
-		if (judged->turn[i] && judged->turn[i] == e->turn && export_is_orphan(e) &&
-		    !is_imported(judged, i)) {
+		if (judged->generation[i] && judged->generation[i] == e->generation &&
+		    export_is_orphan(e) && !is_imported(judged, i)) {
 			uint64_t bytes = atomic_load(&e->bytes);
 
 			quota_close(segment->file, (int)e->device);
@@ -221,7 +226,7 @@ static bool is_candidate(struct judged *judged, const struct segment_export *e)
 
 	if (!export_is_orphan(e) || is_imported(judged, index))
 		return false;
-	judged->turn[index] = e->turn;
+	judged->generation[index] = e->generation;
 	return true;
 }
 
@@ -289,14 +294,14 @@ uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
 		return 0;
 	e = free_record(segment);
 	if (e) {
-		e->turn = (e->turn + 1) & TURN_MASK;
-		e->turn += !e->turn;
+		e->generation = (e->generation + 1) & GENERATION_MASK;
+		e->generation += !e->generation;
 		e->device = (uint32_t)device;
 		e->name = 0;
 		atomic_store(&e->left, 0);
 		atomic_store(&e->owner, slot_number(segment) + 1);
 		atomic_store(&e->bytes, bytes);
-		key = exports_key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
+		key = exports_key_of(segment, e->generation, (uint32_t)(e - segment->file->export));
 	}
 	segment_unlock(segment->file);
 	if (!key)
@@ -330,7 +335,7 @@ uint64_t segment_exported_as(struct segment *segment, const void *name, size_t s
 		const struct segment_export *e = &segment->file->export[i];
 
 		if (atomic_load(&e->bytes) && e->name == hash)
-			key = exports_key_of(segment, e->turn, i);
+			key = exports_key_of(segment, e->generation, i);
 	}
 	segment_unlock(segment->file);
 	return key;

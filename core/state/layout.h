@@ -161,7 +161,7 @@ struct segment_header {
 struct segment_export {
 	_Atomic uint32_t owner; /* the slot that is charged with it, and 1; 0: orphaned */
 	_Atomic uint32_t left;  /* its owner has given it up, and could not say so yet */
-	uint32_t turn;          /* another for each memory that had the record; 0: none did */
+	uint32_t generation;    /* another for each memory that had the record; 0: none did */
 	uint32_t device;
 	_Atomic uint64_t bytes; /* 0: the record is free */
 	uint64_t name;          /* a hash of the handle that stands for it; 0: descriptors do */

@@ -412,7 +412,7 @@ static int read_ledger(int fd, off_t at, struct ledger *ledger, bool *is_whole)
 		atomic_thread_fence(memory_order_acquire);
 		if (!error)
 			error = read_fully(fd, &after, sizeof after, at);
-		atomic_store(&ledger->facts.turn, before);
+		atomic_store(&ledger->facts.version, before);
 		*is_whole = !error && before == after;
 	}
 	return error ? error

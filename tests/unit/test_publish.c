@@ -39,17 +39,17 @@ START_TEST(what_was_published_last_is_read)
 {
 	place_t place = {0};
 	struct value value = value_of(3), read;
-	uint64_t turn;
+	uint64_t version;
 
-	ck_assert(publish_read(&place, &read, &turn));
-	ck_assert_uint_eq(turn, 0);
+	ck_assert(publish_read(&place, &read, &version));
+	ck_assert_uint_eq(version, 0);
 	ck_assert_uint_eq(read.word[0], 0);
 	for (uint64_t number = 1; number < 5; number++) {
 		value = value_of(number);
 		ck_assert_uint_eq(publish_value(&place, &value), number);
-		ck_assert_uint_eq(publish_turn(&place), number);
-		ck_assert(publish_read(&place, &read, &turn));
-		ck_assert_uint_eq(turn, number);
+		ck_assert_uint_eq(publish_version(&place), number);
+		ck_assert(publish_read(&place, &read, &version));
+		ck_assert_uint_eq(version, number);
 		ck_assert_mem_eq(&read, &value, sizeof(read));
 	}
 }
@@ -58,22 +58,22 @@ END_TEST
 static place_t shared;
 static _Atomic bool has_ended;
 
-/* Reads all; whatever is read is whole, of its turn, and no older than what was read before. */
+/* Reads all; whatever is read is whole, of its version, and no older than what was read before. */
 static void *read_all(void *cookie)
 {
 	_Atomic uint64_t *whole = cookie;
-	uint64_t last = 0, turn;
+	uint64_t last = 0, version;
 	struct value value;
 	bool ends;
 
 	do {
 		ends = has_ended;
-		if (!publish_read(&shared, &value, &turn))
+		if (!publish_read(&shared, &value, &version))
 			continue; /* it says so */
 		ck_assert(is_whole(&value));
-		ck_assert_uint_eq(value.word[0], turn);
-		ck_assert_uint_ge(turn, last);
-		last = turn;
+		ck_assert_uint_eq(value.word[0], version);
+		ck_assert_uint_ge(version, last);
+		last = version;
 		++*whole;
 	} while (!ends);
 	ck_assert_uint_eq(last, VALUES);
@@ -127,7 +127,7 @@ START_TEST(a_writer_killed_at_any_word_leaves_the_old_value)
 	char *pages =
 	    mmap(NULL, 2 * page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct value read;
-	uint64_t turn;
+	uint64_t version;
 
 	ck_assert_ptr_ne(pages, MAP_FAILED);
 	for (uint64_t before = 1; before <= 2; before++) {
@@ -144,14 +144,14 @@ START_TEST(a_writer_killed_at_any_word_leaves_the_old_value)
 				publish_value(place, &value);
 			}
 			publish_and_be_killed(place, pages + page_size, page_size);
-			ck_assert(publish_read(place, &read, &turn));
-			ck_assert_uint_eq(turn, before);
+			ck_assert(publish_read(place, &read, &version));
+			ck_assert_uint_eq(version, before);
 			ck_assert_mem_eq(&read, &value, sizeof(read));
 			/* And whoever comes next begins again. */
 			value = value_of(5);
 			publish_value(place, &value);
-			ck_assert(publish_read(place, &read, &turn));
-			ck_assert_uint_eq(turn, before + 1);
+			ck_assert(publish_read(place, &read, &version));
+			ck_assert_uint_eq(version, before + 1);
 			ck_assert_mem_eq(&read, &value, sizeof(read));
 		}
 	}

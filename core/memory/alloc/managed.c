@@ -304,7 +304,7 @@ static void managed_tell(const struct allocation *a, uint64_t from, uint64_t to)
  * come reads the book again if it has changed. A thread that wrote into the book tells the driver
  * again if memory was let come meanwhile.
  */
-static _Atomic uint64_t turns;
+static _Atomic uint64_t times_let_come;
 
 static void let_come(const struct allocation *a, uint64_t from, uint64_t to)
 {
@@ -319,7 +319,7 @@ static void let_come(const struct allocation *a, uint64_t from, uint64_t to)
 	do {
 		changes = atomic_load(&a->advice->changes);
 		managed_tell(a, from, to);
-		turns++;
+		times_let_come++;
 	} while (changes != atomic_load(&a->advice->changes));
 }
 
@@ -450,7 +450,7 @@ size_t managed_may_come(CUdeviceptr address, size_t size)
 
 uint64_t managed_mark(void)
 {
-	return turns;
+	return times_let_come;
 }
 
 /* Puts our advice back where memory is held back; elsewhere the program's stands. */
@@ -487,7 +487,7 @@ void managed_advised(CUdeviceptr address, size_t size, CUmem_advise advice, CUme
 		if (book) {
 			advice_change(book, part.from, part.to, &(struct change){advice, location});
 			put_ours_back(&part, advice, location);
-			if (turns != mark)
+			if (times_let_come != mark)
 				tell_what_came(&part);
 		}
 		resource_release(&part.allocation->resource);

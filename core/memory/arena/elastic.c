@@ -448,29 +448,30 @@ static bool take_of_slab(const struct making *m, unsigned int class, CUdeviceptr
  * time does, so that not each makes one. seen: the value of arena->slabs.made until the maker has
  * ended.
  */
-static bool take_or_turn(struct making *m, unsigned int class, CUdeviceptr *address, uint32_t *seen)
+static bool elastic_take_or_make(struct making *m, unsigned int class, CUdeviceptr *address,
+                                 uint32_t *seen)
 {
 	struct arena *arena = m->run.arena;
 
 	lock_acquire(&arena->lock);
 	if (!take_of_slab(m, class, address))
-		slab_turn_begin(&arena->slabs, class, &m->turn);
+		slab_maker_begin(&arena->slabs, class, &m->maker);
 	*seen = atomic_load(&arena->slabs.made);
 	lock_release(&arena->lock);
-	return *address || m->turn.makes;
+	return *address || m->maker.makes;
 }
 
-static void end_turn(struct making *m)
+static void elastic_end_making(struct making *m)
 {
 	struct arena *arena = m->run.arena;
 
-	m->turn.makes = false;
-	if (!m->turn.is_held)
+	m->maker.makes = false;
+	if (!m->maker.is_held)
 		return;
 	lock_acquire(&arena->lock);
-	slab_turn_end(&arena->slabs, slab_class(m->size), &m->turn);
+	slab_maker_end(&arena->slabs, slab_class(m->size), &m->maker);
 	lock_release(&arena->lock);
-	slab_turn_wake(&arena->slabs);
+	slab_maker_wake(&arena->slabs);
 }
 
 /*
@@ -486,9 +487,9 @@ static CUresult take_block(struct making *m, CUdeviceptr *address)
 
 	*address = 0;
 	for (;;) {
-		if (!take_or_turn(m, class, address, &seen)) {
+		if (!elastic_take_or_make(m, class, address, &seen)) {
 			if (!deadline_wait(m->until, &m->run.arena->slabs.made, seen))
-				m->turn.makes = true;
+				m->maker.makes = true;
 			continue;
 		}
 		if (*address)
@@ -496,9 +497,9 @@ static CUresult take_block(struct making *m, CUdeviceptr *address)
 		result = make_slab(m, class);
 		if (result != CUDA_SUCCESS)
 			return result;
-		end_turn(m);
+		elastic_end_making(m);
 	}
-	if (m->turn.makes) /* another thread has given one back meanwhile */
+	if (m->maker.makes) /* another thread has given one back meanwhile */
 		elastic_drop(m);
 	return CUDA_SUCCESS;
 }
@@ -516,7 +517,7 @@ CUresult elastic_take(struct making *m, CUdeviceptr *address)
 void elastic_drop(struct making *m)
 {
 	run_drop(&m->run);
-	end_turn(m);
+	elastic_end_making(m);
 }
 
 /* --- giving back --- */

@@ -84,14 +84,14 @@ struct making {
 
 	struct run run; /* place is the caller's between two calls; lack names the missing bytes */
 	uint64_t on_host; /* bytes that were placed there for it */
-	struct slab_turn turn;
+	struct slab_maker maker;
 };
 
 static inline void elastic_begin(struct making *m, struct arena *arena, const struct terms *terms)
 {
 	m->run = (struct run){.arena = arena, .terms = terms, .first = ADDRESS_NONE};
 	m->on_host = 0;
-	m->turn = (struct slab_turn){false, false};
+	m->maker = (struct slab_maker){false, false};
 	m->run.units =
 	    m->size <= SLAB_BLOCK_MAX ? 1 : (uint32_t)((m->size + ARENA_UNIT - 1) / ARENA_UNIT);
 }

@@ -107,24 +107,24 @@ struct slab *slab_with_room(const struct slabs *slabs, unsigned int class)
 	return slabs->with_room[class];
 }
 
-bool slab_turn_begin(struct slabs *slabs, unsigned int class, struct slab_turn *turn)
+bool slab_maker_begin(struct slabs *slabs, unsigned int class, struct slab_maker *maker)
 {
-	if (!turn->makes && !slabs->is_made[class])
-		slabs->is_made[class] = turn->makes = turn->is_held = true;
-	return turn->makes;
+	if (!maker->makes && !slabs->is_made[class])
+		slabs->is_made[class] = maker->makes = maker->is_held = true;
+	return maker->makes;
 }
 
-bool slab_turn_end(struct slabs *slabs, unsigned int class, struct slab_turn *turn)
+bool slab_maker_end(struct slabs *slabs, unsigned int class, struct slab_maker *maker)
 {
-	bool was_held = turn->is_held;
+	bool was_held = maker->is_held;
 
 	if (was_held)
 		slabs->is_made[class] = false;
-	turn->makes = turn->is_held = false;
+	maker->makes = maker->is_held = false;
 	return was_held;
 }
 
-void slab_turn_wake(struct slabs *slabs)
+void slab_maker_wake(struct slabs *slabs)
 {
 	clock_in_use->wake(&slabs->made);
 }

@@ -40,20 +40,20 @@ struct slabs {
 };
 
 /*
- * A request's turn to make a slab. One thread at a time makes one of a class, so that not each
- * does. The turn stays while room is made for the slab. A thread that has waited too long for
- * another's sets `makes` itself and has no turn.
+ * Whether a request is the maker of a slab. One thread at a time is the maker of a class, so that
+ * not each makes one. It stays the maker while room is made for the slab. A thread that has waited
+ * too long for the maker sets `makes` itself and is no maker.
  */
-struct slab_turn {
+struct slab_maker {
 	bool makes; /* no slab has a block for it */
 	bool is_held;
 };
 /* Returns whether the request is to make a slab of this class. The caller's lock is held. */
-bool slab_turn_begin(struct slabs *slabs, unsigned int class, struct slab_turn *turn);
-/* Ends a turn, if the request has one. The caller's lock is held. Returns whether to wake. */
-bool slab_turn_end(struct slabs *slabs, unsigned int class, struct slab_turn *turn);
+bool slab_maker_begin(struct slabs *slabs, unsigned int class, struct slab_maker *maker);
+/* Is the maker no more, if the request was. The caller's lock is held. Returns whether to wake. */
+bool slab_maker_end(struct slabs *slabs, unsigned int class, struct slab_maker *maker);
 /* Wakes the requests that wait for a slab. No lock is held. */
-void slab_turn_wake(struct slabs *slabs);
+void slab_maker_wake(struct slabs *slabs);
 
 /* Returns the class of blocks for this many bytes (1 to SLAB_BLOCK_MAX). */
 unsigned int slab_class(size_t size);

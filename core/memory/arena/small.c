@@ -190,10 +190,10 @@ static CUdeviceptr small_take_of(struct small_context *c, const struct small_mak
 }
 
 /*
- * Takes a block, or finds whether it is this request's turn to make a slab. Returns the slabs of
+ * Takes a block, or finds whether this request is to make a slab. Returns the slabs of
  * the context; NULL without memory for them. seen: the value of slabs->made until a slab is made.
  */
-static struct slabs *small_take_or_turn(struct small_making *m, CUdeviceptr *address,
+static struct slabs *small_take_or_make(struct small_making *m, CUdeviceptr *address,
                                         uint32_t *seen)
 {
 	unsigned int class = slab_class(m->size);
@@ -204,29 +204,29 @@ static struct slabs *small_take_or_turn(struct small_making *m, CUdeviceptr *add
 	if (c) {
 		*address = small_take_of(c, m, class);
 		if (!*address)
-			slab_turn_begin(&c->slabs, class, &m->turn);
+			slab_maker_begin(&c->slabs, class, &m->maker);
 		*seen = atomic_load(&c->slabs.made);
 	}
 	lock_release(&lock);
 	return c ? &c->slabs : NULL;
 }
 
-static void small_end_turn(struct small_making *m)
+static void small_end_making(struct small_making *m)
 {
 	struct small_context *c;
 	bool wakes = false;
 
-	m->turn.makes = false;
-	if (!m->turn.is_held)
+	m->maker.makes = false;
+	if (!m->maker.is_held)
 		return;
 	lock_acquire(&lock);
 	c = small_find_context(m->context->number);
 	if (c)
-		wakes = slab_turn_end(&c->slabs, slab_class(m->size), &m->turn);
-	m->turn.is_held = false;
+		wakes = slab_maker_end(&c->slabs, slab_class(m->size), &m->maker);
+	m->maker.is_held = false;
 	lock_release(&lock);
 	if (wakes)
-		slab_turn_wake(&c->slabs);
+		slab_maker_wake(&c->slabs);
 }
 
 CUresult small_take(struct small_making *m, CUdeviceptr *address)
@@ -238,30 +238,30 @@ CUresult small_take(struct small_making *m, CUdeviceptr *address)
 
 	m->lack = (struct lack){.tier = SEGMENT_ON_DEVICE};
 	for (;;) {
-		slabs = small_take_or_turn(m, &taken, &seen);
+		slabs = small_take_or_make(m, &taken, &seen);
 		m->has_no_entry = !slabs;
 		if (!slabs)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		if (taken)
 			break;
-		if (!m->turn.makes) {
+		if (!m->maker.makes) {
 			if (!deadline_wait(m->until, &slabs->made, seen))
-				m->turn.makes = true;
+				m->maker.makes = true;
 			continue;
 		}
 		result = small_make(m);
 		if (result != CUDA_SUCCESS)
 			return result;
-		small_end_turn(m);
+		small_end_making(m);
 	}
-	small_end_turn(m); /* another thread has given a block back meanwhile */
+	small_end_making(m); /* another thread has given a block back meanwhile */
 	*address = taken;
 	return CUDA_SUCCESS;
 }
 
 void small_drop(struct small_making *m)
 {
-	small_end_turn(m);
+	small_end_making(m);
 }
 
 /* --- giving back --- */

@@ -29,7 +29,7 @@ struct small_making {
 	struct allocation *owner;
 	struct deadline *until; /* for a slab that another thread makes */
 	struct lack lack;
-	struct slab_turn turn;
+	struct slab_maker maker;
 	bool has_no_entry; /* a slab cannot be entered in the books: without one the driver serves
 	                      it */
 };

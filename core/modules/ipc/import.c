@@ -25,8 +25,8 @@
 #include "core/memory/uses/counted.h"
 
 /*
- * Memory of other processes that this one has open: by its name, and by its address. All of it but
- * the turn itself belongs to the thread that has the turn.
+ * Memory of other processes that this one has open: by its name, and by its address. All of it
+ * belongs to the opener.
  */
 
 #define HASH_NONFATAL_OOM 1
@@ -65,39 +65,36 @@ struct opened {
 };
 
 /*
- * One thread at a time opens or closes: the thread that has the turn. The turn is a mark and no
- * lock, because that thread may enter the gate to make room for memory of another job.
+ * One thread at a time opens or closes: the opener. A mark names it and no lock, because the opener
+ * may enter the gate to make room for memory of another job.
  */
-static LOCK_OF(LEAF) turn_lock = LOCK_FREE;
-static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;
-static bool turn;
-static struct opened *by_key;    /* guarded by the turn, as is `postponed` */
+static LOCK_OF(LEAF) opener_lock = LOCK_FREE;
+static pthread_cond_t opener_has_left = PTHREAD_COND_INITIALIZER;
+static bool has_opener;
+static struct opened *by_key;    /* the opener's, as is `postponed` */
 static struct opened *postponed; /* closed while a capture forbade to wait for their users */
 
-/*
- * Takes the turn and gives it back, because opening and closing are done one at a time; with
- * cancellation off.
- */
-static void opened_take_turn(void)
+/* Becomes the opener, once no other thread is it; with cancellation off. */
+static void opener_begin(void)
 {
-	lock_acquire(&turn_lock);
-	while (turn)
-		condition_wait(&turn_is_given, &turn_lock);
-	turn = true;
-	lock_release(&turn_lock);
+	lock_acquire(&opener_lock);
+	while (has_opener)
+		condition_wait(&opener_has_left, &opener_lock);
+	has_opener = true;
+	lock_release(&opener_lock);
 }
 
-static void opened_give_turn(void)
+static void opener_end(void)
 {
-	lock_acquire(&turn_lock);
-	turn = false;
-	pthread_cond_signal(&turn_is_given);
-	lock_release(&turn_lock);
+	lock_acquire(&opener_lock);
+	has_opener = false;
+	pthread_cond_signal(&opener_has_left);
+	lock_release(&opener_lock);
 }
 
 /*
- * Finds what is opened at an address, or returns NULL. The answer is good as long as the caller has
- * its turn.
+ * Finds what is opened at an address, or returns NULL. The answer is good as long as the caller is
+ * the opener.
  */
 static struct opened *import_find_at(CUdeviceptr address)
 {
@@ -107,7 +104,7 @@ static struct opened *import_find_at(CUdeviceptr address)
 	                                                                            : NULL;
 }
 
-/* Copies where it is, for threads without the turn. */
+/* Copies where it is, for threads that are not the opener. */
 static bool copy_place(void *owner, void *place)
 {
 	*(struct ipc_place *)place = ((const struct opened *)owner)->place;
@@ -204,7 +201,7 @@ static void opened_settle(void)
 
 /*
  * Lets memory go that has left the books: unmaps it, or postpones that where it cannot wait for the
- * work that uses it. The caller has the turn.
+ * work that uses it. The caller is the opener.
  */
 static CUresult import_let_go(struct opened *m)
 {
@@ -224,7 +221,7 @@ static CUresult import_let_go(struct opened *m)
 	return CUDA_SUCCESS;
 }
 
-/* Closes it once. The caller has its turn. */
+/* Closes it once. The caller is the opener. */
 static CUresult close_one(struct opened *m)
 {
 	struct leaving leaving;
@@ -250,10 +247,10 @@ static bool opened_slab_begins_at(CUdeviceptr address)
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	opened_take_turn();
+	opener_begin();
 	for (m = by_key; m && !begins; m = m->hh.next)
 		begins = m->by_driver && m->by_driver == address;
-	opened_give_turn();
+	opener_end();
 	pthread_setcancelstate(cancel, NULL);
 	return begins;
 }
@@ -276,12 +273,12 @@ static bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr addres
 			return true;
 	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	opened_take_turn();
+	opener_begin();
 	opened_settle();
 	m = import_find_at(address);
 	if (m)
 		*result = close_one(m);
-	opened_give_turn();
+	opener_end();
 	pthread_setcancelstate(cancel, NULL);
 	return m != NULL;
 }
@@ -292,7 +289,7 @@ void ipc_forget_context(CUcontext context)
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	opened_take_turn();
+	opener_begin();
 	HASH_ITER (hh, by_key, m, next) {
 		/* cppcheck-suppress uninitvar ; the macro sets it */
 		if (m->key.context != context)
@@ -300,7 +297,7 @@ void ipc_forget_context(CUcontext context)
 		import_leave(m);
 		opened_unmap(m);
 	}
-	opened_give_turn();
+	opener_end();
 	pthread_setcancelstate(cancel, NULL);
 }
 
@@ -601,7 +598,7 @@ static CUresult import_open_new(const struct opened_key *key, const struct conte
 	return CUDA_SUCCESS;
 }
 
-/* Opens a handle, once more where it is open already. The caller has its turn. */
+/* Opens a handle, once more where it is open already. The caller is the opener. */
 static CUresult open_one(const struct context *context, const struct wire_handle *handle,
                          CUdeviceptr *address, struct ipc_lack *lack)
 {
@@ -653,10 +650,10 @@ static CUresult ipc_open(const struct context *context, const CUipcMemHandle *by
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* It waits for others, and the program does not expect to be cancelled here. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	opened_take_turn();
+	opener_begin();
 	opened_settle();
 	result = open_one(context, &handle, address, lack);
-	opened_give_turn();
+	opener_end();
 	pthread_setcancelstate(cancel, NULL);
 	return result;
 }
