@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -620,6 +621,8 @@ static void site_tick(void *cookie)
 			sample_page(site->history, &walk.page->page, now);
 	}
 	history_forget(site->history, now);
+	/* A look needs a megabyte for a moment, and small blocks between free ones keep pages. */
+	malloc_trim(0);
 }
 
 /* A job that cannot be read is said once, and not with each look. */
