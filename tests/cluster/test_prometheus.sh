@@ -60,7 +60,7 @@ def ask(query):
         return print(query, error)
 
 def wait_for(query, enough):
-    for _ in range(150):
+    for _ in range(600):
         result = ask(query)
         if result and enough(result):
             return result
@@ -117,7 +117,7 @@ assert {("ours", "limit"), ("theirs", "limit")} <= {(r["metric"]["spillway_job"]
 def rules():
     url = "http://127.0.0.1:%s/api/v1/rules" % sys.argv[1]
     return [r for g in json.load(urllib.request.urlopen(url, timeout=150))["data"]["groups"] for r in g["rules"]]
-for _ in range(150):
+for _ in range(600):
     if all(r["health"] == "ok" for r in rules()):
         break
     time.sleep(0.2)
