@@ -150,10 +150,13 @@ START_TEST(mend_of_an_old_value)
 {
 	const char *path = scratch_write("o.ini", "[gpu]\nturn = exclusive\nshare = 70\n");
 	struct deadline until = DEADLINE_IN(20000000000);
+	char *text;
 
 	ck_assert_int_eq(config_override_mend(path, 8, &until, &error), 0);
 	ck_assert_int_eq(config_override_mend(path, 7, &until, &error), 1);
-	ck_assert_str_eq(scratch_read(path), "[gpu]\n# turn = exclusive\nshare = 70\n");
+	text = scratch_read(path);
+	ck_assert_str_eq(text, "[gpu]\n# turn = exclusive\nshare = 70\n");
+	free(text);
 	ck_assert_int_eq(set(path, "", "turn", config_value_for(CONFIG_KEY_turn, "exclusive", 7)),
 	                 0);
 	ck_assert_int_eq(config_override_mend(path, 7, &until, &error), 0);

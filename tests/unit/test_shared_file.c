@@ -193,11 +193,15 @@ END_TEST
 /* What stands there is no file of ours: it is replaced, not followed; a folder is an error. */
 START_TEST(a_link_is_not_followed)
 {
+	char *text;
+
 	scratch_write("other", "untouched");
 	ck_assert_int_eq(symlinkat("other", directory, ".file"), 0);
 	ck_assert_int_eq(put('a'), 0);
 	ck_assert_int_eq(letter_of_file(), 'a');
-	ck_assert_str_eq(scratch_read(scratch_path("other")), "untouched");
+	text = scratch_read(scratch_path("other"));
+	ck_assert_str_eq(text, "untouched");
+	free(text);
 	ck_assert_int_eq(mkdirat(directory, ".file", 0700), 0);
 	ck_assert_int_eq(put('b'), -EEXIST);
 	ck_assert_int_eq(letter_of_file(), 'a');
